@@ -1,1 +1,24 @@
+//! What happens next in an agent run, and may it?
+//!
+//! This crate is the pure half of Tollgate: words and decisions, without clocks,
+//! files, threads or wasm. Everything that it needs from the world is an
+//! argument, and everything that it wants from the world is a value.
+//!
+//! A call goes from type to type as it is checked: [`message::ModelCall`] is what
+//! a model wrote, [`proposal::Proposal`] is a known tool with arguments that fit
+//! its schema, [`gate::Permit`] is what the gates let through, and
+//! [`outcome::Outcome`] is what came of it.
 
+pub mod catalog;
+pub mod code;
+pub mod context;
+pub mod descriptor;
+pub mod gate;
+pub mod json;
+pub mod message;
+pub mod name;
+pub mod outcome;
+pub mod proposal;
+pub mod schema;
+pub mod state;
+pub mod text;

@@ -1,0 +1,403 @@
+//! Everything that can be called, under names that nobody can confuse.
+//!
+//! A catalog is a value: the host builds a new one when something is loaded or
+//! removed, and publishes it by a swap. Calls in flight keep the tools that they
+//! began with.
+
+use crate::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
+use crate::name;
+use crate::schema::Schema;
+use crate::state::{Access, KeyDefinition, KeySet};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Who brings a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The component's, plugin's, server's or agent's id.
+    pub id: String,
+    /// What kind of thing it is.
+    pub kind: OwnerKind,
+    /// Where it came from, for people: a file name, `native`, a server's name.
+    pub origin: String,
+    /// What tells one version from another: a component's digest. A call keeps to
+    /// the version on which it began.
+    pub version: String,
+}
+
+/// The four places from which tools come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OwnerKind {
+    /// A WebAssembly component.
+    Component,
+    /// Rust code of the embedding program.
+    Native,
+    /// A remote MCP server.
+    Mcp,
+    /// An agent that is offered as a tool.
+    Agent,
+}
+
+/// A tool that was checked, with what the host needs to judge its calls.
+#[derive(Debug)]
+pub struct Tool {
+    /// What it says about itself, cleaned.
+    pub descriptor: ToolDescriptor,
+    /// The compiled schema of its arguments.
+    pub arguments: Schema,
+    /// Who brings it.
+    pub owner: Arc<Owner>,
+    /// The state that it may see and change.
+    pub access: Arc<Access>,
+    /// What it may ask of the loop beside its result.
+    pub actions: ActionGrants,
+}
+
+/// Which actions a component was granted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActionGrants {
+    /// May hand the thread to another agent.
+    pub transfer: bool,
+    /// May end the enclosing loop agent.
+    pub escalate: bool,
+    /// May leave a note for the model.
+    pub add_context: bool,
+}
+
+/// What a person granted to the owner of tools, as far as the catalog cares.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CatalogGrants {
+    /// Other owners' state keys that it may read.
+    pub reads: BTreeSet<String>,
+    /// Other owners' state keys that it may write.
+    pub writes: BTreeSet<String>,
+    /// Actions.
+    pub actions: ActionGrants,
+}
+
+/// Everything that can be called, and every state key.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    owners: BTreeMap<String, Arc<Owner>>,
+    tools: BTreeMap<String, Arc<Tool>>,
+    /// Folded names and ids, each with the name as written.
+    folded_names: BTreeMap<String, String>,
+    folded_ids: BTreeMap<String, String>,
+    keys: KeySet,
+}
+
+impl Catalog {
+    /// The tool of this name.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.tools.get(name)
+    }
+
+    /// Every tool, sorted by name.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tools.values()
+    }
+
+    /// Everybody who brings tools, sorted by id.
+    pub fn owners(&self) -> impl Iterator<Item = &Arc<Owner>> {
+        self.owners.values()
+    }
+
+    /// Every state key that something loaded defines.
+    #[must_use]
+    pub fn keys(&self) -> &KeySet {
+        &self.keys
+    }
+
+    /// Adds an owner with all its tools and state keys, or nothing of it.
+    ///
+    /// # Errors
+    /// A word does not fit or is reserved, a schema is refused, or an id, name or
+    /// key collides with one that is there already; the sentence names both.
+    pub fn add(
+        &mut self,
+        owner: Owner,
+        descriptor: ComponentDescriptor,
+        grants: &CatalogGrants,
+    ) -> Result<(), DescriptorError> {
+        let descriptor = descriptor.checked()?;
+        let mut next = self.clone();
+        next.claim_owner(&owner)?;
+        let access = Arc::new(next.claim_state(&descriptor, grants)?);
+        let owner = Arc::new(owner);
+        for tool in descriptor.tools {
+            next.claim_tool(tool, &owner, &access, grants.actions)?;
+        }
+        next.owners.insert(owner.id.clone(), owner);
+        *self = next;
+        Ok(())
+    }
+
+    fn claim_owner(&self, owner: &Owner) -> Result<(), DescriptorError> {
+        match self
+            .owners
+            .values()
+            .find(|other| name::fold(&other.id) == name::fold(&owner.id))
+        {
+            None => Ok(()),
+            Some(other) => Err(DescriptorError(format!(
+                "the id \"{}\" of {} is taken (or looks like \"{}\") by {}; remove one of the two",
+                owner.id, owner.origin, other.id, other.origin
+            ))),
+        }
+    }
+
+    fn claim_state(
+        &mut self,
+        descriptor: &ComponentDescriptor,
+        grants: &CatalogGrants,
+    ) -> Result<Access, DescriptorError> {
+        let mut access = Access::default();
+        for wanted in &descriptor.state {
+            let own = wanted
+                .key
+                .split_once('.')
+                .is_some_and(|(owner, _)| owner == descriptor.id);
+            match (&wanted.defines, own) {
+                (Some(key), true) => {
+                    let definition = KeyDefinition::new(
+                        &wanted.key,
+                        key.initial.clone(),
+                        key.schema.clone(),
+                        key.reducer,
+                        key.scope,
+                        key.persistent,
+                    )
+                    .and_then(|definition| self.keys.insert(definition));
+                    definition.map_err(|e| DescriptorError(e.to_string()))?;
+                }
+                (Some(_), false) => return Err(foreign(wanted, descriptor, "defines")),
+                (None, true) => {
+                    return Err(DescriptorError(format!(
+                        "the component \"{}\" uses its state key \"{}\" without defining it",
+                        descriptor.id,
+                        crate::text::clean(&wanted.key, 140)
+                    )));
+                }
+                (None, false) => {}
+            }
+            let read = wanted.read && (own || grants.reads.contains(&wanted.key));
+            let write = wanted.write && (own || grants.writes.contains(&wanted.key));
+            access.allow(&wanted.key, read, write);
+        }
+        Ok(access)
+    }
+
+    fn claim_tool(
+        &mut self,
+        mut descriptor: ToolDescriptor,
+        owner: &Arc<Owner>,
+        access: &Arc<Access>,
+        actions: ActionGrants,
+    ) -> Result<(), DescriptorError> {
+        if name::is_reserved_name(&descriptor.name) && owner.id != "host" {
+            return Err(DescriptorError(format!(
+                "the tool name \"{}\" is reserved for the host",
+                descriptor.name
+            )));
+        }
+        let folded_name = name::fold(&descriptor.name);
+        let folded_id = name::fold(&descriptor.id);
+        for (what, taken, word) in [
+            (
+                "name",
+                self.folded_names.get(&folded_name),
+                &descriptor.name,
+            ),
+            ("id", self.folded_ids.get(&folded_id), &descriptor.id),
+        ] {
+            if let Some(other) = taken {
+                let other_owner = self
+                    .tools
+                    .values()
+                    .find(|t| &t.descriptor.name == other || &t.descriptor.id == other)
+                    .map_or("the same component", |t| t.owner.origin.as_str());
+                return Err(DescriptorError(format!(
+                    "the tool {what} \"{word}\" of {} is taken (or looks like \"{other}\") by {other_owner}; remove one of the two",
+                    owner.origin
+                )));
+            }
+        }
+        let arguments = Schema::compile_arguments(&mut descriptor.parameters)
+            .map_err(|e| DescriptorError(format!("the tool \"{}\": {e}", descriptor.name)))?;
+        self.folded_names
+            .insert(folded_name, descriptor.name.clone());
+        self.folded_ids.insert(folded_id, descriptor.id.clone());
+        let tool = Tool {
+            arguments,
+            owner: Arc::clone(owner),
+            access: Arc::clone(access),
+            actions,
+            descriptor,
+        };
+        self.tools
+            .insert(tool.descriptor.name.clone(), Arc::new(tool));
+        Ok(())
+    }
+}
+
+fn foreign(wanted: &StateAccess, descriptor: &ComponentDescriptor, verb: &str) -> DescriptorError {
+    DescriptorError(format!(
+        "the component \"{0}\" {verb} the state key \"{1}\"; it may define only keys that begin with \"{0}.\"",
+        descriptor.id,
+        crate::text::clean(&wanted.key, 140)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::descriptor::StateKey;
+    use crate::state::{KeyScope, Reducer};
+    use serde_json::json;
+
+    fn owner(id: &str) -> Owner {
+        Owner {
+            id: id.to_owned(),
+            kind: OwnerKind::Component,
+            origin: format!("{id}.wasm"),
+            version: "1".to_owned(),
+        }
+    }
+
+    fn component(id: &str, tools: &[(&str, &str)]) -> ComponentDescriptor {
+        ComponentDescriptor {
+            id: id.to_owned(),
+            version: "1".to_owned(),
+            tools: tools
+                .iter()
+                .map(|(id, name)| ToolDescriptor::new(*id, *name, "Does it."))
+                .collect(),
+            state: Vec::new(),
+        }
+    }
+
+    fn add(catalog: &mut Catalog, component: ComponentDescriptor) -> Result<(), DescriptorError> {
+        catalog.add(
+            owner(&component.id.clone()),
+            component,
+            &CatalogGrants::default(),
+        )
+    }
+
+    #[test]
+    fn r1_a_collision_refuses_the_newcomer_alone_and_names_both() {
+        let mut catalog = Catalog::default();
+        add(&mut catalog, component("first", &[("a", "read_file")])).unwrap();
+        for newcomer in [
+            component("first", &[("b", "other")]),
+            component("second", &[("b", "Read-File")]),
+            component("second", &[("a", "other")]),
+            component("second", &[("x", "fresh"), ("y", "read_fi1e")]),
+            component("f1rst", &[("b", "other")]),
+            component("second", &[("b", "twice"), ("c", "twice")]),
+        ] {
+            let error = add(&mut catalog, newcomer.clone()).unwrap_err().to_string();
+            assert!(
+                error.contains("first.wasm") || error.contains("same component"),
+                "{error}"
+            );
+        }
+        assert_eq!(catalog.tools().count(), 1);
+        assert_eq!(catalog.owners().count(), 1);
+    }
+
+    #[test]
+    fn r2_words_that_do_not_fit_refuse_the_component() {
+        let mut catalog = Catalog::default();
+        for bad in [
+            component("Bad", &[("a", "a")]),
+            component("good", &[("A", "a")]),
+            component("good", &[("a", "read file")]),
+            component("good", &[("a", "pаy")]),
+            component("good", &[]),
+        ] {
+            assert!(add(&mut catalog, bad).is_err());
+        }
+    }
+
+    #[test]
+    fn r4_tools_are_sorted_by_name() {
+        let mut catalog = Catalog::default();
+        add(
+            &mut catalog,
+            component("x", &[("b", "zeta"), ("c", "alpha")]),
+        )
+        .unwrap();
+        add(&mut catalog, component("a", &[("d", "mid")])).unwrap();
+        let names: Vec<&str> = catalog
+            .tools()
+            .map(|t| t.descriptor.name.as_str())
+            .collect();
+        assert_eq!(names, ["alpha", "mid", "zeta"]);
+    }
+
+    #[test]
+    fn r5_reserved_words_are_refused() {
+        let mut catalog = Catalog::default();
+        for bad in [
+            component("host", &[("a", "a")]),
+            component("tollgate", &[("a", "a")]),
+            component("x", &[("a", "transfer_to_agent")]),
+            component("x", &[("a", "search_history")]),
+            component("x", &[("a", "tollgate_grant")]),
+        ] {
+            assert!(add(&mut catalog, bad).is_err());
+        }
+    }
+
+    #[test]
+    fn s1_other_components_keys_need_a_grant() {
+        let key = StateKey {
+            initial: json!(0),
+            schema: None,
+            reducer: Reducer::Add,
+            scope: KeyScope::Run,
+            persistent: false,
+        };
+        let mut first = component("first", &[("a", "a")]);
+        first.state.push(StateAccess {
+            key: "first.n".to_owned(),
+            read: true,
+            write: true,
+            defines: Some(key.clone()),
+        });
+        let mut second = component("second", &[("b", "b")]);
+        second.state.push(StateAccess {
+            key: "first.n".to_owned(),
+            read: true,
+            write: true,
+            defines: None,
+        });
+
+        let mut catalog = Catalog::default();
+        add(&mut catalog, first).unwrap();
+        let mut with_grant = catalog.clone();
+        add(&mut catalog, second.clone()).unwrap();
+        assert!(!catalog.tool("b").unwrap().access.may_read("first.n"));
+
+        let grants = CatalogGrants {
+            reads: ["first.n".to_owned()].into(),
+            ..CatalogGrants::default()
+        };
+        with_grant
+            .add(owner("second"), second.clone(), &grants)
+            .unwrap();
+        let access = &with_grant.tool("b").unwrap().access;
+        assert!(access.may_read("first.n") && !access.may_write("first.n"));
+
+        second.state[0].defines = Some(key);
+        assert!(
+            add(&mut Catalog::default(), second).is_err(),
+            "a foreign key cannot be defined"
+        );
+    }
+}

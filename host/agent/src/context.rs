@@ -1,0 +1,57 @@
+//! What a call is told about where it stands.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Which run, thread and agent a call belongs to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunIdentity {
+    /// The run; of a direct call, an id of its own.
+    pub run_id: String,
+    /// The conversation that the run continues.
+    pub thread_id: String,
+    /// The agent that runs.
+    pub agent_id: String,
+    /// The run whose call started this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<String>,
+    /// That run's thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_thread_id: Option<String>,
+    /// The call that started this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_call_id: Option<String>,
+}
+
+/// The agent as tools and gates see it: without prompt, model and credentials.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentView {
+    /// The agent's id.
+    pub id: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The agents that it may hand to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delegates: Vec<String>,
+}
+
+/// A person's decision, as the call that goes on sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Resumption {
+    /// Which suspension was answered.
+    pub suspension_id: String,
+    /// The ticket's action, as it was asked.
+    pub action: String,
+    /// The ticket's message, as it was asked.
+    pub message: String,
+    /// The decision's own id.
+    pub decision_id: String,
+    /// The answer; it fits the ticket's schema.
+    pub value: Value,
+    /// Why, in the person's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When, in milliseconds since the Unix epoch.
+    pub decided_at_ms: u64,
+}

@@ -1,0 +1,210 @@
+//! What a component says about itself and its tools, and the checks before any
+//! of it is believed.
+
+use crate::name;
+use crate::state::{KeyScope, Reducer};
+use crate::text::clean;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The most tools of one component.
+pub const MAX_TOOLS: usize = 64;
+/// The most state keys that one component may declare.
+pub const MAX_STATE_KEYS: usize = 64;
+/// The longest description that a model is shown, in bytes; a longer one is cut.
+pub const MAX_DESCRIPTION_BYTES: usize = 4 * 1024;
+/// The longest category and version, in bytes; longer ones are cut.
+pub const MAX_LABEL_BYTES: usize = 64;
+
+/// Why a descriptor is refused: a sentence that names the tool or key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DescriptorError(pub(crate) String);
+
+/// What a tool is, for the model and for the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolDescriptor {
+    /// Identity in the registry: `[a-z][a-z0-9-]{0,63}`.
+    pub id: String,
+    /// The name that the model calls: `[a-zA-Z0-9_-]{1,64}`.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema 2020-12 of the arguments, of type `object`.
+    pub parameters: Value,
+    /// For grouping, and for gates to match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// How it wants to be run.
+    #[serde(default)]
+    pub execution: ExecutionPolicy,
+}
+
+impl ToolDescriptor {
+    /// A tool that takes any object.
+    #[must_use]
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        description: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            description: description.into(),
+            parameters: json!({"type": "object"}),
+            category: None,
+            execution: ExecutionPolicy::default(),
+        }
+    }
+
+    /// Sets the JSON Schema of the arguments.
+    #[must_use]
+    pub fn with_parameters(mut self, schema: Value) -> Self {
+        self.parameters = schema;
+        self
+    }
+
+    /// Sets the category.
+    #[must_use]
+    pub fn with_category(mut self, category: impl Into<String>) -> Self {
+        self.category = Some(category.into());
+        self
+    }
+
+    /// Sets how it wants to be run.
+    #[must_use]
+    pub fn with_execution(mut self, execution: ExecutionPolicy) -> Self {
+        self.execution = execution;
+        self
+    }
+
+    /// Checks id and name, and cleans what people and models will read.
+    ///
+    /// # Errors
+    /// The id or the name does not fit its pattern, or is reserved.
+    pub(crate) fn checked(mut self) -> Result<Self, DescriptorError> {
+        if !name::is_id(&self.id) || name::is_reserved_id(&self.id) {
+            return Err(bad_word(
+                "tool id",
+                &self.id,
+                "fit [a-z][a-z0-9-]{0,63} and not be reserved (host, tollgate)",
+            ));
+        }
+        if !name::is_tool_name(&self.name) {
+            return Err(bad_word("tool name", &self.name, "fit [a-zA-Z0-9_-]{1,64}"));
+        }
+        self.description = clean(&self.description, MAX_DESCRIPTION_BYTES);
+        self.category = self.category.map(|c| clean(&c, MAX_LABEL_BYTES));
+        Ok(self)
+    }
+}
+
+/// How a tool wants to be run: requests, not rights. The host clamps each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutionPolicy {
+    /// Milliseconds for one attempt; none or zero means the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u32>,
+    /// Attempts after the first, for idempotent tools after a timeout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
+    /// Whether it may run again without harm.
+    #[serde(default)]
+    pub idempotent: bool,
+    /// Whether `validate-args` is to be asked before the gate.
+    #[serde(default)]
+    pub validates: bool,
+}
+
+/// A state key that a component reads, writes or brings with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StateAccess {
+    /// `COMPONENT-ID.NAME`.
+    pub key: String,
+    /// Whether its tools read the key.
+    pub read: bool,
+    /// Whether its tools write the key.
+    pub write: bool,
+    /// Present where this component brings the key with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defines: Option<StateKey>,
+}
+
+/// A state key as its component describes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StateKey {
+    /// The value before the first update.
+    pub initial: Value,
+    /// Every value that the key takes must fit it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// How an update joins the value.
+    pub reducer: Reducer,
+    /// How long the key lives.
+    pub scope: KeyScope,
+    /// Whether it survives the host's process.
+    pub persistent: bool,
+}
+
+/// What a component says about itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ComponentDescriptor {
+    /// `[a-z][a-z0-9-]{0,63}`; grants and state keys belong to it.
+    pub id: String,
+    /// Free text for people.
+    pub version: String,
+    /// Its tools, 1 to [`MAX_TOOLS`].
+    pub tools: Vec<ToolDescriptor>,
+    /// The only state that its tools may see or change.
+    #[serde(default)]
+    pub state: Vec<StateAccess>,
+}
+
+impl ComponentDescriptor {
+    /// Checks and cleans the component's own words; what depends on the rest of
+    /// the host (collisions, grants, schemas) is checked by
+    /// [`Catalog::add`](crate::catalog::Catalog::add).
+    ///
+    /// # Errors
+    /// The id does not fit or is reserved, there are no tools or too many, or too
+    /// many state keys.
+    pub(crate) fn checked(mut self) -> Result<Self, DescriptorError> {
+        if !name::is_id(&self.id) || name::is_reserved_id(&self.id) {
+            return Err(bad_word(
+                "component id",
+                &self.id,
+                "fit [a-z][a-z0-9-]{0,63} and not be reserved (host, tollgate)",
+            ));
+        }
+        if self.tools.is_empty() || self.tools.len() > MAX_TOOLS {
+            return Err(DescriptorError(format!(
+                "the component \"{}\" offers {} tools; 1 to {MAX_TOOLS} are accepted",
+                self.id,
+                self.tools.len()
+            )));
+        }
+        if self.state.len() > MAX_STATE_KEYS {
+            return Err(DescriptorError(format!(
+                "the component \"{}\" declares {} state keys; at most {MAX_STATE_KEYS} are accepted",
+                self.id,
+                self.state.len()
+            )));
+        }
+        self.version = clean(&self.version, MAX_LABEL_BYTES);
+        self.tools = self
+            .tools
+            .into_iter()
+            .map(ToolDescriptor::checked)
+            .collect::<Result<_, _>>()?;
+        Ok(self)
+    }
+}
+
+fn bad_word(what: &str, word: &str, rule: &str) -> DescriptorError {
+    let cut: String = word.chars().take(80).collect();
+    DescriptorError(format!(
+        "the {what} \"{}\" is refused: it must {rule}",
+        cut.escape_debug()
+    ))
+}

@@ -1,0 +1,208 @@
+//! May this call run? What gates answer, how their answers join, and the
+//! [`Permit`] that only the join can make.
+
+use crate::catalog::Tool;
+use crate::context::{AgentView, RunIdentity};
+use crate::outcome::{Ticket, ToolResult};
+use crate::proposal::{Arguments, Proposal};
+use crate::state::{KeySet, Snapshot};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What one gate answers about one call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Ends the call and the run, with this reason.
+    Block(String),
+    /// Ends the call; the model reads this reason and the run goes on.
+    Deny(String),
+    /// Parks the call until a person decides.
+    Suspend(Box<Ticket>),
+    /// Answers the call without running the tool.
+    SetResult(Box<ToolResult>),
+    /// Nothing against it.
+    Allow,
+}
+
+impl Verdict {
+    /// How severe the verdict is; of several, the severest stands.
+    #[must_use]
+    pub fn severity(&self) -> u8 {
+        match self {
+            Verdict::Allow => 0,
+            Verdict::SetResult(_) => 1,
+            Verdict::Suspend(_) => 2,
+            Verdict::Deny(_) => 3,
+            Verdict::Block(_) => 4,
+        }
+    }
+}
+
+/// A verdict with the id of the gate that gave it, as it is recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// The gate.
+    pub gate: String,
+    /// Its answer.
+    pub verdict: Verdict,
+}
+
+impl Recorded {
+    /// A gate's answer.
+    #[must_use]
+    pub fn new(gate: impl Into<String>, verdict: Verdict) -> Self {
+        Self {
+            gate: gate.into(),
+            verdict,
+        }
+    }
+}
+
+/// What a gate is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct ProposedCall<'a> {
+    /// The call's id, unique within the run.
+    pub call_id: &'a str,
+    /// The tool that it asks for.
+    pub tool: &'a Tool,
+    /// Its arguments, checked.
+    pub arguments: &'a Arguments,
+    /// Where the call stands.
+    pub identity: &'a RunIdentity,
+    /// The agent that calls.
+    pub agent: &'a AgentView,
+    /// The state as it stands now.
+    pub snapshot: &'a Snapshot,
+    /// What the state's keys are.
+    pub keys: &'a KeySet,
+    /// Milliseconds since the Unix epoch.
+    pub now_ms: u64,
+    /// The value decided, where a person has let a suspended call go on.
+    pub decided: Option<&'a Value>,
+}
+
+/// A gate in Rust. It looks and answers; it does nothing else.
+pub trait Gate: Send + Sync {
+    /// `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.
+    fn id(&self) -> &str;
+
+    /// Whether this call may run. A panic denies the call.
+    fn judge(&self, call: &ProposedCall<'_>) -> Verdict;
+}
+
+/// What the gates' answers come to.
+#[derive(Debug)]
+pub enum Judgement {
+    /// No gate holds the call back.
+    Permitted(Permit),
+    /// The verdict that stands, with the gate that gave it.
+    Held(Box<Proposal>, Recorded),
+}
+
+/// Leave to run one call with these arguments. Only [`judge`] makes one, and
+/// nothing else runs a tool.
+///
+/// ```compile_fail
+/// // The fields are private, and there is no constructor.
+/// let permit = tollgate_agent::gate::Permit { proposal: todo!() };
+/// ```
+#[derive(Debug, Clone)]
+pub struct Permit {
+    proposal: Proposal,
+}
+
+impl Permit {
+    /// The call's id.
+    #[must_use]
+    pub fn call_id(&self) -> &str {
+        &self.proposal.call_id
+    }
+
+    /// The tool to run.
+    #[must_use]
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.proposal.tool
+    }
+
+    /// The arguments that were judged.
+    #[must_use]
+    pub fn arguments(&self) -> &Arguments {
+        &self.proposal.arguments
+    }
+}
+
+/// Joins the answers of all gates about one call. The severest stands; of two of
+/// one weight, the one whose gate's id sorts first. No answer at all means deny.
+#[must_use]
+pub fn judge(proposal: Proposal, recorded: &[Recorded]) -> Judgement {
+    match stands(recorded) {
+        None => Judgement::Held(
+            Box::new(proposal),
+            Recorded::new(
+                "host",
+                Verdict::Deny("No gate is configured, so nothing may run.".to_owned()),
+            ),
+        ),
+        Some(Recorded {
+            verdict: Verdict::Allow,
+            ..
+        }) => Judgement::Permitted(Permit { proposal }),
+        Some(held) => Judgement::Held(Box::new(proposal), held.clone()),
+    }
+}
+
+/// The answer that stands among those of all gates.
+#[must_use]
+pub fn stands(recorded: &[Recorded]) -> Option<&Recorded> {
+    recorded.iter().min_by(|a, b| {
+        let severity = b.verdict.severity().cmp(&a.verdict.severity());
+        severity.then_with(|| a.gate.cmp(&b.gate))
+    })
+}
+
+/// The default gate: allows the tools that the agent lists and denies the rest.
+/// `*` lists all; an agent without a list has none.
+#[derive(Debug, Clone, Default)]
+pub struct ToolList {
+    agents: std::collections::BTreeMap<String, Vec<String>>,
+}
+
+impl ToolList {
+    /// The id under which its verdicts are recorded.
+    pub const ID: &'static str = "tool-list";
+
+    /// Sets the tools of an agent.
+    #[must_use]
+    pub fn with_agent(mut self, agent_id: impl Into<String>, tools: Vec<String>) -> Self {
+        self.agents.insert(agent_id.into(), tools);
+        self
+    }
+
+    /// Whether the agent lists the tool.
+    #[must_use]
+    pub fn lists(&self, agent_id: &str, tool_name: &str) -> bool {
+        self.agents
+            .get(agent_id)
+            .is_some_and(|tools| tools.iter().any(|t| t == "*" || t == tool_name))
+    }
+}
+
+impl Gate for ToolList {
+    fn id(&self) -> &str {
+        Self::ID
+    }
+
+    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+        let tool = &call.tool.descriptor.name;
+        if self.lists(&call.agent.id, tool) {
+            Verdict::Allow
+        } else {
+            Verdict::Deny(format!(
+                "The agent '{}' does not list the tool '{tool}'.",
+                call.agent.id
+            ))
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! JSON from models and guests, read strictly.
+//!
+//! What is judged must be what runs: two readers of `{"path":"a","path":"b"}`
+//! may disagree on what it says, so a repeated key is refused, and so is a
+//! number that this host would hand on as another number.
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use std::fmt;
+
+/// Levels of nesting that are read; text that nests deeper is refused.
+pub const MAX_DEPTH: usize = 128;
+
+/// Why a text was refused as JSON, with line and column where there is one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct JsonError(String);
+
+/// Reads one JSON text, refusing repeated keys and more than [`MAX_DEPTH`]
+/// levels.
+///
+/// # Errors
+/// The text is not JSON by RFC 8259, repeats a key within one object, nests too
+/// deep, or holds a number beyond the range of a 64-bit float.
+pub fn parse(text: &str) -> Result<Value, JsonError> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = Strict
+        .deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value))
+        .map_err(|e| JsonError(e.to_string()))?;
+    // The reader's own limit counts 127 levels; the exact bound is checked here.
+    if depth(&value) > MAX_DEPTH {
+        return Err(JsonError(format!("nested deeper than {MAX_DEPTH} levels")));
+    }
+    Ok(value)
+}
+
+/// Reads one JSON text as [`parse`] does, and refuses numbers that do not
+/// survive the round trip through this host unchanged.
+///
+/// # Errors
+/// As [`parse`]; and for a number that would be handed on as another number.
+pub fn parse_exact(text: &str) -> Result<Value, JsonError> {
+    let value = parse(text)?;
+    match number_tokens(text).find(|token| !survives(token)) {
+        None => Ok(value),
+        Some(token) => Err(JsonError(format!(
+            "the number {} does not survive a round trip; send it as a string or with fewer digits",
+            token.chars().take(40).collect::<String>()
+        ))),
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// Builds a [`Value`], refusing repeated keys.
+struct Strict;
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, v: bool) -> Result<Value, E> {
+        Ok(Value::Bool(v))
+    }
+
+    fn visit_i64<E>(self, v: i64) -> Result<Value, E> {
+        Ok(Value::from(v))
+    }
+
+    fn visit_u64<E>(self, v: u64) -> Result<Value, E> {
+        Ok(Value::from(v))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, v: f64) -> Result<Value, E> {
+        Number::from_f64(v)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, v: &str) -> Result<Value, E> {
+        Ok(Value::from(v))
+    }
+
+    fn visit_string<E>(self, v: String) -> Result<Value, E> {
+        Ok(Value::String(v))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element_seed(Strict)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if map.contains_key(&key) {
+                let shown: String = key.chars().take(64).collect();
+                return Err(A::Error::custom(format!("the key \"{shown}\" is repeated")));
+            }
+            let value = entries.next_value_seed(Strict)?;
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+/// The number tokens of a text that is known to be JSON.
+fn number_tokens(text: &str) -> impl Iterator<Item = &str> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < bytes.len() {
+            match bytes[at] {
+                b'"' => at = end_of_string(bytes, at),
+                b'-' | b'0'..=b'9' => {
+                    let start = at;
+                    while at < bytes.len()
+                        && matches!(bytes[at], b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
+                    {
+                        at += 1;
+                    }
+                    return Some(&text[start..at]);
+                }
+                _ => at += 1,
+            }
+        }
+        None
+    })
+}
+
+fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while at < bytes.len() && bytes[at] != b'"' {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    at + 1
+}
+
+fn survives(token: &str) -> bool {
+    if token.parse::<i64>().is_ok() || token.parse::<u64>().is_ok() {
+        return true;
+    }
+    let Ok(float) = token.parse::<f64>() else {
+        return false;
+    };
+    float.is_finite() && decimal(token) == decimal(&format!("{float:e}"))
+}
+
+/// A decimal number as its significant digits and the exponent of the last.
+fn decimal(token: &str) -> (String, i64) {
+    let token = token.trim_start_matches('-').to_ascii_lowercase();
+    let (mantissa, exponent) = token.split_once('e').unwrap_or((&token, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let digits = digits.trim_start_matches('0');
+    let significant = digits.trim_end_matches('0');
+    if significant.is_empty() {
+        return (String::new(), 0);
+    }
+    let dropped = (digits.len() - significant.len()) as i64;
+    // An exponent that does not fit 64 bits cannot belong to a finite float
+    // unless the digits are all zero, which was answered above.
+    let exponent = exponent.parse::<i64>().unwrap_or(i64::MAX / 2);
+    (
+        significant.to_owned(),
+        exponent - fraction.len() as i64 + dropped,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn l9_repeated_keys_are_refused_at_any_depth() {
+        let error = parse(r#"{"a":[{"b":1,"b":2}]}"#).unwrap_err();
+        assert!(
+            error.to_string().contains("the key \"b\" is repeated"),
+            "{error}"
+        );
+        // The same key spelled with an escape is the same key.
+        assert!(parse(r#"{"a":1,"\u0061":2}"#).is_err());
+    }
+
+    #[test]
+    fn l9_numbers_that_do_not_survive_are_refused() {
+        for lossy in [
+            "12345678901234567890123",
+            "0.1000000000000000055511151231257827",
+            "1e400",
+            "[9007199254740993.0]",
+        ] {
+            assert!(parse_exact(lossy).is_err(), "{lossy} must be refused");
+        }
+        for exact in [
+            "0",
+            "-0",
+            "1.0",
+            "1e2",
+            "0.1",
+            "18446744073709551615",
+            "-9223372036854775808",
+            "1E-7",
+            "5e-324",
+            "100000000000000000000",
+            "\"12345678901234567890123\"",
+            "{\"1e999\":\"\\\"1e999\"}",
+        ] {
+            assert!(parse_exact(exact).is_ok(), "{exact} must be accepted");
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert!(parse(&nested(120)).is_ok());
+        assert!(parse(&nested(MAX_DEPTH + 1)).is_err());
+        assert!(parse(&nested(10_000)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn l9_what_is_accepted_reads_back_as_itself(f in proptest::num::f64::NORMAL, i in any::<i64>()) {
+            let text = serde_json::to_string(&serde_json::json!({"f": f, "i": i})).unwrap();
+            let value = parse_exact(&text).unwrap();
+            prop_assert_eq!(serde_json::to_string(&value).unwrap(), text);
+        }
+
+        #[test]
+        fn never_panics(text in "\\PC{0,60}") {
+            let _ = parse_exact(&text);
+        }
+    }
+}

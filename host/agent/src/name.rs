@@ -1,0 +1,132 @@
+//! Ids and names: their patterns, what is reserved, and which look alike.
+
+/// Whether the text fits `[a-z][a-z0-9-]{0,63}`: ids of components, tools,
+/// agents and gates.
+#[must_use]
+pub fn is_id(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    (1..=64).contains(&bytes.len())
+        && bytes[0].is_ascii_lowercase()
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+}
+
+/// Whether the text fits `[a-zA-Z0-9_-]{1,64}`: names of tools, as providers of
+/// models accept them.
+#[must_use]
+pub fn is_tool_name(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// Whether a tool's name is the host's own.
+#[must_use]
+pub fn is_reserved_name(name: &str) -> bool {
+    let folded = fold(name);
+    folded == fold("transfer_to_agent")
+        || folded == fold("search_history")
+        || folded.starts_with(&fold("tollgate_"))
+}
+
+/// Whether an id is the host's own.
+#[must_use]
+pub fn is_reserved_id(id: &str) -> bool {
+    matches!(id, "host" | "tollgate")
+}
+
+/// Names that fold to the same text look alike, to a person or to a model:
+/// case, `-` and `_`, `0` and `o`, and `1`, `l` and `i` are not told apart.
+#[must_use]
+pub fn fold(name: &str) -> String {
+    name.chars()
+        .map(|c| match c.to_ascii_lowercase() {
+            '-' => '_',
+            '0' => 'o',
+            '1' | 'l' => 'i',
+            other => other,
+        })
+        .collect()
+}
+
+/// The known names nearest to one that is not known, best first, three at most.
+#[must_use]
+pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let folded = fold(&wanted.chars().take(64).collect::<String>());
+    let mut scored: Vec<(usize, &str)> = known
+        .map(|name| (distance(&folded, &fold(name)), name))
+        .filter(|(distance, name)| *distance <= 2.max(name.len() / 3))
+        .collect();
+    scored.sort_unstable();
+    scored.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+/// The Levenshtein distance; a name that contains the other counts as near.
+fn distance(a: &str, b: &str) -> usize {
+    if a.len() >= 3 && b.len() >= 3 && (a.contains(b) || b.contains(a)) {
+        return 1;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let substitute = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r2_names_and_ids_fit_their_patterns() {
+        for good in ["a", "word-count", "a1", &"a".repeat(64)] {
+            assert!(is_id(good), "{good}");
+        }
+        for bad in ["", "A", "1a", "-a", "a_b", "ä", &"a".repeat(65)] {
+            assert!(!is_id(bad), "{bad}");
+        }
+        assert!(is_tool_name("Read_file-2"));
+        for bad in ["", "read file", "read.file", "re\u{430}d", &"a".repeat(65)] {
+            assert!(!is_tool_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn r2_look_alikes_fold_to_one_text() {
+        assert_eq!(fold("Read-File"), fold("read_file"));
+        assert_eq!(fold("t0ol"), fold("tool"));
+        assert_eq!(fold("l1st"), fold("IIst"));
+        assert_ne!(fold("read"), fold("write"));
+    }
+
+    #[test]
+    fn r5_reserved_names_are_reserved_in_every_spelling() {
+        for name in [
+            "transfer_to_agent",
+            "Transfer-To-Agent",
+            "search_hist0ry",
+            "tollgate_x",
+            "To1lgate-x",
+        ] {
+            assert!(is_reserved_name(name), "{name}");
+        }
+        assert!(!is_reserved_name("tollgates"));
+        assert!(is_reserved_id("host") && is_reserved_id("tollgate") && !is_reserved_id("notes"));
+    }
+
+    #[test]
+    fn l7_the_nearest_names_are_offered() {
+        let known = ["word_count", "json_query", "notes_add"];
+        assert_eq!(nearest("wordcount", known.into_iter()), ["word_count"]);
+        assert_eq!(nearest("notes", known.into_iter()), ["notes_add"]);
+        assert!(nearest("send_mail", known.into_iter()).is_empty());
+    }
+}

@@ -1,0 +1,343 @@
+//! What a call comes to: the tool's own words, or a fault with a stable code.
+//!
+//! Nothing here is an `Err` of the host. A tool that fails, traps, runs out of
+//! its budget or answers nonsense has an [`Outcome`] like any other.
+
+use crate::code::Code;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// What a tool answers. The host stamps the tool's name; see [`ToolResult::to_json`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// Whether it worked, waits for a person, or did not work.
+    pub status: ToolStatus,
+    /// The answer itself; `null` where there is none.
+    #[serde(default)]
+    pub data: Value,
+    /// A sentence beside the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The status of a [`ToolResult`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// The tool did what it was asked.
+    Success,
+    /// The tool waits for a person. Without a ticket the host asks for a plain
+    /// confirmation with the result's message.
+    Pending(Option<Box<Ticket>>),
+    /// The tool's own answer that it did not work.
+    Error,
+}
+
+impl ToolResult {
+    /// A success with this answer.
+    #[must_use]
+    pub fn success(data: impl Into<Value>) -> Self {
+        Self {
+            status: ToolStatus::Success,
+            data: data.into(),
+            message: None,
+        }
+    }
+
+    /// A success with this answer and a sentence beside it.
+    #[must_use]
+    pub fn success_with_message(data: impl Into<Value>, message: impl Into<String>) -> Self {
+        Self {
+            status: ToolStatus::Success,
+            data: data.into(),
+            message: Some(message.into()),
+        }
+    }
+
+    /// The tool's own answer that it did not work.
+    #[must_use]
+    pub fn error(message: impl Into<String>) -> Self {
+        Self {
+            status: ToolStatus::Error,
+            data: Value::Null,
+            message: Some(message.into()),
+        }
+    }
+
+    /// An error with a code of the tool's own: its data is
+    /// `{"error":{"code","message"}}`.
+    #[must_use]
+    pub fn error_with_code(code: impl Into<String>, message: impl Into<String>) -> Self {
+        let (code, message) = (code.into(), message.into());
+        Self {
+            status: ToolStatus::Error,
+            data: json!({"error": {"code": code, "message": message}}),
+            message: Some(message),
+        }
+    }
+
+    /// Waits for a plain confirmation.
+    #[must_use]
+    pub fn suspended(message: impl Into<String>) -> Self {
+        Self {
+            status: ToolStatus::Pending(None),
+            data: Value::Null,
+            message: Some(message.into()),
+        }
+    }
+
+    /// Waits for the answer to this ticket.
+    #[must_use]
+    pub fn suspended_with(ticket: Ticket) -> Self {
+        let message = Some(ticket.message.clone());
+        Self {
+            status: ToolStatus::Pending(Some(Box::new(ticket))),
+            data: Value::Null,
+            message,
+        }
+    }
+
+    /// Whether the tool did what it was asked.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.status == ToolStatus::Success
+    }
+
+    /// Whether the tool waits for a person.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        matches!(self.status, ToolStatus::Pending(_))
+    }
+
+    /// Whether the tool answered that it did not work.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.status == ToolStatus::Error
+    }
+
+    /// The result as `{"tool_name","status","data","message","suspension"}`,
+    /// under the name that the host gives it.
+    #[must_use]
+    pub fn to_json(&self, tool_name: &str) -> Value {
+        let (status, suspension) = match &self.status {
+            ToolStatus::Success => ("success", Value::Null),
+            ToolStatus::Pending(ticket) => ("pending", json!(ticket)),
+            ToolStatus::Error => ("error", Value::Null),
+        };
+        json!({
+            "tool_name": tool_name,
+            "status": status,
+            "data": self.data,
+            "message": self.message,
+            "suspension": suspension,
+        })
+    }
+}
+
+/// A question to a person, and what becomes of the answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ticket {
+    /// What is waited for, such as `approve` or `provide-file`; at most 64 bytes.
+    pub action: String,
+    /// The question; at most 4 KiB.
+    pub message: String,
+    /// What the person should see beside the question.
+    #[serde(default)]
+    pub parameters: Value,
+    /// JSON Schema of the answer; none takes any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_schema: Option<Value>,
+    /// What happens with the answer.
+    pub resume_mode: ResumeMode,
+}
+
+impl Ticket {
+    /// A plain confirmation: action `confirm`, any answer, the call runs again.
+    #[must_use]
+    pub fn confirm(message: impl Into<String>) -> Self {
+        Self {
+            action: "confirm".to_owned(),
+            message: message.into(),
+            parameters: Value::Null,
+            response_schema: None,
+            resume_mode: ResumeMode::ReplayToolCall,
+        }
+    }
+}
+
+/// What a person's answer does to the call that waited for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResumeMode {
+    /// The call runs again with its first arguments, the decision in its context.
+    ReplayToolCall,
+    /// The answer is the tool's result; nothing runs.
+    UseDecisionAsToolResult,
+    /// The call runs again with the answer as its arguments, validated anew.
+    PassDecisionToTool,
+}
+
+/// An update for a state key, for the key's reducer to join with the value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Mutation {
+    /// The key's full name, `COMPONENT-ID.NAME`.
+    pub key: String,
+    /// The update.
+    pub update: Value,
+}
+
+/// What a tool asks of the agent loop beside its result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// Hand the thread to this agent.
+    TransferToAgent(String),
+    /// End the enclosing loop agent.
+    Escalate,
+    /// A note for the model's next turn.
+    AddContext(String),
+}
+
+/// What a tool hands back: its result, and what shall commit with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolOutput {
+    /// What the model reads.
+    pub result: ToolResult,
+    /// Commit with the result, all or none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mutations: Vec<Mutation>,
+    /// What is asked of the loop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<Action>,
+}
+
+impl From<ToolResult> for ToolOutput {
+    fn from(result: ToolResult) -> Self {
+        Self {
+            result,
+            mutations: Vec::new(),
+            actions: Vec::new(),
+        }
+    }
+}
+
+/// A call that ended without an answer of the tool's own. Nothing of it commits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// The stable code.
+    pub code: Code,
+    /// What the model and the user read: a sentence.
+    pub message: String,
+    /// What the operator reads beside it; never the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl Fault {
+    /// A fault with the sentence that the model reads.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            detail: None,
+        }
+    }
+
+    /// Adds what only the operator shall read.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+}
+
+/// How one attempt, or a whole call, came out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The tool answered, well or not.
+    Returned(ToolOutput),
+    /// Something else ended it.
+    Faulted(Fault),
+}
+
+impl From<Fault> for Outcome {
+    fn from(fault: Fault) -> Self {
+        Outcome::Faulted(fault)
+    }
+}
+
+/// What a call used, summed over its attempts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Units of wasm fuel.
+    pub fuel: u64,
+    /// Wall time in microseconds.
+    pub wall_us: u64,
+    /// The most memory that one attempt held, in bytes.
+    pub memory_bytes: u64,
+    /// How many times the tool was started.
+    pub attempts: u32,
+}
+
+impl Usage {
+    /// Adds another attempt: time and fuel add up, memory is the greater.
+    #[must_use]
+    pub fn plus(self, other: Usage) -> Usage {
+        Usage {
+            fuel: self.fuel.saturating_add(other.fuel),
+            wall_us: self.wall_us.saturating_add(other.wall_us),
+            memory_bytes: self.memory_bytes.max(other.memory_bytes),
+            attempts: self.attempts.saturating_add(other.attempts),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k7_results_have_the_shape_that_the_frameworks_know() {
+        let result = ToolResult::error_with_code("no_such_note", "There is no note 7.");
+        assert!(result.is_error());
+        assert_eq!(
+            result.to_json("delete_note"),
+            json!({
+                "tool_name": "delete_note",
+                "status": "error",
+                "data": {"error": {"code": "no_such_note", "message": "There is no note 7."}},
+                "message": "There is no note 7.",
+                "suspension": null,
+            })
+        );
+        assert!(ToolResult::suspended("Sure?").is_pending());
+        assert!(ToolResult::success_with_message(1, "one").is_success());
+    }
+
+    #[test]
+    fn usage_adds_up_over_attempts() {
+        let one = Usage {
+            fuel: 5,
+            wall_us: 10,
+            memory_bytes: 100,
+            attempts: 1,
+        };
+        let two = Usage {
+            fuel: 7,
+            wall_us: 20,
+            memory_bytes: 50,
+            attempts: 1,
+        };
+        assert_eq!(
+            one.plus(two),
+            Usage {
+                fuel: 12,
+                wall_us: 30,
+                memory_bytes: 100,
+                attempts: 2
+            }
+        );
+    }
+}

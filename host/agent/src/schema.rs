@@ -1,0 +1,267 @@
+//! JSON Schema from strangers: checked before it is trusted, then compiled once.
+
+use serde_json::{Map, Value};
+
+/// The largest schema that is read, in bytes of its serialization.
+pub const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+/// The most subschemas that one schema may hold.
+pub const MAX_SUBSCHEMAS: usize = 2_000;
+/// The deepest nesting of a schema.
+pub const MAX_SCHEMA_DEPTH: usize = 32;
+/// The most `$ref`s in one schema: each is followed once for each level of data.
+pub const MAX_REFERENCES: usize = 64;
+/// The most violations that are listed for one value.
+pub const MAX_VIOLATIONS: usize = 20;
+
+/// Why a schema is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SchemaError(String);
+
+/// One way in which a value does not fit a schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// JSON Pointer (RFC 6901) to the place in the value; empty for the whole.
+    pub pointer: String,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+/// A schema that was checked and compiled.
+#[derive(Debug, Clone)]
+pub struct Schema {
+    validator: std::sync::Arc<jsonschema::Validator>,
+}
+
+impl Schema {
+    /// Compiles a schema (2020-12). No reference leaves the document, patterns
+    /// run without backtracking, and size, depth and number of subschemas are
+    /// bounded.
+    ///
+    /// # Errors
+    /// The schema is not valid, refers outside itself, or exceeds a bound.
+    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+        let bytes = schema.to_string().len();
+        if bytes > MAX_SCHEMA_BYTES {
+            return Err(SchemaError(format!(
+                "the schema has {bytes} bytes; at most {MAX_SCHEMA_BYTES} are read"
+            )));
+        }
+        let mut survey = Survey::default();
+        survey.visit(schema, 0)?;
+        let validator = jsonschema::draft202012::options()
+            .with_pattern_options(jsonschema::PatternOptions::regex())
+            .build(schema)
+            .map_err(|e| SchemaError(format!("the schema is not valid JSON Schema: {e}")))?;
+        Ok(Self {
+            validator: std::sync::Arc::new(validator),
+        })
+    }
+
+    /// Compiles the schema of a tool's arguments: as [`Schema::compile`], and its
+    /// type is `object`; a schema without a type is given that one.
+    ///
+    /// # Errors
+    /// As [`Schema::compile`]; and for a type other than `object`.
+    pub fn compile_arguments(schema: &mut Value) -> Result<Self, SchemaError> {
+        let Value::Object(map) = schema else {
+            return Err(SchemaError(
+                "the schema of a tool's arguments must be a JSON object".to_owned(),
+            ));
+        };
+        match map.get("type") {
+            None => {
+                map.insert("type".to_owned(), Value::from("object"));
+            }
+            Some(Value::String(t)) if t == "object" => {}
+            Some(other) => {
+                return Err(SchemaError(format!(
+                    "the schema of a tool's arguments must have the type \"object\", not {other}"
+                )));
+            }
+        }
+        Self::compile(schema)
+    }
+
+    /// Every way in which the value does not fit, [`MAX_VIOLATIONS`] at most.
+    #[must_use]
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        if self.validator.is_valid(value) {
+            return Vec::new();
+        }
+        self.validator
+            .iter_errors(value)
+            .take(MAX_VIOLATIONS)
+            .map(|e| Violation {
+                pointer: e.instance_path().to_string(),
+                problem: crate::text::clean(&e.to_string(), 500),
+            })
+            .collect()
+    }
+}
+
+/// The violations as one text for a model: a line each.
+#[must_use]
+pub fn describe(violations: &[Violation]) -> String {
+    let lines: Vec<String> = violations
+        .iter()
+        .map(|v| {
+            let place = if v.pointer.is_empty() {
+                "(whole value)"
+            } else {
+                &v.pointer
+            };
+            format!("- {place}: {}", v.problem)
+        })
+        .collect();
+    lines.join("\n")
+}
+
+#[derive(Default)]
+struct Survey {
+    subschemas: usize,
+    references: usize,
+}
+
+impl Survey {
+    fn visit(&mut self, schema: &Value, depth: usize) -> Result<(), SchemaError> {
+        if depth > MAX_SCHEMA_DEPTH {
+            return Err(SchemaError(format!(
+                "the schema nests deeper than {MAX_SCHEMA_DEPTH} levels"
+            )));
+        }
+        match schema {
+            Value::Object(map) => {
+                self.subschemas += 1;
+                if self.subschemas > MAX_SUBSCHEMAS {
+                    return Err(SchemaError(format!(
+                        "the schema has more than {MAX_SUBSCHEMAS} parts"
+                    )));
+                }
+                self.references(map)?;
+                map.iter()
+                    .filter(|(keyword, _)| {
+                        !matches!(keyword.as_str(), "const" | "enum" | "default" | "examples")
+                    })
+                    .try_for_each(|(_, part)| self.visit(part, depth + 1))
+            }
+            Value::Array(parts) => parts
+                .iter()
+                .try_for_each(|part| self.visit(part, depth + 1)),
+            _ => Ok(()),
+        }
+    }
+
+    fn references(&mut self, map: &Map<String, Value>) -> Result<(), SchemaError> {
+        for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
+            let Some(Value::String(target)) = map.get(keyword) else {
+                continue;
+            };
+            if !target.starts_with('#') {
+                return Err(SchemaError(format!(
+                    "the schema refers to \"{}\"; only references within the document (\"#...\") are followed",
+                    crate::text::clean(target, 200)
+                )));
+            }
+            self.references += 1;
+        }
+        for keyword in ["$id", "$schema"] {
+            if let Some(Value::String(id)) = map.get(keyword)
+                && keyword == "$id"
+                && !id.starts_with('#')
+            {
+                return Err(SchemaError(
+                    "the schema gives itself an \"$id\"; leave it out, references are within the document".to_owned(),
+                ));
+            }
+        }
+        if self.references > MAX_REFERENCES {
+            return Err(SchemaError(format!(
+                "the schema has more than {MAX_REFERENCES} references"
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn l2_every_violation_has_its_pointer() {
+        let schema = Schema::compile(&json!({
+            "type": "object",
+            "properties": {"n": {"type": "integer"}, "list": {"items": {"type": "string"}}},
+            "required": ["text"],
+        }))
+        .unwrap();
+        let found = schema.violations(&json!({"n": "x", "list": ["a", 1]}));
+        let pointers: Vec<&str> = found.iter().map(|v| v.pointer.as_str()).collect();
+        assert_eq!(found.len(), 3, "{found:?}");
+        for pointer in ["/n", "/list/1", ""] {
+            assert!(pointers.contains(&pointer), "{pointer} in {pointers:?}");
+        }
+    }
+
+    #[test]
+    fn r3_references_that_leave_the_document_are_refused() {
+        for target in [
+            "http://example.com/s.json",
+            "file:///etc/passwd",
+            "other.json",
+            "//x",
+        ] {
+            let error =
+                Schema::compile(&json!({"properties": {"a": {"$ref": target}}})).unwrap_err();
+            assert!(error.to_string().contains("within the document"), "{error}");
+        }
+        assert!(
+            Schema::compile(&json!({"$id": "http://example.com/a", "type": "object"})).is_err()
+        );
+        assert!(Schema::compile(&json!({"$defs": {"x": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/x"}}})).is_ok());
+    }
+
+    #[test]
+    fn r3_arguments_are_objects() {
+        assert!(Schema::compile_arguments(&mut json!({"type": "array"})).is_err());
+        assert!(Schema::compile_arguments(&mut json!([])).is_err());
+        let mut unset = json!({});
+        let schema = Schema::compile_arguments(&mut unset).unwrap();
+        assert_eq!(unset, json!({"type": "object"}));
+        assert!(schema.violations(&json!({"anything": 1})).is_empty());
+        assert!(!schema.violations(&json!(1)).is_empty());
+    }
+
+    #[test]
+    fn schemas_are_bounded() {
+        assert!(Schema::compile(&json!({"description": "x".repeat(MAX_SCHEMA_BYTES)})).is_err());
+        let mut deep = json!({"type": "string"});
+        for _ in 0..MAX_SCHEMA_DEPTH {
+            deep = json!({"not": deep});
+        }
+        assert!(Schema::compile(&deep).is_err());
+        let refs: Vec<Value> = (0..=MAX_REFERENCES)
+            .map(|_| json!({"$ref": "#/$defs/a"}))
+            .collect();
+        assert!(Schema::compile(&json!({"$defs": {"a": {}}, "anyOf": refs})).is_err());
+    }
+
+    #[test]
+    fn patterns_do_not_backtrack() {
+        let schema = Schema::compile(&json!({"pattern": "^(a+)+$"})).unwrap();
+        let started = std::time::Instant::now();
+        assert!(
+            !schema
+                .violations(&json!("a".repeat(5_000) + "!"))
+                .is_empty()
+        );
+        assert!(started.elapsed().as_secs() < 5);
+        assert!(
+            Schema::compile(&json!({"pattern": "(a)\\1"})).is_err(),
+            "back references need backtracking"
+        );
+    }
+}

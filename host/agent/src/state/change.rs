@@ -1,0 +1,395 @@
+//! From mutations to one change: all of them, or none.
+
+use super::{Access, KeyScope, KeySet, Snapshot};
+use crate::code::Code;
+use crate::outcome::{Fault, Mutation};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The most mutations that one call may return.
+pub const MAX_MUTATIONS: usize = 64;
+/// The most bytes of one mutation's update.
+pub const MAX_MUTATION_BYTES: usize = 256 * 1024;
+/// The most bytes of all updates of one call.
+pub const MAX_MUTATIONS_BYTES: usize = 1024 * 1024;
+/// The most bytes of one key's value.
+pub const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
+
+/// One event's worth of change to the state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StateChange {
+    /// The state's revision once this is applied.
+    pub revision: u64,
+    /// Each update with the value that it led to, in the order of the mutations.
+    pub updates: Vec<KeyUpdate>,
+}
+
+/// One key's update. Of keys that do not persist a record holds the name alone.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct KeyUpdate {
+    /// The key.
+    pub key: String,
+    /// Whether the key ends with the run or lives with the thread.
+    pub scope: KeyScope,
+    /// Whether update and value go into the record.
+    pub persistent: bool,
+    /// What was asked for.
+    #[serde(default)]
+    pub update: Option<Arc<Value>>,
+    /// What the key's value became.
+    #[serde(default)]
+    pub value: Option<Arc<Value>>,
+}
+
+impl Serialize for KeyUpdate {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let fields = if self.persistent { 5 } else { 3 };
+        let mut record = serializer.serialize_struct("KeyUpdate", fields)?;
+        record.serialize_field("key", &self.key)?;
+        record.serialize_field("scope", &self.scope)?;
+        record.serialize_field("persistent", &self.persistent)?;
+        if self.persistent {
+            record.serialize_field("update", &self.update)?;
+            record.serialize_field("value", &self.value)?;
+        }
+        record.end()
+    }
+}
+
+/// Checks the mutations of one call against what it may write and what the keys
+/// are, and joins them onto the state as it stands now. None where there are no
+/// mutations.
+///
+/// # Errors
+/// `bad_mutation`, with a sentence that names the key: then nothing of the call
+/// may be applied.
+pub fn propose(
+    keys: &KeySet,
+    access: &Access,
+    now: &Snapshot,
+    mutations: &[Mutation],
+) -> Result<Option<StateChange>, Fault> {
+    if mutations.is_empty() {
+        return Ok(None);
+    }
+    check_sizes(mutations)?;
+    let mut joined: BTreeMap<&str, Arc<Value>> = BTreeMap::new();
+    let mut updates = Vec::with_capacity(mutations.len());
+    for mutation in mutations {
+        let key = mutation.key.as_str();
+        let definition = keys
+            .get(key)
+            .filter(|_| access.may_write(key))
+            .ok_or_else(|| bad(key, "it was not declared writable by this component"))?;
+        let value = joined
+            .get(key)
+            .map(AsRef::as_ref)
+            .or_else(|| now.get(keys, key))
+            .unwrap_or(&definition.initial);
+        let next = definition
+            .reducer
+            .join(value, &mutation.update)
+            .map_err(|why| {
+                bad(
+                    key,
+                    &format!(
+                        "its reducer {} cannot apply the update: {why}",
+                        definition.reducer.as_str()
+                    ),
+                )
+            })?;
+        if let Some(violation) = definition
+            .schema
+            .as_ref()
+            .and_then(|s| s.violations(&next).into_iter().next())
+        {
+            return Err(bad(
+                key,
+                &format!(
+                    "the value would break its schema at \"{}\": {}",
+                    violation.pointer, violation.problem
+                ),
+            ));
+        }
+        let next = Arc::new(next);
+        joined.insert(key, Arc::clone(&next));
+        updates.push(KeyUpdate {
+            key: key.to_owned(),
+            scope: definition.scope,
+            persistent: definition.persistent,
+            update: Some(Arc::new(mutation.update.clone())),
+            value: Some(next),
+        });
+    }
+    for (key, value) in &joined {
+        if json_bytes(value) > MAX_VALUE_BYTES {
+            return Err(bad(
+                key,
+                &format!("its value would be larger than {MAX_VALUE_BYTES} bytes"),
+            ));
+        }
+    }
+    Ok(Some(StateChange {
+        revision: now.revision() + 1,
+        updates,
+    }))
+}
+
+/// Whether mutations meant for an older snapshot may still be applied after a
+/// change: the first key for which they may not.
+#[must_use]
+pub fn conflict<'a>(
+    keys: &KeySet,
+    since: &[&StateChange],
+    mutations: &'a [Mutation],
+) -> Option<&'a str> {
+    mutations
+        .iter()
+        .map(|m| (m.key.as_str(), &m.update))
+        .find_map(|(key, update)| {
+            let reducer = keys.get(key)?.reducer;
+            since
+                .iter()
+                .flat_map(|change| &change.updates)
+                .filter(|earlier| earlier.key == key)
+                .any(|earlier| {
+                    earlier
+                        .update
+                        .as_ref()
+                        .is_none_or(|e| reducer.conflicts(e, update))
+                })
+                .then_some(key)
+        })
+}
+
+fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
+    if mutations.len() > MAX_MUTATIONS {
+        return Err(Fault::new(
+            Code::BadMutation,
+            format!(
+                "The tool returned {} mutations; at most {MAX_MUTATIONS} are taken from one call.",
+                mutations.len()
+            ),
+        ));
+    }
+    let mut total = 0;
+    for mutation in mutations {
+        let bytes = json_bytes(&mutation.update);
+        total += bytes;
+        if bytes > MAX_MUTATION_BYTES {
+            return Err(bad(
+                &mutation.key,
+                &format!("its update has {bytes} bytes, the limit is {MAX_MUTATION_BYTES}"),
+            ));
+        }
+    }
+    if total > MAX_MUTATIONS_BYTES {
+        return Err(Fault::new(
+            Code::BadMutation,
+            format!(
+                "The tool's mutations have {total} bytes in all; the limit is {MAX_MUTATIONS_BYTES}."
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn bad(key: &str, why: &str) -> Fault {
+    let key = crate::text::clean(key, 140);
+    Fault::new(
+        Code::BadMutation,
+        format!("The tool's mutation of the state key \"{key}\" was refused: {why}."),
+    )
+}
+
+/// The length of a value's serialization, without making it.
+fn json_bytes(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::{KeyDefinition, Reducer, State};
+    use super::*;
+    use serde_json::json;
+
+    fn keys() -> (KeySet, Access) {
+        let mut keys = KeySet::default();
+        let mut access = Access::default();
+        for (name, initial, schema, reducer) in [
+            (
+                "t.count",
+                json!(0),
+                Some(json!({"maximum": 10})),
+                Reducer::Add,
+            ),
+            ("t.items", json!([]), None, Reducer::Append),
+            (
+                "t.city",
+                json!(""),
+                Some(json!({"type": "string"})),
+                Reducer::Replace,
+            ),
+            ("other.key", json!(0), None, Reducer::Replace),
+        ] {
+            keys.insert(
+                KeyDefinition::new(
+                    name,
+                    initial,
+                    schema,
+                    reducer,
+                    KeyScope::Thread,
+                    name != "t.city",
+                )
+                .unwrap(),
+            )
+            .unwrap();
+            access.allow(name, true, name.starts_with("t."));
+        }
+        (keys, access)
+    }
+
+    fn mutation(key: &str, update: Value) -> Mutation {
+        Mutation {
+            key: key.to_owned(),
+            update,
+        }
+    }
+
+    #[test]
+    fn s2_all_commit_or_none() {
+        let (keys, access) = keys();
+        let mut state = State::default();
+        let good = [
+            mutation("t.count", json!(3)),
+            mutation("t.count", json!(4)),
+            mutation("t.items", json!("a")),
+        ];
+        let change = propose(&keys, &access, &state.snapshot(), &good)
+            .unwrap()
+            .unwrap();
+        state.apply(&change);
+        assert_eq!(
+            (state.revision(), state.get("t.count"), state.get("t.items")),
+            (1, Some(&json!(7)), Some(&json!(["a"])))
+        );
+
+        for bad in [
+            mutation("t.count", json!(4)),
+            mutation("t.count", json!("x")),
+            mutation("t.city", json!(5)),
+            mutation("other.key", json!(5)),
+            mutation("host.anything", json!(5)),
+            mutation("t.unknown", json!(5)),
+            mutation("t.items", json!("x".repeat(MAX_MUTATION_BYTES))),
+        ] {
+            let fault = propose(
+                &keys,
+                &access,
+                &state.snapshot(),
+                &[mutation("t.items", json!("b")), bad.clone()],
+            )
+            .unwrap_err();
+            assert_eq!(fault.code, Code::BadMutation, "{bad:?}");
+        }
+        let many: Vec<Mutation> = (0..=MAX_MUTATIONS)
+            .map(|_| mutation("t.items", json!(1)))
+            .collect();
+        assert!(propose(&keys, &access, &state.snapshot(), &many).is_err());
+        let heavy: Vec<Mutation> = (0..5)
+            .map(|_| mutation("t.items", json!("x".repeat(MAX_MUTATION_BYTES - 10))))
+            .collect();
+        assert!(propose(&keys, &access, &state.snapshot(), &heavy).is_err());
+        assert_eq!(state.revision(), 1);
+    }
+
+    #[test]
+    fn s1_a_snapshot_is_frozen() {
+        let (keys, access) = keys();
+        let mut state = State::default();
+        let before = state.snapshot();
+        let change = propose(
+            &keys,
+            &access,
+            &before,
+            &[mutation("t.city", json!("Bern"))],
+        )
+        .unwrap()
+        .unwrap();
+        state.apply(&change);
+        assert_eq!(before.get(&keys, "t.city"), Some(&json!("")));
+        assert_eq!(state.snapshot().get(&keys, "t.city"), Some(&json!("Bern")));
+        assert_eq!(before.visible(&keys, &access).count(), 4);
+    }
+
+    #[test]
+    fn s6_a_record_holds_only_the_names_of_keys_that_do_not_persist() {
+        let (keys, access) = keys();
+        let now = State::default().snapshot();
+        let change = propose(
+            &keys,
+            &access,
+            &now,
+            &[
+                mutation("t.city", json!("Bern")),
+                mutation("t.count", json!(1)),
+            ],
+        )
+        .unwrap()
+        .unwrap();
+        let record = serde_json::to_string(&change).unwrap();
+        assert!(
+            !record.contains("Bern") && record.contains("t.city"),
+            "{record}"
+        );
+        let mut state = State::default();
+        state.apply(&serde_json::from_str(&record).unwrap());
+        assert_eq!(
+            (state.revision(), state.get("t.city"), state.get("t.count")),
+            (1, None, Some(&json!(1)))
+        );
+    }
+
+    #[test]
+    fn s5_commuting_updates_do_not_conflict() {
+        let (keys, access) = keys();
+        let now = State::default().snapshot();
+        let change = propose(
+            &keys,
+            &access,
+            &now,
+            &[
+                mutation("t.city", json!("Bern")),
+                mutation("t.count", json!(1)),
+            ],
+        )
+        .unwrap()
+        .unwrap();
+        assert_eq!(
+            conflict(&keys, &[&change], &[mutation("t.count", json!(2))]),
+            None
+        );
+        assert_eq!(
+            conflict(&keys, &[&change], &[mutation("t.city", json!("Rom"))]),
+            Some("t.city")
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! What a key is: its name, who defined it, how updates join it, how long it lives.
+
+use super::Reducer;
+use crate::name;
+use crate::schema::Schema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How long a key lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyScope {
+    /// Ends with the run.
+    Run,
+    /// Lives as long as the thread.
+    Thread,
+}
+
+/// Why a key's definition is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeyError(pub(crate) String);
+
+/// A key whose definition was checked.
+#[derive(Debug, Clone)]
+pub struct KeyDefinition {
+    /// `OWNER-ID.NAME`.
+    pub name: String,
+    /// The value before the first update.
+    pub initial: Value,
+    /// The schema as it was written, for people and exports.
+    pub schema_json: Option<Value>,
+    /// Every value that the key takes fits it.
+    pub schema: Option<Schema>,
+    /// How an update joins the value.
+    pub reducer: Reducer,
+    /// How long the key lives.
+    pub scope: KeyScope,
+    /// Whether the key survives the host's process.
+    pub persistent: bool,
+}
+
+impl KeyDefinition {
+    /// Checks a definition.
+    ///
+    /// # Errors
+    /// The name does not fit, the schema is refused, or the initial value fits
+    /// neither schema nor reducer.
+    pub fn new(
+        name: impl Into<String>,
+        initial: Value,
+        schema_json: Option<Value>,
+        reducer: Reducer,
+        scope: KeyScope,
+        persistent: bool,
+    ) -> Result<Self, KeyError> {
+        let name = name.into();
+        if !is_key(&name) {
+            return Err(KeyError(format!(
+                "the state key \"{}\" is not OWNER-ID.NAME, where NAME fits [a-z][a-z0-9_-]{{0,63}}",
+                crate::text::clean(&name, 100)
+            )));
+        }
+        let schema = match &schema_json {
+            None => None,
+            Some(json) => Some(
+                Schema::compile(json)
+                    .map_err(|e| KeyError(format!("the state key \"{name}\": {e}")))?,
+            ),
+        };
+        if !reducer.accepts(&initial) {
+            return Err(KeyError(format!(
+                "the state key \"{name}\" starts with a value that its reducer {} does not take",
+                reducer.as_str()
+            )));
+        }
+        if let Some(schema) = &schema
+            && !schema.violations(&initial).is_empty()
+        {
+            return Err(KeyError(format!(
+                "the state key \"{name}\" starts with a value that breaks its schema"
+            )));
+        }
+        Ok(Self {
+            name,
+            initial,
+            schema_json,
+            schema,
+            reducer,
+            scope,
+            persistent,
+        })
+    }
+}
+
+fn is_key(name: &str) -> bool {
+    let Some((owner, rest)) = name.split_once('.') else {
+        return false;
+    };
+    name::is_id(owner)
+        && (1..=64).contains(&rest.len())
+        && rest.as_bytes()[0].is_ascii_lowercase()
+        && rest
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
+}
+
+/// Every key that something loaded defines.
+#[derive(Debug, Clone, Default)]
+pub struct KeySet {
+    definitions: BTreeMap<String, Arc<KeyDefinition>>,
+}
+
+impl KeySet {
+    /// The definition of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&KeyDefinition> {
+        self.definitions.get(key).map(AsRef::as_ref)
+    }
+
+    /// Every definition, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = &KeyDefinition> {
+        self.definitions.values().map(AsRef::as_ref)
+    }
+
+    /// Adds a key.
+    ///
+    /// # Errors
+    /// A key of this name is defined already.
+    pub fn insert(&mut self, definition: KeyDefinition) -> Result<(), KeyError> {
+        if self.definitions.contains_key(&definition.name) {
+            return Err(KeyError(format!(
+                "the state key \"{}\" is defined twice",
+                definition.name
+            )));
+        }
+        self.definitions
+            .insert(definition.name.clone(), Arc::new(definition));
+        Ok(())
+    }
+}
+
+/// The keys that one tool, hook or gate may read and write.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    reads: BTreeSet<String>,
+    writes: BTreeSet<String>,
+}
+
+impl Access {
+    /// Lets it read and write as said. Keys under `host.` stay out of reach.
+    pub fn allow(&mut self, key: &str, read: bool, write: bool) {
+        if key.starts_with("host.") {
+            return;
+        }
+        if read {
+            self.reads.insert(key.to_owned());
+        }
+        if write {
+            self.writes.insert(key.to_owned());
+        }
+    }
+
+    /// The readable keys, sorted.
+    pub fn reads(&self) -> impl Iterator<Item = &str> {
+        self.reads.iter().map(String::as_str)
+    }
+
+    /// The writable keys, sorted.
+    pub fn writes(&self) -> impl Iterator<Item = &str> {
+        self.writes.iter().map(String::as_str)
+    }
+
+    /// Whether it may read the key.
+    #[must_use]
+    pub fn may_read(&self, key: &str) -> bool {
+        self.reads.contains(key)
+    }
+
+    /// Whether it may write the key.
+    #[must_use]
+    pub fn may_write(&self, key: &str) -> bool {
+        self.writes.contains(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn key(
+        name: &str,
+        initial: Value,
+        schema: Option<Value>,
+        reducer: Reducer,
+    ) -> Result<KeyDefinition, KeyError> {
+        KeyDefinition::new(name, initial, schema, reducer, KeyScope::Run, false)
+    }
+
+    #[test]
+    fn definitions_are_checked() {
+        assert!(
+            key(
+                "notes.items",
+                json!([]),
+                Some(json!({"type": "array"})),
+                Reducer::Append
+            )
+            .is_ok()
+        );
+        for (name, initial, schema, reducer) in [
+            ("items", json!([]), None, Reducer::Append),
+            ("notes.Items", json!([]), None, Reducer::Append),
+            ("notes.items", json!({}), None, Reducer::Append),
+            (
+                "notes.items",
+                json!([]),
+                Some(json!({"type": "string"})),
+                Reducer::Append,
+            ),
+            (
+                "notes.items",
+                json!([]),
+                Some(json!({"$ref": "http://x"})),
+                Reducer::Replace,
+            ),
+        ] {
+            assert!(
+                key(name, initial, schema, reducer).is_err(),
+                "{name} {reducer:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn s1_host_keys_are_out_of_reach() {
+        let mut access = Access::default();
+        access.allow("host.secret", true, true);
+        access.allow("notes.items", true, false);
+        assert!(!access.may_read("host.secret") && !access.may_write("host.secret"));
+        assert!(access.may_read("notes.items") && !access.may_write("notes.items"));
+    }
+}

@@ -1,0 +1,255 @@
+//! How an update becomes part of a key's value.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value};
+
+/// The six ways to join an update with a value. The last four commute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reducer {
+    /// The update is the new value.
+    Replace,
+    /// JSON Merge Patch (RFC 7396).
+    MergePatch,
+    /// The update is one element, put at the end of a list.
+    Append,
+    /// The update is a number, added to a number.
+    Add,
+    /// The update is a list; what the list lacks of it is added, and the list
+    /// stays sorted by the elements' serialization.
+    Union,
+    /// The update is a number; the greater of the two stays.
+    Max,
+}
+
+impl Reducer {
+    /// The reducer as configuration and descriptors spell it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reducer::Replace => "replace",
+            Reducer::MergePatch => "merge-patch",
+            Reducer::Append => "append",
+            Reducer::Add => "add",
+            Reducer::Union => "union",
+            Reducer::Max => "max",
+        }
+    }
+
+    /// Whether calls of one batch may all write a key of this reducer.
+    #[must_use]
+    pub fn commutes(self) -> bool {
+        !matches!(self, Reducer::Replace | Reducer::MergePatch)
+    }
+
+    /// Whether a key of this reducer may hold the value.
+    #[must_use]
+    pub fn accepts(self, value: &Value) -> bool {
+        match self {
+            Reducer::Replace | Reducer::MergePatch => true,
+            Reducer::Append | Reducer::Union => value.is_array(),
+            Reducer::Add | Reducer::Max => value.is_number(),
+        }
+    }
+
+    /// Joins an update with a value.
+    ///
+    /// # Errors
+    /// The update is not what this reducer takes; the text says what it is.
+    pub fn join(self, value: &Value, update: &Value) -> Result<Value, &'static str> {
+        match self {
+            Reducer::Replace => Ok(update.clone()),
+            Reducer::MergePatch => {
+                let mut patched = value.clone();
+                merge(&mut patched, update);
+                Ok(patched)
+            }
+            Reducer::Append => {
+                let mut items = list(value)?.clone();
+                items.push(update.clone());
+                Ok(Value::Array(items))
+            }
+            Reducer::Add => add(number(value)?, number(update)?),
+            Reducer::Union => Ok(union(list(value)?, list(update)?)),
+            Reducer::Max => {
+                let (value, update) = (number(value)?, number(update)?);
+                Ok(Value::Number(if is_greater(update, value) {
+                    update.clone()
+                } else {
+                    value.clone()
+                }))
+            }
+        }
+    }
+
+    /// Whether two updates of one batch, to one key, must not both be applied
+    /// as they are.
+    #[must_use]
+    pub fn conflicts(self, earlier: &Value, later: &Value) -> bool {
+        match self {
+            Reducer::Replace => true,
+            Reducer::MergePatch => !disjoint(earlier, later),
+            _ => false,
+        }
+    }
+}
+
+fn list(value: &Value) -> Result<&Vec<Value>, &'static str> {
+    value.as_array().ok_or("a list is needed")
+}
+
+fn number(value: &Value) -> Result<&Number, &'static str> {
+    match value {
+        Value::Number(number) => Ok(number),
+        _ => Err("a number is needed"),
+    }
+}
+
+fn add(a: &Number, b: &Number) -> Result<Value, &'static str> {
+    if let (Some(a), Some(b)) = (a.as_i128(), b.as_i128()) {
+        let sum = a.checked_add(b).ok_or("the sum is out of range")?;
+        return Number::from_i128(sum)
+            .map(Value::Number)
+            .ok_or("the sum is out of range");
+    }
+    let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) else {
+        return Err("a number is needed");
+    };
+    Number::from_f64(a + b)
+        .map(Value::Number)
+        .ok_or("the sum is out of range")
+}
+
+fn is_greater(a: &Number, b: &Number) -> bool {
+    match (a.as_i128(), b.as_i128()) {
+        (Some(a), Some(b)) => a > b,
+        _ => a.as_f64() > b.as_f64(),
+    }
+}
+
+fn union(items: &[Value], more: &[Value]) -> Value {
+    let mut keyed: std::collections::BTreeMap<String, Value> = items
+        .iter()
+        .map(|item| (item.to_string(), item.clone()))
+        .collect();
+    for item in more {
+        keyed
+            .entry(item.to_string())
+            .or_insert_with(|| item.clone());
+    }
+    Value::Array(keyed.into_values().collect())
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(target) = target else {
+        return;
+    };
+    for (key, part) in patch {
+        if part.is_null() {
+            target.remove(key);
+        } else {
+            merge(target.entry(key.clone()).or_insert(Value::Null), part);
+        }
+    }
+}
+
+/// Whether two merge patches touch different members all the way down.
+fn disjoint(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => a
+            .iter()
+            .all(|(key, part)| b.get(key).is_none_or(|other| disjoint(part, other))),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn s3_each_reducer_joins_as_it_says() {
+        for (reducer, value, update, joined) in [
+            (Reducer::Replace, json!(1), json!("x"), json!("x")),
+            (
+                Reducer::MergePatch,
+                json!({"a": 1, "b": {"c": 1}}),
+                json!({"a": null, "b": {"d": 2}}),
+                json!({"b": {"c": 1, "d": 2}}),
+            ),
+            (
+                Reducer::MergePatch,
+                json!([1]),
+                json!({"a": {"b": null}}),
+                json!({"a": {}}),
+            ),
+            (Reducer::Append, json!([1]), json!([2]), json!([1, [2]])),
+            (Reducer::Add, json!(1), json!(2), json!(3)),
+            (Reducer::Add, json!(1.5), json!(2), json!(3.5)),
+            (
+                Reducer::Union,
+                json!(["b"]),
+                json!(["a", "b"]),
+                json!(["a", "b"]),
+            ),
+            (Reducer::Max, json!(3), json!(2.5), json!(3)),
+        ] {
+            assert_eq!(
+                reducer.join(&value, &update).unwrap(),
+                joined,
+                "{reducer:?}"
+            );
+        }
+        for (reducer, value, update) in [
+            (Reducer::Append, json!({}), json!(1)),
+            (Reducer::Add, json!(1), json!("1")),
+            (Reducer::Add, json!(u64::MAX), json!(1)),
+            (Reducer::Union, json!([]), json!("a")),
+            (Reducer::Max, json!(1), json!(null)),
+        ] {
+            assert!(reducer.join(&value, &update).is_err(), "{reducer:?}");
+        }
+    }
+
+    #[test]
+    fn s5_conflicts_are_by_member() {
+        assert!(Reducer::Replace.conflicts(&json!(1), &json!(1)));
+        assert!(!Reducer::MergePatch.conflicts(&json!({"a": 1}), &json!({"b": 1})));
+        assert!(!Reducer::MergePatch.conflicts(&json!({"a": {"x": 1}}), &json!({"a": {"y": 1}})));
+        assert!(Reducer::MergePatch.conflicts(&json!({"a": {"x": 1}}), &json!({"a": 2})));
+        assert!(!Reducer::Append.conflicts(&json!(1), &json!(1)));
+    }
+
+    fn any_update(reducer: Reducer) -> BoxedStrategy<Value> {
+        match reducer {
+            Reducer::Add | Reducer::Max => (-1000i64..1000).prop_map(Value::from).boxed(),
+            Reducer::Union => proptest::collection::vec(0u8..9, 0..4)
+                .prop_map(Value::from)
+                .boxed(),
+            _ => any::<u8>().prop_map(Value::from).boxed(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn s3_add_union_and_max_commute(
+            (reducer, a, b) in prop_oneof![Just(Reducer::Add), Just(Reducer::Union), Just(Reducer::Max)]
+                .prop_flat_map(|r| (Just(r), any_update(r), any_update(r)))
+        ) {
+            let start = if reducer == Reducer::Union { json!([]) } else { json!(0) };
+            let ab = reducer.join(&reducer.join(&start, &a).unwrap(), &b).unwrap();
+            let ba = reducer.join(&reducer.join(&start, &b).unwrap(), &a).unwrap();
+            prop_assert_eq!(ab, ba);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Text that a stranger wrote and that a person or a model will read.
+
+/// Cuts a text to `max_bytes` at a character boundary and takes out control
+/// characters (tab and newline stay), terminal escapes, and the characters that
+/// are invisible or change the direction of writing. What was cut is marked.
+#[must_use]
+pub fn clean(text: &str, max_bytes: usize) -> String {
+    let mut cleaned = String::with_capacity(text.len().min(max_bytes));
+    for c in text.chars().filter(|c| !is_unwanted(*c)) {
+        if cleaned.len() + c.len_utf8() > max_bytes {
+            cut(&mut cleaned, max_bytes);
+            break;
+        }
+        cleaned.push(c);
+    }
+    cleaned
+}
+
+/// Cuts a text to `max_bytes`, mark included, at a character boundary.
+/// Returns whether anything was cut.
+pub fn cut(text: &mut String, max_bytes: usize) -> bool {
+    const MARK: &str = " [cut]";
+    let mut end = max_bytes.saturating_sub(MARK.len()).min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    if max_bytes >= MARK.len() {
+        text.push_str(MARK);
+    }
+    true
+}
+
+fn is_unwanted(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c,
+            // Zero width and joiners, direction marks and overrides, isolates.
+            '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            // Tags and variation selectors that can carry hidden text.
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invisible_text_and_escapes_are_taken_out() {
+        assert_eq!(
+            clean("a\u{202e}b\u{200b}c\x1b[31m\0d\u{e0041}", 100),
+            "abc[31md"
+        );
+        assert_eq!(clean("line\n\ttab", 100), "line\n\ttab");
+    }
+
+    #[test]
+    fn long_text_is_cut_at_a_character_and_marked() {
+        let cleaned = clean(&"ä".repeat(1000), 100);
+        assert!(
+            cleaned.len() <= 100 && cleaned.ends_with(" [cut]"),
+            "{cleaned}"
+        );
+        assert_eq!(clean("short", 5), "short");
+    }
+}
