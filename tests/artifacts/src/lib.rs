@@ -1,1 +1,28 @@
+//! The guests that tests and benches run, built from their sources in
+//! `tests/guests` and `example-tools` when they are first asked for.
+//!
+//! A guest in WAT is one file that shows one thing: what every component needs
+//! beside it (memory, allocator, `describe`) is laid around it by [`Guest::bytes`].
+//! Its header says how it must end, so that one suite can run them all:
+//!
+//! ```
+//! use tollgate_artifacts::{Expectation, HOSTILE, hostile};
+//!
+//! assert_eq!(hostile::SPIN_FOR_EVER.expects, Expectation::Code("out_of_fuel"));
+//! for guest in HOSTILE {
+//!     println!("{}: {} ends as {}", guest.name, guest.attack, guest.expects);
+//! }
+//! ```
 
+mod assembly;
+mod frame;
+mod guest;
+mod header;
+mod lowering;
+mod rust_guests;
+mod world;
+
+pub use guest::{Expectation, Guest};
+pub use rust_guests::{rust_guest, rust_guest_bytes};
+
+include!(concat!(env!("OUT_DIR"), "/guests.rs"));

@@ -1,0 +1,105 @@
+//! The tools in `example-tools`, compiled once for all test processes.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Where the component of the example tool of this name lies, built first if
+/// it is not up to date. The first caller of all processes builds the whole of
+/// `example-tools`; the others wait for it.
+///
+/// # Panics
+/// If the tools do not build, with what cargo said; if there is no such tool.
+#[must_use]
+#[allow(clippy::panic, reason = "a test can do nothing without its guest")]
+pub fn rust_guest(name: &str) -> PathBuf {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let folder = match BUILT.get_or_init(build) {
+        Ok(folder) => folder,
+        Err(why) => panic!("{why}"),
+    };
+    let path = folder.join(name.replace('-', "_")).with_extension("wasm");
+    let also = folder.join(name).with_extension("wasm");
+    match [path, also].into_iter().find(|path| path.is_file()) {
+        Some(path) => path,
+        None => panic!(
+            "example-tools has no tool `{name}`: nothing of that name in {}",
+            folder.display()
+        ),
+    }
+}
+
+/// What [`rust_guest`] points to.
+///
+/// # Panics
+/// As `rust_guest` does.
+#[must_use]
+#[allow(clippy::panic, reason = "a test can do nothing without its guest")]
+pub fn rust_guest_bytes(name: &str) -> Vec<u8> {
+    let path = rust_guest(name);
+    fs::read(&path).unwrap_or_else(|why| panic!("cannot read {}: {why}", path.display()))
+}
+
+/// Runs cargo over `example-tools`, and says where the components are. Its
+/// target folder is its own, because the one of the workspace is locked by the
+/// cargo that may be running this; the lock file keeps cargo's words of waiting
+/// out of the tests.
+fn build() -> Result<PathBuf, String> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let tools = workspace.join("example-tools/Cargo.toml");
+    let target = target_folder(&workspace).join("example-tools");
+    fs::create_dir_all(&target)
+        .map_err(|why| format!("cannot make {}: {why}", target.display()))?;
+    let lock = File::create(target.join("tests.lock"))
+        .map_err(|why| format!("cannot lock {}: {why}", target.display()))?;
+    lock.lock()
+        .map_err(|why| format!("cannot lock {}: {why}", target.display()))?;
+    compile(&tools, &target)?;
+    Ok(target.join("wasm32-wasip2/release"))
+}
+
+fn compile(manifest: &Path, target: &Path) -> Result<(), String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "build",
+            "--release",
+            "--quiet",
+            "--target",
+            "wasm32-wasip2",
+            "--manifest-path",
+        ])
+        .arg(manifest)
+        .env("CARGO_TARGET_DIR", target)
+        .envs(clean_of_this_build())
+        .output()
+        .map_err(|why| format!("cannot run cargo to build the example tools: {why}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr);
+    if words.contains("target may not be installed") {
+        return Err("the example tools need a target: rustup target add wasm32-wasip2".to_owned());
+    }
+    Err(format!("the example tools do not build:\n{words}"))
+}
+
+/// Variables that are meant for the build that runs the tests: flags for the
+/// native target (coverage, say) do not fit wasm.
+fn clean_of_this_build() -> impl Iterator<Item = (&'static str, &'static str)> {
+    [
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "RUSTC_WORKSPACE_WRAPPER",
+    ]
+    .into_iter()
+    .filter(|name| std::env::var_os(name).is_some())
+    .map(|name| (name, ""))
+}
+
+/// `CARGO_TARGET_DIR`, or `target` in the workspace.
+fn target_folder(workspace: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| workspace.join("target"), |folder| workspace.join(folder))
+}
