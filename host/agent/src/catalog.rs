@@ -302,7 +302,7 @@ mod tests {
         ] {
             let error = add(&mut catalog, newcomer.clone()).unwrap_err().to_string();
             assert!(
-                error.contains("first.wasm") || error.contains("same component"),
+                error.contains("first.wasm") || error.contains("by second.wasm"),
                 "{error}"
             );
         }
