@@ -168,7 +168,8 @@ fn survives(token: &str) -> bool {
     let Ok(float) = token.parse::<f64>() else {
         return false;
     };
-    float.is_finite() && decimal(token) == decimal(&format!("{float:e}"))
+    // Compared with what this host would write, which is what everybody else reads.
+    Number::from_f64(float).is_some_and(|number| decimal(token) == decimal(&number.to_string()))
 }
 
 /// A decimal number as its significant digits and the exponent of the last.
