@@ -51,7 +51,7 @@ pub(crate) fn around(
     let mut text = format!("(module\n{fields}\n(global $returns i32 (i32.const {returns}))\n");
     let _ = writeln!(text, "{}", setters());
     let heap = image.end().next_multiple_of(16);
-    if !fields.contains("(memory $memory") {
+    if !fields.contains("(memory $memory ") {
         let _ = writeln!(text, "(memory $memory {})", heap.div_ceil(PAGE_BYTES) + 1);
     }
     if !fields.contains("(func $realloc") {

@@ -4,7 +4,8 @@
 //! case. A string may be given as any other JSON, whose text it then is. Long
 //! values are written short: `{"$repeat": ["ab", 1000]}` is a long string or,
 //! where a list is wanted, one element many times, its strings aliased;
-//! `{"$join": ["a", "b"]}` is one string.
+//! `{"$join": ["a", "b"]}` is one string, and `{"$count": ["@ before @+1", 3]}`
+//! is that text for 0, 1 and 2, with commas between.
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;

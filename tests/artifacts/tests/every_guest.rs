@@ -41,9 +41,13 @@ fn guests_import_what_their_header_says_and_no_more() {
 }
 
 #[test]
-fn good_guests_are_expected_to_succeed() {
+fn good_guests_load() {
     for guest in GOOD {
-        assert_eq!(guest.expects, Expectation::Succeeds, "{}", guest.name);
+        assert!(
+            !matches!(guest.expects, Expectation::Refused(_)),
+            "{}",
+            guest.name
+        );
     }
 }
 

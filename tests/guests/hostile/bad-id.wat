@@ -1,0 +1,5 @@
+;; Has an id that is a path.
+;;
+;; descriptor: {"id": "../../etc"}
+;; limit: names
+;; expects: refused "id"

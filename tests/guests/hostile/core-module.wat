@@ -1,0 +1,5 @@
+;; Is a core module, not a component.
+;;
+;; form: module
+;; limit: file
+;; expects: refused "module"

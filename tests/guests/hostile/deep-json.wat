@@ -1,0 +1,6 @@
+;; Returns 10,000 lists within one another.
+;;
+;; returns: {"ok": {"result": {"data": {"$join": [
+;;   {"$repeat": ["[", 10000]}, {"$repeat": ["]", 10000]}]}}}}
+;; limit: JSON depth
+;; expects: malformed_output

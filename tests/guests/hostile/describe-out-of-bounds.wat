@@ -1,0 +1,7 @@
+;; Describes itself by a pointer outside of its memory.
+;;
+;; limit: describe
+;; expects: refused "describe"
+
+(func $describe (result i32)
+  (i32.const 0xfffff000))

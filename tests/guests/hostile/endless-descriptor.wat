@@ -1,0 +1,6 @@
+;; Describes 200,000 tools, which all alias one.
+;;
+;; descriptor: {"tools": {"$repeat": [
+;;   {"id": "a", "name": "a", "description": "A.", "parameters": "{}"}, 200000]}}
+;; limit: describe
+;; expects: refused "tools"

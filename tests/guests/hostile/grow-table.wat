@@ -1,0 +1,11 @@
+;; Grows a table until it may not any more.
+;;
+;; limit: tables
+;; expects: out_of_resources
+
+(table $table 1 funcref)
+(func $execute (param $call i32) (result i32)
+  (loop $again
+    (br_if $again
+      (i32.ne (table.grow $table (ref.null func) (i32.const 1000)) (i32.const -1))))
+  (global.get $returns))

@@ -1,0 +1,5 @@
+;; Brings 2,000 core instances, each with a memory of its own.
+;;
+;; more-instances: 2000
+;; limit: instances, memories
+;; expects: refused "instances"

@@ -1,0 +1,5 @@
+;; Offers no tool at all.
+;;
+;; descriptor: {"tools": []}
+;; limit: descriptor
+;; expects: refused "tool"

@@ -1,0 +1,8 @@
+;; Returns five mutations, each within its bound, and above that of all together.
+;;
+;; descriptor: {"state": [{"key": "oversized-mutations.a", "write": true,
+;;   "defines": {"initial": "0", "reducer": "replace"}}]}
+;; returns: {"ok": {"result": {"data": "null"}, "mutations": {"$repeat": [{"key": "oversized-mutations.a",
+;;   "update": {"$join": ["\"", {"$repeat": ["a", 250000]}, "\""]}}, 5]}}}
+;; limit: mutations
+;; expects: bad_mutation

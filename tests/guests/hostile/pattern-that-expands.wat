@@ -1,0 +1,6 @@
+;; Has a short pattern that is huge once it is compiled.
+;;
+;; descriptor: {"tools": [{"parameters":
+;;   {"type": "object", "properties": {"a": {"type": "string", "pattern": "((a{1000}){1000}){1000}"}}}}]}
+;; limit: schemas
+;; expects: refused "pattern"

@@ -1,0 +1,6 @@
+;; Has a schema that is elsewhere, for the host to fetch.
+;;
+;; descriptor: {"tools": [{"parameters":
+;;   {"type": "object", "properties": {"a": {"$ref": "http://localhost:1/schema.json"}}}}]}
+;; limit: schemas
+;; expects: refused "$ref"

@@ -1,0 +1,7 @@
+;; Returns a pointer that its type does not allow.
+;;
+;; limit: ABI
+;; expects: malformed_output
+
+(func $execute (param $call i32) (result i32)
+  (i32.add (global.get $returns) (i32.const 1)))

@@ -1,0 +1,5 @@
+;; Has a schema that is itself, without end.
+;;
+;; descriptor: {"tools": [{"parameters": {"type": "object", "$ref": "#"}}]}
+;; limit: schemas
+;; expects: refused "schema"

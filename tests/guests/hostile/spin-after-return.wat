@@ -1,0 +1,7 @@
+;; Computes for ever in the function that cleans up after a result was returned.
+;;
+;; limit: instructions
+;; expects: out_of_fuel
+
+(func (export "cabi_post_tollgate:tool/tool@0.1.0#execute") (param $result i32)
+  (loop $again (br $again)))

@@ -1,0 +1,9 @@
+;; Computes for ever while its arguments are checked, before the gate is asked.
+;;
+;; descriptor: {"tools": [{"execution": {"validates": true}}]}
+;; limit: instructions
+;; expects: out_of_fuel
+
+(func $validate_args (param i32 i32 i32 i32) (result i32)
+  (loop $again (br $again))
+  (unreachable))

@@ -1,0 +1,5 @@
+;; Offers two tools of one id.
+;;
+;; descriptor: {"tools": [{"id": "same", "name": "one"}, {"id": "same", "name": "two"}]}
+;; limit: names
+;; expects: refused "id"
