@@ -1,1 +1,72 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # The parts
+//!
+//! The parts, from the outside in: [`component!`](crate::component!) lists what
+//! one component offers; [`tool`](macro@crate::tool) makes a tool of a function;
+//! [`Context`] is the call in progress; [`Key`] is a piece of declared state;
+//! [`ToolResult`], [`ToolOutput`] and [`ToolError`] are what a call ends with.
 
+mod arguments;
+mod block_on;
+mod component;
+mod context;
+mod descriptor;
+mod error;
+mod host;
+mod identity;
+mod key;
+mod output;
+mod overlay;
+mod report;
+mod result;
+mod returned;
+mod schema;
+mod ticket;
+mod tool;
+#[cfg(target_family = "wasm")]
+mod wasm;
+
+pub use arguments::Arguments;
+pub use block_on::block_on;
+pub use component::Component;
+pub use context::Context;
+pub use descriptor::{ComponentDescriptor, ExecutionPolicy, ToolDescriptor};
+pub use error::ToolError;
+pub use identity::{AgentView, Resumption, RunIdentity};
+pub use key::{Key, Reducer, Scope, StateAccess, StateKey, reducer};
+pub use output::{Action, Mutation, ToolOutput};
+pub use report::{Level, ProgressStatus, Report};
+pub use result::{Status, ToolResult};
+pub use returned::IntoOutput;
+pub use schema::{arguments_schema, value_schema};
+pub use ticket::{ResumeMode, Ticket};
+pub use tollgate_sdk_macros::{component, data, tool};
+pub use tool::Tool;
+
+pub use schemars::{self, JsonSchema};
+pub use serde::{self, Deserialize, Serialize};
+pub use serde_json::{self, Value, json};
+
+/// What the macros expand to. No part of the public interface.
+#[doc(hidden)]
+pub mod private {
+    pub use crate::returned::{Returned, ReturnedData, checked};
+    pub use crate::schema::arguments_schema;
+    #[cfg(target_family = "wasm")]
+    pub use crate::wasm::{Exported, bindings};
+}
+
+/// Makes a [`Component`] what this crate exports, for components by hand.
+/// [`component!`](crate::component!) does it by itself. Nothing off wasm.
+#[macro_export]
+macro_rules! export {
+    ($component:ident) => {
+        #[cfg(target_family = "wasm")]
+        #[allow(unsafe_code)]
+        const _: () = {
+            type Guest = $crate::private::Exported<$component>;
+    $crate::private::bindings::export!(Guest with_types_in $crate::private::bindings);
+        };
+    };
+}

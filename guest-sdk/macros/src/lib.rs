@@ -1,1 +1,76 @@
+//! The macros of `tollgate-sdk`, which documents and re-exports them.
 
+mod attributes;
+mod component;
+mod data;
+mod description;
+mod duration;
+mod expand;
+mod name;
+mod parameter;
+mod state;
+
+use proc_macro::TokenStream;
+use syn::parse_macro_input;
+
+/// Makes a tool of a function, sync or async.
+///
+/// The function stays as it is. Beside it stands a type of the same name that
+/// implements `Tool`, for `component!` to list.
+///
+/// # Attributes
+///
+/// | attribute | meaning | where it is unset |
+/// |---|---|---|
+/// | `id = "add-note"` | identity in the registry | the function's name, with `-` for `_` |
+/// | `name = "add_note"` | what the model calls | the function's name |
+/// | `description = "..."` | what it does, for the model | the doc comment's first paragraph |
+/// | `category = "notes"` | for grouping, and for gates to match | none |
+/// | `timeout = "5s"` | for one attempt: `"5s"`, `"500ms"`, `"2m"`, or milliseconds | the run's, or 15 s |
+/// | `max_retries = 2` | attempts after the first | 3 |
+/// | `idempotent` | may run again without harm | it may not |
+/// | `validate = check` | a function that takes references to the arguments and returns `Result<(), E>` | the schema says it all |
+/// | `state(ITEMS, read(CITY), write(LOG))` | the keys that it reads and writes | none |
+///
+/// # Parameters
+///
+/// Each is an argument of the tool, save one of type `&Context` or
+/// `&mut Context`. `Option<T>` may be left out, and so may what has a
+/// `#[default = 5]`. `#[args]` on the only parameter makes the fields of its
+/// struct the arguments. A parameter is described by a doc comment of its own,
+/// or in the function's: `:param name: text`, `name: text` under `Args:`, or
+/// `* name - text`.
+#[proc_macro_attribute]
+pub fn tool(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    let attributes = parse_macro_input!(attributes as attributes::Attributes);
+    let function = parse_macro_input!(item as syn::ItemFn);
+    expand::tool(attributes, function)
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// Makes one component of tools.
+///
+/// ```text
+/// component! {
+///     id: "notes",
+///     tools: [add, list, delete],
+///     version: "1.2.0",              // the crate's, where it is unset
+///     state: [ITEMS, read(CITY)],    // beside what the tools declare
+/// }
+/// ```
+///
+/// `tools` names functions with `#[tool]`, and unit structs that implement
+/// `Tool`. What stands here is `struct Exported`, which implements `Component`.
+#[proc_macro]
+pub fn component(input: TokenStream) -> TokenStream {
+    let component = parse_macro_input!(input as component::Component);
+    component.expand().into()
+}
+
+/// Makes a struct or enum fit for arguments, results and state: derives
+/// `Serialize`, `Deserialize` and `JsonSchema` without a dependency of one's own.
+#[proc_macro_attribute]
+pub fn data(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    data::expand(attributes.into(), item.into()).into()
+}

@@ -1,0 +1,48 @@
+//! The patterns that the contract sets for ids and names.
+
+use proc_macro2::Span;
+
+/// `[a-z][a-z0-9-]{0,63}`, and none of the host's own.
+pub(crate) fn check_id(id: &str, span: Span) -> syn::Result<()> {
+    let mut bytes = id.bytes();
+    let fits = bytes.next().is_some_and(|first| first.is_ascii_lowercase())
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && id.len() <= 64;
+    if !fits {
+        return Err(syn::Error::new(
+            span,
+            format!(
+                "`{id}` is no id: an id is a lower-case letter, then up to 63 lower-case \
+                 letters, digits and `-`"
+            ),
+        ));
+    }
+    if matches!(id, "host" | "tollgate") {
+        return Err(syn::Error::new(
+            span,
+            format!("the id `{id}` is reserved for the host"),
+        ));
+    }
+    Ok(())
+}
+
+/// `[a-zA-Z0-9_-]{1,64}`, and none of the host's own.
+pub(crate) fn check_name(name: &str, span: Span) -> syn::Result<()> {
+    let fits = (1..=64).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    if !fits {
+        return Err(syn::Error::new(
+            span,
+            format!("`{name}` is no tool's name: a name is 1 to 64 letters, digits, `_` and `-`"),
+        ));
+    }
+    if matches!(name, "transfer_to_agent" | "search_history") || name.starts_with("tollgate_") {
+        return Err(syn::Error::new(
+            span,
+            format!("the name `{name}` is reserved for the host"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! One parameter of a tool's function.
+
+use crate::description;
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Attribute, Expr, ExprLit, FnArg, Ident, Lit, Meta, Pat, PatType, Type, TypePath};
+
+/// What a parameter is to the tool.
+pub(crate) enum Parameter {
+    /// The call in progress.
+    Context,
+    /// A struct whose fields are the arguments.
+    Whole(Box<Type>),
+    /// One argument.
+    Argument(Box<Argument>),
+}
+
+/// One argument.
+pub(crate) struct Argument {
+    pub(crate) name: Ident,
+    /// What it is parsed as: `String` for `&str`.
+    pub(crate) owned: Type,
+    /// It is passed on by reference.
+    pub(crate) borrowed: bool,
+    pub(crate) default: Option<Default>,
+    /// The parameter's own doc comment.
+    pub(crate) doc: String,
+}
+
+/// What an argument is where it is left out.
+pub(crate) enum Default {
+    /// `#[default]`: what the type says.
+    OfType,
+    /// `#[default = 5]`.
+    Value(Box<Expr>),
+}
+
+impl Parameter {
+    /// Reads a parameter, and takes the attributes that are not Rust's from it.
+    pub(crate) fn take(input: &mut FnArg) -> syn::Result<Self> {
+        let parameter = match input {
+            FnArg::Receiver(receiver) => {
+                return Err(syn::Error::new_spanned(
+                    receiver,
+                    "a tool is a free function: it has no `self`",
+                ));
+            }
+            FnArg::Typed(parameter) => parameter,
+        };
+        let own = Own::take(&mut parameter.attrs)?;
+        if is_context(&parameter.ty) {
+            return Ok(Self::Context);
+        }
+        if own.whole {
+            return Ok(Self::Whole(parameter.ty.clone()));
+        }
+        Argument::new(parameter, own)
+            .map(Box::new)
+            .map(Self::Argument)
+    }
+}
+
+/// The attributes of a parameter that are the macro's.
+struct Own {
+    whole: bool,
+    default: Option<Default>,
+    doc: String,
+}
+
+impl Own {
+    fn take(attributes: &mut Vec<Attribute>) -> syn::Result<Self> {
+        let lines = description::lines(attributes);
+        let doc = lines
+            .iter()
+            .map(|line| line.trim())
+            .filter(|line| !line.is_empty());
+        let mut own = Self {
+            whole: false,
+            default: None,
+            doc: doc.collect::<Vec<_>>().join(" "),
+        };
+        for attribute in attributes.iter() {
+            if attribute.path().is_ident("args") {
+                attribute.meta.require_path_only()?;
+                own.whole = true;
+            }
+            if attribute.path().is_ident("default") {
+                own.default = Some(default(&attribute.meta)?);
+            }
+        }
+        attributes.retain(|attribute| {
+            !["args", "default", "doc"]
+                .iter()
+                .any(|name| attribute.path().is_ident(name))
+        });
+        Ok(own)
+    }
+}
+
+fn default(meta: &Meta) -> syn::Result<Default> {
+    match meta {
+        Meta::Path(_) => Ok(Default::OfType),
+        Meta::NameValue(pair) => Ok(Default::Value(Box::new(pair.value.clone()))),
+        Meta::List(list) => Err(syn::Error::new_spanned(
+            list,
+            "a default is `#[default = 5]`, or `#[default]` for what the type says",
+        )),
+    }
+}
+
+impl Argument {
+    fn new(parameter: &PatType, own: Own) -> syn::Result<Self> {
+        let Pat::Ident(pattern) = &*parameter.pat else {
+            return Err(syn::Error::new_spanned(
+                &parameter.pat,
+                "a tool's parameter is a plain name: the model calls it by that name",
+            ));
+        };
+        let (owned, borrowed) = owned(&parameter.ty)?;
+        Ok(Self {
+            name: pattern.ident.clone(),
+            owned,
+            borrowed,
+            default: own.default,
+            doc: own.doc,
+        })
+    }
+
+    /// The name as the model sees it.
+    pub(crate) fn shown_name(&self) -> String {
+        let name = self.name.to_string();
+        name.strip_prefix("r#").map_or(name.clone(), str::to_owned)
+    }
+
+    /// An expression of the default's value, of the argument's type.
+    pub(crate) fn default_value(&self) -> Option<TokenStream> {
+        let value = match self.default.as_ref()? {
+            Default::OfType => return Some(quote!(::core::default::Default::default())),
+            Default::Value(value) => value,
+        };
+        let inner = option_inner(&self.owned);
+        let target = inner.unwrap_or(&self.owned);
+        let value = literal(value, target);
+        let is_none =
+            matches!(&**self.default_expression()?, Expr::Path(path) if path.path.is_ident("None"));
+        Some(match inner {
+            Some(_) if !is_none => quote!(::core::option::Option::Some(#value)),
+            _ => value,
+        })
+    }
+
+    fn default_expression(&self) -> Option<&Box<Expr>> {
+        match self.default.as_ref()? {
+            Default::OfType => None,
+            Default::Value(value) => Some(value),
+        }
+    }
+}
+
+/// A literal becomes the type it is wanted as: a text a `String`, `5` a float.
+fn literal(value: &Expr, target: &Type) -> TokenStream {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(_), ..
+        }) => {
+            quote!(<#target as ::core::convert::From<&str>>::from(#value))
+        }
+        Expr::Lit(ExprLit {
+            lit: Lit::Int(_), ..
+        }) if is_named(target, &["f32", "f64"]) => {
+            quote!((#value) as #target)
+        }
+        _ => quote!(#value),
+    }
+}
+
+/// `&Context` and `&mut Context`.
+fn is_context(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(reference) => is_named(&reference.elem, &["Context"]),
+        _ => false,
+    }
+}
+
+/// The type that a parameter is parsed as.
+fn owned(ty: &Type) -> syn::Result<(Type, bool)> {
+    match ty {
+        Type::Reference(reference) if reference.mutability.is_none() => match &*reference.elem {
+            elem if is_named(elem, &["str"]) => {
+                Ok((syn::parse_quote!(::std::string::String), true))
+            }
+            Type::Slice(slice) => {
+                let elem = &slice.elem;
+                Ok((syn::parse_quote!(::std::vec::Vec<#elem>), true))
+            }
+            elem => Ok((elem.clone(), true)),
+        },
+        Type::Reference(_) => Err(syn::Error::new_spanned(
+            ty,
+            "arguments are values: only the context is `&mut`",
+        )),
+        Type::ImplTrait(_) => Err(syn::Error::new_spanned(
+            ty,
+            "a tool's parameter has a type of its own: its schema is made of it",
+        )),
+        _ if is_named(ty, &["Context"]) => Err(syn::Error::new_spanned(
+            ty,
+            "the context comes by reference: `&Context`",
+        )),
+        _ => Ok((ty.clone(), false)),
+    }
+}
+
+fn is_named(ty: &Type, names: &[&str]) -> bool {
+    let Type::Path(TypePath { qself: None, path }) = ty else {
+        return false;
+    };
+    path.segments
+        .last()
+        .is_some_and(|last| last.arguments.is_none() && names.iter().any(|name| last.ident == name))
+}
+
+fn option_inner(ty: &Type) -> Option<&Type> {
+    let Type::Path(TypePath { qself: None, path }) = ty else {
+        return None;
+    };
+    let last = path.segments.last().filter(|last| last.ident == "Option")?;
+    let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else {
+        return None;
+    };
+    match arguments.args.first() {
+        Some(syn::GenericArgument::Type(inner)) => Some(inner),
+        _ => None,
+    }
+}

@@ -1,0 +1,32 @@
+//! A call's arguments on their way into a tool.
+
+use crate::error::ToolError;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The arguments of a call as JSON text. The host has checked them against the
+/// tool's schema. Parsed once, and straight into the type that the tool wants.
+#[derive(Debug, Clone, Copy)]
+pub struct Arguments<'a>(&'a str);
+
+impl<'a> Arguments<'a> {
+    /// Arguments from JSON text.
+    pub fn new(json: &'a str) -> Self {
+        Self(json)
+    }
+
+    /// The text as the host wrote it.
+    pub fn as_str(self) -> &'a str {
+        self.0
+    }
+
+    /// The arguments as a `T`. What is not a `T` is `invalid_arguments`.
+    pub fn parse<T: Deserialize<'a>>(self) -> Result<T, ToolError> {
+        serde_json::from_str(self.0).map_err(ToolError::invalid_arguments)
+    }
+
+    /// The arguments as a JSON value.
+    pub fn value(self) -> Result<Value, ToolError> {
+        self.parse()
+    }
+}

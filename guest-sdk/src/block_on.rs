@@ -1,0 +1,39 @@
+//! Runs an async tool. A guest has one thread and nothing beside it.
+
+use crate::error::ToolError;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Runs a future to its end.
+///
+/// Nothing runs beside it, so a future that waits without having woken itself
+/// waits for ever: that is an internal error here, not a hang. A tool that needs
+/// a reactor brings its own and blocks on it.
+pub fn block_on<F: Future>(future: F) -> Result<F::Output, ToolError> {
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Ok(output);
+        }
+        if !woken.0.swap(false, Ordering::Relaxed) {
+            return Err(ToolError::internal(
+                "The tool awaits something that nothing will ever finish: \
+                 a guest has no runtime beside the tool.",
+            ));
+        }
+    }
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,82 @@
+//! Several tools in one component.
+
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::descriptor::ComponentDescriptor;
+use crate::error::ToolError;
+use crate::key::StateAccess;
+use crate::output::ToolOutput;
+use crate::tool::Tool;
+
+/// What [`component!`](crate::component!) implements. A test may use it to ask
+/// the whole component, the way a host does.
+pub trait Component {
+    /// `[a-z][a-z0-9-]{0,63}`. Grants and state keys belong to it.
+    const ID: &'static str;
+    /// For people; 64 bytes.
+    const VERSION: &'static str;
+
+    /// Its tools.
+    fn tools() -> &'static [&'static dyn Tool];
+
+    /// The state that its tools use, beside what each of them declares.
+    fn state() -> Vec<StateAccess> {
+        Vec::new()
+    }
+
+    /// What the host reads when it loads the component.
+    fn describe() -> ComponentDescriptor {
+        let mut declaration = StateDeclaration::default();
+        declaration.extend(Self::state());
+        for tool in Self::tools() {
+            declaration.extend(tool.state());
+        }
+        ComponentDescriptor {
+            id: Self::ID.to_owned(),
+            version: Self::VERSION.to_owned(),
+            tools: Self::tools().iter().map(|tool| tool.descriptor()).collect(),
+            state: declaration.0,
+        }
+    }
+
+    /// Checks the arguments of the tool that `tool_name` names.
+    fn validate_args(tool_name: &str, args: &str) -> Result<(), ToolError> {
+        find::<Self>(tool_name)?.validate_args(Arguments::new(args))
+    }
+
+    /// Runs the tool that the context names, and collects what it wrote.
+    fn execute(args: &str, ctx: &mut Context) -> Result<ToolOutput, ToolError> {
+        let tool = find::<Self>(ctx.tool_name())?;
+        let mut output = tool.execute(Arguments::new(args), ctx)?;
+        ctx.hand_over(&mut output);
+        Ok(output)
+    }
+}
+
+fn find<C: Component + ?Sized>(tool_name: &str) -> Result<&'static dyn Tool, ToolError> {
+    C::tools()
+        .iter()
+        .copied()
+        .find(|tool| tool.answers_to(tool_name))
+        .ok_or_else(|| ToolError::not_found(format!("`{}` has no tool `{tool_name}`.", C::ID)))
+}
+
+/// The state of a component, each key once.
+#[derive(Default)]
+struct StateDeclaration(Vec<StateAccess>);
+
+impl StateDeclaration {
+    /// Adds what another tool uses. A key used twice may do what either use may.
+    fn extend(&mut self, state: Vec<StateAccess>) {
+        for access in state {
+            match self.0.iter_mut().find(|known| known.key == access.key) {
+                Some(known) => {
+                    known.read |= access.read;
+                    known.write |= access.write;
+                    known.defines = known.defines.take().or(access.defines);
+                }
+                None => self.0.push(access),
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Reads of the snapshot, and writes that become mutations.
+
+use super::Context;
+use crate::error::ToolError;
+use crate::key::reducer::{Add, Append, Max, MergePatch, ReducerType, Replace, Union};
+use crate::key::{Key, Number};
+use crate::output::Mutation;
+use crate::overlay;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+impl Context {
+    /// The thread's revision when this call's batch began.
+    pub fn revision(&self) -> u64 {
+        self.facts.revision
+    }
+
+    /// The value of a key: as it stood when this call's batch began, with this
+    /// call's own writes on top. The key's initial value where it has none.
+    ///
+    /// # Errors
+    /// An internal error where the stored value is no `T`, which a key that
+    /// another component defines may come to.
+    pub fn get<T, R>(&self, key: &Key<T, R>) -> Result<T, ToolError>
+    where
+        T: Serialize + DeserializeOwned,
+        R: ReducerType,
+    {
+        let stored = self.stored(key.name());
+        if !self.has_written(key.name()) {
+            return match stored {
+                Some(json) => {
+                    serde_json::from_str(&json).map_err(|error| misread(key.name(), &error))
+                }
+                None => Ok(key.initial_value()),
+            };
+        }
+        let value = match stored {
+            Some(json) => {
+                serde_json::from_str(&json).map_err(|error| misread(key.name(), &error))?
+            }
+            None => serde_json::to_value(key.initial_value())
+                .map_err(|error| misread(key.name(), &error))?,
+        };
+        serde_json::from_value(self.overlaid(key.name(), R::REDUCER, value))
+            .map_err(|error| misread(key.name(), &error))
+    }
+
+    /// Makes `value` the key's value.
+    pub fn set<T: Serialize>(&self, key: &Key<T, Replace>, value: &T) -> Result<(), ToolError> {
+        self.update(key.name(), value)
+    }
+
+    /// Merges `patch` into the key's value (RFC 7396): members that are `null`
+    /// are removed, objects are merged, everything else is replaced.
+    pub fn merge<T>(
+        &self,
+        key: &Key<T, MergePatch>,
+        patch: impl Serialize,
+    ) -> Result<(), ToolError> {
+        self.update(key.name(), &patch)
+    }
+
+    /// Puts `element` at the end of the list.
+    pub fn append<E: Serialize>(
+        &self,
+        key: &Key<Vec<E>, Append>,
+        element: &E,
+    ) -> Result<(), ToolError> {
+        self.update(key.name(), element)
+    }
+
+    /// Adds `number` to the key's value.
+    pub fn add<T: Number>(&self, key: &Key<T, Add>, number: T) -> Result<(), ToolError> {
+        self.update(key.name(), &number)
+    }
+
+    /// Adds those of `elements` that the key's value lacks.
+    pub fn union<T>(&self, key: &Key<T, Union>, elements: &T) -> Result<(), ToolError>
+    where
+        T: Serialize,
+    {
+        self.update(key.name(), elements)
+    }
+
+    /// Makes `number` the key's value where it is greater.
+    pub fn max<T: Number>(&self, key: &Key<T, Max>, number: T) -> Result<(), ToolError> {
+        self.update(key.name(), &number)
+    }
+
+    /// The value of a readable key by its whole name, as it stood when this
+    /// call's batch began. None where it has no value or was not declared.
+    pub fn read(&self, key: &str) -> Option<Value> {
+        self.stored(key)
+            .and_then(|json| serde_json::from_str(&json).ok())
+    }
+
+    /// Hands `update` to the reducer of the key of this whole name.
+    pub fn update(&self, key: &str, update: &impl Serialize) -> Result<(), ToolError> {
+        let mutation = Mutation::new(key, update)?;
+        self.mutations.borrow_mut().push(mutation);
+        Ok(())
+    }
+
+    /// From the snapshot, or from the host where the value is too large for it.
+    fn stored(&self, key: &str) -> Option<std::borrow::Cow<'_, str>> {
+        match self.facts.snapshot.iter().find(|(name, _)| name == key) {
+            Some((_, json)) => Some(json.as_str().into()),
+            None => self.host().read_state(key).map(Into::into),
+        }
+    }
+
+    fn has_written(&self, key: &str) -> bool {
+        self.mutations
+            .borrow()
+            .iter()
+            .any(|mutation| mutation.key() == key)
+    }
+
+    fn overlaid(&self, key: &str, reducer: crate::Reducer, value: Value) -> Value {
+        self.mutations
+            .borrow()
+            .iter()
+            .filter(|mutation| mutation.key() == key)
+            .fold(value, |value, mutation| {
+                overlay::apply(reducer, value, mutation.update())
+            })
+    }
+}
+
+fn misread(key: &str, error: &serde_json::Error) -> ToolError {
+    ToolError::Internal(format!(
+        "The value of `{key}` is not of the type it is read as: {error}."
+    ))
+}

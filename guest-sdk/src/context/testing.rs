@@ -1,0 +1,158 @@
+//! Contexts that a tool's tests build and look into.
+
+use super::{Context, Facts, Surroundings};
+use crate::host::Recorder;
+use crate::identity::{AgentView, Resumption, RunIdentity};
+use crate::output::{Action, Mutation};
+use crate::report::Report;
+use serde::Serialize;
+use serde_json::Value;
+use std::cell::RefCell;
+use std::time::Duration;
+
+/// For tests. What is set here is what the host would say.
+impl Context {
+    /// A first attempt with 15 s, without state.
+    ///
+    /// ```
+    /// use tollgate_sdk::{Context, Key, json};
+    ///
+    /// static COUNT: Key<i64> = Key::thread("demo.count");
+    ///
+    /// let ctx = Context::for_test().with_state("demo.count", json!(2));
+    /// ctx.set(&COUNT, &(ctx.get(&COUNT)? + 1))?;
+    /// assert_eq!(ctx.mutations()[0].update(), json!(3));
+    /// # Ok::<(), tollgate_sdk::ToolError>(())
+    /// ```
+    pub fn for_test() -> Self {
+        let facts = Facts {
+            call_id: "call-1".to_owned(),
+            tool_name: "test".to_owned(),
+            identity: RunIdentity {
+                run_id: "run-1".to_owned(),
+                thread_id: "thread-1".to_owned(),
+                agent_id: "agent".to_owned(),
+                ..RunIdentity::default()
+            },
+            agent: AgentView {
+                id: "agent".to_owned(),
+                ..AgentView::default()
+            },
+            deadline_ms: 15_000,
+            attempt: 1,
+            ..Facts::default()
+        };
+        Self {
+            facts,
+            mutations: RefCell::default(),
+            actions: RefCell::default(),
+            surroundings: Surroundings::Test(Recorder::default()),
+        }
+    }
+
+    /// The snapshot holds this key, by its whole name.
+    #[must_use]
+    pub fn with_state(mut self, key: impl Into<String>, value: Value) -> Self {
+        self.facts.snapshot.push((key.into(), value.to_string()));
+        self
+    }
+
+    /// The key is too large for the snapshot, and the host has to be asked for it.
+    #[must_use]
+    pub fn with_large_state(self, key: impl Into<String>, value: Value) -> Self {
+        let key = key.into();
+        self.recording(|recorder| recorder.large_state.push((key, value.to_string())))
+    }
+
+    /// The call goes on after a person decided this.
+    #[must_use]
+    pub fn with_resume(self, value: impl Serialize) -> Self {
+        self.with_resumption(Resumption::new(value))
+    }
+
+    /// The call goes on after this decision.
+    #[must_use]
+    pub fn with_resumption(mut self, resumption: Resumption) -> Self {
+        self.facts.resume = Some(resumption);
+        self
+    }
+
+    /// The model called under this name.
+    #[must_use]
+    pub fn with_tool_name(mut self, name: impl Into<String>) -> Self {
+        self.facts.tool_name = name.into();
+        self
+    }
+
+    /// The call has this id.
+    #[must_use]
+    pub fn with_call_id(mut self, id: impl Into<String>) -> Self {
+        self.facts.call_id = id.into();
+        self
+    }
+
+    /// The call belongs to this run.
+    #[must_use]
+    pub fn with_identity(mut self, identity: RunIdentity) -> Self {
+        self.facts.identity = identity;
+        self
+    }
+
+    /// This agent calls.
+    #[must_use]
+    pub fn with_agent(mut self, agent: AgentView) -> Self {
+        self.facts.agent = agent;
+        self
+    }
+
+    /// State stands at this revision.
+    #[must_use]
+    pub fn with_revision(mut self, revision: u64) -> Self {
+        self.facts.revision = revision;
+        self
+    }
+
+    /// It is this attempt, counted from 1.
+    #[must_use]
+    pub fn with_attempt(mut self, attempt: u32) -> Self {
+        self.facts.attempt = attempt;
+        self
+    }
+
+    /// The attempt has this much time.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.facts.deadline_ms = u32::try_from(deadline.as_millis()).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// The run is being cancelled.
+    #[must_use]
+    pub fn cancelled(self) -> Self {
+        self.recording(|recorder| recorder.cancelled = true)
+    }
+
+    /// What was written so far.
+    pub fn mutations(&self) -> Vec<Mutation> {
+        self.mutations.borrow().clone()
+    }
+
+    /// What was asked of the agent loop so far.
+    pub fn actions(&self) -> Vec<Action> {
+        self.actions.borrow().clone()
+    }
+
+    /// What was told so far. Empty in a call that a host makes.
+    pub fn reports(&self) -> Vec<Report> {
+        self.host().reports()
+    }
+
+    fn recording(mut self, change: impl FnOnce(&mut Recorder)) -> Self {
+        match &mut self.surroundings {
+            #[cfg(target_family = "wasm")]
+            Surroundings::Host(_) => {}
+            Surroundings::Test(recorder) => change(recorder),
+        }
+        self
+    }
+}

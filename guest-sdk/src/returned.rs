@@ -1,0 +1,112 @@
+//! From what a function returns to what a call hands back.
+//!
+//! Three cases, and none of them shadows another. A [`ToolOutput`] or
+//! [`ToolResult`] is handed back as it is. Any other `T: Serialize` is the data
+//! of a success. A `Result` is taken apart first: the error ends the call if it
+//! is a [`ToolError`], and is the tool's own error result otherwise.
+//!
+//! `Result` is itself `Serialize`, so the trait alone could not tell it apart.
+//! [`Returned`] has a method of its own for it, and a type's own methods win
+//! over a trait's.
+
+use crate::error::ToolError;
+use crate::output::ToolOutput;
+use crate::result::ToolResult;
+use serde::Serialize;
+use std::any::Any;
+use std::fmt::Display;
+
+/// What a tool may return on success: `T: Serialize`, [`ToolResult`] or
+/// [`ToolOutput`].
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    label = "neither `Serialize`, nor `ToolResult`, nor `ToolOutput`",
+    note = "put `#[tollgate_sdk::data]` on the type, or derive `serde::Serialize`"
+)]
+pub trait IntoOutput {
+    /// The output that this value stands for. A value that cannot be written as
+    /// JSON is an internal error.
+    fn into_output(self) -> Result<ToolOutput, ToolError>;
+}
+
+impl<T: Serialize> IntoOutput for T {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        match serde_json::to_string(&self) {
+            Ok(data) => Ok(ToolResult::of_json(data).into()),
+            Err(error) => Err(ToolError::Internal(format!(
+                "The result cannot be written as JSON: {error}."
+            ))),
+        }
+    }
+}
+
+impl IntoOutput for ToolResult {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(self.into())
+    }
+}
+
+impl IntoOutput for ToolOutput {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(self)
+    }
+}
+
+/// What a tool's function returned.
+pub struct Returned<T>(pub T);
+
+impl<T, E> Returned<Result<T, E>> {
+    /// Takes the `Result` apart.
+    pub fn into_output(self) -> Result<ToolOutput, ToolError>
+    where
+        T: IntoOutput,
+        E: Display + 'static,
+    {
+        match self.0 {
+            Ok(value) => value.into_output(),
+            Err(error) => match refusal(error) {
+                Refusal::Call(error) => Err(error),
+                Refusal::Answer(result) => Ok(result.into()),
+            },
+        }
+    }
+}
+
+/// What is no `Result`.
+pub trait ReturnedData {
+    /// The output that it stands for.
+    fn into_output(self) -> Result<ToolOutput, ToolError>;
+}
+
+impl<T: IntoOutput> ReturnedData for Returned<T> {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        self.0.into_output()
+    }
+}
+
+/// What an error of a tool's function becomes.
+enum Refusal {
+    /// The call ends, and nothing commits.
+    Call(ToolError),
+    /// The tool answers that it failed.
+    Answer(ToolResult),
+}
+
+/// Sorts an error by its type.
+fn refusal<E: Display + 'static>(error: E) -> Refusal {
+    let any: &dyn Any = &error;
+    match any.downcast_ref::<ToolError>() {
+        Some(error) => Refusal::Call(error.clone()),
+        None => Refusal::Answer(ToolResult::error(error.to_string())),
+    }
+}
+
+/// What a tool's own check of its arguments becomes.
+pub fn checked<E: Display + 'static>(result: Result<(), E>) -> Result<(), ToolError> {
+    result.map_err(|error| match refusal(error) {
+        Refusal::Call(error) => error,
+        Refusal::Answer(result) => {
+            ToolError::invalid_arguments(result.message().unwrap_or_default())
+        }
+    })
+}
