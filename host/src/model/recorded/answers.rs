@@ -1,0 +1,126 @@
+//! Showing in a recorded text what tools answered when it was played.
+
+use serde_json::Value;
+use tollgate_agent::message::Message;
+
+const OPEN: &str = "{{";
+const CLOSE: &str = "}}";
+
+/// The answers in a conversation, oldest first.
+pub(super) struct Answers<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Answers<'a> {
+    pub(super) fn of(messages: &'a [Message]) -> Self {
+        let answers = messages.iter().filter_map(|message| match message {
+            Message::Answer(answer) => Some((answer.tool_name.as_str(), answer.content.as_ref())),
+            _ => None,
+        });
+        Self(answers.collect())
+    }
+
+    /// The text with its references replaced, or the end of a sentence on what
+    /// one of them lacks.
+    pub(super) fn fill(&self, text: &str) -> Result<String, String> {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, reference, after)) = next_reference(rest) {
+            filled.push_str(before);
+            match self.find(reference)? {
+                Value::String(text) => filled.push_str(&text),
+                value => filled.push_str(&value.to_string()),
+            }
+            rest = after;
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+
+    /// As [`Self::fill`], in every string of a value. A string that is nothing
+    /// but one reference becomes what it refers to.
+    pub(super) fn fill_value(&self, value: &Value) -> Result<Value, String> {
+        match value {
+            Value::String(text) => match next_reference(text) {
+                Some(("", reference, "")) => self.find(reference),
+                _ => self.fill(text).map(Value::String),
+            },
+            Value::Array(items) => items.iter().map(|item| self.fill_value(item)).collect(),
+            Value::Object(map) => map
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), self.fill_value(value)?)))
+                .collect(),
+            plain => Ok(plain.clone()),
+        }
+    }
+
+    fn find(&self, reference: &str) -> Result<Value, String> {
+        let reference = reference.trim();
+        let (which, pointer) = reference.split_at(reference.find('/').unwrap_or(reference.len()));
+        let content = self
+            .answer(which)
+            .ok_or_else(|| format!("refers to {{{{{reference}}}}}, but {}.", self.known()))?;
+        if pointer.is_empty() {
+            return Ok(Value::String(content.to_owned()));
+        }
+        let data = data_of(content).ok_or_else(|| {
+            format!(
+                "refers to {{{{{reference}}}}}, but that answer holds no JSON: {}",
+                start(content)
+            )
+        })?;
+        data.pointer(pointer).cloned().ok_or_else(|| {
+            format!(
+                "refers to {{{{{reference}}}}}, but there is no {pointer} in that answer: {}",
+                start(content)
+            )
+        })
+    }
+
+    /// `TOOL` is its latest answer, `TOOL#2` its second, `last` the latest of all.
+    fn answer(&self, which: &str) -> Option<&'a str> {
+        if which == "last" {
+            return self.0.last().map(|(_, content)| *content);
+        }
+        let (tool, number) = match which.split_once('#') {
+            Some((tool, number)) => (tool, Some(number.parse::<usize>().ok()?.checked_sub(1)?)),
+            None => (which, None),
+        };
+        let mut of_tool = self.0.iter().filter(|(name, _)| *name == tool);
+        let found = match number {
+            Some(index) => of_tool.nth(index),
+            None => of_tool.next_back(),
+        };
+        found.map(|(_, content)| *content)
+    }
+
+    fn known(&self) -> String {
+        match self.0.as_slice() {
+            [] => "no tool has answered yet".to_owned(),
+            answers => {
+                let names: Vec<&str> = answers.iter().map(|(name, _)| *name).collect();
+                format!("the answers so far are of {}", names.join(", "))
+            }
+        }
+    }
+}
+
+/// What stands before the first reference, the reference, and what follows.
+fn next_reference(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, opened) = text.split_once(OPEN)?;
+    let (reference, after) = opened.split_once(CLOSE)?;
+    Some((before, reference, after))
+}
+
+/// The JSON of an answer: the whole of it, or what follows its message.
+fn data_of(content: &str) -> Option<Value> {
+    if let Ok(value) = serde_json::from_str(content) {
+        return Some(value);
+    }
+    let line_starts = content.match_indices('\n').map(|(at, _)| at + 1);
+    line_starts
+        .filter(|at| content[*at..].starts_with(['{', '[']))
+        .find_map(|at| serde_json::from_str(&content[at..]).ok())
+}
+
+fn start(content: &str) -> String {
+    content.chars().take(200).collect()
+}
