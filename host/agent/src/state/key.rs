@@ -107,10 +107,10 @@ fn is_key(name: &str) -> bool {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
 }
 
-/// Every key that something loaded defines.
+/// Every key that something loaded defines. Cloning is cheap.
 #[derive(Debug, Clone, Default)]
 pub struct KeySet {
-    definitions: BTreeMap<String, Arc<KeyDefinition>>,
+    definitions: Arc<BTreeMap<String, Arc<KeyDefinition>>>,
 }
 
 impl KeySet {
@@ -136,8 +136,7 @@ impl KeySet {
                 definition.name
             )));
         }
-        self.definitions
-            .insert(definition.name.clone(), Arc::new(definition));
+        Arc::make_mut(&mut self.definitions).insert(definition.name.clone(), Arc::new(definition));
         Ok(())
     }
 }

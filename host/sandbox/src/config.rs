@@ -1,0 +1,50 @@
+//! How large the sandbox is: what all calls together may use.
+
+use crate::limits::Limits;
+use std::time::Duration;
+
+/// What the host gives to all tools together, and the ceiling for each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxConfig {
+    /// Bytes of wasm memory that all running calls together may use. A call takes
+    /// its own limit from it for as long as it runs.
+    pub memory_budget_bytes: u64,
+    /// Calls that run at once; those beyond wait.
+    pub concurrent_calls: u32,
+    /// Calls that may wait for their turn; those beyond are answered `overloaded`.
+    pub waiting_calls: u32,
+    /// The most that one call may be given; limits above it are lowered.
+    pub ceiling: Limits,
+    /// The longest timeout that one attempt may be given.
+    pub timeout_ceiling: Duration,
+    /// Bytes of stack for wasm code.
+    pub stack_bytes: usize,
+    /// Bytes of memory that stay resident for the next call after calls ended.
+    pub warm_bytes: u64,
+}
+
+impl Default for SandboxConfig {
+    fn default() -> Self {
+        Self {
+            memory_budget_bytes: 4 << 30,
+            concurrent_calls: 64,
+            waiting_calls: 1_024,
+            ceiling: Limits {
+                fuel: 1_000_000_000_000,
+                memory_bytes: 1 << 30,
+                table_elements: 1_000_000,
+                crossing_bytes: 64 << 20,
+                boundary_bytes: 512 << 20,
+                console_bytes: 1 << 20,
+                reports: 100_000,
+                report_bytes: 64 << 10,
+                reports_bytes: 16 << 20,
+                random_bytes: 1 << 20,
+                ..Limits::default()
+            },
+            timeout_ceiling: Duration::from_secs(300),
+            stack_bytes: 512 << 10,
+            warm_bytes: 64 << 20,
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! What a component asks for, read from its type before anything of it runs.
+
+use crate::grants::{Grants, Power};
+use serde::{Deserialize, Serialize};
+
+/// An interface that a component imports and this host knows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Import {
+    /// The interface with its version, such as `wasi:clocks/wall-clock@0.2.6`.
+    pub interface: String,
+    /// The power that it needs a grant for; none where it has no power.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<Power>,
+}
+
+impl Import {
+    /// Whether using it would work: it needs no grant, or the grant is there.
+    #[must_use]
+    pub fn granted(&self, grants: &Grants) -> bool {
+        self.power.is_none_or(|power| grants.has(power))
+    }
+}

@@ -1,0 +1,121 @@
+//! How much one call may use: one number for each thing that a guest can use up.
+//!
+//! A [`Limits`] is what a call runs under. [`LimitOverrides`] is what an operator
+//! writes, for all tools or for one: what is left out stays as it was.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! limits {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty = $default:expr,)*) => {
+        /// What one attempt of a call may use. Whatever meets one of these ends with
+        /// a stable code, and the message names the limit and its value.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Limits { $($(#[$doc])* pub $name: $kind,)* }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self { $($name: $default,)* }
+            }
+        }
+
+        /// Limits as an operator writes them: what is absent is not changed.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct LimitOverrides {
+            $($(#[$doc])*
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub $name: Option<$kind>,)*
+        }
+
+        impl Limits {
+            /// These limits with what the operator wrote in their place.
+            #[must_use]
+            pub fn with(mut self, overrides: &LimitOverrides) -> Self {
+                $(if let Some(value) = overrides.$name { self.$name = value; })*
+                self
+            }
+
+            /// The lower of the two, limit by limit.
+            #[must_use]
+            pub fn at_most(mut self, ceiling: &Limits) -> Self {
+                $(self.$name = self.$name.min(ceiling.$name);)*
+                self
+            }
+        }
+    };
+}
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+limits! {
+    /// Units of wasm fuel for one attempt, instantiation included. About one unit
+    /// is one instruction; bytes that cross the boundary cost fuel too.
+    fuel: u64 = 20_000_000_000,
+    /// Bytes of all linear memories together.
+    memory_bytes: u64 = 64 * MIB,
+    /// Elements of all tables together.
+    table_elements: u64 = 100_000,
+    /// Core instances. Tools in Python come to about 40.
+    instances: u32 = 128,
+    /// Tables.
+    tables: u32 = 64,
+    /// Linear memories.
+    memories: u32 = 8,
+    /// Handles to resources (streams, files, pollables) that are open at once.
+    handles: u32 = 4_096,
+    /// Bytes that may cross the boundary in one crossing, in one direction.
+    crossing_bytes: u64 = 16 * MIB,
+    /// Bytes that may cross the boundary in the whole call, in one direction.
+    boundary_bytes: u64 = 64 * MIB,
+    /// Bytes of standard output and error that are kept; the rest is counted.
+    console_bytes: u64 = 64 * KIB,
+    /// Reports (activity, progress, streamed output, log lines) that are passed on.
+    reports: u32 = 1_000,
+    /// Bytes of one report.
+    report_bytes: u64 = 4 * KIB,
+    /// Bytes of all reports of the call.
+    reports_bytes: u64 = MIB,
+    /// Random bytes that may be asked for at once.
+    random_bytes: u64 = 64 * KIB,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn overrides_change_what_they_name_and_nothing_else() {
+        let overrides: LimitOverrides = serde_json::from_str(r#"{"fuel": 7}"#).unwrap();
+        let limits = Limits::default().with(&overrides);
+        assert_eq!(limits.fuel, 7);
+        assert_eq!(limits.memory_bytes, Limits::default().memory_bytes);
+        assert!(serde_json::from_str::<LimitOverrides>(r#"{"memory": 7}"#).is_err());
+    }
+
+    #[test]
+    fn a_ceiling_lowers_and_never_raises() {
+        let ceiling = Limits {
+            fuel: 10,
+            ..Limits::default()
+        };
+        let asked = Limits {
+            fuel: 20,
+            memory_bytes: 5,
+            ..Limits::default()
+        };
+        let limits = asked.at_most(&ceiling);
+        assert_eq!((limits.fuel, limits.memory_bytes), (10, 5));
+    }
+
+    #[test]
+    fn limits_read_back_as_they_were_written() {
+        let text = serde_json::to_string(&Limits::default()).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Limits>(&text).unwrap(),
+            Limits::default()
+        );
+    }
+}
