@@ -136,11 +136,7 @@ impl Catalog {
     }
 
     fn claim_owner(&self, owner: &Owner) -> Result<(), DescriptorError> {
-        match self
-            .owners
-            .values()
-            .find(|other| name::fold(&other.id) == name::fold(&owner.id))
-        {
+        match self.owners.values().find(|other| name::fold(&other.id) == name::fold(&owner.id)) {
             None => Ok(()),
             Some(other) => Err(DescriptorError(format!(
                 "the id \"{}\" of {} is taken (or looks like \"{}\") by {}; remove one of the two",
@@ -156,10 +152,7 @@ impl Catalog {
     ) -> Result<Access, DescriptorError> {
         let mut access = Access::default();
         for wanted in &descriptor.state {
-            let own = wanted
-                .key
-                .split_once('.')
-                .is_some_and(|(owner, _)| owner == descriptor.id);
+            let own = wanted.key.split_once('.').is_some_and(|(owner, _)| owner == descriptor.id);
             match (&wanted.defines, own) {
                 (Some(key), true) => {
                     let definition = KeyDefinition::new(
@@ -206,11 +199,7 @@ impl Catalog {
         let folded_name = name::fold(&descriptor.name);
         let folded_id = name::fold(&descriptor.id);
         for (what, taken, word) in [
-            (
-                "name",
-                self.folded_names.get(&folded_name),
-                &descriptor.name,
-            ),
+            ("name", self.folded_names.get(&folded_name), &descriptor.name),
             ("id", self.folded_ids.get(&folded_id), &descriptor.id),
         ] {
             if let Some(other) = taken {
@@ -227,18 +216,11 @@ impl Catalog {
         }
         let arguments = Schema::compile_arguments(&mut descriptor.parameters)
             .map_err(|e| DescriptorError(format!("the tool \"{}\": {e}", descriptor.name)))?;
-        self.folded_names
-            .insert(folded_name, descriptor.name.clone());
+        self.folded_names.insert(folded_name, descriptor.name.clone());
         self.folded_ids.insert(folded_id, descriptor.id.clone());
-        let tool = Tool {
-            arguments,
-            owner: Arc::clone(owner),
-            access: Arc::clone(access),
-            actions,
-            descriptor,
-        };
-        self.tools
-            .insert(tool.descriptor.name.clone(), Arc::new(tool));
+        let tool =
+            Tool { arguments, owner: Arc::clone(owner), access: Arc::clone(access), actions, descriptor };
+        self.tools.insert(tool.descriptor.name.clone(), Arc::new(tool));
         Ok(())
     }
 }
@@ -272,20 +254,13 @@ mod tests {
         ComponentDescriptor {
             id: id.to_owned(),
             version: "1".to_owned(),
-            tools: tools
-                .iter()
-                .map(|(id, name)| ToolDescriptor::new(*id, *name, "Does it."))
-                .collect(),
+            tools: tools.iter().map(|(id, name)| ToolDescriptor::new(*id, *name, "Does it.")).collect(),
             state: Vec::new(),
         }
     }
 
     fn add(catalog: &mut Catalog, component: ComponentDescriptor) -> Result<(), DescriptorError> {
-        catalog.add(
-            owner(&component.id.clone()),
-            component,
-            &CatalogGrants::default(),
-        )
+        catalog.add(owner(&component.id.clone()), component, &CatalogGrants::default())
     }
 
     #[test]
@@ -301,10 +276,7 @@ mod tests {
             component("second", &[("b", "twice"), ("c", "twice")]),
         ] {
             let error = add(&mut catalog, newcomer.clone()).unwrap_err().to_string();
-            assert!(
-                error.contains("first.wasm") || error.contains("by second.wasm"),
-                "{error}"
-            );
+            assert!(error.contains("first.wasm") || error.contains("by second.wasm"), "{error}");
         }
         assert_eq!(catalog.tools().count(), 1);
         assert_eq!(catalog.owners().count(), 1);
@@ -327,16 +299,9 @@ mod tests {
     #[test]
     fn r4_tools_are_sorted_by_name() {
         let mut catalog = Catalog::default();
-        add(
-            &mut catalog,
-            component("x", &[("b", "zeta"), ("c", "alpha")]),
-        )
-        .unwrap();
+        add(&mut catalog, component("x", &[("b", "zeta"), ("c", "alpha")])).unwrap();
         add(&mut catalog, component("a", &[("d", "mid")])).unwrap();
-        let names: Vec<&str> = catalog
-            .tools()
-            .map(|t| t.descriptor.name.as_str())
-            .collect();
+        let names: Vec<&str> = catalog.tools().map(|t| t.descriptor.name.as_str()).collect();
         assert_eq!(names, ["alpha", "mid", "zeta"]);
     }
 
@@ -371,12 +336,7 @@ mod tests {
             defines: Some(key.clone()),
         });
         let mut second = component("second", &[("b", "b")]);
-        second.state.push(StateAccess {
-            key: "first.n".to_owned(),
-            read: true,
-            write: true,
-            defines: None,
-        });
+        second.state.push(StateAccess { key: "first.n".to_owned(), read: true, write: true, defines: None });
 
         let mut catalog = Catalog::default();
         add(&mut catalog, first).unwrap();
@@ -384,20 +344,12 @@ mod tests {
         add(&mut catalog, second.clone()).unwrap();
         assert!(!catalog.tool("b").unwrap().access.may_read("first.n"));
 
-        let grants = CatalogGrants {
-            reads: ["first.n".to_owned()].into(),
-            ..CatalogGrants::default()
-        };
-        with_grant
-            .add(owner("second"), second.clone(), &grants)
-            .unwrap();
+        let grants = CatalogGrants { reads: ["first.n".to_owned()].into(), ..CatalogGrants::default() };
+        with_grant.add(owner("second"), second.clone(), &grants).unwrap();
         let access = &with_grant.tool("b").unwrap().access;
         assert!(access.may_read("first.n") && !access.may_write("first.n"));
 
         second.state[0].defines = Some(key);
-        assert!(
-            add(&mut Catalog::default(), second).is_err(),
-            "a foreign key cannot be defined"
-        );
+        assert!(add(&mut Catalog::default(), second).is_err(), "a foreign key cannot be defined");
     }
 }

@@ -43,11 +43,7 @@ pub struct ToolDescriptor {
 impl ToolDescriptor {
     /// A tool that takes any object.
     #[must_use]
-    pub fn new(
-        id: impl Into<String>,
-        name: impl Into<String>,
-        description: impl Into<String>,
-    ) -> Self {
+    pub fn new(id: impl Into<String>, name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
             id: id.into(),
             name: name.into(),
@@ -192,19 +188,12 @@ impl ComponentDescriptor {
             )));
         }
         self.version = clean(&self.version, MAX_LABEL_BYTES);
-        self.tools = self
-            .tools
-            .into_iter()
-            .map(ToolDescriptor::checked)
-            .collect::<Result<_, _>>()?;
+        self.tools = self.tools.into_iter().map(ToolDescriptor::checked).collect::<Result<_, _>>()?;
         Ok(self)
     }
 }
 
 fn bad_word(what: &str, word: &str, rule: &str) -> DescriptorError {
     let cut: String = word.chars().take(80).collect();
-    DescriptorError(format!(
-        "the {what} \"{}\" is refused: it must {rule}",
-        cut.escape_debug()
-    ))
+    DescriptorError(format!("the {what} \"{}\" is refused: it must {rule}", cut.escape_debug()))
 }

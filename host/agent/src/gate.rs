@@ -53,10 +53,7 @@ impl Recorded {
     /// A gate's answer.
     #[must_use]
     pub fn new(gate: impl Into<String>, verdict: Verdict) -> Self {
-        Self {
-            gate: gate.into(),
-            verdict,
-        }
+        Self { gate: gate.into(), verdict }
     }
 }
 
@@ -135,31 +132,46 @@ impl Permit {
 
 /// Joins the answers of all gates about one call. The severest stands; of two of
 /// one weight, the one whose gate's id sorts first. No answer at all means deny.
+///
+/// Where a person has answered a gate's question about this very call,
+/// `approved_gate` names that gate: its `suspend` counts as allowed.
 #[must_use]
-pub fn judge(proposal: Proposal, recorded: &[Recorded]) -> Judgement {
-    match stands(recorded) {
-        None => Judgement::Held(
+pub fn judge(proposal: Proposal, recorded: &[Recorded], approved_gate: Option<&str>) -> Judgement {
+    match stands(recorded, approved_gate) {
+        Standing::Unasked => Judgement::Held(
             Box::new(proposal),
-            Recorded::new(
-                "host",
-                Verdict::Deny("No gate is configured, so nothing may run.".to_owned()),
-            ),
+            Recorded::new("host", Verdict::Deny("No gate is configured, so nothing may run.".to_owned())),
         ),
-        Some(Recorded {
-            verdict: Verdict::Allow,
-            ..
-        }) => Judgement::Permitted(Permit { proposal }),
-        Some(held) => Judgement::Held(Box::new(proposal), held.clone()),
+        Standing::Allowed => Judgement::Permitted(Permit { proposal }),
+        Standing::Held(held) => Judgement::Held(Box::new(proposal), held.clone()),
     }
 }
 
-/// The answer that stands among those of all gates.
+/// What stands among the answers of all gates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Standing<'a> {
+    /// Nobody answered.
+    Unasked,
+    /// Nobody holds the call back.
+    Allowed,
+    /// This answer does.
+    Held(&'a Recorded),
+}
+
+/// What stands among the answers of all gates; see [`judge`].
 #[must_use]
-pub fn stands(recorded: &[Recorded]) -> Option<&Recorded> {
-    recorded.iter().min_by(|a, b| {
-        let severity = b.verdict.severity().cmp(&a.verdict.severity());
-        severity.then_with(|| a.gate.cmp(&b.gate))
-    })
+pub fn stands<'a>(recorded: &'a [Recorded], approved_gate: Option<&str>) -> Standing<'a> {
+    let severity = |r: &Recorded| match &r.verdict {
+        Verdict::Suspend(_) if Some(r.gate.as_str()) == approved_gate => 0,
+        verdict => verdict.severity(),
+    };
+    let severest =
+        recorded.iter().min_by(|a, b| severity(b).cmp(&severity(a)).then_with(|| a.gate.cmp(&b.gate)));
+    match severest {
+        None => Standing::Unasked,
+        Some(r) if severity(r) == 0 => Standing::Allowed,
+        Some(r) => Standing::Held(r),
+    }
 }
 
 /// The default gate: allows the tools that the agent lists and denies the rest.
@@ -183,9 +195,7 @@ impl ToolList {
     /// Whether the agent lists the tool.
     #[must_use]
     pub fn lists(&self, agent_id: &str, tool_name: &str) -> bool {
-        self.agents
-            .get(agent_id)
-            .is_some_and(|tools| tools.iter().any(|t| t == "*" || t == tool_name))
+        self.agents.get(agent_id).is_some_and(|tools| tools.iter().any(|t| t == "*" || t == tool_name))
     }
 }
 
@@ -199,10 +209,65 @@ impl Gate for ToolList {
         if self.lists(&call.agent.id, tool) {
             Verdict::Allow
         } else {
-            Verdict::Deny(format!(
-                "The agent '{}' does not list the tool '{tool}'.",
-                call.agent.id
-            ))
+            Verdict::Deny(format!("The agent '{}' does not list the tool '{tool}'.", call.agent.id))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    fn verdict() -> impl Strategy<Value = Verdict> {
+        prop_oneof![
+            Just(Verdict::Allow),
+            "[a-z]{1,3}".prop_map(Verdict::Deny),
+            "[a-z]{1,3}".prop_map(Verdict::Block),
+            "[a-z]{1,3}".prop_map(|m| Verdict::Suspend(Box::new(Ticket::confirm(m)))),
+            "[a-z]{1,3}".prop_map(|m| Verdict::SetResult(Box::new(ToolResult::success(m)))),
+        ]
+    }
+
+    fn answers() -> impl Strategy<Value = Vec<Recorded>> {
+        proptest::collection::btree_map("[a-z]{1,4}", verdict(), 0..8)
+            .prop_map(|gates| gates.into_iter().map(|(gate, verdict)| Recorded { gate, verdict }).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn g2_the_order_of_gates_never_matters((one, other) in answers().prop_flat_map(|a| (Just(a.clone()), Just(a).prop_shuffle()))) {
+            prop_assert_eq!(stands(&one, None), stands(&other, None));
+        }
+
+        #[test]
+        fn g2_the_severest_stands_and_ties_go_to_the_first_id(answers in answers()) {
+            let top = answers.iter().map(|r| r.verdict.severity()).max();
+            match stands(&answers, None) {
+                Standing::Unasked => prop_assert!(answers.is_empty()),
+                Standing::Allowed => prop_assert_eq!(top, Some(0)),
+                Standing::Held(held) => {
+                    prop_assert_eq!(Some(held.verdict.severity()), top);
+                    let first = answers.iter().filter(|r| Some(r.verdict.severity()) == top).map(|r| &r.gate).min();
+                    prop_assert_eq!(Some(&held.gate), first);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn g3_no_gate_at_all_means_deny() {
+        assert_eq!(stands(&[], None), Standing::Unasked);
+    }
+
+    #[test]
+    fn g8_only_the_question_that_was_answered_counts_as_allowed() {
+        let suspend = |gate: &str| Recorded::new(gate, Verdict::Suspend(Box::new(Ticket::confirm("?"))));
+        let both = [suspend("a"), suspend("b")];
+        assert_eq!(stands(&both, Some("a")), Standing::Held(&both[1]));
+        assert_eq!(stands(&both[..1], Some("a")), Standing::Allowed);
+        let denied = [suspend("a"), Recorded::new("c", Verdict::Deny("no".to_owned()))];
+        assert_eq!(stands(&denied, Some("a")), Standing::Held(&denied[1]));
     }
 }

@@ -90,9 +90,7 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_f64<E: serde::de::Error>(self, v: f64) -> Result<Value, E> {
-        Number::from_f64(v)
-            .map(Value::Number)
-            .ok_or_else(|| E::custom("number out of range"))
+        Number::from_f64(v).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
 
     fn visit_str<E>(self, v: &str) -> Result<Value, E> {
@@ -187,10 +185,7 @@ fn decimal(token: &str) -> (String, i64) {
     // An exponent that does not fit 64 bits cannot belong to a finite float
     // unless the digits are all zero, which was answered above.
     let exponent = exponent.parse::<i64>().unwrap_or(i64::MAX / 2);
-    (
-        significant.to_owned(),
-        exponent - fraction.len() as i64 + dropped,
-    )
+    (significant.to_owned(), exponent - fraction.len() as i64 + dropped)
 }
 
 #[cfg(test)]
@@ -202,10 +197,7 @@ mod tests {
     #[test]
     fn l9_repeated_keys_are_refused_at_any_depth() {
         let error = parse(r#"{"a":[{"b":1,"b":2}]}"#).unwrap_err();
-        assert!(
-            error.to_string().contains("the key \"b\" is repeated"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("the key \"b\" is repeated"), "{error}");
         // The same key spelled with an escape is the same key.
         assert!(parse(r#"{"a":1,"\u0061":2}"#).is_err());
     }

@@ -19,6 +19,7 @@ pub mod message;
 pub mod name;
 pub mod outcome;
 pub mod proposal;
+pub mod run;
 pub mod schema;
 pub mod state;
 pub mod text;

@@ -7,9 +7,7 @@ pub fn is_id(text: &str) -> bool {
     let bytes = text.as_bytes();
     (1..=64).contains(&bytes.len())
         && bytes[0].is_ascii_lowercase()
-        && bytes
-            .iter()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
 /// Whether the text fits `[a-zA-Z0-9_-]{1,64}`: names of tools, as providers of
@@ -17,9 +15,7 @@ pub fn is_id(text: &str) -> bool {
 #[must_use]
 pub fn is_tool_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 /// Whether a tool's name is the host's own.
@@ -109,13 +105,7 @@ mod tests {
 
     #[test]
     fn r5_reserved_names_are_reserved_in_every_spelling() {
-        for name in [
-            "transfer_to_agent",
-            "Transfer-To-Agent",
-            "search_hist0ry",
-            "tollgate_x",
-            "To1lgate-x",
-        ] {
+        for name in ["transfer_to_agent", "Transfer-To-Agent", "search_hist0ry", "tollgate_x", "To1lgate-x"] {
             assert!(is_reserved_name(name), "{name}");
         }
         assert!(!is_reserved_name("tollgates"));

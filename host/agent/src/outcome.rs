@@ -37,31 +37,19 @@ impl ToolResult {
     /// A success with this answer.
     #[must_use]
     pub fn success(data: impl Into<Value>) -> Self {
-        Self {
-            status: ToolStatus::Success,
-            data: data.into(),
-            message: None,
-        }
+        Self { status: ToolStatus::Success, data: data.into(), message: None }
     }
 
     /// A success with this answer and a sentence beside it.
     #[must_use]
     pub fn success_with_message(data: impl Into<Value>, message: impl Into<String>) -> Self {
-        Self {
-            status: ToolStatus::Success,
-            data: data.into(),
-            message: Some(message.into()),
-        }
+        Self { status: ToolStatus::Success, data: data.into(), message: Some(message.into()) }
     }
 
     /// The tool's own answer that it did not work.
     #[must_use]
     pub fn error(message: impl Into<String>) -> Self {
-        Self {
-            status: ToolStatus::Error,
-            data: Value::Null,
-            message: Some(message.into()),
-        }
+        Self { status: ToolStatus::Error, data: Value::Null, message: Some(message.into()) }
     }
 
     /// An error with a code of the tool's own: its data is
@@ -79,22 +67,14 @@ impl ToolResult {
     /// Waits for a plain confirmation.
     #[must_use]
     pub fn suspended(message: impl Into<String>) -> Self {
-        Self {
-            status: ToolStatus::Pending(None),
-            data: Value::Null,
-            message: Some(message.into()),
-        }
+        Self { status: ToolStatus::Pending(None), data: Value::Null, message: Some(message.into()) }
     }
 
     /// Waits for the answer to this ticket.
     #[must_use]
     pub fn suspended_with(ticket: Ticket) -> Self {
         let message = Some(ticket.message.clone());
-        Self {
-            status: ToolStatus::Pending(Some(Box::new(ticket))),
-            data: Value::Null,
-            message,
-        }
+        Self { status: ToolStatus::Pending(Some(Box::new(ticket))), data: Value::Null, message }
     }
 
     /// Whether the tool did what it was asked.
@@ -213,11 +193,7 @@ pub struct ToolOutput {
 
 impl From<ToolResult> for ToolOutput {
     fn from(result: ToolResult) -> Self {
-        Self {
-            result,
-            mutations: Vec::new(),
-            actions: Vec::new(),
-        }
+        Self { result, mutations: Vec::new(), actions: Vec::new() }
     }
 }
 
@@ -237,11 +213,7 @@ impl Fault {
     /// A fault with the sentence that the model reads.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            detail: None,
-        }
+        Self { code, message: message.into(), detail: None }
     }
 
     /// Adds what only the operator shall read.
@@ -318,26 +290,8 @@ mod tests {
 
     #[test]
     fn usage_adds_up_over_attempts() {
-        let one = Usage {
-            fuel: 5,
-            wall_us: 10,
-            memory_bytes: 100,
-            attempts: 1,
-        };
-        let two = Usage {
-            fuel: 7,
-            wall_us: 20,
-            memory_bytes: 50,
-            attempts: 1,
-        };
-        assert_eq!(
-            one.plus(two),
-            Usage {
-                fuel: 12,
-                wall_us: 30,
-                memory_bytes: 100,
-                attempts: 2
-            }
-        );
+        let one = Usage { fuel: 5, wall_us: 10, memory_bytes: 100, attempts: 1 };
+        let two = Usage { fuel: 7, wall_us: 20, memory_bytes: 50, attempts: 1 };
+        assert_eq!(one.plus(two), Usage { fuel: 12, wall_us: 30, memory_bytes: 100, attempts: 2 });
     }
 }

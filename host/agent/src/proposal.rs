@@ -31,10 +31,7 @@ impl Arguments {
         if sent.len() > MAX_ARGUMENTS_BYTES {
             return Err(Fault::new(
                 Code::InvalidArguments,
-                format!(
-                    "The arguments have {} bytes; at most {MAX_ARGUMENTS_BYTES} are read.",
-                    sent.len()
-                ),
+                format!("The arguments have {} bytes; at most {MAX_ARGUMENTS_BYTES} are read.", sent.len()),
             ));
         }
         if sent.trim().is_empty() {
@@ -57,10 +54,7 @@ impl Arguments {
     #[must_use]
     pub fn from_value(value: Value) -> Self {
         let text = Arc::from(value.to_string());
-        Self {
-            value: Arc::new(value),
-            text,
-        }
+        Self { value: Arc::new(value), text }
     }
 
     /// The parsed value.
@@ -124,11 +118,12 @@ impl Proposal {
                 ),
             ));
         }
-        Ok(Self {
-            call_id: call_id.to_owned(),
-            tool: Arc::clone(tool),
-            arguments: arguments.clone(),
-        })
+        Ok(Self { call_id: call_id.to_owned(), tool: Arc::clone(tool), arguments: arguments.clone() })
+    }
+
+    /// A call that was checked before, as its record has it.
+    pub(crate) fn recorded(call_id: &str, tool: Arc<Tool>, arguments: Arguments) -> Self {
+        Self { call_id: call_id.to_owned(), tool, arguments }
     }
 
     /// The call's id.
@@ -151,26 +146,13 @@ impl Proposal {
 }
 
 fn not_found(catalog: &Catalog, offered: impl Fn(&str) -> bool, wanted: &str) -> Fault {
-    let names = catalog
-        .tools()
-        .map(|t| t.descriptor.name.as_str())
-        .filter(|n| offered(n));
+    let names = catalog.tools().map(|t| t.descriptor.name.as_str()).filter(|n| offered(n));
     let nearest = name::nearest(wanted, names);
     let hint = if nearest.is_empty() {
         "Call only tools that are listed.".to_owned()
     } else {
-        format!(
-            "Did you mean {}?",
-            nearest
-                .iter()
-                .map(|n| format!("'{n}'"))
-                .collect::<Vec<_>>()
-                .join(", ")
-        )
+        format!("Did you mean {}?", nearest.iter().map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", "))
     };
     let shown = crate::text::clean(wanted, 100);
-    Fault::new(
-        Code::NotFound,
-        format!("There is no tool '{shown}'. {hint}"),
-    )
+    Fault::new(Code::NotFound, format!("There is no tool '{shown}'. {hint}"))
 }

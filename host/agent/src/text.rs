@@ -49,20 +49,14 @@ mod tests {
 
     #[test]
     fn invisible_text_and_escapes_are_taken_out() {
-        assert_eq!(
-            clean("a\u{202e}b\u{200b}c\x1b[31m\0d\u{e0041}", 100),
-            "abc[31md"
-        );
+        assert_eq!(clean("a\u{202e}b\u{200b}c\x1b[31m\0d\u{e0041}", 100), "abc[31md");
         assert_eq!(clean("line\n\ttab", 100), "line\n\ttab");
     }
 
     #[test]
     fn long_text_is_cut_at_a_character_and_marked() {
         let cleaned = clean(&"ä".repeat(1000), 100);
-        assert!(
-            cleaned.len() <= 100 && cleaned.ends_with(" [cut]"),
-            "{cleaned}"
-        );
+        assert!(cleaned.len() <= 100 && cleaned.ends_with(" [cut]"), "{cleaned}");
         assert_eq!(clean("short", 5), "short");
     }
 }

@@ -84,27 +84,13 @@ pub fn propose(
             .get(key)
             .filter(|_| access.may_write(key))
             .ok_or_else(|| bad(key, "it was not declared writable by this component"))?;
-        let value = joined
-            .get(key)
-            .map(AsRef::as_ref)
-            .or_else(|| now.get(keys, key))
-            .unwrap_or(&definition.initial);
-        let next = definition
-            .reducer
-            .join(value, &mutation.update)
-            .map_err(|why| {
-                bad(
-                    key,
-                    &format!(
-                        "its reducer {} cannot apply the update: {why}",
-                        definition.reducer.as_str()
-                    ),
-                )
-            })?;
-        if let Some(violation) = definition
-            .schema
-            .as_ref()
-            .and_then(|s| s.violations(&next).into_iter().next())
+        let value =
+            joined.get(key).map(AsRef::as_ref).or_else(|| now.get(keys, key)).unwrap_or(&definition.initial);
+        let next = definition.reducer.join(value, &mutation.update).map_err(|why| {
+            bad(key, &format!("its reducer {} cannot apply the update: {why}", definition.reducer.as_str()))
+        })?;
+        if let Some(violation) =
+            definition.schema.as_ref().and_then(|s| s.violations(&next).into_iter().next())
         {
             return Err(bad(
                 key,
@@ -126,43 +112,25 @@ pub fn propose(
     }
     for (key, value) in &joined {
         if json_bytes(value) > MAX_VALUE_BYTES {
-            return Err(bad(
-                key,
-                &format!("its value would be larger than {MAX_VALUE_BYTES} bytes"),
-            ));
+            return Err(bad(key, &format!("its value would be larger than {MAX_VALUE_BYTES} bytes")));
         }
     }
-    Ok(Some(StateChange {
-        revision: now.revision() + 1,
-        updates,
-    }))
+    Ok(Some(StateChange { revision: now.revision() + 1, updates }))
 }
 
 /// Whether mutations meant for an older snapshot may still be applied after a
 /// change: the first key for which they may not.
 #[must_use]
-pub fn conflict<'a>(
-    keys: &KeySet,
-    since: &[&StateChange],
-    mutations: &'a [Mutation],
-) -> Option<&'a str> {
-    mutations
-        .iter()
-        .map(|m| (m.key.as_str(), &m.update))
-        .find_map(|(key, update)| {
-            let reducer = keys.get(key)?.reducer;
-            since
-                .iter()
-                .flat_map(|change| &change.updates)
-                .filter(|earlier| earlier.key == key)
-                .any(|earlier| {
-                    earlier
-                        .update
-                        .as_ref()
-                        .is_none_or(|e| reducer.conflicts(e, update))
-                })
-                .then_some(key)
-        })
+pub fn conflict<'a>(keys: &KeySet, since: &[&StateChange], mutations: &'a [Mutation]) -> Option<&'a str> {
+    mutations.iter().map(|m| (m.key.as_str(), &m.update)).find_map(|(key, update)| {
+        let reducer = keys.get(key)?.reducer;
+        since
+            .iter()
+            .flat_map(|change| &change.updates)
+            .filter(|earlier| earlier.key == key)
+            .any(|earlier| earlier.update.as_ref().is_none_or(|e| reducer.conflicts(e, update)))
+            .then_some(key)
+    })
 }
 
 fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
@@ -189,9 +157,7 @@ fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
     if total > MAX_MUTATIONS_BYTES {
         return Err(Fault::new(
             Code::BadMutation,
-            format!(
-                "The tool's mutations have {total} bytes in all; the limit is {MAX_MUTATIONS_BYTES}."
-            ),
+            format!("The tool's mutations have {total} bytes in all; the limit is {MAX_MUTATIONS_BYTES}."),
         ));
     }
     Ok(())
@@ -235,31 +201,14 @@ mod tests {
         let mut keys = KeySet::default();
         let mut access = Access::default();
         for (name, initial, schema, reducer) in [
-            (
-                "t.count",
-                json!(0),
-                Some(json!({"maximum": 10})),
-                Reducer::Add,
-            ),
+            ("t.count", json!(0), Some(json!({"maximum": 10})), Reducer::Add),
             ("t.items", json!([]), None, Reducer::Append),
-            (
-                "t.city",
-                json!(""),
-                Some(json!({"type": "string"})),
-                Reducer::Replace,
-            ),
+            ("t.city", json!(""), Some(json!({"type": "string"})), Reducer::Replace),
             ("other.key", json!(0), None, Reducer::Replace),
         ] {
             keys.insert(
-                KeyDefinition::new(
-                    name,
-                    initial,
-                    schema,
-                    reducer,
-                    KeyScope::Thread,
-                    name != "t.city",
-                )
-                .unwrap(),
+                KeyDefinition::new(name, initial, schema, reducer, KeyScope::Thread, name != "t.city")
+                    .unwrap(),
             )
             .unwrap();
             access.allow(name, true, name.starts_with("t."));
@@ -268,24 +217,16 @@ mod tests {
     }
 
     fn mutation(key: &str, update: Value) -> Mutation {
-        Mutation {
-            key: key.to_owned(),
-            update,
-        }
+        Mutation { key: key.to_owned(), update }
     }
 
     #[test]
     fn s2_all_commit_or_none() {
         let (keys, access) = keys();
         let mut state = State::default();
-        let good = [
-            mutation("t.count", json!(3)),
-            mutation("t.count", json!(4)),
-            mutation("t.items", json!("a")),
-        ];
-        let change = propose(&keys, &access, &state.snapshot(), &good)
-            .unwrap()
-            .unwrap();
+        let good =
+            [mutation("t.count", json!(3)), mutation("t.count", json!(4)), mutation("t.items", json!("a"))];
+        let change = propose(&keys, &access, &state.snapshot(), &good).unwrap().unwrap();
         state.apply(&change);
         assert_eq!(
             (state.revision(), state.get("t.count"), state.get("t.items")),
@@ -301,22 +242,15 @@ mod tests {
             mutation("t.unknown", json!(5)),
             mutation("t.items", json!("x".repeat(MAX_MUTATION_BYTES))),
         ] {
-            let fault = propose(
-                &keys,
-                &access,
-                &state.snapshot(),
-                &[mutation("t.items", json!("b")), bad.clone()],
-            )
-            .unwrap_err();
+            let fault =
+                propose(&keys, &access, &state.snapshot(), &[mutation("t.items", json!("b")), bad.clone()])
+                    .unwrap_err();
             assert_eq!(fault.code, Code::BadMutation, "{bad:?}");
         }
-        let many: Vec<Mutation> = (0..=MAX_MUTATIONS)
-            .map(|_| mutation("t.items", json!(1)))
-            .collect();
+        let many: Vec<Mutation> = (0..=MAX_MUTATIONS).map(|_| mutation("t.items", json!(1))).collect();
         assert!(propose(&keys, &access, &state.snapshot(), &many).is_err());
-        let heavy: Vec<Mutation> = (0..5)
-            .map(|_| mutation("t.items", json!("x".repeat(MAX_MUTATION_BYTES - 10))))
-            .collect();
+        let heavy: Vec<Mutation> =
+            (0..5).map(|_| mutation("t.items", json!("x".repeat(MAX_MUTATION_BYTES - 10)))).collect();
         assert!(propose(&keys, &access, &state.snapshot(), &heavy).is_err());
         assert_eq!(state.revision(), 1);
     }
@@ -326,14 +260,7 @@ mod tests {
         let (keys, access) = keys();
         let mut state = State::default();
         let before = state.snapshot();
-        let change = propose(
-            &keys,
-            &access,
-            &before,
-            &[mutation("t.city", json!("Bern"))],
-        )
-        .unwrap()
-        .unwrap();
+        let change = propose(&keys, &access, &before, &[mutation("t.city", json!("Bern"))]).unwrap().unwrap();
         state.apply(&change);
         assert_eq!(before.get(&keys, "t.city"), Some(&json!("")));
         assert_eq!(state.snapshot().get(&keys, "t.city"), Some(&json!("Bern")));
@@ -348,24 +275,15 @@ mod tests {
             &keys,
             &access,
             &now,
-            &[
-                mutation("t.city", json!("Bern")),
-                mutation("t.count", json!(1)),
-            ],
+            &[mutation("t.city", json!("Bern")), mutation("t.count", json!(1))],
         )
         .unwrap()
         .unwrap();
         let record = serde_json::to_string(&change).unwrap();
-        assert!(
-            !record.contains("Bern") && record.contains("t.city"),
-            "{record}"
-        );
+        assert!(!record.contains("Bern") && record.contains("t.city"), "{record}");
         let mut state = State::default();
         state.apply(&serde_json::from_str(&record).unwrap());
-        assert_eq!(
-            (state.revision(), state.get("t.city"), state.get("t.count")),
-            (1, None, Some(&json!(1)))
-        );
+        assert_eq!((state.revision(), state.get("t.city"), state.get("t.count")), (1, None, Some(&json!(1))));
     }
 
     #[test]
@@ -376,20 +294,11 @@ mod tests {
             &keys,
             &access,
             &now,
-            &[
-                mutation("t.city", json!("Bern")),
-                mutation("t.count", json!(1)),
-            ],
+            &[mutation("t.city", json!("Bern")), mutation("t.count", json!(1))],
         )
         .unwrap()
         .unwrap();
-        assert_eq!(
-            conflict(&keys, &[&change], &[mutation("t.count", json!(2))]),
-            None
-        );
-        assert_eq!(
-            conflict(&keys, &[&change], &[mutation("t.city", json!("Rom"))]),
-            Some("t.city")
-        );
+        assert_eq!(conflict(&keys, &[&change], &[mutation("t.count", json!(2))]), None);
+        assert_eq!(conflict(&keys, &[&change], &[mutation("t.city", json!("Rom"))]), Some("t.city"));
     }
 }

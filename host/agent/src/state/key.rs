@@ -65,10 +65,9 @@ impl KeyDefinition {
         }
         let schema = match &schema_json {
             None => None,
-            Some(json) => Some(
-                Schema::compile(json)
-                    .map_err(|e| KeyError(format!("the state key \"{name}\": {e}")))?,
-            ),
+            Some(json) => {
+                Some(Schema::compile(json).map_err(|e| KeyError(format!("the state key \"{name}\": {e}")))?)
+            }
         };
         if !reducer.accepts(&initial) {
             return Err(KeyError(format!(
@@ -83,15 +82,7 @@ impl KeyDefinition {
                 "the state key \"{name}\" starts with a value that breaks its schema"
             )));
         }
-        Ok(Self {
-            name,
-            initial,
-            schema_json,
-            schema,
-            reducer,
-            scope,
-            persistent,
-        })
+        Ok(Self { name, initial, schema_json, schema, reducer, scope, persistent })
     }
 }
 
@@ -102,9 +93,7 @@ fn is_key(name: &str) -> bool {
     name::is_id(owner)
         && (1..=64).contains(&rest.len())
         && rest.as_bytes()[0].is_ascii_lowercase()
-        && rest
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
+        && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
 }
 
 /// Every key that something loaded defines. Cloning is cheap.
@@ -131,10 +120,7 @@ impl KeySet {
     /// A key of this name is defined already.
     pub fn insert(&mut self, definition: KeyDefinition) -> Result<(), KeyError> {
         if self.definitions.contains_key(&definition.name) {
-            return Err(KeyError(format!(
-                "the state key \"{}\" is defined twice",
-                definition.name
-            )));
+            return Err(KeyError(format!("the state key \"{}\" is defined twice", definition.name)));
         }
         Arc::make_mut(&mut self.definitions).insert(definition.name.clone(), Arc::new(definition));
         Ok(())
@@ -201,36 +187,15 @@ mod tests {
 
     #[test]
     fn definitions_are_checked() {
-        assert!(
-            key(
-                "notes.items",
-                json!([]),
-                Some(json!({"type": "array"})),
-                Reducer::Append
-            )
-            .is_ok()
-        );
+        assert!(key("notes.items", json!([]), Some(json!({"type": "array"})), Reducer::Append).is_ok());
         for (name, initial, schema, reducer) in [
             ("items", json!([]), None, Reducer::Append),
             ("notes.Items", json!([]), None, Reducer::Append),
             ("notes.items", json!({}), None, Reducer::Append),
-            (
-                "notes.items",
-                json!([]),
-                Some(json!({"type": "string"})),
-                Reducer::Append,
-            ),
-            (
-                "notes.items",
-                json!([]),
-                Some(json!({"$ref": "http://x"})),
-                Reducer::Replace,
-            ),
+            ("notes.items", json!([]), Some(json!({"type": "string"})), Reducer::Append),
+            ("notes.items", json!([]), Some(json!({"$ref": "http://x"})), Reducer::Replace),
         ] {
-            assert!(
-                key(name, initial, schema, reducer).is_err(),
-                "{name} {reducer:?}"
-            );
+            assert!(key(name, initial, schema, reducer).is_err(), "{name} {reducer:?}");
         }
     }
 

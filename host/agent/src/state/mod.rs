@@ -41,9 +41,7 @@ impl State {
 
     /// Every key that was ever set, sorted, with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.values
-            .iter()
-            .map(|(key, value)| (key.as_ref(), value.as_ref()))
+        self.values.iter().map(|(key, value)| (key.as_ref(), value.as_ref()))
     }
 
     /// Folds in one change; the revision becomes the change's.
@@ -64,19 +62,14 @@ impl State {
 
     /// Forgets the keys of this scope, as at the end of a run.
     pub fn forget(&mut self, keys: &KeySet, scope: KeyScope) {
-        Arc::make_mut(&mut self.values).retain(|key, _| {
-            keys.get(key)
-                .is_none_or(|definition| definition.scope != scope)
-        });
+        Arc::make_mut(&mut self.values)
+            .retain(|key, _| keys.get(key).is_none_or(|definition| definition.scope != scope));
     }
 
     /// The values as they stand now; cheap, and later changes do not reach it.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            revision: self.revision,
-            values: Arc::clone(&self.values),
-        }
+        Snapshot { revision: self.revision, values: Arc::clone(&self.values) }
     }
 }
 
@@ -109,8 +102,6 @@ impl Snapshot {
         keys: &'a KeySet,
         access: &'a Access,
     ) -> impl Iterator<Item = (&'a str, &'a Value)> {
-        access
-            .reads()
-            .filter_map(|key| Some((key, self.get(keys, key)?)))
+        access.reads().filter_map(|key| Some((key, self.get(keys, key)?)))
     }
 }

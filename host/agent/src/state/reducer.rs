@@ -73,11 +73,7 @@ impl Reducer {
             Reducer::Union => Ok(union(list(value)?, list(update)?)),
             Reducer::Max => {
                 let (value, update) = (number(value)?, number(update)?);
-                Ok(Value::Number(if is_greater(update, value) {
-                    update.clone()
-                } else {
-                    value.clone()
-                }))
+                Ok(Value::Number(if is_greater(update, value) { update.clone() } else { value.clone() }))
             }
         }
     }
@@ -108,16 +104,12 @@ fn number(value: &Value) -> Result<&Number, &'static str> {
 fn add(a: &Number, b: &Number) -> Result<Value, &'static str> {
     if let (Some(a), Some(b)) = (a.as_i128(), b.as_i128()) {
         let sum = a.checked_add(b).ok_or("the sum is out of range")?;
-        return Number::from_i128(sum)
-            .map(Value::Number)
-            .ok_or("the sum is out of range");
+        return Number::from_i128(sum).map(Value::Number).ok_or("the sum is out of range");
     }
     let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) else {
         return Err("a number is needed");
     };
-    Number::from_f64(a + b)
-        .map(Value::Number)
-        .ok_or("the sum is out of range")
+    Number::from_f64(a + b).map(Value::Number).ok_or("the sum is out of range")
 }
 
 fn is_greater(a: &Number, b: &Number) -> bool {
@@ -128,14 +120,10 @@ fn is_greater(a: &Number, b: &Number) -> bool {
 }
 
 fn union(items: &[Value], more: &[Value]) -> Value {
-    let mut keyed: std::collections::BTreeMap<String, Value> = items
-        .iter()
-        .map(|item| (item.to_string(), item.clone()))
-        .collect();
+    let mut keyed: std::collections::BTreeMap<String, Value> =
+        items.iter().map(|item| (item.to_string(), item.clone())).collect();
     for item in more {
-        keyed
-            .entry(item.to_string())
-            .or_insert_with(|| item.clone());
+        keyed.entry(item.to_string()).or_insert_with(|| item.clone());
     }
     Value::Array(keyed.into_values().collect())
 }
@@ -163,9 +151,9 @@ fn merge(target: &mut Value, patch: &Value) {
 /// Whether two merge patches touch different members all the way down.
 fn disjoint(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Object(a), Value::Object(b)) => a
-            .iter()
-            .all(|(key, part)| b.get(key).is_none_or(|other| disjoint(part, other))),
+        (Value::Object(a), Value::Object(b)) => {
+            a.iter().all(|(key, part)| b.get(key).is_none_or(|other| disjoint(part, other)))
+        }
         _ => false,
     }
 }
@@ -187,28 +175,14 @@ mod tests {
                 json!({"a": null, "b": {"d": 2}}),
                 json!({"b": {"c": 1, "d": 2}}),
             ),
-            (
-                Reducer::MergePatch,
-                json!([1]),
-                json!({"a": {"b": null}}),
-                json!({"a": {}}),
-            ),
+            (Reducer::MergePatch, json!([1]), json!({"a": {"b": null}}), json!({"a": {}})),
             (Reducer::Append, json!([1]), json!([2]), json!([1, [2]])),
             (Reducer::Add, json!(1), json!(2), json!(3)),
             (Reducer::Add, json!(1.5), json!(2), json!(3.5)),
-            (
-                Reducer::Union,
-                json!(["b"]),
-                json!(["a", "b"]),
-                json!(["a", "b"]),
-            ),
+            (Reducer::Union, json!(["b"]), json!(["a", "b"]), json!(["a", "b"])),
             (Reducer::Max, json!(3), json!(2.5), json!(3)),
         ] {
-            assert_eq!(
-                reducer.join(&value, &update).unwrap(),
-                joined,
-                "{reducer:?}"
-            );
+            assert_eq!(reducer.join(&value, &update).unwrap(), joined, "{reducer:?}");
         }
         for (reducer, value, update) in [
             (Reducer::Append, json!({}), json!(1)),
@@ -233,9 +207,7 @@ mod tests {
     fn any_update(reducer: Reducer) -> BoxedStrategy<Value> {
         match reducer {
             Reducer::Add | Reducer::Max => (-1000i64..1000).prop_map(Value::from).boxed(),
-            Reducer::Union => proptest::collection::vec(0u8..9, 0..4)
-                .prop_map(Value::from)
-                .boxed(),
+            Reducer::Union => proptest::collection::vec(0u8..9, 0..4).prop_map(Value::from).boxed(),
             _ => any::<u8>().prop_map(Value::from).boxed(),
         }
     }

@@ -1,0 +1,92 @@
+//! What the model reads of a call.
+
+use super::call::CallEnd;
+use crate::code::Code;
+use crate::message::Answer;
+use crate::outcome::ToolResult;
+use crate::text;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The longest answer that the model reads, in bytes; a longer one is cut.
+pub const MAX_ANSWER_BYTES: usize = 256 * 1024;
+
+/// The one answer to one call, under the names that the host gives it.
+#[must_use]
+pub fn answer(call_id: &str, tool_name: &str, end: &CallEnd) -> Answer {
+    let (content, is_error) = match end {
+        CallEnd::Result(result) => (of_result(result), !result.is_success()),
+        CallEnd::Fault(fault) if fault.code == Code::ToolInternal => {
+            ("The tool had an internal error.".to_owned(), true)
+        }
+        CallEnd::Fault(fault) => (fault.message.clone(), true),
+    };
+    Answer {
+        call_id: call_id.to_owned(),
+        tool_name: tool_name.to_owned(),
+        content: Arc::from(bounded(content)),
+        is_error,
+    }
+}
+
+fn of_result(result: &ToolResult) -> String {
+    match (&result.message, &result.data) {
+        (Some(message), _) if result.is_error() => message.clone(),
+        (Some(message), Value::Null) => message.clone(),
+        (Some(message), data) => format!("{message}\n{}", of_data(data)),
+        (None, data) => of_data(data),
+    }
+}
+
+fn of_data(data: &Value) -> String {
+    match data {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn bounded(mut content: String) -> String {
+    if content.len() > MAX_ANSWER_BYTES {
+        text::cut(&mut content, MAX_ANSWER_BYTES);
+    }
+    content
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Fault;
+    use serde_json::json;
+
+    fn read(result: ToolResult) -> (String, bool) {
+        let answer = answer("c1", "tool", &CallEnd::Result(Arc::new(result)));
+        (answer.content.to_string(), answer.is_error)
+    }
+
+    #[test]
+    fn l6_the_model_reads_data_message_or_both() {
+        assert_eq!(read(ToolResult::success(json!({"a": 1}))), (r#"{"a":1}"#.to_owned(), false));
+        assert_eq!(read(ToolResult::success("plain")), ("plain".to_owned(), false));
+        assert_eq!(
+            read(ToolResult::success_with_message(json!([1]), "One.")),
+            ("One.\n[1]".to_owned(), false)
+        );
+        assert_eq!(read(ToolResult::success_with_message(Value::Null, "Done.")), ("Done.".to_owned(), false));
+        assert_eq!(
+            read(ToolResult::error_with_code("x", "It is not there.")),
+            ("It is not there.".to_owned(), true)
+        );
+    }
+
+    #[test]
+    fn l6_long_answers_are_cut_with_a_mark() {
+        let (content, _) = read(ToolResult::success("ä".repeat(MAX_ANSWER_BYTES)));
+        assert!(content.len() <= MAX_ANSWER_BYTES && content.ends_with(" [cut]"));
+    }
+
+    #[test]
+    fn l4_of_an_internal_error_the_model_reads_the_kind_alone() {
+        let end = CallEnd::Fault(Fault::new(Code::ToolInternal, "password is hunter2"));
+        assert!(!answer("c", "t", &end).content.contains("hunter2"));
+    }
+}

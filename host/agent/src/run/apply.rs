@@ -1,0 +1,288 @@
+//! Folding events: the only thing that changes a run.
+
+use super::answer::answer;
+use super::call::{Call, CallStatus, Validation};
+use super::event::{Event, Finished, Suspended};
+use super::spec::{Decision, DecisionAnswer, MAX_CONTINUATIONS, RunSpec, Task};
+use super::turn::{Batch, Turn};
+use super::{Phase, Run};
+use crate::context::Resumption;
+use crate::message::{Finish, Message, ModelReply};
+use crate::outcome::{ResumeMode, Usage};
+use crate::proposal::Arguments;
+use crate::state::StateChange;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// An event that cannot follow from the ones before it: a fault of the host, or a
+/// record that was tampered with. The run ends.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the record of the run cannot be right: {0}")]
+pub struct ForbiddenMove(String);
+
+/// What the model is told before it continues a reply.
+const CONTINUE: &str = "Your reply was cut off by its length. Go on exactly where it stopped.";
+
+impl Run {
+    /// Folds one event in.
+    ///
+    /// # Errors
+    /// The event cannot follow from the ones before it. The run is not to be used
+    /// any more.
+    pub fn apply(&mut self, event: &Event) -> Result<(), ForbiddenMove> {
+        if self.is_finished() {
+            return Err(ForbiddenMove("an event follows the end of the run".to_owned()));
+        }
+        self.events += 1;
+        match event {
+            Event::RunStarted { spec } => self.start(spec),
+            Event::MessageAdded { text } => self.say(Message::User(text.clone())),
+            Event::StepStarted { step } => self.start_step(*step),
+            Event::ModelReplied { reply, .. } => self.replied(reply),
+            Event::CallProposed(proposed) => {
+                self.call_ids.insert(proposed.call_id.clone());
+                self.usage.calls += 1;
+                self.turn_mut()?.calls.push(Call::new(proposed));
+            }
+            Event::CallValidated { call_id, .. } => self.call_mut(call_id)?.validation = Validation::Passed,
+            Event::CallGated { call_id, verdicts } => {
+                let call = self.call_mut(call_id)?;
+                call.let_through = Some(Arc::from(verdicts.as_slice()));
+                call.started = false;
+            }
+            Event::BatchStarted { call_ids, .. } => self.start_batch(call_ids)?,
+            Event::CallStarted { call_id, attempt, not_before_ms } => {
+                let call = self.call_mut(call_id)?;
+                (call.attempts, call.not_before_ms, call.started) = (*attempt, *not_before_ms, true);
+                if call.status != CallStatus::Running {
+                    call.become_status(CallStatus::Running)?;
+                }
+            }
+            Event::CallRetried { call_id, usage, .. } => self.used(call_id, *usage)?,
+            Event::CallReturned { call_id, outcome, usage } => {
+                self.call_mut(call_id)?.returned = Some((Arc::clone(outcome), *usage));
+            }
+            Event::CallConflicted { call_id, usage, .. } => self.conflicted(call_id, *usage)?,
+            Event::CallFinished(finished) => self.call_finished(finished)?,
+            Event::CallSuspended(suspended) => self.call_suspended(suspended)?,
+            Event::CallDecided { call_id, decision } => self.decided(call_id, decision)?,
+            Event::StepFinished { .. } => self.finish_step(),
+            Event::RunWaiting => self.phase = Phase::Waiting,
+            Event::RunFinished { status, .. } => self.phase = Phase::Finished(status.clone()),
+        }
+        self.end_round(event);
+        Ok(())
+    }
+
+    /// Takes over what others committed to the thread meanwhile.
+    pub fn absorb(&mut self, change: &StateChange) {
+        self.state.apply(change);
+        if let Some(batch) = self.turn.as_mut().and_then(|turn| turn.batch.as_mut()) {
+            batch.changes.push(change.clone());
+        }
+    }
+
+    fn start(&mut self, spec: &Arc<RunSpec>) {
+        self.spec = Arc::clone(spec);
+        if matches!(spec.task, Task::Call { .. }) {
+            self.turn = Some(Turn::new(Arc::new(ModelReply::default())));
+            self.phase = Phase::Calling;
+        }
+    }
+
+    fn say(&mut self, message: Message) {
+        Arc::make_mut(&mut self.messages).push(message);
+    }
+
+    fn start_step(&mut self, step: u32) {
+        self.step = step;
+        self.asks += 1;
+        self.continuations = 0;
+        self.carried.clear();
+        self.usage.steps += 1;
+        self.phase = Phase::Asking;
+    }
+
+    fn replied(&mut self, reply: &Arc<ModelReply>) {
+        self.usage.tokens = self.usage.tokens.plus(reply.usage);
+        self.last_text = format!("{}{}", self.carried, reply.message.text);
+        if self.continues(reply) {
+            self.continuations += 1;
+            self.asks += 1;
+            self.carried.clone_from(&self.last_text);
+            self.say(Message::Assistant(reply.message.clone()));
+            self.say(Message::Note(CONTINUE.to_owned()));
+        } else if reply.message.calls.is_empty() {
+            self.say(Message::Assistant(reply.message.clone()));
+        } else {
+            self.repeated = (signature(reply), self.repetitions(reply));
+            self.turn = Some(Turn::new(Arc::clone(reply)));
+            self.phase = Phase::Calling;
+        }
+    }
+
+    /// Whether a reply was cut off by its length and is to be continued.
+    pub(super) fn continues(&self, reply: &ModelReply) -> bool {
+        reply.finish == Finish::Length
+            && reply.message.calls.is_empty()
+            && self.continuations < MAX_CONTINUATIONS
+    }
+
+    /// How many turns in a row asked for these very calls, this one included.
+    pub(super) fn repetitions(&self, reply: &ModelReply) -> u32 {
+        if self.repeated.0 == signature(reply) { self.repeated.1 + 1 } else { 1 }
+    }
+
+    fn start_batch(&mut self, call_ids: &[String]) -> Result<(), ForbiddenMove> {
+        let snapshot = self.state.snapshot();
+        let turn = self.turn_mut()?;
+        let calls = call_ids
+            .iter()
+            .map(|id| turn.position(id).ok_or_else(|| unknown(id)))
+            .collect::<Result<Vec<_>, _>>()?;
+        turn.batch = Some(Batch { calls, snapshot, changes: Vec::new() });
+        Ok(())
+    }
+
+    fn used(&mut self, call_id: &str, usage: Usage) -> Result<(), ForbiddenMove> {
+        self.usage.tools = self.usage.tools.plus(usage);
+        let call = self.call_mut(call_id)?;
+        call.usage = call.usage.plus(usage);
+        Ok(())
+    }
+
+    fn conflicted(&mut self, call_id: &str, usage: Usage) -> Result<(), ForbiddenMove> {
+        self.used(call_id, usage)?;
+        let call = self.call_mut(call_id)?;
+        call.let_through = None;
+        call.returned = None;
+        self.leave_batch(call_id)
+    }
+
+    fn call_finished(&mut self, finished: &Finished) -> Result<(), ForbiddenMove> {
+        self.used(&finished.call_id, finished.usage)?;
+        let call = self.call_mut(&finished.call_id)?;
+        call.become_status(finished.end.status())?;
+        call.end = Some(finished.end.clone());
+        call.returned = None;
+        self.notes.extend(finished.notes.iter().cloned());
+        self.changed(finished.change.as_ref());
+        self.leave_batch(&finished.call_id)
+    }
+
+    fn call_suspended(&mut self, suspended: &Suspended) -> Result<(), ForbiddenMove> {
+        self.used(&suspended.call_id, suspended.usage)?;
+        let call = self.call_mut(&suspended.call_id)?;
+        // A question that is asked again, of another version, stays a question.
+        if call.status != CallStatus::Suspended {
+            call.become_status(CallStatus::Suspended)?;
+        }
+        if call.version != suspended.owner {
+            call.version.clone_from(&suspended.owner);
+            call.tool = None;
+        }
+        call.suspensions += 1;
+        call.suspended = Some(Arc::new(suspended.clone()));
+        call.let_through = None;
+        call.returned = None;
+        self.changed(suspended.change.as_ref());
+        self.leave_batch(&suspended.call_id)
+    }
+
+    fn decided(&mut self, call_id: &str, decision: &Decision) -> Result<(), ForbiddenMove> {
+        self.decisions.insert(decision.id.clone(), decision.clone());
+        self.phase = Phase::Calling;
+        let call = self.call_mut(call_id)?;
+        let DecisionAnswer::Resume(value) = &decision.answer else {
+            return Ok(());
+        };
+        let suspended = call.suspended.clone().ok_or_else(|| unknown(call_id))?;
+        call.become_status(CallStatus::Resuming)?;
+        call.resumption = Some(Arc::new(Resumption {
+            suspension_id: suspended.suspension_id.clone(),
+            action: suspended.ticket.action.clone(),
+            message: suspended.ticket.message.clone(),
+            decision_id: decision.id.clone(),
+            value: value.clone(),
+            reason: decision.reason.clone(),
+            decided_at_ms: decision.at_ms,
+        }));
+        if suspended.ticket.resume_mode == ResumeMode::PassDecisionToTool {
+            call.arguments = Some(Arguments::from_value(value.clone()));
+            call.validation = Validation::Unasked;
+        }
+        Ok(())
+    }
+
+    /// The turn joins the conversation, each call with its answer.
+    fn finish_step(&mut self) {
+        let Some(turn) = self.turn.take() else { return };
+        if matches!(self.spec.task, Task::Call { .. }) {
+            return;
+        }
+        let messages = Arc::make_mut(&mut self.messages);
+        messages.push(Message::Assistant(turn.reply.message.clone()));
+        for call in &turn.calls {
+            if let Some(end) = &call.end {
+                messages.push(Message::Answer(answer(&call.id, &call.tool_name, end)));
+            }
+        }
+        messages.extend(self.notes.drain(..).map(Message::Note));
+    }
+
+    fn changed(&mut self, change: Option<&StateChange>) {
+        let Some(change) = change else { return };
+        self.absorb(change);
+    }
+
+    fn leave_batch(&mut self, call_id: &str) -> Result<(), ForbiddenMove> {
+        let turn = self.turn_mut()?;
+        let at = turn.position(call_id).ok_or_else(|| unknown(call_id))?;
+        turn.leave_batch(at);
+        Ok(())
+    }
+
+    /// Answers of the gates that were recorded close the round that asked.
+    fn end_round(&mut self, event: &Event) {
+        if matches!(event, Event::CallGated { .. } | Event::CallConflicted { .. } | Event::CallDecided { .. })
+            && let Some(turn) = &mut self.turn
+        {
+            turn.rounds += 1;
+        }
+    }
+
+    fn turn_mut(&mut self) -> Result<&mut Turn, ForbiddenMove> {
+        self.turn.as_mut().ok_or_else(|| ForbiddenMove("a call is told of outside a turn".to_owned()))
+    }
+
+    fn call_mut(&mut self, call_id: &str) -> Result<&mut Call, ForbiddenMove> {
+        let turn = self.turn_mut()?;
+        turn.calls.iter_mut().find(|call| call.id == call_id).ok_or_else(|| unknown(call_id))
+    }
+}
+
+impl Call {
+    fn become_status(&mut self, next: CallStatus) -> Result<(), ForbiddenMove> {
+        if !self.status.may_become(next) {
+            return Err(ForbiddenMove(format!(
+                "the call {} goes from {:?} to {next:?}",
+                self.id, self.status
+            )));
+        }
+        self.status = next;
+        Ok(())
+    }
+}
+
+fn unknown(call_id: &str) -> ForbiddenMove {
+    ForbiddenMove(format!("the call {call_id} is not known"))
+}
+
+/// What tells the calls of one turn from those of another.
+fn signature(reply: &ModelReply) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for call in &reply.message.calls {
+        (&call.name, &call.arguments).hash(&mut hasher);
+    }
+    hasher.finish()
+}

@@ -1,0 +1,208 @@
+//! One call of a turn: its status, and which moves between statuses exist.
+
+use super::event::{Proposed, Suspended, ToolVersion};
+use crate::catalog::Tool;
+use crate::code::Code;
+use crate::context::Resumption;
+use crate::gate::Recorded;
+use crate::outcome::{Fault, Outcome, ToolResult, Usage};
+use crate::proposal::Arguments;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Where a call stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    /// Asked for; not yet let through.
+    New,
+    /// An attempt is under way, or the outcome waits for its turn.
+    Running,
+    /// Waits for a person.
+    Suspended,
+    /// A person let it go on; not yet let through again.
+    Resuming,
+    /// It did what it was asked.
+    Succeeded,
+    /// It did not.
+    Failed,
+    /// It was cancelled or superseded.
+    Cancelled,
+}
+
+impl CallStatus {
+    /// Every status.
+    pub const ALL: [CallStatus; 7] = [
+        CallStatus::New,
+        CallStatus::Running,
+        CallStatus::Suspended,
+        CallStatus::Resuming,
+        CallStatus::Succeeded,
+        CallStatus::Failed,
+        CallStatus::Cancelled,
+    ];
+
+    /// Whether a call may move from this status to that one. Every pair that is
+    /// not listed here is a fault of the host.
+    #[must_use]
+    pub fn may_become(self, next: CallStatus) -> bool {
+        use CallStatus::{Cancelled, Failed, New, Resuming, Running, Succeeded, Suspended};
+        match self {
+            New | Resuming => matches!(next, Running | Succeeded | Failed | Suspended | Cancelled),
+            Running => matches!(next, Succeeded | Failed | Suspended | Cancelled),
+            Suspended => matches!(next, Resuming | Cancelled),
+            Succeeded | Failed | Cancelled => false,
+        }
+    }
+
+    /// Whether nothing can follow.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, CallStatus::Succeeded | CallStatus::Failed | CallStatus::Cancelled)
+    }
+}
+
+/// How a call ended: with the tool's answer, or without.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallEnd {
+    /// The tool's answer, or one supplied in its place.
+    Result(Arc<ToolResult>),
+    /// Why there is none.
+    Fault(Fault),
+}
+
+impl CallEnd {
+    /// The status that a call has after this end.
+    #[must_use]
+    pub fn status(&self) -> CallStatus {
+        match self {
+            CallEnd::Result(result) if result.is_success() => CallStatus::Succeeded,
+            CallEnd::Fault(Fault { code: Code::Cancelled | Code::Superseded | Code::NotRun, .. }) => {
+                CallStatus::Cancelled
+            }
+            CallEnd::Result(_) | CallEnd::Fault(_) => CallStatus::Failed,
+        }
+    }
+
+    /// The code of an end that is no success.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            CallEnd::Result(result) if result.is_success() => None,
+            CallEnd::Result(_) => Some(Code::ToolError),
+            CallEnd::Fault(fault) => Some(fault.code),
+        }
+    }
+}
+
+/// Everything that a run knows of one call of its present turn.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Unique within the run.
+    pub id: String,
+    /// The name that the model used.
+    pub tool_name: String,
+    /// Which version of whose tool; none where it is not known.
+    pub version: Option<ToolVersion>,
+    /// Where it stands.
+    pub status: CallStatus,
+    /// The arguments; none where they were not acceptable JSON.
+    pub arguments: Option<Arguments>,
+    /// How often an attempt was started.
+    pub attempts: u32,
+    /// What all its ended attempts used.
+    pub usage: Usage,
+    /// The question that it waits for, or waited for last.
+    pub suspended: Option<Arc<Suspended>>,
+    /// The decision with which it goes on.
+    pub resumption: Option<Arc<Resumption>>,
+    /// How it ended.
+    pub end: Option<CallEnd>,
+    pub(super) tool: Option<Arc<Tool>>,
+    pub(super) validation: Validation,
+    pub(super) let_through: Option<Arc<[Recorded]>>,
+    /// Whether an attempt was started since the gates let it through.
+    pub(super) started: bool,
+    pub(super) returned: Option<(Arc<Outcome>, Usage)>,
+    pub(super) not_before_ms: u64,
+    pub(super) suspensions: u32,
+}
+
+/// Whether the tool's own check of the arguments was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Validation {
+    Unasked,
+    Passed,
+}
+
+impl Call {
+    pub(super) fn new(proposed: &Proposed) -> Self {
+        Self {
+            id: proposed.call_id.clone(),
+            tool_name: proposed.tool_name.clone(),
+            version: proposed.owner.clone(),
+            status: CallStatus::New,
+            arguments: proposed.arguments.clone(),
+            attempts: 0,
+            usage: Usage::default(),
+            suspended: None,
+            resumption: None,
+            end: None,
+            tool: proposed.tool.clone(),
+            validation: Validation::Unasked,
+            let_through: None,
+            started: false,
+            returned: None,
+            not_before_ms: 0,
+            suspensions: 0,
+        }
+    }
+
+    /// Whether the gates are to be asked about it: it is new, resumed, or sent
+    /// back for a conflict, and was not let through since.
+    pub(super) fn wants_judgement(&self) -> bool {
+        matches!(self.status, CallStatus::New | CallStatus::Resuming | CallStatus::Running)
+            && self.let_through.is_none()
+    }
+
+    /// Whether an attempt is under way.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.status == CallStatus::Running && self.started && self.returned.is_none()
+    }
+
+    /// Whether it was let through and waits for a place among those under way.
+    pub(super) fn is_queued(&self) -> bool {
+        self.let_through.is_some() && !self.started && !self.status.is_final()
+    }
+
+    /// The gate whose question a person answered for this call.
+    pub(super) fn approved_gate(&self) -> Option<&str> {
+        self.resumption.as_ref()?;
+        self.suspended.as_ref()?.gate.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l3_only_the_listed_moves_exist() {
+        use CallStatus::{Cancelled, Failed, New, Resuming, Running, Succeeded, Suspended};
+        let listed = [
+            (New, vec![Running, Succeeded, Failed, Suspended, Cancelled]),
+            (Running, vec![Succeeded, Failed, Suspended, Cancelled]),
+            (Suspended, vec![Resuming, Cancelled]),
+            (Resuming, vec![Running, Succeeded, Failed, Suspended, Cancelled]),
+            (Succeeded, vec![]),
+            (Failed, vec![]),
+            (Cancelled, vec![]),
+        ];
+        for (from, allowed) in listed {
+            for to in CallStatus::ALL {
+                assert_eq!(from.may_become(to), allowed.contains(&to), "{from:?} -> {to:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What a run asks of the world.
+
+use super::Run;
+use super::call::{Call, Validation};
+use super::{Phase, turn::Turn};
+use crate::catalog::{Catalog, Tool};
+use crate::context::Resumption;
+use crate::gate::{self, Judgement, Permit};
+use crate::proposal::Proposal;
+use crate::state::Snapshot;
+use std::sync::Arc;
+
+/// Something that must be under way, now that the events so far are committed.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// Ask the model for its next turn.
+    AskModel {
+        /// Which time of asking.
+        ask: u32,
+    },
+    /// Ask the tool's own check of the arguments, sealed.
+    Validate(Proposal),
+    /// Ask every gate about each of these calls, in order, up to the first that
+    /// is held back.
+    Judge {
+        /// Which round of questions.
+        round: u32,
+        /// The calls.
+        questions: Vec<Question>,
+    },
+    /// Run one attempt.
+    Execute(Execution),
+}
+
+/// What tells one effect from another; an effect that is under way is not begun
+/// again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum EffectKey {
+    /// This time of asking the model.
+    Model(u32),
+    /// The check of this call's arguments.
+    Validate(String),
+    /// This round of questions to the gates.
+    Judge(u32),
+    /// This attempt of this call.
+    Execute(String, u32),
+}
+
+/// A call that the gates are asked about.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The call.
+    pub proposal: Proposal,
+    /// What a person decided about it, where the call goes on after a decision.
+    pub resumption: Option<Arc<Resumption>>,
+    /// The gate whose question that decision answered.
+    pub approved_gate: Option<String>,
+}
+
+/// One attempt to run.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    /// Leave to run it.
+    pub permit: Permit,
+    /// 1 for the first.
+    pub attempt: u32,
+    /// It begins no earlier, in milliseconds since the Unix epoch; 0 for at once.
+    pub not_before_ms: u64,
+    /// How long it may take, in milliseconds.
+    pub timeout_ms: u32,
+    /// The state as it stood when the batch began.
+    pub snapshot: Snapshot,
+    /// What a person decided, where the call goes on after a decision.
+    pub resume: Option<Arc<Resumption>>,
+}
+
+impl Effect {
+    /// What tells this effect from others.
+    #[must_use]
+    pub fn key(&self) -> EffectKey {
+        match self {
+            Effect::AskModel { ask } => EffectKey::Model(*ask),
+            Effect::Validate(proposal) => EffectKey::Validate(proposal.call_id().to_owned()),
+            Effect::Judge { round, .. } => EffectKey::Judge(*round),
+            Effect::Execute(e) => EffectKey::Execute(e.permit.call_id().to_owned(), e.attempt),
+        }
+    }
+}
+
+impl Run {
+    /// Everything that must be under way now.
+    #[must_use]
+    pub fn next(&self, catalog: &Catalog) -> Vec<Effect> {
+        match (&self.phase, &self.turn) {
+            (Phase::Asking, _) => vec![Effect::AskModel { ask: self.asks }],
+            (Phase::Calling, Some(turn)) if turn.batch.is_some() => self.executions(turn, catalog),
+            (Phase::Calling, Some(turn)) => questions(turn, catalog, self.spec.limits.concurrency),
+            _ => Vec::new(),
+        }
+    }
+
+    fn executions(&self, turn: &Turn, catalog: &Catalog) -> Vec<Effect> {
+        let Some(batch) = &turn.batch else {
+            return Vec::new();
+        };
+        batch
+            .calls
+            .iter()
+            .map(|at| &turn.calls[*at])
+            .filter(|call| call.is_under_way())
+            .filter_map(|call| {
+                let Judgement::Permitted(permit) =
+                    gate::judge(call.proposal(catalog)?, call.let_through.as_ref()?, call.approved_gate())
+                else {
+                    return None;
+                };
+                Some(Effect::Execute(Execution {
+                    attempt: call.attempts,
+                    not_before_ms: call.not_before_ms,
+                    timeout_ms: self.spec.limits.attempt_timeout_ms(&permit.tool().descriptor.execution),
+                    snapshot: batch.snapshot.clone(),
+                    resume: call.resumption.clone(),
+                    permit,
+                }))
+            })
+            .collect()
+    }
+}
+
+fn questions(turn: &Turn, catalog: &Catalog, concurrency: u32) -> Vec<Effect> {
+    let pending: Vec<(&Call, Proposal)> = turn
+        .calls
+        .iter()
+        .filter(|call| call.wants_judgement())
+        .filter_map(|call| Some((call, call.proposal(catalog)?)))
+        .take(if concurrency == 1 { 1 } else { usize::MAX })
+        .collect();
+    let unasked: Vec<Effect> = pending
+        .iter()
+        .filter(|(call, proposal)| {
+            proposal.tool().descriptor.execution.validates && call.validation == Validation::Unasked
+        })
+        .map(|(_, proposal)| Effect::Validate(proposal.clone()))
+        .collect();
+    if !unasked.is_empty() || pending.is_empty() {
+        return unasked;
+    }
+    let questions = pending
+        .into_iter()
+        .map(|(call, proposal)| Question {
+            proposal,
+            resumption: call.resumption.clone(),
+            approved_gate: call.approved_gate().map(str::to_owned),
+        })
+        .collect();
+    vec![Effect::Judge { round: turn.rounds, questions }]
+}
+
+impl Call {
+    /// The tool of the version on which the call began, where it is still there.
+    pub(super) fn tool(&self, catalog: &Catalog) -> Option<Arc<Tool>> {
+        let version = self.version.as_ref()?;
+        self.tool
+            .clone()
+            .or_else(|| catalog.tool(&self.tool_name).cloned())
+            .filter(|tool| tool.owner.id == version.id && tool.owner.version == version.version)
+    }
+
+    fn proposal(&self, catalog: &Catalog) -> Option<Proposal> {
+        Some(Proposal::recorded(&self.id, self.tool(catalog)?, self.arguments.clone()?))
+    }
+}

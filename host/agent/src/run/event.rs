@@ -1,0 +1,266 @@
+//! What happened in a run: facts, in one order, numbered without gaps.
+//!
+//! Events are the only memory of a run. Folding them by [`Run::apply`](super::Run::apply)
+//! gives back everything that the run knows, in this process or another.
+
+use super::call::CallEnd;
+use super::spec::{Decision, RunSpec};
+use crate::catalog::Tool;
+use crate::gate::Recorded;
+use crate::message::{ModelReply, TokenUsage};
+use crate::outcome::{Fault, Outcome, Ticket, Usage};
+use crate::proposal::Arguments;
+use crate::state::StateChange;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// An event with its place in the run's stream.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Numbered {
+    /// The run.
+    pub run_id: Arc<str>,
+    /// 1 for the first event of the run, without gaps.
+    pub number: u64,
+    /// When it was committed, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// One fact.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The run began.
+    RunStarted {
+        /// Whose run it is and what bounds it.
+        spec: Arc<RunSpec>,
+    },
+    /// A message of the user joined the conversation.
+    MessageAdded {
+        /// What the user said.
+        text: String,
+    },
+    /// A turn of the model began.
+    StepStarted {
+        /// 1 for the first.
+        step: u32,
+    },
+    /// The model replied; every call in it has an id of its own.
+    ModelReplied {
+        /// The turn.
+        step: u32,
+        /// The whole reply.
+        reply: Arc<ModelReply>,
+    },
+    /// A call was checked.
+    CallProposed(Proposed),
+    /// The tool's own check of the arguments was asked.
+    CallValidated {
+        /// The call.
+        call_id: String,
+        /// What the check found wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<Fault>,
+    },
+    /// Every gate was asked about the call.
+    CallGated {
+        /// The call.
+        call_id: String,
+        /// Every answer.
+        verdicts: Vec<Recorded>,
+    },
+    /// These calls run at once, on the state as it stands here.
+    BatchStarted {
+        /// The calls, in the order in which the model asked.
+        call_ids: Vec<String>,
+        /// The state's revision.
+        revision: u64,
+    },
+    /// An attempt begins.
+    CallStarted {
+        /// The call.
+        call_id: String,
+        /// 1 for the first.
+        attempt: u32,
+        /// It begins no earlier, in milliseconds since the Unix epoch.
+        #[serde(default)]
+        not_before_ms: u64,
+    },
+    /// An attempt timed out, and another follows.
+    CallRetried {
+        /// The call.
+        call_id: String,
+        /// The attempt that failed.
+        attempt: u32,
+        /// Why.
+        fault: Fault,
+        /// What the attempt used.
+        usage: Usage,
+    },
+    /// The call returned before it is its turn to be applied.
+    CallReturned {
+        /// The call.
+        call_id: String,
+        /// What it returned, with the mutations that it proposes.
+        outcome: Arc<Outcome>,
+        /// What the attempt used.
+        usage: Usage,
+    },
+    /// Another call of the batch changed the same key; this one is judged and run
+    /// again on the state as it is now.
+    CallConflicted {
+        /// The call.
+        call_id: String,
+        /// The key.
+        key: String,
+        /// What the attempt used.
+        usage: Usage,
+    },
+    /// The call ended, and what it changed is part of the state from here on.
+    CallFinished(Finished),
+    /// The call waits for a person.
+    CallSuspended(Suspended),
+    /// A person decided about a suspended call.
+    CallDecided {
+        /// The call.
+        call_id: String,
+        /// The decision.
+        decision: Decision,
+    },
+    /// The turn is over; every call of it has its answer.
+    StepFinished {
+        /// The turn.
+        step: u32,
+    },
+    /// Nothing can go on before a person decides.
+    RunWaiting,
+    /// The run ended; nothing follows.
+    RunFinished {
+        /// How.
+        status: RunStatus,
+        /// The answer, or the last text where there is none.
+        text: String,
+        /// What it used in all.
+        usage: RunUsage,
+    },
+}
+
+/// A call as it was checked: a known tool and arguments, or what is wrong.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Proposed {
+    /// The call's id, unique within the run.
+    pub call_id: String,
+    /// The name that the model used.
+    pub tool_name: String,
+    /// The component (or plugin, server, agent) that brings the tool, and its
+    /// version; none where the tool is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<ToolVersion>,
+    /// The arguments as they were read; none where they are not acceptable JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Arguments>,
+    /// Why the call cannot run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
+    /// The tool itself, while this process lives: a call keeps to the version on
+    /// which it began.
+    #[serde(skip)]
+    pub tool: Option<Arc<Tool>>,
+}
+
+/// Which version of whose tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolVersion {
+    /// The owner's id.
+    pub id: String,
+    /// The owner's version, such as a component's digest.
+    pub version: String,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Finished {
+    /// The call.
+    pub call_id: String,
+    /// The tool's name, stamped by the host.
+    pub tool_name: String,
+    /// The result or the fault.
+    pub end: CallEnd,
+    /// What it changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<StateChange>,
+    /// Notes that it left for the model's next turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What its last attempt used.
+    #[serde(default)]
+    pub usage: Usage,
+}
+
+/// A question to a person, as the host stamped it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Suspended {
+    /// The call.
+    pub call_id: String,
+    /// The suspension's own id, unique within the run.
+    pub suspension_id: String,
+    /// The tool's name, stamped by the host.
+    pub tool_name: String,
+    /// The question.
+    pub ticket: Ticket,
+    /// The version of the tool that is to go on; it asks again on another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<ToolVersion>,
+    /// The gate that asks; none where the tool itself does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
+    /// What the call changed before it asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<StateChange>,
+    /// What its last attempt used.
+    #[serde(default)]
+    pub usage: Usage,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum RunStatus {
+    /// The model gave its answer, or the direct call was done.
+    Completed,
+    /// A gate ended it.
+    Blocked {
+        /// The gate's words.
+        reason: String,
+    },
+    /// It met one of its limits.
+    Stopped {
+        /// The limit's name.
+        limit: String,
+    },
+    /// It was cancelled.
+    Cancelled {
+        /// Why.
+        reason: String,
+    },
+    /// The model or the host failed.
+    Failed {
+        /// What happened, in words.
+        error: String,
+    },
+}
+
+/// What a run used in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunUsage {
+    /// Turns of the model.
+    pub steps: u32,
+    /// Calls that the model asked for.
+    pub calls: u32,
+    /// Tokens, as the provider counts them.
+    pub tokens: TokenUsage,
+    /// Fuel, wall time and memory of all calls.
+    pub tools: Usage,
+}

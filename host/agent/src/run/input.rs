@@ -1,0 +1,72 @@
+//! What the world tells a run.
+
+use super::spec::{Decision, RunSpec};
+use crate::gate::Recorded;
+use crate::message::ModelReply;
+use crate::outcome::{Fault, Outcome, Usage};
+use std::sync::Arc;
+
+/// One thing that the world tells a run. An input that comes too late, for a call
+/// that has ended or an attempt that was replaced, gives no events.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// The run shall begin.
+    Start(Arc<RunSpec>),
+    /// The model replied.
+    Replied {
+        /// Which time of asking.
+        ask: u32,
+        /// The reply.
+        reply: ModelReply,
+    },
+    /// The model cannot reply, for good.
+    ModelFailed {
+        /// Which time of asking.
+        ask: u32,
+        /// The provider's words.
+        error: String,
+    },
+    /// A tool's own check of its arguments answered.
+    Validated {
+        /// The call.
+        call_id: String,
+        /// What it found wrong.
+        fault: Option<Fault>,
+    },
+    /// The gates answered, about each call up to the first that is held back.
+    Judged {
+        /// Which round of questions.
+        round: u32,
+        /// The calls' ids with every gate's answer.
+        answers: Vec<(String, Vec<Recorded>)>,
+    },
+    /// An attempt ended.
+    Attempted {
+        /// The call.
+        call_id: String,
+        /// Which attempt.
+        attempt: u32,
+        /// What came of it.
+        outcome: Outcome,
+        /// What it used.
+        usage: Usage,
+    },
+    /// A person decided.
+    Decided(Decision),
+    /// The user said something while the run waits.
+    Message(String),
+    /// The run shall end; what was under way has been stopped.
+    Cancel {
+        /// Why.
+        reason: String,
+    },
+    /// The run's wall time is used up; what was under way has been stopped.
+    WallTimeUp,
+    /// The process that ran this run is gone: what was under way is not.
+    Restarted,
+}
+
+/// Why an input was not taken. Nothing happened; the run stands as it stood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub(super) String);

@@ -1,0 +1,180 @@
+//! The step machine: what has happened, what follows from it, what it asks for.
+//!
+//! ```text
+//! Input --> decide --> events --(committed)--> apply --> next --> effects
+//!   ^                                                               |
+//!   +---------- the world: model, gates, sandbox, a person ---------+
+//! ```
+//!
+//! [`Run::decide`] is pure: the run as it stands and one input give the events
+//! that follow. [`Run::apply`] folds one event in, and is the only thing that
+//! changes a run: a restarted host folds the record through it and stands where
+//! it stood. [`Run::next`] reads off what must be under way now. An effect follows
+//! from applied events alone, and only committed events are applied; so nothing
+//! is done, and nothing is told, that a crash could take back.
+
+pub mod answer;
+mod apply;
+pub mod call;
+mod decide;
+mod draft;
+pub mod effect;
+pub mod event;
+pub mod input;
+mod judging;
+mod landing;
+pub mod spec;
+mod turn;
+
+pub use apply::ForbiddenMove;
+pub use call::{Call, CallEnd, CallStatus};
+pub use effect::{Effect, EffectKey, Execution, Question};
+pub use event::{Event, Numbered, RunStatus, RunUsage};
+pub use input::{Input, Refused};
+pub use spec::{AgentSpec, Decision, DecisionAnswer, RunLimits, RunSpec, Task, Thread};
+
+use crate::message::{Message, ToolSpec};
+use crate::state::State;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use turn::Turn;
+
+/// One run of an agent, or one direct call, as its events tell it.
+#[derive(Debug, Clone)]
+pub struct Run {
+    spec: Arc<RunSpec>,
+    phase: Phase,
+    events: u64,
+    step: u32,
+    /// How often the model was asked, continuations included.
+    asks: u32,
+    continuations: u32,
+    messages: Arc<Vec<Message>>,
+    state: State,
+    turn: Option<Turn>,
+    notes: Vec<String>,
+    /// Text of replies that were cut off and are being continued.
+    carried: String,
+    last_text: String,
+    call_ids: HashSet<String>,
+    decisions: BTreeMap<String, Decision>,
+    /// The last turn's calls and how many turns in a row asked for the same.
+    repeated: (u64, u32),
+    usage: RunUsage,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing happened yet.
+    New,
+    /// The model is to reply.
+    Asking,
+    /// Calls are being judged or run.
+    Calling,
+    /// A person is to decide.
+    Waiting,
+    /// Nothing follows.
+    Finished(RunStatus),
+}
+
+impl Run {
+    /// A run that has not begun, on what its thread brings along.
+    #[must_use]
+    pub fn new(thread: Thread) -> Self {
+        Self {
+            spec: Arc::new(RunSpec {
+                identity: crate::context::RunIdentity::default(),
+                agent: AgentSpec::default(),
+                limits: RunLimits::default(),
+                task: Task::Prompt(String::new()),
+            }),
+            phase: Phase::New,
+            events: 0,
+            step: 0,
+            asks: 0,
+            continuations: 0,
+            messages: thread.messages,
+            state: thread.state,
+            turn: None,
+            notes: Vec::new(),
+            carried: String::new(),
+            last_text: String::new(),
+            call_ids: HashSet::new(),
+            decisions: BTreeMap::new(),
+            repeated: (0, 0),
+            usage: RunUsage::default(),
+        }
+    }
+
+    /// What the run was given.
+    #[must_use]
+    pub fn spec(&self) -> &Arc<RunSpec> {
+        &self.spec
+    }
+
+    /// Where the run stands.
+    #[must_use]
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// Whether nothing follows.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Finished(_))
+    }
+
+    /// How many events were applied: the number of the last one.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The conversation. Every call in it has its answer, at every moment: a turn
+    /// joins it when the last of its calls has ended.
+    #[must_use]
+    pub fn messages(&self) -> &Arc<Vec<Message>> {
+        &self.messages
+    }
+
+    /// The thread's and the run's keys, as they stand.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The calls of the present turn, in the order in which the model asked.
+    #[must_use]
+    pub fn calls(&self) -> &[Call] {
+        self.turn.as_ref().map_or(&[], |turn| &turn.calls)
+    }
+
+    /// What the run used so far.
+    #[must_use]
+    pub fn usage(&self) -> &RunUsage {
+        &self.usage
+    }
+
+    /// The text that the model said last.
+    #[must_use]
+    pub fn last_text(&self) -> &str {
+        &self.last_text
+    }
+
+    /// The tools as the model is told of them: those that the agent lists, sorted
+    /// by name, and of each nothing but name, description and parameters.
+    #[must_use]
+    pub fn tool_specs(&self, catalog: &crate::catalog::Catalog) -> Vec<ToolSpec> {
+        catalog
+            .tools()
+            .map(|tool| &tool.descriptor)
+            .filter(|descriptor| self.spec.agent.lists(&descriptor.name))
+            .map(|descriptor| ToolSpec {
+                name: descriptor.name.clone(),
+                description: descriptor.description.clone(),
+                parameters: descriptor.parameters.clone(),
+            })
+            .collect()
+    }
+}

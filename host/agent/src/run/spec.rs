@@ -1,0 +1,195 @@
+//! What a run is given: whose it is, what bounds it, and what a person decides.
+
+use crate::context::{AgentView, RunIdentity};
+use crate::descriptor::ExecutionPolicy;
+use crate::message::Message;
+use crate::state::State;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The time of one attempt where neither tool nor run says another, in milliseconds.
+pub const DEFAULT_TIMEOUT_MS: u32 = 15_000;
+/// Retries of an idempotent tool that does not say how many.
+pub const DEFAULT_RETRIES: u32 = 3;
+/// The most retries that a tool may ask for.
+pub const MAX_RETRIES: u32 = 10;
+/// The pause before a retry, in milliseconds.
+pub const RETRY_PAUSE_MS: u64 = 500;
+/// How often one call may ask a person.
+pub const MAX_SUSPENSIONS: u32 = 16;
+/// How often a reply that was cut off by its length is continued.
+pub const MAX_CONTINUATIONS: u32 = 2;
+
+/// What a run is: recorded as its first event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSpec {
+    /// Which run, thread and agent.
+    pub identity: RunIdentity,
+    /// The agent that runs.
+    pub agent: AgentSpec,
+    /// What bounds it.
+    pub limits: RunLimits,
+    /// What is to be done.
+    pub task: Task,
+}
+
+/// What a run is to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Answer this message, with as many turns of the model as that takes.
+    Prompt(String),
+    /// Make this one call, without a model.
+    Call {
+        /// The tool's name.
+        tool_name: String,
+        /// The arguments as text, as they were typed.
+        arguments: String,
+    },
+}
+
+/// An agent as a run knows it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AgentSpec {
+    /// What tools and gates see of it.
+    pub view: AgentView,
+    /// The system prompt.
+    #[serde(default)]
+    pub instructions: Arc<str>,
+    /// The names of the tools that it is offered; `*` is all.
+    #[serde(default)]
+    pub tools: Vec<String>,
+}
+
+impl AgentSpec {
+    /// Whether the agent is offered the tool.
+    #[must_use]
+    pub fn lists(&self, tool_name: &str) -> bool {
+        self.tools.iter().any(|t| t == "*" || t == tool_name)
+    }
+}
+
+/// What bounds a run. At a limit it ends as `stopped`, with the limit's name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunLimits {
+    /// Turns of the model.
+    pub model_turns: u32,
+    /// Calls that the model may ask for, in all.
+    pub tool_calls: u32,
+    /// Tokens read and written, in all; none means no limit.
+    #[serde(default)]
+    pub tokens: Option<u64>,
+    /// Wall time in milliseconds, time spent waiting for a person not counted.
+    pub wall_ms: u64,
+    /// Calls of one batch that run at once; at least 1.
+    pub concurrency: u32,
+    /// Milliseconds for one attempt of a tool that does not say.
+    pub timeout_ms: u32,
+    /// The most milliseconds for one attempt, whatever a tool says.
+    pub timeout_ceiling_ms: u32,
+    /// Turns in a row that ask for the very same calls.
+    pub identical_turns: u32,
+    /// The run ends once one of these tools succeeded.
+    #[serde(default)]
+    pub stop_on_tools: Vec<String>,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            model_turns: 16,
+            tool_calls: 256,
+            tokens: None,
+            wall_ms: 30 * 60 * 1000,
+            concurrency: 5,
+            timeout_ms: DEFAULT_TIMEOUT_MS,
+            timeout_ceiling_ms: 300_000,
+            identical_turns: 4,
+            stop_on_tools: Vec::new(),
+        }
+    }
+}
+
+impl RunLimits {
+    /// How long one attempt may take: the tool's time, else the run's, never
+    /// above the operator's ceiling.
+    #[must_use]
+    pub fn attempt_timeout_ms(&self, policy: &ExecutionPolicy) -> u32 {
+        let wanted = policy.timeout_ms.filter(|ms| *ms > 0);
+        let run = Some(self.timeout_ms).filter(|ms| *ms > 0);
+        wanted.or(run).unwrap_or(DEFAULT_TIMEOUT_MS).min(self.timeout_ceiling_ms.max(1))
+    }
+}
+
+/// How many attempts a tool may have in all.
+#[must_use]
+pub fn max_attempts(policy: &ExecutionPolicy) -> u32 {
+    if policy.idempotent { 1 + policy.max_retries.unwrap_or(DEFAULT_RETRIES).min(MAX_RETRIES) } else { 1 }
+}
+
+/// What the thread brings along: what was said, and the state as it stands.
+#[derive(Debug, Clone, Default)]
+pub struct Thread {
+    /// The conversation so far; every call in it has its answer.
+    pub messages: Arc<Vec<Message>>,
+    /// The thread's keys.
+    pub state: State,
+}
+
+/// A person's answer to a suspended call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The decision's own id: the same decision twice changes nothing.
+    pub id: String,
+    /// The call, or the suspension, that it answers.
+    pub target: String,
+    /// What is decided.
+    pub answer: DecisionAnswer,
+    /// Why, in the person's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+}
+
+/// What a person decides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecisionAnswer {
+    /// The call goes on with this value.
+    Resume(Value),
+    /// The call ends without running.
+    Cancel,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t1_the_timeout_is_the_tools_else_the_runs_else_15_s_under_the_ceiling() {
+        let policy = |timeout_ms| ExecutionPolicy { timeout_ms, ..ExecutionPolicy::default() };
+        let limits = RunLimits { timeout_ms: 7_000, timeout_ceiling_ms: 20_000, ..RunLimits::default() };
+        for (tool, expected) in
+            [(Some(5_000), 5_000), (None, 7_000), (Some(0), 7_000), (Some(u32::MAX), 20_000)]
+        {
+            assert_eq!(limits.attempt_timeout_ms(&policy(tool)), expected);
+        }
+        let unset = RunLimits { timeout_ms: 0, ..RunLimits::default() };
+        assert_eq!(unset.attempt_timeout_ms(&policy(None)), DEFAULT_TIMEOUT_MS);
+    }
+
+    #[test]
+    fn t4_only_idempotent_tools_have_retries() {
+        let policy = |idempotent, max_retries| ExecutionPolicy {
+            idempotent,
+            max_retries,
+            ..ExecutionPolicy::default()
+        };
+        assert_eq!(max_attempts(&policy(false, Some(5))), 1);
+        assert_eq!(max_attempts(&policy(true, None)), 4);
+        assert_eq!(max_attempts(&policy(true, Some(0))), 1);
+        assert_eq!(max_attempts(&policy(true, Some(99))), 11);
+    }
+}

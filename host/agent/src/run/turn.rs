@@ -1,0 +1,50 @@
+//! The calls of one turn of the model, and the batch of them that runs.
+
+use super::call::Call;
+use crate::message::ModelReply;
+use crate::state::{Snapshot, StateChange};
+use std::sync::Arc;
+
+/// One turn: what the model said, and what became of each call.
+#[derive(Debug, Clone)]
+pub(super) struct Turn {
+    /// What the model said; empty for a direct call.
+    pub(super) reply: Arc<ModelReply>,
+    /// In the order in which the model asked.
+    pub(super) calls: Vec<Call>,
+    /// The calls that run at present.
+    pub(super) batch: Option<Batch>,
+    /// How often the gates were asked.
+    pub(super) rounds: u32,
+}
+
+/// Calls that run at once, on one snapshot, and are applied in their order.
+#[derive(Debug, Clone)]
+pub(super) struct Batch {
+    /// Places in [`Turn::calls`], ascending; those that are not applied yet.
+    pub(super) calls: Vec<usize>,
+    /// The state as it stood when the batch began.
+    pub(super) snapshot: Snapshot,
+    /// What was applied since.
+    pub(super) changes: Vec<StateChange>,
+}
+
+impl Turn {
+    pub(super) fn new(reply: Arc<ModelReply>) -> Self {
+        Self { reply, calls: Vec::new(), batch: None, rounds: 0 }
+    }
+
+    pub(super) fn position(&self, call_id: &str) -> Option<usize> {
+        self.calls.iter().position(|call| call.id == call_id)
+    }
+
+    /// Takes a call out of the batch; a batch without calls is over.
+    pub(super) fn leave_batch(&mut self, at: usize) {
+        if let Some(batch) = &mut self.batch {
+            batch.calls.retain(|other| *other != at);
+            if batch.calls.is_empty() {
+                self.batch = None;
+            }
+        }
+    }
+}
