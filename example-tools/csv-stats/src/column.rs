@@ -1,0 +1,252 @@
+//! One column, cell by cell.
+
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// The longest text that a result quotes from a cell, in characters.
+const MAX_QUOTED_CHARS: usize = 80;
+
+/// What a column holds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ColumnStatistics {
+    /// From the header, or `column 1` and so on.
+    pub name: String,
+    /// Cells that are not empty.
+    pub count: usize,
+    /// Cells that are.
+    pub empty: usize,
+    /// Values that differ, among those that are not empty.
+    pub distinct: usize,
+    /// What kind of values, and what they come to.
+    #[serde(flatten)]
+    pub values: Values,
+}
+
+/// What the values of a column come to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum Values {
+    /// Every value is a finite number.
+    Number(Numbers),
+    /// At least one is not.
+    Text(Texts),
+    /// There are none.
+    Empty,
+}
+
+/// Figures of a column of numbers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Numbers {
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// All of them together.
+    pub sum: f64,
+    /// Their average.
+    pub mean: f64,
+    /// The middle one, or the average of the two in the middle.
+    pub median: f64,
+    /// Standard deviation of the population.
+    pub std_dev: f64,
+}
+
+/// Figures of a column of text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Texts {
+    /// The first in the order of code points.
+    pub min: String,
+    /// The last.
+    pub max: String,
+    /// The most frequent value, the first in order where several are.
+    pub most_frequent: String,
+    /// How often that is.
+    pub most_frequent_count: usize,
+}
+
+/// A column under way.
+pub(crate) struct Column {
+    name: String,
+    empty: usize,
+    /// How often each value was seen.
+    seen: HashMap<String, usize>,
+    /// The values as numbers, until one is none.
+    numbers: Option<Vec<f64>>,
+}
+
+impl Column {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            empty: 0,
+            seen: HashMap::new(),
+            numbers: Some(Vec::new()),
+        }
+    }
+
+    pub(crate) fn take(&mut self, cell: &str) {
+        if cell.is_empty() {
+            self.empty += 1;
+            return;
+        }
+        match self.seen.get_mut(cell) {
+            Some(count) => *count += 1,
+            None => {
+                self.seen.insert(cell.to_owned(), 1);
+            }
+        }
+        match (&mut self.numbers, number(cell)) {
+            (Some(numbers), Some(number)) => numbers.push(number),
+            _ => self.numbers = None,
+        }
+    }
+
+    pub(crate) fn finish(self) -> ColumnStatistics {
+        let values = match self.numbers {
+            _ if self.seen.is_empty() => Values::Empty,
+            Some(numbers) => Values::Number(Numbers::of(numbers)),
+            None => Texts::of(&self.seen).map_or(Values::Empty, Values::Text),
+        };
+        ColumnStatistics {
+            name: self.name,
+            count: self.seen.values().sum(),
+            empty: self.empty,
+            distinct: self.seen.len(),
+            values,
+        }
+    }
+}
+
+/// `NaN` and `inf` are words in most tables, and have no place in a mean.
+fn number(cell: &str) -> Option<f64> {
+    cell.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+impl Numbers {
+    /// Of at least one number.
+    fn of(mut numbers: Vec<f64>) -> Self {
+        numbers.sort_unstable_by(f64::total_cmp);
+        let count = numbers.len() as f64;
+        let sum: f64 = numbers.iter().sum();
+        let mean = sum / count;
+        let variance = numbers
+            .iter()
+            .map(|number| (number - mean).powi(2))
+            .sum::<f64>()
+            / count;
+        Self {
+            min: numbers.first().copied().unwrap_or_default(),
+            max: numbers.last().copied().unwrap_or_default(),
+            sum,
+            mean,
+            median: median(&numbers),
+            std_dev: variance.sqrt(),
+        }
+    }
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    match sorted {
+        [] => 0.0,
+        _ if sorted.len() % 2 == 1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+impl Texts {
+    fn of(seen: &HashMap<String, usize>) -> Option<Self> {
+        let min = seen.keys().min()?;
+        let max = seen.keys().max()?;
+        let (most, count) = seen
+            .iter()
+            .max_by(|a, b| a.1.cmp(b.1).then_with(|| b.0.cmp(a.0)))?;
+        Some(Self {
+            min: quoted(min),
+            max: quoted(max),
+            most_frequent: quoted(most),
+            most_frequent_count: *count,
+        })
+    }
+}
+
+fn quoted(text: &str) -> String {
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn of(cells: &[&str]) -> ColumnStatistics {
+        let mut column = Column::new("x");
+        cells.iter().for_each(|cell| column.take(cell));
+        column.finish()
+    }
+
+    #[test]
+    fn numbers_have_figures() {
+        let found = of(&["4", "1", "", "1e1", "-3"]);
+        let numbers = Numbers {
+            min: -3.0,
+            max: 10.0,
+            sum: 12.0,
+            mean: 3.0,
+            median: 2.5,
+            std_dev: 22.5_f64.sqrt(),
+        };
+        assert_eq!(found.values, Values::Number(numbers));
+        assert_eq!((found.count, found.empty, found.distinct), (4, 1, 4));
+    }
+
+    #[test]
+    fn one_word_makes_a_column_text() {
+        let found = of(&["10", "9", "n/a", "9"]);
+        let texts = Texts {
+            min: "10".into(),
+            max: "n/a".into(),
+            most_frequent: "9".into(),
+            most_frequent_count: 2,
+        };
+        assert_eq!(found.values, Values::Text(texts));
+        assert_eq!(found.distinct, 3);
+    }
+
+    #[test]
+    fn what_is_not_finite_is_a_word() {
+        assert!(matches!(of(&["1", "NaN"]).values, Values::Text(_)));
+        assert!(matches!(of(&["inf"]).values, Values::Text(_)));
+        assert!(matches!(of(&["1e999"]).values, Values::Text(_)));
+    }
+
+    #[test]
+    fn of_equally_frequent_values_the_first_is_named() {
+        let Values::Text(texts) = of(&["b", "a", "c"]).values else {
+            unreachable!("text");
+        };
+        assert_eq!(
+            (texts.most_frequent.as_str(), texts.most_frequent_count),
+            ("a", 1)
+        );
+    }
+
+    #[test]
+    fn long_cells_are_cut_in_the_result() {
+        let Values::Text(texts) = of(&["ä".repeat(500).as_str()]).values else {
+            unreachable!("text");
+        };
+        assert_eq!(texts.min.chars().count(), MAX_QUOTED_CHARS + 1);
+    }
+
+    #[test]
+    fn the_type_stands_beside_the_figures() {
+        let json = serde_json::to_value(of(&["2"])).unwrap();
+        assert_eq!(json["type"], "number");
+        assert_eq!(json["median"], 2.0);
+        assert_eq!(serde_json::to_value(of(&[])).unwrap()["type"], "empty");
+    }
+}

@@ -1,0 +1,2 @@
+pub mod column;
+pub mod statistics;

@@ -1,0 +1,232 @@
+//! The directories that a component may see.
+
+use crate::MAX_TEXT_BYTES;
+use crate::refusal::Refusal;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// The granted directories of one component, by their guest paths.
+///
+/// The paths that a tool takes are guest paths, such as `/docs/guide.md`. A
+/// relative path is looked for in each granted directory.
+#[derive(Debug, Clone)]
+pub struct Directories {
+    component: &'static str,
+    guest_paths: Vec<String>,
+}
+
+impl Directories {
+    /// What the host granted to this component. Off wasm, where a test runs, it
+    /// is the whole file system.
+    pub fn granted(component: &'static str) -> Self {
+        Self::new(component, granted_guest_paths())
+    }
+
+    /// These directories.
+    pub fn new(component: &'static str, guest_paths: Vec<String>) -> Self {
+        Self {
+            component,
+            guest_paths,
+        }
+    }
+
+    /// Their guest paths.
+    pub fn guest_paths(&self) -> &[String] {
+        &self.guest_paths
+    }
+
+    /// The UTF-8 text of the file at `path`, without a byte order mark.
+    ///
+    /// Refused as [`Directories::resolve`] does, and as `not_a_file`,
+    /// `too_large`, `not_text` or `unreadable`.
+    pub fn read(&self, path: &str) -> Result<String, Refusal> {
+        let file = self.resolve(path)?;
+        let name = file.display();
+        let bytes = read_bounded(&file).map_err(|error| unreadable(&file, &error))?;
+        if bytes.len() as u64 > MAX_TEXT_BYTES {
+            return Err(Refusal::new(
+                "too_large",
+                format!("`{name}` has more than {MAX_TEXT_BYTES} bytes, the most that is read."),
+            ));
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Refusal::new("not_text", format!("`{name}` is not UTF-8 text.")))?;
+        Ok(match text.strip_prefix('\u{feff}') {
+            Some(rest) => rest.to_owned(),
+            None => text,
+        })
+    }
+
+    /// The existing file or directory that `path` means.
+    ///
+    /// Refused as `no_directory` where no granted directory holds it,
+    /// `bad_path` where it climbs with `..`, and `not_found`.
+    pub fn resolve(&self, path: &str) -> Result<PathBuf, Refusal> {
+        if path.split('/').any(|part| part == "..") {
+            return Err(Refusal::new(
+                "bad_path",
+                format!("`{path}` climbs with `..`. Give a path from a granted directory down."),
+            ));
+        }
+        if self.guest_paths.is_empty() {
+            return Err(self.nothing_granted());
+        }
+        let candidates = self.candidates(path);
+        if candidates.is_empty() {
+            return Err(Refusal::new(
+                "no_directory",
+                format!("No granted directory holds `{path}`. {}", self.listed()),
+            ));
+        }
+        match candidates.iter().find(|path| fs::metadata(path).is_ok()) {
+            Some(found) => Ok(found.clone()),
+            None => Err(self.missing(path, &candidates)),
+        }
+    }
+
+    /// Where `path` may be: at itself if it is granted, and below each granted
+    /// directory if it is relative.
+    fn candidates(&self, path: &str) -> Vec<PathBuf> {
+        let absolute = format!("/{}", path.trim_start_matches("./").trim_start_matches('/'));
+        let mut candidates = Vec::new();
+        if self.guest_paths.iter().any(|dir| holds(dir, &absolute)) {
+            candidates.push(PathBuf::from(&absolute));
+        }
+        if !path.starts_with('/') {
+            let below = |dir: &String| Path::new(dir).join(absolute.trim_start_matches('/'));
+            candidates.extend(self.guest_paths.iter().map(below));
+        }
+        candidates
+    }
+
+    fn missing(&self, path: &str, candidates: &[PathBuf]) -> Refusal {
+        let denied = candidates.iter().find_map(|path| match fs::metadata(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Some((path, error)),
+            _ => None,
+        });
+        match denied {
+            Some((path, error)) => unreadable(path, &error),
+            None => Refusal::new(
+                "not_found",
+                format!("There is no `{path}`. {}", self.listed()),
+            ),
+        }
+    }
+
+    fn listed(&self) -> String {
+        format!("Granted: `{}`.", self.guest_paths.join("`, `"))
+    }
+
+    fn nothing_granted(&self) -> Refusal {
+        let component = self.component;
+        Refusal::new(
+            "no_directory",
+            format!(
+                "No directory is granted to `{component}`. The operator grants one in \
+                 tollgate.toml: [[grants.{component}.files]] with host = \"./docs\", \
+                 guest = \"/docs\", access = \"read\"."
+            ),
+        )
+    }
+}
+
+fn holds(directory: &str, path: &str) -> bool {
+    let directory = directory.trim_end_matches('/');
+    path.strip_prefix(directory)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// One byte past the bound is enough to know that there is too much.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Refusal {
+    let path = path.display();
+    match error.kind() {
+        ErrorKind::IsADirectory => Refusal::new(
+            "not_a_file",
+            format!("`{path}` is a directory. Name a file."),
+        ),
+        _ => Refusal::new("unreadable", format!("`{path}` cannot be read: {error}.")),
+    }
+}
+
+#[cfg(target_family = "wasm")]
+fn granted_guest_paths() -> Vec<String> {
+    wasip2::filesystem::preopens::get_directories()
+        .into_iter()
+        .map(|(_, guest_path)| guest_path)
+        .collect()
+}
+
+#[cfg(not(target_family = "wasm"))]
+fn granted_guest_paths() -> Vec<String> {
+    vec!["/".to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    fn granted() -> (tempfile::TempDir, Directories) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.md"), "\u{feff}# A").unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        let directories = Directories::new("demo", vec![dir.path().display().to_string()]);
+        (dir, directories)
+    }
+
+    #[test]
+    fn a_file_is_read_by_its_path_and_relative_to_what_is_granted() {
+        let (dir, directories) = granted();
+        let absolute = dir.path().join("a.md").display().to_string();
+        assert_eq!(directories.read(&absolute).unwrap(), "# A");
+        assert_eq!(directories.read("a.md").unwrap(), "# A");
+        assert_eq!(directories.read("./a.md").unwrap(), "# A");
+        assert_eq!(
+            directories.read(absolute.trim_start_matches('/')).unwrap(),
+            "# A"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_why() {
+        let (dir, directories) = granted();
+        fs::write(dir.path().join("bin"), [0xff, 0xfe, 0x00]).unwrap();
+        let too_large = File::create(dir.path().join("large")).unwrap();
+        too_large.set_len(MAX_TEXT_BYTES + 1).unwrap();
+        let code = |path: &str| directories.read(path).unwrap_err().code();
+        assert_eq!(code("missing.md"), "not_found");
+        assert_eq!(code("sub"), "not_a_file");
+        assert_eq!(code("bin"), "not_text");
+        assert_eq!(code("large"), "too_large");
+        assert_eq!(code("../a.md"), "bad_path");
+        assert_eq!(code("/elsewhere/a.md"), "no_directory");
+    }
+
+    #[test]
+    fn without_a_grant_the_message_shows_the_lines_to_write() {
+        let refusal = Directories::new("csv-stats", Vec::new())
+            .read("/a")
+            .unwrap_err();
+        assert_eq!(refusal.code(), "no_directory");
+        assert!(refusal.message().contains("[[grants.csv-stats.files]]"));
+    }
+
+    #[test]
+    fn a_directory_does_not_hold_its_neighbours() {
+        assert!(holds("/docs", "/docs"));
+        assert!(holds("/docs/", "/docs/a"));
+        assert!(holds("/", "/anything"));
+        assert!(!holds("/docs", "/docs-of-others/a"));
+    }
+}

@@ -1,0 +1,79 @@
+//! Where a tool's text comes from: its arguments, or a file of a directory that
+//! an operator granted.
+//!
+//! Six of the example tools work on a text. Each takes it as `text`, or as the
+//! `path` of a file, and has this crate fetch it. What can go wrong is a
+//! [`Refusal`]: a code and a sentence that says what to do next.
+
+mod directories;
+mod refusal;
+
+pub use directories::Directories;
+pub use refusal::Refusal;
+
+/// The longest text that is read, in bytes. A tool has 64 MiB of memory, and
+/// most of them hold several times the text.
+pub const MAX_TEXT_BYTES: u64 = 4 << 20;
+
+/// The text that the arguments name: exactly one of `text` and `path` is set.
+///
+/// Refused as `no_text` where neither is, as `two_texts` where both are, as
+/// `too_large` above [`MAX_TEXT_BYTES`], and as [`Directories::read`] says.
+pub fn fetch(
+    text: Option<String>,
+    path: Option<&str>,
+    directories: &Directories,
+) -> Result<String, Refusal> {
+    match (text, path) {
+        (Some(text), None) => within_bounds(text),
+        (None, Some(path)) => directories.read(path),
+        (None, None) => Err(Refusal::new("no_text", "Give either `text` or `path`.")),
+        (Some(_), Some(_)) => Err(Refusal::new(
+            "two_texts",
+            "Give `text` or `path`, not both.",
+        )),
+    }
+}
+
+fn within_bounds(text: String) -> Result<String, Refusal> {
+    let bytes = text.len() as u64;
+    if bytes > MAX_TEXT_BYTES {
+        return Err(Refusal::new(
+            "too_large",
+            format!("The text has {bytes} bytes; the most is {MAX_TEXT_BYTES}."),
+        ));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    fn nothing_granted() -> Directories {
+        Directories::new("word-count", Vec::new())
+    }
+
+    #[test]
+    fn text_is_taken_as_it_is() {
+        let text = fetch(Some("a b".to_owned()), None, &nothing_granted());
+        assert_eq!(text.unwrap(), "a b");
+    }
+
+    #[test]
+    fn neither_and_both_are_refused() {
+        let neither = fetch(None, None, &nothing_granted()).unwrap_err();
+        assert_eq!(neither.code(), "no_text");
+        let both = fetch(Some(String::new()), Some("x"), &nothing_granted()).unwrap_err();
+        assert_eq!(both.code(), "two_texts");
+    }
+
+    #[test]
+    fn a_text_past_the_bound_is_refused() {
+        let bound = usize::try_from(MAX_TEXT_BYTES).unwrap();
+        assert!(fetch(Some("x".repeat(bound)), None, &nothing_granted()).is_ok());
+        let refused = fetch(Some("x".repeat(bound + 1)), None, &nothing_granted()).unwrap_err();
+        assert_eq!(refused.code(), "too_large");
+    }
+}

@@ -1,0 +1,275 @@
+//! jq filters over JSON, by the `jaq` interpreter.
+
+use document::Refusal;
+use jaq_core::load::{Arena, File, Loader};
+use jaq_core::{Compiler, Ctx, Vars, data};
+use jaq_json::{Val, read};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The longest filter, in bytes.
+pub const MAX_FILTER_BYTES: usize = 8192;
+
+type Data = data::JustLut<Val>;
+type Filter = jaq_core::Filter<Data>;
+
+/// What a filter made of its input.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer {
+    /// The values, in their order.
+    pub results: Vec<Value>,
+    /// Whether the filter had more to give.
+    pub truncated: bool,
+}
+
+/// Runs `filter` on each JSON value of `json`, which may be several, and keeps
+/// the first `max_results`.
+///
+/// Refused as `bad_filter`, `bad_json`, `filter_failed`, or as `not_json` where
+/// a result (such as bytes that are no text) cannot be written as JSON.
+pub fn query(filter: &str, json: &str, max_results: usize) -> Result<Answer, Refusal> {
+    let filter = compile(filter)?;
+    let mut results = Vec::new();
+    for input in read::parse_many(json.as_bytes()) {
+        let input = input.map_err(|error| {
+            Refusal::new("bad_json", format!("The input is not JSON: {error}."))
+        })?;
+        let context = Ctx::<Data>::new(&filter.lut, Vars::new([]));
+        for output in filter.id.run((context, input)) {
+            let output = output.map_err(|exception| failure(exception))?;
+            if results.len() == max_results {
+                return Ok(Answer {
+                    results,
+                    truncated: true,
+                });
+            }
+            results.push(as_json(&output)?);
+        }
+    }
+    Ok(Answer {
+        results,
+        truncated: false,
+    })
+}
+
+/// Parses the filter and the standard library that it may use.
+fn compile(filter: &str) -> Result<Filter, Refusal> {
+    if filter.len() > MAX_FILTER_BYTES {
+        return Err(bad_filter(format!(
+            "it has more than {MAX_FILTER_BYTES} bytes"
+        )));
+    }
+    let definitions = jaq_core::defs()
+        .chain(jaq_std::defs())
+        .chain(jaq_json::defs());
+    let functions = jaq_core::funs()
+        .chain(jaq_std::funs())
+        .chain(jaq_json::funs());
+    let arena = Arena::default();
+    let program = File {
+        code: filter,
+        path: (),
+    };
+    let modules = Loader::new(definitions)
+        .load(&arena, program)
+        .map_err(|errors| bad_filter(first_load_error(filter, errors)))?;
+    Compiler::default()
+        .with_funs(functions)
+        .compile(modules)
+        .map_err(|errors| bad_filter(first_undefined(errors)))
+}
+
+fn first_load_error(filter: &str, errors: jaq_core::load::Errors<&str, ()>) -> String {
+    use jaq_core::load::Error;
+    let described = errors.into_iter().find_map(|(_, error)| match error {
+        Error::Io(errors) => errors
+            .first()
+            .map(|(path, error)| format!("`{path}` cannot be loaded: {error}")),
+        Error::Lex(errors) => errors
+            .first()
+            .map(|(expected, at)| expectation(filter, expected.as_str(), at)),
+        Error::Parse(errors) => errors
+            .first()
+            .map(|(expected, at)| expectation(filter, expected.as_str(), at)),
+    });
+    described.unwrap_or_else(|| "it cannot be parsed".to_owned())
+}
+
+/// `at` is the rest of the filter, or the token, where the parser stood.
+fn expectation(filter: &str, expected: &str, at: &str) -> String {
+    let offset = (at.as_ptr() as usize).checked_sub(filter.as_ptr() as usize);
+    match offset.and_then(|offset| filter.get(..offset)) {
+        Some(before) if !at.is_empty() => {
+            format!(
+                "expected {expected} at character {}",
+                before.chars().count() + 1
+            )
+        }
+        _ => format!("expected {expected} at its end"),
+    }
+}
+
+fn first_undefined(errors: jaq_core::compile::Errors<&str, ()>) -> String {
+    use jaq_core::compile::Undefined;
+    let first = errors.into_iter().flat_map(|(_, errors)| errors).next();
+    match first {
+        Some((name, Undefined::Filter(arity))) => format!("there is no filter `{name}/{arity}`"),
+        Some((name, undefined)) => format!("there is no {} `{name}`", undefined.as_str()),
+        None => "it cannot be compiled".to_owned(),
+    }
+}
+
+fn bad_filter(reason: String) -> Refusal {
+    Refusal::new(
+        "bad_filter",
+        format!("The filter cannot be used: {reason}."),
+    )
+}
+
+fn failure(exception: jaq_core::Exn<'_, Val>) -> Refusal {
+    let reason = match exception.get_err() {
+        Ok(error) => error.to_string(),
+        Err(exception) => match exception.get_halt() {
+            Ok(_) => "it called `halt`, which has no meaning here".to_owned(),
+            Err(_) => "it broke out of a label that encloses nothing".to_owned(),
+        },
+    };
+    Refusal::new(
+        "filter_failed",
+        format!("The filter failed: {}.", cut(&reason)),
+    )
+}
+
+/// An error may quote the whole input.
+fn cut(reason: &str) -> &str {
+    &reason[..reason.floor_char_boundary(500)]
+}
+
+fn as_json(value: &Val) -> Result<Value, Refusal> {
+    let text = value.to_string();
+    serde_json::from_str(&text).map_err(|_| {
+        Refusal::new(
+            "not_json",
+            format!("A result is not JSON: `{}`.", cut(&text)),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    const PEOPLE: &str = r#"{"people":[{"name":"Ada","age":36},{"name":"Bob","age":20}]}"#;
+
+    fn results(filter: &str, json: &str) -> Vec<Value> {
+        query(filter, json, 100).unwrap().results
+    }
+
+    fn code(filter: &str, json: &str) -> &'static str {
+        query(filter, json, 100).unwrap_err().code()
+    }
+
+    fn reason(filter: &str) -> String {
+        query(filter, "null", 1).unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn filters_select_and_transform() {
+        assert_eq!(
+            results(".people[] | select(.age > 30) | .name", PEOPLE),
+            [json!("Ada")]
+        );
+        assert_eq!(
+            results("[.people[].age] | add / length", PEOPLE),
+            [json!(28)]
+        );
+        let by_name = results(".people | map({(.name): .age}) | add", PEOPLE);
+        assert_eq!(by_name, [json!({"Ada": 36, "Bob": 20})]);
+    }
+
+    #[test]
+    fn the_standard_library_is_there() {
+        assert_eq!(
+            results("to_entries | length", r#"{"a":1,"b":2}"#),
+            [json!(2)]
+        );
+        assert_eq!(results(r#"test("^a+$")"#, r#""aaa""#), [json!(true)]);
+        assert_eq!(
+            results("group_by(.k) | map(length)", r#"[{"k":1},{"k":2},{"k":1}]"#),
+            [json!([2, 1])]
+        );
+        assert_eq!(
+            results(r#"split(",") | @csv"#, r#""a,b""#),
+            [json!("\"a\",\"b\"")]
+        );
+        assert_eq!(
+            results("fromdateiso8601", r#""1970-01-01T00:01:00Z""#),
+            [json!(60)]
+        );
+    }
+
+    #[test]
+    fn several_values_are_several_inputs() {
+        assert_eq!(
+            results(".a", "{\"a\":1}\n{\"a\":2}\n"),
+            [json!(1), json!(2)]
+        );
+        assert!(results(".", "").is_empty());
+    }
+
+    #[test]
+    fn endless_filters_are_cut() {
+        let answer = query("repeat(1)", "null", 3).unwrap();
+        assert_eq!((answer.results.len(), answer.truncated), (3, true));
+        let exactly = query(".[]", "[1,2,3]", 3).unwrap();
+        assert!(!exactly.truncated);
+    }
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        assert_eq!(
+            results(".", "12345678901234567890")[0].to_string(),
+            "12345678901234567890"
+        );
+        assert_eq!(results(".", "0.1"), [json!(0.1)]);
+    }
+
+    #[test]
+    fn bad_filters_say_where() {
+        assert_eq!(code(".a | ", "{}"), "bad_filter");
+        assert!(
+            reason("[1, 2").contains("character 1"),
+            "{}",
+            reason("[1, 2")
+        );
+        assert!(reason(".a ]").contains("character 4"), "{}", reason(".a ]"));
+        assert!(
+            reason("lenght").contains("no filter `lenght/0`"),
+            "{}",
+            reason("lenght")
+        );
+        assert!(reason("$x").contains("`$x`"), "{}", reason("$x"));
+        assert!(
+            reason(r#"include "x"; ."#).contains("bad")
+                || code(r#"include "x"; ."#, "1") == "bad_filter"
+        );
+        assert_eq!(code(&" ".repeat(MAX_FILTER_BYTES + 1), "1"), "bad_filter");
+    }
+
+    #[test]
+    fn bad_input_and_failing_filters_are_told_apart() {
+        assert_eq!(code(".", "{\"a\":"), "bad_json");
+        assert_eq!(code(".a", "[1]"), "filter_failed");
+        assert_eq!(code("error(\"no\")", "1"), "filter_failed");
+        assert_eq!(code("halt", "1"), "filter_failed");
+    }
+
+    #[test]
+    fn a_long_error_is_cut() {
+        let long = format!("\"{}\"", "ä".repeat(5000));
+        let refusal = query(".a", &long, 1).unwrap_err();
+        assert!(refusal.message().len() < 600);
+    }
+}

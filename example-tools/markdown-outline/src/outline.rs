@@ -1,0 +1,376 @@
+//! The outline of a Markdown document (CommonMark with tables, footnotes, task
+//! lists and front matter).
+
+use pulldown_cmark::{
+    CodeBlockKind, Event, HeadingLevel, MetadataBlockKind, Options, Parser, Tag, TagEnd,
+};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// What a document is made of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Outline {
+    /// The first heading of the first level.
+    pub title: Option<String>,
+    /// The headings in their order.
+    pub headings: Vec<Heading>,
+    /// How many headings there are beside those listed.
+    pub headings_left_out: usize,
+    /// Words of the text, without code.
+    pub words: usize,
+    /// Links, and how many of them leave the document's own site.
+    pub links: usize,
+    /// Links with a scheme, such as `https:`.
+    pub external_links: usize,
+    /// Images.
+    pub images: usize,
+    /// Tables.
+    pub tables: usize,
+    /// Code blocks by language; `text` where none is named.
+    pub code_blocks: Vec<CodeBlocks>,
+    /// Items of task lists that are done, and all of them.
+    pub tasks: Tasks,
+}
+
+/// A heading, and the size of the section below it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Heading {
+    /// 1 to 6.
+    pub level: u8,
+    /// Without markup.
+    pub text: String,
+    /// The first line is 1.
+    pub line: usize,
+    /// As most sites make it, for links within the document.
+    pub anchor: String,
+    /// Words up to the next heading of whatever level.
+    pub words: usize,
+}
+
+/// How many code blocks of one language there are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CodeBlocks {
+    /// The first word of the fence.
+    pub language: String,
+    /// How many.
+    pub count: usize,
+}
+
+/// Items of task lists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Tasks {
+    /// Ticked.
+    pub done: usize,
+    /// All.
+    pub all: usize,
+}
+
+/// Outlines a document. Headings below `max_level` are left out, and so are
+/// those after the first `max_headings`; both are counted.
+pub fn outline(markdown: &str, max_level: u8, max_headings: usize) -> Outline {
+    let options = Options::ENABLE_TABLES
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_TASKLISTS
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
+        | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
+    let mut survey = Survey::new(markdown);
+    for (event, range) in Parser::new_ext(markdown, options).into_offset_iter() {
+        survey.take(event, range);
+    }
+    survey.finish(max_level, max_headings)
+}
+
+/// What has been seen so far.
+struct Survey<'a> {
+    found: Outline,
+    lines: LineNumbers<'a>,
+    anchors: HashMap<String, usize>,
+    /// Set between the start and the end of a heading.
+    heading: Option<Heading>,
+    /// Set inside of what is not prose: code blocks and front matter.
+    verbatim: bool,
+}
+
+impl<'a> Survey<'a> {
+    fn new(markdown: &'a str) -> Self {
+        Self {
+            found: Outline::default(),
+            lines: LineNumbers {
+                markdown,
+                offset: 0,
+                line: 1,
+            },
+            anchors: HashMap::new(),
+            heading: None,
+            verbatim: false,
+        }
+    }
+
+    fn take(&mut self, event: Event<'_>, range: Range<usize>) {
+        match event {
+            Event::Start(tag) => self.start(tag, range),
+            Event::End(TagEnd::Heading(_)) => self.end_heading(),
+            Event::End(TagEnd::CodeBlock | TagEnd::MetadataBlock(_)) => self.verbatim = false,
+            Event::Text(text) | Event::Code(text) => self.text(&text),
+            Event::SoftBreak | Event::HardBreak => self.text(" "),
+            Event::TaskListMarker(done) => {
+                self.found.tasks.all += 1;
+                self.found.tasks.done += usize::from(done);
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>, range: Range<usize>) {
+        match tag {
+            Tag::Heading { level, .. } => {
+                self.heading = Some(Heading {
+                    level: number(level),
+                    text: String::new(),
+                    line: self.lines.at(range.start),
+                    anchor: String::new(),
+                    words: 0,
+                });
+            }
+            Tag::CodeBlock(kind) => {
+                self.verbatim = true;
+                self.code_block(&kind);
+            }
+            Tag::MetadataBlock(MetadataBlockKind::YamlStyle | MetadataBlockKind::PlusesStyle) => {
+                self.verbatim = true;
+            }
+            Tag::Link { dest_url, .. } => {
+                self.found.links += 1;
+                self.found.external_links += usize::from(is_external(&dest_url));
+            }
+            Tag::Image { .. } => self.found.images += 1,
+            Tag::Table(_) => self.found.tables += 1,
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.verbatim {
+            return;
+        }
+        if let Some(heading) = &mut self.heading {
+            heading.text.push_str(text);
+            return;
+        }
+        let words = text
+            .split_whitespace()
+            .filter(|word| has_letter(word))
+            .count();
+        self.found.words += words;
+        if let Some(section) = self.found.headings.last_mut() {
+            section.words += words;
+        }
+    }
+
+    fn end_heading(&mut self) {
+        let Some(mut heading) = self.heading.take() else {
+            return;
+        };
+        heading.text = heading.text.trim().to_owned();
+        heading.anchor = self.anchor(&heading.text);
+        if heading.level == 1 && self.found.title.is_none() {
+            self.found.title = Some(heading.text.clone());
+        }
+        self.found.headings.push(heading);
+    }
+
+    /// A repeated heading gets `-1`, `-2` and so on.
+    fn anchor(&mut self, text: &str) -> String {
+        let slug: String = text
+            .to_lowercase()
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+            .map(|c| if c == ' ' { '-' } else { c })
+            .collect();
+        let seen = self.anchors.entry(slug.clone()).or_default();
+        *seen += 1;
+        match *seen {
+            1 => slug,
+            times => format!("{slug}-{}", times - 1),
+        }
+    }
+
+    fn code_block(&mut self, kind: &CodeBlockKind<'_>) {
+        let fence = match kind {
+            CodeBlockKind::Fenced(fence) => fence.as_ref(),
+            CodeBlockKind::Indented => "",
+        };
+        let separators = |c: char| c.is_whitespace() || matches!(c, ',' | '{');
+        let language = match fence.split(separators).next() {
+            None | Some("") => "text",
+            Some(language) => language,
+        };
+        let blocks = &mut self.found.code_blocks;
+        match blocks.iter_mut().find(|blocks| blocks.language == language) {
+            Some(known) => known.count += 1,
+            None => blocks.push(CodeBlocks {
+                language: language.to_owned(),
+                count: 1,
+            }),
+        }
+    }
+
+    fn finish(mut self, max_level: u8, max_headings: usize) -> Outline {
+        let all = self.found.headings.len();
+        self.found
+            .headings
+            .retain(|heading| heading.level <= max_level);
+        self.found.headings.truncate(max_headings);
+        self.found.headings_left_out = all - self.found.headings.len();
+        self.found
+    }
+}
+
+/// Line numbers of offsets that only grow, counted in one pass.
+struct LineNumbers<'a> {
+    markdown: &'a str,
+    offset: usize,
+    line: usize,
+}
+
+impl LineNumbers<'_> {
+    fn at(&mut self, offset: usize) -> usize {
+        let between = self
+            .markdown
+            .as_bytes()
+            .get(self.offset..offset)
+            .unwrap_or_default();
+        self.line += between.iter().filter(|byte| **byte == b'\n').count();
+        self.offset = self.offset.max(offset);
+        self.line
+    }
+}
+
+fn number(level: HeadingLevel) -> u8 {
+    match level {
+        HeadingLevel::H1 => 1,
+        HeadingLevel::H2 => 2,
+        HeadingLevel::H3 => 3,
+        HeadingLevel::H4 => 4,
+        HeadingLevel::H5 => 5,
+        HeadingLevel::H6 => 6,
+    }
+}
+
+fn has_letter(word: &str) -> bool {
+    word.chars().any(char::is_alphanumeric)
+}
+
+/// A scheme of two letters or more and a colon. (One letter is a drive.)
+fn is_external(url: &str) -> bool {
+    url.starts_with("//")
+        || url.split_once(':').is_some_and(|(scheme, _)| {
+            scheme.len() > 1
+                && scheme
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const DOCUMENT: &str = "\
+---
+title: not a heading
+---
+# The `tollgate` guide
+
+It runs [tools](tools.md) from [anybody](https://example.com).
+
+Set-up
+------
+```rust
+# not a heading
+```
+
+- [x] done
+- [ ] open
+
+### Set-up
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+![picture](p.png)
+";
+
+    #[test]
+    fn headings_have_level_text_line_anchor_and_words() {
+        let found = outline(DOCUMENT, 6, 100);
+        let headings: Vec<_> = found
+            .headings
+            .iter()
+            .map(|h| (h.level, h.text.as_str(), h.line, h.anchor.as_str(), h.words))
+            .collect();
+        assert_eq!(
+            headings,
+            [
+                (1, "The tollgate guide", 4, "the-tollgate-guide", 5),
+                (2, "Set-up", 8, "set-up", 2),
+                (3, "Set-up", 17, "set-up-1", 5),
+            ]
+        );
+        assert_eq!(found.title.as_deref(), Some("The tollgate guide"));
+    }
+
+    #[test]
+    fn what_is_no_text_is_counted() {
+        let found = outline(DOCUMENT, 6, 100);
+        assert_eq!((found.links, found.external_links), (2, 1));
+        assert_eq!((found.images, found.tables), (1, 1));
+        assert_eq!(
+            found.code_blocks,
+            [CodeBlocks {
+                language: "rust".into(),
+                count: 1
+            }]
+        );
+        assert_eq!(found.tasks, Tasks { done: 1, all: 2 });
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let by_level = outline(DOCUMENT, 1, 100);
+        assert_eq!(
+            (by_level.headings.len(), by_level.headings_left_out),
+            (1, 2)
+        );
+        let by_number = outline(DOCUMENT, 6, 2);
+        assert_eq!(
+            (by_number.headings.len(), by_number.headings_left_out),
+            (2, 1)
+        );
+    }
+
+    #[test]
+    fn a_text_without_headings_has_an_empty_outline() {
+        let found = outline("just words", 6, 100);
+        assert_eq!(
+            (found.title, found.headings.len(), found.words),
+            (None, 0, 2)
+        );
+        assert_eq!(outline("", 6, 100), Outline::default());
+    }
+
+    #[test]
+    fn languages_are_the_first_word_of_the_fence() {
+        let found = outline("```rust,no_run\n```\n~~~\n~~~\n\n    indented\n", 6, 100);
+        let blocks: Vec<_> = found
+            .code_blocks
+            .iter()
+            .map(|b| (b.language.as_str(), b.count))
+            .collect();
+        assert_eq!(blocks, [("rust", 1), ("text", 2)]);
+    }
+}

@@ -1,0 +1,164 @@
+//! What can be counted in a text. Words, sentences and characters are those of
+//! Unicode (UAX #29), so `don't` is one word and a flag is one character.
+
+use serde::Serialize;
+use std::collections::HashMap;
+use unicode_segmentation::UnicodeSegmentation;
+
+/// How fast people read silently, in words a minute.
+const READING_WORDS_PER_MINUTE: usize = 238;
+
+/// The figures of one text.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Statistics {
+    /// What a reader would call characters.
+    pub characters: usize,
+    /// Words.
+    pub words: usize,
+    /// Words that differ, whatever their case.
+    pub unique_words: usize,
+    /// Sentences.
+    pub sentences: usize,
+    /// Lines, the last one counted even where no line end follows it.
+    pub lines: usize,
+    /// Runs of lines that are not blank.
+    pub paragraphs: usize,
+    /// Characters a word, to two decimals; 0 where there are no words.
+    pub average_word_length: f64,
+    /// The longest word, the first of them where there are several.
+    pub longest_word: Option<String>,
+    /// Minutes that reading takes, rounded up.
+    pub reading_minutes: usize,
+    /// The most frequent words, in lower case, most frequent first.
+    pub frequent_words: Vec<Frequency>,
+}
+
+/// A word, and how often it stands in the text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Frequency {
+    /// In lower case.
+    pub word: String,
+    /// How often.
+    pub count: usize,
+}
+
+/// Counts. `top` bounds the list of frequent words, which leaves out words of
+/// less than `min_letters` characters.
+pub fn statistics(text: &str, top: usize, min_letters: usize) -> Statistics {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    let (mut words, mut letters) = (0, 0);
+    let mut longest: Option<(usize, &str)> = None;
+    for word in text.unicode_words() {
+        let length = word.graphemes(true).count();
+        words += 1;
+        letters += length;
+        if longest.is_none_or(|(most, _)| length > most) {
+            longest = Some((length, word));
+        }
+        *counts.entry(word.to_lowercase()).or_default() += 1;
+    }
+    Statistics {
+        characters: text.graphemes(true).count(),
+        words,
+        unique_words: counts.len(),
+        sentences: text.unicode_sentences().count(),
+        lines: text.lines().count(),
+        paragraphs: paragraphs(text),
+        average_word_length: two_decimals(letters, words),
+        longest_word: longest.map(|(_, word)| word.to_owned()),
+        reading_minutes: words.div_ceil(READING_WORDS_PER_MINUTE),
+        frequent_words: most_frequent(counts, top, min_letters),
+    }
+}
+
+/// Words of one count stand in alphabetical order, so that the same text has the
+/// same answer every time.
+fn most_frequent(counts: HashMap<String, usize>, top: usize, min_letters: usize) -> Vec<Frequency> {
+    let mut frequent: Vec<Frequency> = counts
+        .into_iter()
+        .filter(|(word, _)| word.graphemes(true).count() >= min_letters)
+        .map(|(word, count)| Frequency { word, count })
+        .collect();
+    frequent.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.word.cmp(&b.word)));
+    frequent.truncate(top);
+    frequent
+}
+
+fn paragraphs(text: &str) -> usize {
+    let mut blank_before = true;
+    let mut paragraphs = 0;
+    for line in text.lines() {
+        let blank = line.trim().is_empty();
+        if blank_before && !blank {
+            paragraphs += 1;
+        }
+        blank_before = blank;
+    }
+    paragraphs
+}
+
+fn two_decimals(sum: usize, count: usize) -> f64 {
+    if count == 0 {
+        return 0.0;
+    }
+    (sum as f64 / count as f64 * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_small_text_is_counted() {
+        let text = "The cat sat. The dog didn't!\n\nA new paragraph here.\n";
+        let found = statistics(text, 2, 1);
+        assert_eq!((found.words, found.unique_words), (10, 9));
+        assert_eq!((found.sentences, found.lines, found.paragraphs), (3, 3, 2));
+        assert_eq!(found.longest_word.as_deref(), Some("paragraph"));
+        assert_eq!(found.reading_minutes, 1);
+        let top: Vec<_> = found
+            .frequent_words
+            .iter()
+            .map(|f| (f.word.as_str(), f.count))
+            .collect();
+        assert_eq!(top, [("the", 2), ("a", 1)]);
+    }
+
+    #[test]
+    fn nothing_is_counted_in_an_empty_text() {
+        let found = statistics("", 10, 1);
+        assert_eq!((found.characters, found.words, found.sentences), (0, 0, 0));
+        assert_eq!(
+            (found.lines, found.paragraphs, found.reading_minutes),
+            (0, 0, 0)
+        );
+        assert_eq!(found.average_word_length, 0.0);
+        assert_eq!(found.longest_word, None);
+    }
+
+    #[test]
+    fn characters_are_what_a_reader_sees() {
+        let found = statistics("🇨🇭 e\u{301}té 日本", 10, 1);
+        assert_eq!(found.characters, 8);
+        assert!(found.frequent_words.iter().any(|f| f.word == "e\u{301}té"));
+    }
+
+    #[test]
+    fn short_words_can_be_left_out_of_the_frequent_ones() {
+        let found = statistics("a a a of of state", 10, 3);
+        assert_eq!(
+            found.frequent_words,
+            [Frequency {
+                word: "state".into(),
+                count: 1
+            }]
+        );
+        assert_eq!(found.words, 6);
+    }
+
+    #[test]
+    fn average_is_rounded_to_two_decimals() {
+        assert_eq!(statistics("a bb bb", 0, 1).average_word_length, 1.67);
+    }
+}
