@@ -9,6 +9,7 @@
 
 mod arguments;
 mod block_on;
+mod coded;
 mod component;
 mod context;
 mod descriptor;
@@ -29,6 +30,7 @@ mod wasm;
 
 pub use arguments::Arguments;
 pub use block_on::block_on;
+pub use coded::CodedError;
 pub use component::Component;
 pub use context::Context;
 pub use descriptor::{ComponentDescriptor, ExecutionPolicy, ToolDescriptor};

@@ -3,12 +3,14 @@
 //! Three cases, and none of them shadows another. A [`ToolOutput`] or
 //! [`ToolResult`] is handed back as it is. Any other `T: Serialize` is the data
 //! of a success. A `Result` is taken apart first: the error ends the call if it
-//! is a [`ToolError`], and is the tool's own error result otherwise.
+//! is a [`ToolError`], and is the tool's own error result otherwise, with a code
+//! if it is a [`CodedError`].
 //!
 //! `Result` is itself `Serialize`, so the trait alone could not tell it apart.
 //! [`Returned`] has a method of its own for it, and a type's own methods win
 //! over a trait's.
 
+use crate::coded::CodedError;
 use crate::error::ToolError;
 use crate::output::ToolOutput;
 use crate::result::ToolResult;
@@ -95,8 +97,11 @@ enum Refusal {
 /// Sorts an error by its type.
 fn refusal<E: Display + 'static>(error: E) -> Refusal {
     let any: &dyn Any = &error;
-    match any.downcast_ref::<ToolError>() {
-        Some(error) => Refusal::Call(error.clone()),
+    if let Some(error) = any.downcast_ref::<ToolError>() {
+        return Refusal::Call(error.clone());
+    }
+    match any.downcast_ref::<CodedError>() {
+        Some(error) => Refusal::Answer(error.clone().into()),
         None => Refusal::Answer(ToolResult::error(error.to_string())),
     }
 }

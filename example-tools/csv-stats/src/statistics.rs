@@ -5,8 +5,8 @@
 
 use crate::column::{Column, ColumnStatistics};
 use csv::{ReaderBuilder, StringRecord};
-use document::Refusal;
 use serde::Serialize;
+use tollgate_sdk::CodedError;
 
 /// More columns than this are refused: a result has to stay readable.
 pub const MAX_COLUMNS: usize = 200;
@@ -36,7 +36,7 @@ pub struct Format {
 ///
 /// Refused as `no_rows` where there is nothing at all, as `too_many_columns`,
 /// and as `bad_csv` where a row cannot be read.
-pub fn statistics(csv: &str, format: Format) -> Result<TableStatistics, Refusal> {
+pub fn statistics(csv: &str, format: Format) -> Result<TableStatistics, CodedError> {
     let mut reader = ReaderBuilder::new()
         .delimiter(format.delimiter)
         .has_headers(false)
@@ -45,11 +45,11 @@ pub fn statistics(csv: &str, format: Format) -> Result<TableStatistics, Refusal>
         .from_reader(csv.as_bytes());
     let mut record = StringRecord::new();
     if !read(&mut reader, &mut record)? {
-        return Err(Refusal::new("no_rows", "The table is empty."));
+        return Err(CodedError::new("no_rows", "The table is empty."));
     }
     if record.len() > MAX_COLUMNS {
         let columns = record.len();
-        return Err(Refusal::new(
+        return Err(CodedError::new(
             "too_many_columns",
             format!("The table has {columns} columns; the most is {MAX_COLUMNS}."),
         ));
@@ -64,10 +64,10 @@ pub fn statistics(csv: &str, format: Format) -> Result<TableStatistics, Refusal>
     Ok(table.finish())
 }
 
-fn read(reader: &mut csv::Reader<&[u8]>, record: &mut StringRecord) -> Result<bool, Refusal> {
+fn read(reader: &mut csv::Reader<&[u8]>, record: &mut StringRecord) -> Result<bool, CodedError> {
     reader
         .read_record(record)
-        .map_err(|error| Refusal::new("bad_csv", format!("The table cannot be read: {error}.")))
+        .map_err(|error| CodedError::new("bad_csv", format!("The table cannot be read: {error}.")))
 }
 
 struct Table {

@@ -1,10 +1,10 @@
 //! The directories that a component may see.
 
 use crate::MAX_TEXT_BYTES;
-use crate::refusal::Refusal;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use tollgate_sdk::CodedError;
 
 /// The granted directories of one component, by their guest paths.
 ///
@@ -40,18 +40,18 @@ impl Directories {
     ///
     /// Refused as [`Directories::resolve`] does, and as `not_a_file`,
     /// `too_large`, `not_text` or `unreadable`.
-    pub fn read(&self, path: &str) -> Result<String, Refusal> {
+    pub fn read(&self, path: &str) -> Result<String, CodedError> {
         let file = self.resolve(path)?;
         let name = file.display();
         let bytes = read_bounded(&file).map_err(|error| unreadable(&file, &error))?;
         if bytes.len() as u64 > MAX_TEXT_BYTES {
-            return Err(Refusal::new(
+            return Err(CodedError::new(
                 "too_large",
                 format!("`{name}` has more than {MAX_TEXT_BYTES} bytes, the most that is read."),
             ));
         }
         let text = String::from_utf8(bytes)
-            .map_err(|_| Refusal::new("not_text", format!("`{name}` is not UTF-8 text.")))?;
+            .map_err(|_| CodedError::new("not_text", format!("`{name}` is not UTF-8 text.")))?;
         Ok(match text.strip_prefix('\u{feff}') {
             Some(rest) => rest.to_owned(),
             None => text,
@@ -62,9 +62,9 @@ impl Directories {
     ///
     /// Refused as `no_directory` where no granted directory holds it,
     /// `bad_path` where it climbs with `..`, and `not_found`.
-    pub fn resolve(&self, path: &str) -> Result<PathBuf, Refusal> {
+    pub fn resolve(&self, path: &str) -> Result<PathBuf, CodedError> {
         if path.split('/').any(|part| part == "..") {
-            return Err(Refusal::new(
+            return Err(CodedError::new(
                 "bad_path",
                 format!("`{path}` climbs with `..`. Give a path from a granted directory down."),
             ));
@@ -74,7 +74,7 @@ impl Directories {
         }
         let candidates = self.candidates(path);
         if candidates.is_empty() {
-            return Err(Refusal::new(
+            return Err(CodedError::new(
                 "no_directory",
                 format!("No granted directory holds `{path}`. {}", self.listed()),
             ));
@@ -100,14 +100,14 @@ impl Directories {
         candidates
     }
 
-    fn missing(&self, path: &str, candidates: &[PathBuf]) -> Refusal {
+    fn missing(&self, path: &str, candidates: &[PathBuf]) -> CodedError {
         let denied = candidates.iter().find_map(|path| match fs::metadata(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Some((path, error)),
             _ => None,
         });
         match denied {
             Some((path, error)) => unreadable(path, &error),
-            None => Refusal::new(
+            None => CodedError::new(
                 "not_found",
                 format!("There is no `{path}`. {}", self.listed()),
             ),
@@ -118,9 +118,9 @@ impl Directories {
         format!("Granted: `{}`.", self.guest_paths.join("`, `"))
     }
 
-    fn nothing_granted(&self) -> Refusal {
+    fn nothing_granted(&self) -> CodedError {
         let component = self.component;
-        Refusal::new(
+        CodedError::new(
             "no_directory",
             format!(
                 "No directory is granted to `{component}`. The operator grants one in \
@@ -148,14 +148,14 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Refusal {
+fn unreadable(path: &Path, error: &io::Error) -> CodedError {
     let path = path.display();
     match error.kind() {
-        ErrorKind::IsADirectory => Refusal::new(
+        ErrorKind::IsADirectory => CodedError::new(
             "not_a_file",
             format!("`{path}` is a directory. Name a file."),
         ),
-        _ => Refusal::new("unreadable", format!("`{path}` cannot be read: {error}.")),
+        _ => CodedError::new("unreadable", format!("`{path}` cannot be read: {error}.")),
     }
 }
 

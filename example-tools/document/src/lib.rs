@@ -3,13 +3,13 @@
 //!
 //! Six of the example tools work on a text. Each takes it as `text`, or as the
 //! `path` of a file, and has this crate fetch it. What can go wrong is a
-//! [`Refusal`]: a code and a sentence that says what to do next.
+//! [`CodedError`]: a code and a sentence that says what to do next.
 
 mod directories;
-mod refusal;
 
 pub use directories::Directories;
-pub use refusal::Refusal;
+
+use tollgate_sdk::CodedError;
 
 /// The longest text that is read, in bytes. A tool has 64 MiB of memory, and
 /// most of them hold several times the text.
@@ -23,22 +23,22 @@ pub fn fetch(
     text: Option<String>,
     path: Option<&str>,
     directories: &Directories,
-) -> Result<String, Refusal> {
+) -> Result<String, CodedError> {
     match (text, path) {
         (Some(text), None) => within_bounds(text),
         (None, Some(path)) => directories.read(path),
-        (None, None) => Err(Refusal::new("no_text", "Give either `text` or `path`.")),
-        (Some(_), Some(_)) => Err(Refusal::new(
+        (None, None) => Err(CodedError::new("no_text", "Give either `text` or `path`.")),
+        (Some(_), Some(_)) => Err(CodedError::new(
             "two_texts",
             "Give `text` or `path`, not both.",
         )),
     }
 }
 
-fn within_bounds(text: String) -> Result<String, Refusal> {
+fn within_bounds(text: String) -> Result<String, CodedError> {
     let bytes = text.len() as u64;
     if bytes > MAX_TEXT_BYTES {
-        return Err(Refusal::new(
+        return Err(CodedError::new(
             "too_large",
             format!("The text has {bytes} bytes; the most is {MAX_TEXT_BYTES}."),
         ));

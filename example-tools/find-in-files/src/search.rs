@@ -1,10 +1,10 @@
 //! The lines of files that a pattern finds.
 
 use crate::walk::File;
-use document::Refusal;
 use regex::{Regex, RegexBuilder};
 use serde::Serialize;
 use std::fs;
+use tollgate_sdk::CodedError;
 
 /// Larger files are passed over, and counted.
 pub const MAX_FILE_BYTES: u64 = 2 << 20;
@@ -59,9 +59,9 @@ pub struct Skipped {
 }
 
 /// What is looked for. Refused as `bad_pattern` or `pattern_too_large`.
-pub fn pattern(text: &str, is_regex: bool, ignore_case: bool) -> Result<Regex, Refusal> {
+pub fn pattern(text: &str, is_regex: bool, ignore_case: bool) -> Result<Regex, CodedError> {
     if text.is_empty() || text.len() > MAX_PATTERN_BYTES {
-        return Err(Refusal::new(
+        return Err(CodedError::new(
             "bad_pattern",
             format!("What to look for has 1 to {MAX_PATTERN_BYTES} bytes."),
         ));
@@ -78,11 +78,11 @@ pub fn pattern(text: &str, is_regex: bool, ignore_case: bool) -> Result<Regex, R
         .nest_limit(MAX_NESTING)
         .build()
         .map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => Refusal::new(
+            regex::Error::CompiledTooBig(_) => CodedError::new(
                 "pattern_too_large",
                 format!("The pattern has more than {MAX_PROGRAM_BYTES} bytes when compiled."),
             ),
-            error => Refusal::new(
+            error => CodedError::new(
                 "bad_pattern",
                 format!("The pattern cannot be read. {error}"),
             ),

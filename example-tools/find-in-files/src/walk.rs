@@ -1,9 +1,9 @@
 //! The files below a directory.
 
-use document::Refusal;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::fs;
 use std::path::{Path, PathBuf};
+use tollgate_sdk::CodedError;
 
 /// Directories nested deeper than this are not entered.
 const MAX_DEPTH: usize = 32;
@@ -30,12 +30,12 @@ pub struct Filter {
 impl Filter {
     /// A glob without `/` is about file names, so `*.md` finds `docs/a.md`. One
     /// with a `/` is about paths below the directory. Refused as `bad_glob`.
-    pub fn new(globs: &[String]) -> Result<Self, Refusal> {
+    pub fn new(globs: &[String]) -> Result<Self, CodedError> {
         if globs.is_empty() {
             return Ok(Self { globs: None });
         }
         if globs.len() > MAX_GLOBS {
-            return Err(Refusal::new(
+            return Err(CodedError::new(
                 "bad_glob",
                 format!("At most {MAX_GLOBS} globs."),
             ));
@@ -46,7 +46,7 @@ impl Filter {
         }
         let globs = set
             .build()
-            .map_err(|error| Refusal::new("bad_glob", error.to_string()))?;
+            .map_err(|error| CodedError::new("bad_glob", error.to_string()))?;
         Ok(Self { globs: Some(globs) })
     }
 
@@ -57,7 +57,7 @@ impl Filter {
     }
 }
 
-fn parse(glob: &str) -> Result<Glob, Refusal> {
+fn parse(glob: &str) -> Result<Glob, CodedError> {
     let anywhere = match glob.strip_prefix('/') {
         Some(from_top) => from_top.to_owned(),
         None if glob.contains('/') => glob.to_owned(),
@@ -66,7 +66,7 @@ fn parse(glob: &str) -> Result<Glob, Refusal> {
     globset::GlobBuilder::new(&anywhere)
         .literal_separator(true)
         .build()
-        .map_err(|error| Refusal::new("bad_glob", format!("`{glob}`: {}.", error.kind())))
+        .map_err(|error| CodedError::new("bad_glob", format!("`{glob}`: {}.", error.kind())))
 }
 
 /// Walks in the order of the paths, parents first, so that the same tree has the

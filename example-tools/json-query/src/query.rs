@@ -1,11 +1,11 @@
 //! jq filters over JSON, by the `jaq` interpreter.
 
-use document::Refusal;
 use jaq_core::load::{Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Vars, data};
 use jaq_json::{Val, read};
 use serde::Serialize;
 use serde_json::Value;
+use tollgate_sdk::CodedError;
 
 /// The longest filter, in bytes.
 pub const MAX_FILTER_BYTES: usize = 8192;
@@ -27,12 +27,12 @@ pub struct Answer {
 ///
 /// Refused as `bad_filter`, `bad_json`, `filter_failed`, or as `not_json` where
 /// a result (such as bytes that are no text) cannot be written as JSON.
-pub fn query(filter: &str, json: &str, max_results: usize) -> Result<Answer, Refusal> {
+pub fn query(filter: &str, json: &str, max_results: usize) -> Result<Answer, CodedError> {
     let filter = compile(filter)?;
     let mut results = Vec::new();
     for input in read::parse_many(json.as_bytes()) {
         let input = input.map_err(|error| {
-            Refusal::new("bad_json", format!("The input is not JSON: {error}."))
+            CodedError::new("bad_json", format!("The input is not JSON: {error}."))
         })?;
         let context = Ctx::<Data>::new(&filter.lut, Vars::new([]));
         for output in filter.id.run((context, input)) {
@@ -53,7 +53,7 @@ pub fn query(filter: &str, json: &str, max_results: usize) -> Result<Answer, Ref
 }
 
 /// Parses the filter and the standard library that it may use.
-fn compile(filter: &str) -> Result<Filter, Refusal> {
+fn compile(filter: &str) -> Result<Filter, CodedError> {
     if filter.len() > MAX_FILTER_BYTES {
         return Err(bad_filter(format!(
             "it has more than {MAX_FILTER_BYTES} bytes"
@@ -119,14 +119,14 @@ fn first_undefined(errors: jaq_core::compile::Errors<&str, ()>) -> String {
     }
 }
 
-fn bad_filter(reason: String) -> Refusal {
-    Refusal::new(
+fn bad_filter(reason: String) -> CodedError {
+    CodedError::new(
         "bad_filter",
         format!("The filter cannot be used: {reason}."),
     )
 }
 
-fn failure(exception: jaq_core::Exn<'_, Val>) -> Refusal {
+fn failure(exception: jaq_core::Exn<'_, Val>) -> CodedError {
     let reason = match exception.get_err() {
         Ok(error) => error.to_string(),
         Err(exception) => match exception.get_halt() {
@@ -134,7 +134,7 @@ fn failure(exception: jaq_core::Exn<'_, Val>) -> Refusal {
             Err(_) => "it broke out of a label that encloses nothing".to_owned(),
         },
     };
-    Refusal::new(
+    CodedError::new(
         "filter_failed",
         format!("The filter failed: {}.", cut(&reason)),
     )
@@ -145,10 +145,10 @@ fn cut(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(500)]
 }
 
-fn as_json(value: &Val) -> Result<Value, Refusal> {
+fn as_json(value: &Val) -> Result<Value, CodedError> {
     let text = value.to_string();
     serde_json::from_str(&text).map_err(|_| {
-        Refusal::new(
+        CodedError::new(
             "not_json",
             format!("A result is not JSON: `{}`.", cut(&text)),
         )

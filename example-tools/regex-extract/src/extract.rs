@@ -3,10 +3,10 @@
 //! Patterns come from a model, so their size is bounded. Their time is, too: the
 //! engine does not backtrack, and reads the text in linear time.
 
-use document::Refusal;
 use regex::{Captures, Regex, RegexBuilder};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use tollgate_sdk::CodedError;
 
 /// The longest pattern, in bytes.
 pub const MAX_PATTERN_BYTES: usize = 4096;
@@ -56,7 +56,7 @@ pub struct Match {
 }
 
 /// The pattern, ready to use. Refused as `bad_pattern` or `pattern_too_large`.
-pub fn compile(pattern: &str, flags: Flags) -> Result<Regex, Refusal> {
+pub fn compile(pattern: &str, flags: Flags) -> Result<Regex, CodedError> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(too_large());
     }
@@ -70,7 +70,7 @@ pub fn compile(pattern: &str, flags: Flags) -> Result<Regex, Refusal> {
         .build()
         .map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => too_large(),
-            error => Refusal::new(
+            error => CodedError::new(
                 "bad_pattern",
                 format!("The pattern cannot be read. {error}"),
             ),
@@ -121,8 +121,8 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn too_large() -> Refusal {
-    Refusal::new(
+fn too_large() -> CodedError {
+    CodedError::new(
         "pattern_too_large",
         format!(
             "The pattern is too large: at most {MAX_PATTERN_BYTES} bytes, and at most \
