@@ -181,6 +181,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use tollgate_sdk::serde_json;
 
     fn of(cells: &[&str]) -> ColumnStatistics {
         let mut column = Column::new("x");

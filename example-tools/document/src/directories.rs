@@ -85,6 +85,16 @@ impl Directories {
         }
     }
 
+    /// Where a walk begins: at `path`, or at each granted directory. Refused as
+    /// [`Directories::resolve`] does.
+    pub fn roots(&self, path: Option<&str>) -> Result<Vec<PathBuf>, CodedError> {
+        match path {
+            Some(path) => Ok(vec![self.resolve(path)?]),
+            None if self.guest_paths.is_empty() => Err(self.nothing_granted()),
+            None => Ok(self.guest_paths.iter().map(PathBuf::from).collect()),
+        }
+    }
+
     /// Where `path` may be: at itself if it is granted, and below each granted
     /// directory if it is relative.
     fn candidates(&self, path: &str) -> Vec<PathBuf> {
@@ -220,6 +230,18 @@ mod tests {
             .unwrap_err();
         assert_eq!(refusal.code(), "no_directory");
         assert!(refusal.message().contains("[[grants.csv-stats.files]]"));
+    }
+
+    #[test]
+    fn a_walk_begins_at_a_path_or_at_all_that_is_granted() {
+        let (dir, directories) = granted();
+        assert_eq!(directories.roots(None).unwrap(), [dir.path()]);
+        assert_eq!(
+            directories.roots(Some("sub")).unwrap(),
+            [dir.path().join("sub")]
+        );
+        let nothing = Directories::new("demo", Vec::new());
+        assert_eq!(nothing.roots(None).unwrap_err().code(), "no_directory");
     }
 
     #[test]
