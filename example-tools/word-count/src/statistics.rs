@@ -57,13 +57,14 @@ pub fn statistics(text: &str, top: usize, min_letters: usize) -> Statistics {
         }
         *counts.entry(word.to_lowercase()).or_default() += 1;
     }
+    let paragraphs = paragraphs(text);
     Statistics {
         characters: text.graphemes(true).count(),
         words,
         unique_words: counts.len(),
-        sentences: text.unicode_sentences().count(),
+        sentences: sentences(&paragraphs),
         lines: text.lines().count(),
-        paragraphs: paragraphs(text),
+        paragraphs: paragraphs.len(),
         average_word_length: two_decimals(letters, words),
         longest_word: longest.map(|(_, word)| word.to_owned()),
         reading_minutes: words.div_ceil(READING_WORDS_PER_MINUTE),
@@ -84,17 +85,28 @@ fn most_frequent(counts: HashMap<String, usize>, top: usize, min_letters: usize)
     frequent
 }
 
-fn paragraphs(text: &str) -> usize {
+/// The paragraphs, each on one line: a line end within a paragraph ends no
+/// sentence.
+fn paragraphs(text: &str) -> Vec<String> {
+    let mut paragraphs: Vec<String> = Vec::new();
     let mut blank_before = true;
-    let mut paragraphs = 0;
-    for line in text.lines() {
-        let blank = line.trim().is_empty();
-        if blank_before && !blank {
-            paragraphs += 1;
+    for line in text.lines().map(str::trim) {
+        match paragraphs.last_mut() {
+            _ if line.is_empty() => {}
+            Some(paragraph) if !blank_before => {
+                paragraph.push(' ');
+                paragraph.push_str(line);
+            }
+            _ => paragraphs.push(line.to_owned()),
         }
-        blank_before = blank;
+        blank_before = line.is_empty();
     }
     paragraphs
+}
+
+fn sentences(paragraphs: &[String]) -> usize {
+    let count = |paragraph: &String| paragraph.unicode_sentences().count();
+    paragraphs.iter().map(count).sum()
 }
 
 fn two_decimals(sum: usize, count: usize) -> f64 {
@@ -135,6 +147,12 @@ mod tests {
         );
         assert_eq!(found.average_word_length, 0.0);
         assert_eq!(found.longest_word, None);
+    }
+
+    #[test]
+    fn a_sentence_may_span_lines() {
+        let found = statistics("One sentence\non two lines. Another\none.\n\nA third", 0, 1);
+        assert_eq!((found.sentences, found.lines, found.paragraphs), (3, 5, 2));
     }
 
     #[test]

@@ -1,0 +1,176 @@
+//! A text in parts, and what there is to say of each.
+
+use serde::Serialize;
+use std::collections::HashMap;
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Shorter words say little of what a part is about.
+const MIN_KEYWORD_CHARS: usize = 5;
+
+/// How many words stand for a part.
+const MAX_KEYWORDS: usize = 3;
+
+/// The longest sentence that is quoted, in characters.
+const MAX_QUOTED_CHARS: usize = 200;
+
+/// What there is to say of one part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// The lines it spans, the first of the text being 1.
+    pub first_line: usize,
+    /// The last of them.
+    pub last_line: usize,
+    /// Words.
+    pub words: usize,
+    /// Sentences.
+    pub sentences: usize,
+    /// Its longest sentence, by words.
+    pub longest_sentence: String,
+    /// The long words that it uses most.
+    pub keywords: Vec<String>,
+}
+
+/// Cuts a text into `parts` of about as many lines each. A short text has fewer.
+pub fn split(text: &str, parts: usize) -> Vec<(usize, Vec<&str>)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let size = lines.len().div_ceil(parts.max(1)).max(1);
+    lines
+        .chunks(size)
+        .enumerate()
+        .map(|(index, chunk)| (index * size + 1, chunk.to_vec()))
+        .collect()
+}
+
+/// Reads one part, which begins at `first_line`.
+pub fn read(first_line: usize, lines: &[&str]) -> Part {
+    let text = flowing(lines);
+    let sentences: Vec<&str> = text.unicode_sentences().collect();
+    let words = |text: &str| text.unicode_words().count();
+    let longest = sentences
+        .iter()
+        .copied()
+        .max_by_key(|sentence| words(sentence));
+    Part {
+        first_line,
+        last_line: first_line + lines.len().saturating_sub(1),
+        words: words(&text),
+        sentences: sentences.len(),
+        longest_sentence: quoted(longest.unwrap_or_default()),
+        keywords: keywords(&text),
+    }
+}
+
+/// A line end within a paragraph ends no sentence, a blank line does.
+fn flowing(lines: &[&str]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        let end = if line.trim().is_empty() { "\n" } else { " " };
+        text.push_str(line.trim());
+        text.push_str(end);
+    }
+    text
+}
+
+impl Part {
+    /// The part as a paragraph of Markdown.
+    pub fn markdown(&self) -> String {
+        let Self {
+            first_line,
+            last_line,
+            words,
+            sentences,
+            ..
+        } = self;
+        let keywords = match self.keywords.as_slice() {
+            [] => "nothing in particular".to_owned(),
+            keywords => keywords.join(", "),
+        };
+        format!(
+            "## Lines {first_line} to {last_line}\n\n\
+             {words} words in {sentences} sentences, about {keywords}. \
+             The longest: \u{201c}{}\u{201d}\n\n",
+            self.longest_sentence
+        )
+    }
+}
+
+/// Most frequent first; of equally frequent ones the first in the alphabet.
+fn keywords(text: &str) -> Vec<String> {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    let long = |word: &&str| word.chars().count() >= MIN_KEYWORD_CHARS;
+    for word in text.unicode_words().filter(long) {
+        *counts.entry(word.to_lowercase()).or_default() += 1;
+    }
+    let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
+    counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    counts
+        .into_iter()
+        .take(MAX_KEYWORDS)
+        .map(|(word, _)| word)
+        .collect()
+}
+
+fn quoted(sentence: &str) -> String {
+    let sentence = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
+    match sentence.char_indices().nth(MAX_QUOTED_CHARS) {
+        Some((end, _)) => format!("{}…", &sentence[..end]),
+        None => sentence,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_into_parts_of_about_one_size() {
+        let text = "1\n2\n3\n4\n5\n6\n7\n";
+        let sizes = |parts| {
+            split(text, parts)
+                .iter()
+                .map(|(_, lines)| lines.len())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(3), [3, 3, 1]);
+        assert_eq!(sizes(1), [7]);
+        assert_eq!(sizes(20), [1; 7]);
+        assert_eq!(split(text, 3)[2], (7, vec!["7"]));
+        assert!(split("", 3).is_empty());
+    }
+
+    #[test]
+    fn a_part_says_what_it_is_about() {
+        let lines = [
+            "Guests propose.",
+            "The host commits what guests",
+            "have proposed to the guests.",
+        ];
+        let part = read(10, &lines);
+        assert_eq!((part.first_line, part.last_line), (10, 12));
+        assert_eq!((part.words, part.sentences), (12, 2));
+        assert_eq!(
+            part.longest_sentence,
+            "The host commits what guests have proposed to the guests."
+        );
+        assert_eq!(part.keywords, ["guests", "commits", "propose"]);
+        assert!(
+            part.markdown()
+                .starts_with("## Lines 10 to 12\n\n12 words in 2 sentences, about guests")
+        );
+    }
+
+    #[test]
+    fn an_empty_part_is_no_trouble() {
+        let part = read(1, &[""]);
+        assert_eq!((part.words, part.sentences), (0, 0));
+        assert!(part.markdown().contains("about nothing in particular"));
+    }
+
+    #[test]
+    fn long_sentences_are_cut() {
+        assert_eq!(
+            quoted(&"ä ".repeat(500)).chars().count(),
+            MAX_QUOTED_CHARS + 1
+        );
+    }
+}
