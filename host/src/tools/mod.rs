@@ -1,0 +1,67 @@
+//! Tools, wherever they come from, behind one trait.
+//!
+//! A [`Toolbox`] holds what can be called: the catalog by which calls are judged,
+//! and for each tool the [`Runner`] that runs it. Components, native Rust tools
+//! and whatever comes later differ only in their runner; gate, limits on time,
+//! state rules and events are the same for all.
+
+pub mod native;
+mod toolbox;
+
+pub use native::{NativePlugin, NativeTool, ToolCall};
+pub use tollgate_sandbox::{Attempt, Report, ReportSink};
+pub use toolbox::{RefusedFile, Toolbox};
+
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::catalog::Tool;
+use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
+use tollgate_agent::gate::Permit;
+use tollgate_agent::outcome::Fault;
+use tollgate_agent::proposal::Arguments;
+use tollgate_agent::state::{KeySet, Snapshot};
+
+/// Runs the tools of one owner.
+///
+/// Dropping the future of either function stops the tool.
+#[async_trait]
+pub trait Runner: Send + Sync {
+    /// Makes one attempt at a permitted call. Whatever the tool does is an
+    /// outcome; the attempt ends within its timeout, or soon after `cancel`.
+    async fn run(&self, attempt: AttemptRequest<'_>) -> Attempt;
+
+    /// Asks the tool about arguments that fit its schema, before any gate, in a
+    /// sealed instance. Called only for tools whose descriptor says that they
+    /// validate.
+    ///
+    /// # Errors
+    /// What the tool has against the arguments, or what ended the question early.
+    async fn validate(&self, tool: &Tool, arguments: &Arguments) -> Result<(), Fault>;
+}
+
+/// One attempt at a call that a gate let through.
+#[derive(Clone)]
+pub struct AttemptRequest<'a> {
+    /// The call: its id, tool and judged arguments.
+    pub permit: &'a Permit,
+    /// Which run, thread and agent it belongs to.
+    pub identity: &'a RunIdentity,
+    /// The agent that calls.
+    pub agent: &'a AgentView,
+    /// The state as it stood when the call's batch began.
+    pub snapshot: &'a Snapshot,
+    /// What the state's keys are.
+    pub keys: &'a KeySet,
+    /// 1 for the first attempt.
+    pub attempt: u32,
+    /// The decision with which a suspended call goes on.
+    pub resume: Option<&'a Resumption>,
+    /// Wall time for this attempt.
+    pub timeout: Duration,
+    /// Who is told what the tool reports.
+    pub reports: Arc<dyn ReportSink>,
+    /// Ends the attempt early.
+    pub cancel: &'a CancellationToken,
+}

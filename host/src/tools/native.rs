@@ -1,0 +1,209 @@
+//! Tools in the embedding program's own Rust: the same words as a component's,
+//! the same gate, limits on time, state rules and events.
+
+use super::{Attempt, AttemptRequest, Report, Runner, Toolbox};
+use async_trait::async_trait;
+use futures::FutureExt;
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind, Tool};
+use tollgate_agent::code::Code;
+use tollgate_agent::descriptor::{
+    ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor,
+};
+use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, Usage};
+use tollgate_agent::proposal::Arguments;
+use tollgate_sandbox::Console;
+
+/// A tool in Rust.
+#[async_trait]
+pub trait NativeTool: Send + Sync {
+    /// What it is, for the model and the host.
+    fn descriptor(&self) -> ToolDescriptor;
+
+    /// Checks what the schema cannot say. Asked only where the descriptor says
+    /// that the tool validates.
+    ///
+    /// # Errors
+    /// A sentence for the model.
+    fn validate_args(&self, arguments: &Arguments) -> Result<(), String> {
+        let _ = arguments;
+        Ok(())
+    }
+
+    /// Runs it. The arguments fit its schema. A panic fails the call alone.
+    ///
+    /// # Errors
+    /// Ends the call without an answer of the tool's own; nothing commits.
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault>;
+}
+
+/// A call as its native tool sees it: the arguments, the keys that the plugin
+/// declared readable, and whom to tell how far it is.
+pub struct ToolCall<'a> {
+    attempt: &'a AttemptRequest<'a>,
+}
+
+impl ToolCall<'_> {
+    /// The arguments; they fit the tool's schema.
+    #[must_use]
+    pub fn arguments(&self) -> &serde_json::Value {
+        self.attempt.permit.arguments().value()
+    }
+
+    /// The attempt: identity, agent, number, timeout, resumption, cancellation.
+    #[must_use]
+    pub fn attempt(&self) -> &AttemptRequest<'_> {
+        self.attempt
+    }
+
+    /// A key of the snapshot; none where the plugin did not declare that it
+    /// reads the key.
+    #[must_use]
+    pub fn state(&self, key: &str) -> Option<&serde_json::Value> {
+        let readable = self.attempt.permit.tool().access.may_read(key);
+        readable
+            .then(|| self.attempt.snapshot.get(self.attempt.keys, key))
+            .flatten()
+    }
+
+    /// Tells whoever watches the call; answers false where nobody took it.
+    pub fn report(&self, report: Report) -> bool {
+        self.attempt.reports.offer(report)
+    }
+}
+
+/// Native tools and the state that they share, under one id.
+pub struct NativePlugin {
+    id: String,
+    tools: Vec<Arc<dyn NativeTool>>,
+    state: Vec<StateAccess>,
+}
+
+impl NativePlugin {
+    /// A plugin without tools; the id fits `[a-z][a-z0-9-]{0,63}`.
+    #[must_use]
+    pub fn new(id: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            tools: Vec::new(),
+            state: Vec::new(),
+        }
+    }
+
+    /// Adds a tool.
+    #[must_use]
+    pub fn with_tool(mut self, tool: impl NativeTool + 'static) -> Self {
+        self.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Declares a state key that its tools read, write or bring along.
+    #[must_use]
+    pub fn with_state(mut self, access: StateAccess) -> Self {
+        self.state.push(access);
+        self
+    }
+
+    /// Adds the plugin to a toolbox.
+    ///
+    /// # Errors
+    /// As [`Toolbox::add`].
+    pub fn install(self, toolbox: &mut Toolbox) -> Result<(), DescriptorError> {
+        let descriptors: Vec<_> = self.tools.iter().map(|tool| tool.descriptor()).collect();
+        let names = descriptors.iter().map(|d| d.name.clone());
+        let tools = names.zip(self.tools).collect();
+        let descriptor = ComponentDescriptor {
+            id: self.id.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            tools: descriptors,
+            state: self.state,
+        };
+        let owner = Owner {
+            id: self.id,
+            kind: OwnerKind::Native,
+            origin: "native".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let runner = Arc::new(NativeRunner { tools });
+        toolbox.add(owner, descriptor, &CatalogGrants::default(), runner)
+    }
+}
+
+struct NativeRunner {
+    tools: BTreeMap<String, Arc<dyn NativeTool>>,
+}
+
+#[async_trait]
+impl Runner for NativeRunner {
+    async fn run(&self, attempt: AttemptRequest<'_>) -> Attempt {
+        let began = Instant::now();
+        let outcome = match self.execute(&attempt).await {
+            Ok(output) => Outcome::Returned(output),
+            Err(fault) => Outcome::Faulted(fault),
+        };
+        Attempt {
+            outcome,
+            usage: Usage {
+                wall_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+                attempts: 1,
+                ..Usage::default()
+            },
+            console: Console::default(),
+            dropped_reports: 0,
+        }
+    }
+
+    async fn validate(&self, tool: &Tool, arguments: &Arguments) -> Result<(), Fault> {
+        let name = &tool.descriptor.name;
+        let Some(tool) = self.tools.get(name) else {
+            return Err(lost(name));
+        };
+        std::panic::catch_unwind(AssertUnwindSafe(|| tool.validate_args(arguments)))
+            .map_err(|_| panicked(name))?
+            .map_err(|words| Fault::new(Code::InvalidArguments, words))
+    }
+}
+
+impl NativeRunner {
+    async fn execute(&self, attempt: &AttemptRequest<'_>) -> Result<ToolOutput, Fault> {
+        let name = &attempt.permit.tool().descriptor.name;
+        let Some(tool) = self.tools.get(name) else {
+            return Err(lost(name));
+        };
+        let execution = AssertUnwindSafe(tool.execute(ToolCall { attempt })).catch_unwind();
+        tokio::select! {
+            biased;
+            () = attempt.cancel.cancelled() => Err(Fault::new(Code::Cancelled, "The call was cancelled.")),
+            ended = tokio::time::timeout(attempt.timeout, execution) => match ended {
+                Ok(Ok(result)) => result,
+                Ok(Err(_)) => Err(panicked(name)),
+                Err(_) => Err(timed_out(name, attempt.timeout)),
+            },
+        }
+    }
+}
+
+fn timed_out(name: &str, after: std::time::Duration) -> Fault {
+    let seconds = after.as_secs_f64();
+    Fault::new(
+        Code::TimedOut,
+        format!("Tool '{name}' timed out after {seconds:.1}s"),
+    )
+}
+
+fn panicked(name: &str) -> Fault {
+    Fault::new(
+        Code::HostFailed,
+        format!("The native tool '{name}' panicked."),
+    )
+}
+
+fn lost(name: &str) -> Fault {
+    Fault::new(
+        Code::HostFailed,
+        format!("The native tool '{name}' is not there."),
+    )
+}

@@ -1,0 +1,84 @@
+//! What can be called now, with who runs it, and which files were refused.
+
+use super::Runner;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner};
+use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
+
+/// Everything that can be called. A value: what is loaded later makes a new one,
+/// and calls in flight keep theirs.
+#[derive(Clone, Default)]
+pub struct Toolbox {
+    catalog: Arc<Catalog>,
+    runners: BTreeMap<String, Arc<dyn Runner>>,
+    refused: Vec<RefusedFile>,
+}
+
+/// A file in the tools directory that is not served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RefusedFile {
+    /// The file.
+    pub file: PathBuf,
+    /// What happened, why, and what to do.
+    pub reason: String,
+}
+
+impl Toolbox {
+    /// By what calls are checked and judged.
+    #[must_use]
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// Who runs the tool of this name.
+    #[must_use]
+    pub fn runner(&self, tool_name: &str) -> Option<&Arc<dyn Runner>> {
+        let owner = &self.catalog.tool(tool_name)?.owner;
+        self.runners.get(&owner.id)
+    }
+
+    /// The files that were found and are not served, sorted by file.
+    #[must_use]
+    pub fn refused(&self) -> &[RefusedFile] {
+        &self.refused
+    }
+
+    /// Adds an owner with all its tools, or nothing of it.
+    ///
+    /// # Errors
+    /// As [`Catalog::add`]: a word that does not fit, a schema that is refused, a
+    /// collision; the sentence names both sides.
+    pub fn add(
+        &mut self,
+        owner: Owner,
+        descriptor: ComponentDescriptor,
+        grants: &CatalogGrants,
+        runner: Arc<dyn Runner>,
+    ) -> Result<(), DescriptorError> {
+        let id = owner.id.clone();
+        Arc::make_mut(&mut self.catalog).add(owner, descriptor, grants)?;
+        self.runners.insert(id, runner);
+        Ok(())
+    }
+
+    /// Notes a file that is not served.
+    pub fn refuse(&mut self, file: RefusedFile) {
+        let place = self
+            .refused
+            .partition_point(|other| other.file <= file.file);
+        self.refused.insert(place, file);
+    }
+}
+
+impl fmt::Debug for Toolbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Toolbox")
+            .field("catalog", &self.catalog)
+            .field("refused", &self.refused)
+            .finish_non_exhaustive()
+    }
+}
