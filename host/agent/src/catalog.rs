@@ -174,6 +174,13 @@ impl Catalog {
                         crate::text::clean(&wanted.key, 140)
                     )));
                 }
+                (None, false) if wanted.key.starts_with("host.") => {
+                    return Err(DescriptorError(format!(
+                        "the component \"{}\" asks for the state key \"{}\"; keys under \"host.\" are the host's own",
+                        descriptor.id,
+                        crate::text::clean(&wanted.key, 140)
+                    )));
+                }
                 (None, false) => {}
             }
             let read = wanted.read && (own || grants.reads.contains(&wanted.key));

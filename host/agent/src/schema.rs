@@ -1,5 +1,7 @@
 //! JSON Schema from strangers: checked before it is trusted, then compiled once.
 
+mod work;
+
 use serde_json::{Map, Value};
 
 /// The largest schema that is read, in bytes of its serialization.
@@ -31,6 +33,8 @@ pub struct Violation {
 #[derive(Debug, Clone)]
 pub struct Schema {
     validator: std::sync::Arc<jsonschema::Validator>,
+    /// Present where checking a value may be more work than its size says.
+    counted: Option<std::sync::Arc<Value>>,
 }
 
 impl Schema {
@@ -48,12 +52,14 @@ impl Schema {
             )));
         }
         let mut survey = Survey::default();
-        survey.visit(schema, 0)?;
+        survey.visit(schema, schema, 0)?;
+        let counted =
+            (survey.references > 0 || survey.looks_at_leftovers).then(|| std::sync::Arc::new(schema.clone()));
         let validator = jsonschema::draft202012::options()
             .with_pattern_options(jsonschema::PatternOptions::regex())
             .build(schema)
             .map_err(|e| SchemaError(format!("the schema is not valid JSON Schema: {e}")))?;
-        Ok(Self { validator: std::sync::Arc::new(validator) })
+        Ok(Self { validator: std::sync::Arc::new(validator), counted })
     }
 
     /// Compiles the schema of a tool's arguments: as [`Schema::compile`], and its
@@ -79,9 +85,19 @@ impl Schema {
         Self::compile(schema)
     }
 
-    /// Every way in which the value does not fit, [`MAX_VIOLATIONS`] at most.
+    /// Every way in which the value does not fit, [`MAX_VIOLATIONS`] at most. A
+    /// value whose check would be out of all proportion to its size does not fit.
     #[must_use]
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        if let Some(schema) = &self.counted
+            && !work::is_bounded(schema, value)
+        {
+            return vec![Violation {
+                pointer: String::new(),
+                problem: "is too much work to check against this schema, whose references multiply"
+                    .to_owned(),
+            }];
+        }
         if self.validator.is_valid(value) {
             return Vec::new();
         }
@@ -113,10 +129,14 @@ pub fn describe(violations: &[Violation]) -> String {
 struct Survey {
     subschemas: usize,
     references: usize,
+    /// Whether there is an `unevaluated...`, which applies others once more.
+    looks_at_leftovers: bool,
 }
 
 impl Survey {
-    fn visit(&mut self, schema: &Value, depth: usize) -> Result<(), SchemaError> {
+    /// Looks at everything, data such as `const` too: a property may be called
+    /// so, and a reference may point there.
+    fn visit(&mut self, root: &Value, schema: &Value, depth: usize) -> Result<(), SchemaError> {
         if depth > MAX_SCHEMA_DEPTH {
             return Err(SchemaError(format!("the schema nests deeper than {MAX_SCHEMA_DEPTH} levels")));
         }
@@ -126,19 +146,16 @@ impl Survey {
                 if self.subschemas > MAX_SUBSCHEMAS {
                     return Err(SchemaError(format!("the schema has more than {MAX_SUBSCHEMAS} parts")));
                 }
-                self.references(map)?;
-                map.iter()
-                    .filter(|(keyword, _)| {
-                        !matches!(keyword.as_str(), "const" | "enum" | "default" | "examples")
-                    })
-                    .try_for_each(|(_, part)| self.visit(part, depth + 1))
+                self.references(root, map)?;
+                self.looks_at_leftovers |= map.keys().any(|key| key.starts_with("unevaluated"));
+                map.values().try_for_each(|part| self.visit(root, part, depth + 1))
             }
-            Value::Array(parts) => parts.iter().try_for_each(|part| self.visit(part, depth + 1)),
+            Value::Array(parts) => parts.iter().try_for_each(|part| self.visit(root, part, depth + 1)),
             _ => Ok(()),
         }
     }
 
-    fn references(&mut self, map: &Map<String, Value>) -> Result<(), SchemaError> {
+    fn references(&mut self, root: &Value, map: &Map<String, Value>) -> Result<(), SchemaError> {
         for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
             let Some(Value::String(target)) = map.get(keyword) else {
                 continue;
@@ -146,6 +163,12 @@ impl Survey {
             if !target.starts_with('#') {
                 return Err(SchemaError(format!(
                     "the schema refers to \"{}\"; only references within the document (\"#...\") are followed",
+                    crate::text::clean(target, 200)
+                )));
+            }
+            if work::target(root, target).is_none() {
+                return Err(SchemaError(format!(
+                    "the schema refers to \"{}\", where there is nothing; write references as \"#/$defs/NAME\"",
                     crate::text::clean(target, 200)
                 )));
             }
@@ -227,6 +250,22 @@ mod tests {
         assert!(Schema::compile(&deep).is_err());
         let refs: Vec<Value> = (0..=MAX_REFERENCES).map(|_| json!({"$ref": "#/$defs/a"})).collect();
         assert!(Schema::compile(&json!({"$defs": {"a": {}}, "anyOf": refs})).is_err());
+    }
+
+    #[test]
+    fn r3_references_are_found_wherever_they_hide() {
+        let remote = json!({"$ref": "http://localhost:1/s.json"});
+        let hidden = json!({"properties": {"default": remote}});
+        assert!(Schema::compile(&hidden).is_err());
+    }
+
+    #[test]
+    fn work_is_bounded_by_the_size_of_the_value() {
+        let branch = json!({"properties": {"a": {"$ref": "#"}}, "required": ["b"]});
+        let schema = Schema::compile(&json!({"anyOf": [branch, branch]})).unwrap();
+        let deep = (0..100).fold(json!({}), |inner, _| json!({"a": inner}));
+        let found = schema.violations(&deep);
+        assert!(found[0].problem.contains("too much work"), "{found:?}");
     }
 
     #[test]

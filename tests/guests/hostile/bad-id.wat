@@ -2,4 +2,4 @@
 ;;
 ;; descriptor: {"id": "../../etc"}
 ;; limit: names
-;; expects: refused "id"
+;; expects: refused "component id"

@@ -2,4 +2,4 @@
 ;;
 ;; descriptor: {"state": [{"key": "notes.items", "write": true, "defines": {"initial": "[]"}}]}
 ;; limit: state
-;; expects: refused "notes.items"
+;; expects: refused "may define only"

@@ -3,4 +3,4 @@
 ;; descriptor: {"tools": [{"parameters":
 ;;   {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}}]}
 ;; limit: schemas
-;; expects: refused "$ref"
+;; expects: refused "within the document"

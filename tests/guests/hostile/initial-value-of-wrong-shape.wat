@@ -3,4 +3,4 @@
 ;; descriptor: {"state": [{"key": "initial-value-of-wrong-shape.a",
 ;;   "defines": {"initial": "[]", "reducer": "add"}}]}
 ;; limit: state
-;; expects: refused "initial"
+;; expects: refused "reducer"

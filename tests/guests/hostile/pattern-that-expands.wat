@@ -3,4 +3,4 @@
 ;; descriptor: {"tools": [{"parameters":
 ;;   {"type": "object", "properties": {"a": {"type": "string", "pattern": "((a{1000}){1000}){1000}"}}}}]}
 ;; limit: schemas
-;; expects: refused "pattern"
+;; expects: refused "schema"

@@ -3,4 +3,4 @@
 ;; descriptor: {"tools": [{"parameters":
 ;;   {"type": "object", "properties": {"a": {"$ref": "http://localhost:1/schema.json"}}}}]}
 ;; limit: schemas
-;; expects: refused "$ref"
+;; expects: refused "within the document"

@@ -2,4 +2,4 @@
 ;;
 ;; descriptor: {"tools": [{"parameters": {"type": "object", "$ref": "#"}}]}
 ;; limit: schemas
-;; expects: refused "schema"
+;; expects: invalid_arguments

@@ -3,4 +3,4 @@
 ;; descriptor: {"tools": [{"parameters":
 ;;   {"$join": ["{\"type\": \"object\", \"description\": \"", {"$repeat": ["a", 70000]}, "\"}"]}}]}
 ;; limit: schemas
-;; expects: refused "64 KiB"
+;; expects: refused "65536"

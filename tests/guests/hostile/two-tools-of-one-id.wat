@@ -2,4 +2,4 @@
 ;;
 ;; descriptor: {"tools": [{"id": "same", "name": "one"}, {"id": "same", "name": "two"}]}
 ;; limit: names
-;; expects: refused "id"
+;; expects: refused "tool id"

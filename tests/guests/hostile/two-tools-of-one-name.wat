@@ -2,4 +2,4 @@
 ;;
 ;; descriptor: {"tools": [{"id": "one", "name": "same"}, {"id": "two", "name": "same"}]}
 ;; limit: names
-;; expects: refused "name"
+;; expects: refused "tool name"

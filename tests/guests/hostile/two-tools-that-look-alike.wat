@@ -2,4 +2,4 @@
 ;;
 ;; descriptor: {"tools": [{"id": "one", "name": "list_items"}, {"id": "two", "name": "Iist-1tems"}]}
 ;; limit: names
-;; expects: refused "name"
+;; expects: refused "looks like"
