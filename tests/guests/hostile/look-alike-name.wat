@@ -1,5 +1,5 @@
 ;; Has a name with a Cyrillic letter that looks like a Latin one.
 ;;
-;; descriptor: {"tools": [{"tool name": "re\u0430d_file"}]}
+;; descriptor: {"tools": [{"name": "re\u0430d_file"}]}
 ;; limit: names
 ;; expects: refused "tool name"
