@@ -88,10 +88,7 @@ mod tests {
     fn the_first_run_asks() {
         let result = ask(Context::for_test()).unwrap();
         let ticket = result.ticket().unwrap();
-        assert_eq!(
-            (ticket.action.as_str(), ticket.message.as_str()),
-            ("approve", "Delete 3 files?")
-        );
+        assert_eq!((ticket.action.as_str(), ticket.message.as_str()), ("approve", "Delete 3 files?"));
         assert_eq!(ticket.parameters, json!({"details": "a, b, c"}));
         assert_eq!(ticket.resume_mode, ResumeMode::ReplayToolCall);
         let schema = ticket.response_schema.as_ref().unwrap();
@@ -105,10 +102,7 @@ mod tests {
         let yes = decided(json!({"approved": true}));
         assert_eq!((&yes["approved"], yes.get("comment")), (&json!(true), None));
         let no = decided(json!({"approved": false, "comment": "keep b"}));
-        assert_eq!(
-            (&no["approved"], &no["comment"]),
-            (&json!(false), &json!("keep b"))
-        );
+        assert_eq!((&no["approved"], &no["comment"]), (&json!(false), &json!("keep b")));
     }
 
     #[test]

@@ -27,10 +27,7 @@ pub struct Counts {
 pub fn counter(#[default = 1] by: i32, ctx: &Context) -> Result<Counts, ToolError> {
     ctx.add(&RUN, i64::from(by))?;
     ctx.add(&TOTAL, i64::from(by))?;
-    Ok(Counts {
-        run: ctx.get(&RUN)?,
-        total: ctx.get(&TOTAL)?,
-    })
+    Ok(Counts { run: ctx.get(&RUN)?, total: ctx.get(&TOTAL)? })
 }
 
 component! { id: "counter", tools: [counter] }
@@ -43,20 +40,11 @@ mod tests {
 
     #[test]
     fn it_adds_to_what_it_finds() {
-        let mut ctx = Context::for_test()
-            .with_tool_name("counter")
-            .with_state("counter.total", json!(40));
+        let mut ctx = Context::for_test().with_tool_name("counter").with_state("counter.total", json!(40));
         let output = Exported::execute(r#"{"by":2}"#, &mut ctx).unwrap();
         assert_eq!(output.result.data(), json!({"run": 2, "total": 42}));
-        let updates: Vec<_> = output
-            .mutations
-            .iter()
-            .map(|m| (m.key(), m.update()))
-            .collect();
-        assert_eq!(
-            updates,
-            [("counter.run", json!(2)), ("counter.total", json!(2))]
-        );
+        let updates: Vec<_> = output.mutations.iter().map(|m| (m.key(), m.update())).collect();
+        assert_eq!(updates, [("counter.run", json!(2)), ("counter.total", json!(2))]);
     }
 
     #[test]
@@ -70,14 +58,8 @@ mod tests {
     #[test]
     fn its_keys_commute_and_have_their_own_lives() {
         let state = Exported::describe().state;
-        let keys: Vec<_> = state
-            .iter()
-            .map(|access| access.defines.as_ref().unwrap())
-            .collect();
-        assert!(
-            keys.iter()
-                .all(|key| key.reducer == Reducer::Add && key.initial == json!(0))
-        );
+        let keys: Vec<_> = state.iter().map(|access| access.defines.as_ref().unwrap()).collect();
+        assert!(keys.iter().all(|key| key.reducer == Reducer::Add && key.initial == json!(0)));
         assert_eq!((keys[0].scope, keys[0].persistent), (Scope::Run, false));
         assert_eq!((keys[1].scope, keys[1].persistent), (Scope::Thread, true));
     }

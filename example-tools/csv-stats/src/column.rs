@@ -76,12 +76,7 @@ pub(crate) struct Column {
 
 impl Column {
     pub(crate) fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            empty: 0,
-            seen: HashMap::new(),
-            numbers: Some(Vec::new()),
-        }
+        Self { name: name.to_owned(), empty: 0, seen: HashMap::new(), numbers: Some(Vec::new()) }
     }
 
     pub(crate) fn take(&mut self, cell: &str) {
@@ -129,11 +124,7 @@ impl Numbers {
         let count = numbers.len() as f64;
         let sum: f64 = numbers.iter().sum();
         let mean = sum / count;
-        let variance = numbers
-            .iter()
-            .map(|number| (number - mean).powi(2))
-            .sum::<f64>()
-            / count;
+        let variance = numbers.iter().map(|number| (number - mean).powi(2)).sum::<f64>() / count;
         Self {
             min: numbers.first().copied().unwrap_or_default(),
             max: numbers.last().copied().unwrap_or_default(),
@@ -158,9 +149,7 @@ impl Texts {
     fn of(seen: &HashMap<String, usize>) -> Option<Self> {
         let min = seen.keys().min()?;
         let max = seen.keys().max()?;
-        let (most, count) = seen
-            .iter()
-            .max_by(|a, b| a.1.cmp(b.1).then_with(|| b.0.cmp(a.0)))?;
+        let (most, count) = seen.iter().max_by(|a, b| a.1.cmp(b.1).then_with(|| b.0.cmp(a.0)))?;
         Some(Self {
             min: quoted(min),
             max: quoted(max),
@@ -192,14 +181,8 @@ mod tests {
     #[test]
     fn numbers_have_figures() {
         let found = of(&["4", "1", "", "1e1", "-3"]);
-        let numbers = Numbers {
-            min: -3.0,
-            max: 10.0,
-            sum: 12.0,
-            mean: 3.0,
-            median: 2.5,
-            std_dev: 22.5_f64.sqrt(),
-        };
+        let numbers =
+            Numbers { min: -3.0, max: 10.0, sum: 12.0, mean: 3.0, median: 2.5, std_dev: 22.5_f64.sqrt() };
         assert_eq!(found.values, Values::Number(numbers));
         assert_eq!((found.count, found.empty, found.distinct), (4, 1, 4));
     }
@@ -207,12 +190,8 @@ mod tests {
     #[test]
     fn one_word_makes_a_column_text() {
         let found = of(&["10", "9", "n/a", "9"]);
-        let texts = Texts {
-            min: "10".into(),
-            max: "n/a".into(),
-            most_frequent: "9".into(),
-            most_frequent_count: 2,
-        };
+        let texts =
+            Texts { min: "10".into(), max: "n/a".into(), most_frequent: "9".into(), most_frequent_count: 2 };
         assert_eq!(found.values, Values::Text(texts));
         assert_eq!(found.distinct, 3);
     }
@@ -229,10 +208,7 @@ mod tests {
         let Values::Text(texts) = of(&["b", "a", "c"]).values else {
             unreachable!("text");
         };
-        assert_eq!(
-            (texts.most_frequent.as_str(), texts.most_frequent_count),
-            ("a", 1)
-        );
+        assert_eq!((texts.most_frequent.as_str(), texts.most_frequent_count), ("a", 1));
     }
 
     #[test]

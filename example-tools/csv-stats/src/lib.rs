@@ -25,13 +25,7 @@ pub fn csv_stats(
 ) -> Result<TableStatistics, CodedError> {
     let delimiter = delimiter_byte(&delimiter)?;
     let csv = document::fetch(text, path.as_deref(), &Directories::granted("csv-stats"))?;
-    statistics::statistics(
-        &csv,
-        Format {
-            delimiter,
-            has_header,
-        },
-    )
+    statistics::statistics(&csv, Format { delimiter, has_header })
 }
 
 /// A model writes a tab as it is, or as `\t`.
@@ -56,9 +50,7 @@ mod tests {
 
     fn call(args: Value) -> ToolResult {
         let mut ctx = Context::for_test().with_tool_name("csv_stats");
-        Exported::execute(&args.to_string(), &mut ctx)
-            .unwrap()
-            .result
+        Exported::execute(&args.to_string(), &mut ctx).unwrap().result
     }
 
     #[test]
@@ -70,10 +62,7 @@ mod tests {
             {"name": "n", "count": 2, "empty": 0, "distinct": 2, "type": "number",
              "min": 1.0, "max": 3.0, "sum": 4.0, "mean": 2.0, "median": 2.0, "std_dev": 1.0},
         ]);
-        assert_eq!(
-            result.data(),
-            json!({"rows": 2, "uneven_rows": 0, "columns": columns})
-        );
+        assert_eq!(result.data(), json!({"rows": 2, "uneven_rows": 0, "columns": columns}));
     }
 
     #[test]

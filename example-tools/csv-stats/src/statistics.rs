@@ -82,11 +82,7 @@ impl Table {
             name if has_header && !name.is_empty() => Column::new(name),
             _ => Column::new(&format!("column {}", index + 1)),
         };
-        Self {
-            rows: 0,
-            uneven_rows: 0,
-            columns: first.iter().enumerate().map(named).collect(),
-        }
+        Self { rows: 0, uneven_rows: 0, columns: first.iter().enumerate().map(named).collect() }
     }
 
     fn take(&mut self, record: &StringRecord) {
@@ -112,10 +108,7 @@ mod tests {
     use super::*;
     use crate::column::Values;
 
-    const COMMAS: Format = Format {
-        delimiter: b',',
-        has_header: true,
-    };
+    const COMMAS: Format = Format { delimiter: b',', has_header: true };
 
     #[test]
     fn each_column_has_its_statistics() {
@@ -124,18 +117,12 @@ mod tests {
         let [city, people] = found.columns.as_slice() else {
             unreachable!("two columns");
         };
-        assert_eq!(
-            (city.name.as_str(), city.count, city.empty, city.distinct),
-            ("city", 3, 0, 2)
-        );
+        assert_eq!((city.name.as_str(), city.count, city.empty, city.distinct), ("city", 3, 0, 2));
         assert_eq!((people.count, people.empty, people.distinct), (2, 1, 2));
         let Values::Number(numbers) = &people.values else {
             unreachable!("a column of numbers");
         };
-        assert_eq!(
-            (numbers.min, numbers.max, numbers.mean),
-            (134_000.0, 173_000.0, 153_500.0)
-        );
+        assert_eq!((numbers.min, numbers.max, numbers.mean), (134_000.0, 173_000.0, 153_500.0));
         assert_eq!(numbers.median, 153_500.0);
     }
 
@@ -148,10 +135,7 @@ mod tests {
 
     #[test]
     fn quotes_and_other_delimiters_are_understood() {
-        let format = Format {
-            delimiter: b';',
-            has_header: false,
-        };
+        let format = Format { delimiter: b';', has_header: false };
         let found = statistics("\"a;b\";\"line\nbreak\"\nc;d\n", format).unwrap();
         assert_eq!((found.rows, found.columns.len()), (2, 2));
         assert_eq!(found.columns[0].name, "column 1");
@@ -161,10 +145,7 @@ mod tests {
     fn an_empty_table_and_a_very_wide_one_are_refused() {
         assert_eq!(statistics("", COMMAS).unwrap_err().code(), "no_rows");
         let wide = vec!["x"; MAX_COLUMNS + 1].join(",");
-        assert_eq!(
-            statistics(&wide, COMMAS).unwrap_err().code(),
-            "too_many_columns"
-        );
+        assert_eq!(statistics(&wide, COMMAS).unwrap_err().code(), "too_many_columns");
     }
 
     #[test]

@@ -25,10 +25,7 @@ impl Directories {
 
     /// These directories.
     pub fn new(component: &'static str, guest_paths: Vec<String>) -> Self {
-        Self {
-            component,
-            guest_paths,
-        }
+        Self { component, guest_paths }
     }
 
     /// Their guest paths.
@@ -117,10 +114,7 @@ impl Directories {
         });
         match denied {
             Some((path, error)) => unreadable(path, &error),
-            None => CodedError::new(
-                "not_found",
-                format!("There is no `{path}`. {}", self.listed()),
-            ),
+            None => CodedError::new("not_found", format!("There is no `{path}`. {}", self.listed())),
         }
     }
 
@@ -143,8 +137,7 @@ impl Directories {
 
 fn holds(directory: &str, path: &str) -> bool {
     let directory = directory.trim_end_matches('/');
-    path.strip_prefix(directory)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// One byte past the bound is enough to know that there is too much.
@@ -161,20 +154,16 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 fn unreadable(path: &Path, error: &io::Error) -> CodedError {
     let path = path.display();
     match error.kind() {
-        ErrorKind::IsADirectory => CodedError::new(
-            "not_a_file",
-            format!("`{path}` is a directory. Name a file."),
-        ),
+        ErrorKind::IsADirectory => {
+            CodedError::new("not_a_file", format!("`{path}` is a directory. Name a file."))
+        }
         _ => CodedError::new("unreadable", format!("`{path}` cannot be read: {error}.")),
     }
 }
 
 #[cfg(target_family = "wasm")]
 fn granted_guest_paths() -> Vec<String> {
-    wasip2::filesystem::preopens::get_directories()
-        .into_iter()
-        .map(|(_, guest_path)| guest_path)
-        .collect()
+    wasip2::filesystem::preopens::get_directories().into_iter().map(|(_, guest_path)| guest_path).collect()
 }
 
 #[cfg(not(target_family = "wasm"))]
@@ -202,10 +191,7 @@ mod tests {
         assert_eq!(directories.read(&absolute).unwrap(), "# A");
         assert_eq!(directories.read("a.md").unwrap(), "# A");
         assert_eq!(directories.read("./a.md").unwrap(), "# A");
-        assert_eq!(
-            directories.read(absolute.trim_start_matches('/')).unwrap(),
-            "# A"
-        );
+        assert_eq!(directories.read(absolute.trim_start_matches('/')).unwrap(), "# A");
     }
 
     #[test]
@@ -225,9 +211,7 @@ mod tests {
 
     #[test]
     fn without_a_grant_the_message_shows_the_lines_to_write() {
-        let refusal = Directories::new("csv-stats", Vec::new())
-            .read("/a")
-            .unwrap_err();
+        let refusal = Directories::new("csv-stats", Vec::new()).read("/a").unwrap_err();
         assert_eq!(refusal.code(), "no_directory");
         assert!(refusal.message().contains("[[grants.csv-stats.files]]"));
     }
@@ -236,10 +220,7 @@ mod tests {
     fn a_walk_begins_at_a_path_or_at_all_that_is_granted() {
         let (dir, directories) = granted();
         assert_eq!(directories.roots(None).unwrap(), [dir.path()]);
-        assert_eq!(
-            directories.roots(Some("sub")).unwrap(),
-            [dir.path().join("sub")]
-        );
+        assert_eq!(directories.roots(Some("sub")).unwrap(), [dir.path().join("sub")]);
         let nothing = Directories::new("demo", Vec::new());
         assert_eq!(nothing.roots(None).unwrap_err().code(), "no_directory");
     }

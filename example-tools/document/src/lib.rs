@@ -28,10 +28,7 @@ pub fn fetch(
         (Some(text), None) => within_bounds(text),
         (None, Some(path)) => directories.read(path),
         (None, None) => Err(CodedError::new("no_text", "Give either `text` or `path`.")),
-        (Some(_), Some(_)) => Err(CodedError::new(
-            "two_texts",
-            "Give `text` or `path`, not both.",
-        )),
+        (Some(_), Some(_)) => Err(CodedError::new("two_texts", "Give `text` or `path`, not both.")),
     }
 }
 

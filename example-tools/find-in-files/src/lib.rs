@@ -69,10 +69,7 @@ fn search_all(walk: &mut Walk<'_>, search: &mut Search, ctx: &Context) -> bool {
             if ctx.is_cancelled() {
                 return false;
             }
-            ctx.activity(
-                "search",
-                format!("{} files, now {}", search.files_searched(), file.relative),
-            );
+            ctx.activity("search", format!("{} files, now {}", search.files_searched(), file.relative));
         }
     }
     true
@@ -116,10 +113,7 @@ pub fn list_files(
         .iter()
         .flat_map(|root| Walk::new(root, &filter))
         .take(max + 1)
-        .map(|file| Listed {
-            path: file.path.display().to_string(),
-            bytes: file.bytes,
-        })
+        .map(|file| Listed { path: file.path.display().to_string(), bytes: file.bytes })
         .collect();
     let truncated = files.len() > max;
     files.truncate(max);
@@ -149,9 +143,7 @@ mod tests {
 
     fn call(tool: &str, args: Value, ctx: Context) -> ToolResult {
         let mut ctx = ctx.with_tool_name(tool);
-        Exported::execute(&args.to_string(), &mut ctx)
-            .unwrap()
-            .result
+        Exported::execute(&args.to_string(), &mut ctx).unwrap().result
     }
 
     #[test]
@@ -161,14 +153,8 @@ mod tests {
         let found = call("find_in_files", args, Context::for_test()).data();
         assert_eq!(found["matches"][0]["path"], json!(dir.path().join("a.md")));
         assert_eq!(found["matches"][0]["text"], "one Needle");
-        assert_eq!(
-            found["matches"][1]["path"],
-            json!(dir.path().join("sub/b.txt"))
-        );
-        assert_eq!(
-            (&found["files_searched"], &found["truncated"]),
-            (&json!(2), &json!(false))
-        );
+        assert_eq!(found["matches"][1]["path"], json!(dir.path().join("sub/b.txt")));
+        assert_eq!((&found["files_searched"], &found["truncated"]), (&json!(2), &json!(false)));
     }
 
     #[test]
@@ -176,46 +162,20 @@ mod tests {
         let dir = tree();
         let args = json!({"query": "needle", "path": dir.path(), "globs": ["*.txt"]});
         let found = call("find_in_files", args, Context::for_test()).data();
-        assert_eq!(
-            (
-                &found["files_searched"],
-                found["matches"].as_array().unwrap().len()
-            ),
-            (&json!(1), 1)
-        );
+        assert_eq!((&found["files_searched"], found["matches"].as_array().unwrap().len()), (&json!(1), 1));
         let args = json!({"query": "e", "path": dir.path(), "max_results": 1});
         let found = call("find_in_files", args, Context::for_test()).data();
-        assert_eq!(
-            (
-                &found["truncated"],
-                found["matches"].as_array().unwrap().len()
-            ),
-            (&json!(true), 1)
-        );
+        assert_eq!((&found["truncated"], found["matches"].as_array().unwrap().len()), (&json!(true), 1));
     }
 
     #[test]
     fn a_listing_has_paths_and_sizes() {
         let dir = tree();
-        let listed = call(
-            "list_files",
-            json!({"path": dir.path()}),
-            Context::for_test(),
-        )
-        .data();
-        assert_eq!(
-            listed["files"][1],
-            json!({"path": dir.path().join("sub/b.txt"), "bytes": 7})
-        );
+        let listed = call("list_files", json!({"path": dir.path()}), Context::for_test()).data();
+        assert_eq!(listed["files"][1], json!({"path": dir.path().join("sub/b.txt"), "bytes": 7}));
         let args = json!({"path": dir.path(), "max_results": 1});
         let listed = call("list_files", args, Context::for_test()).data();
-        assert_eq!(
-            (
-                listed["files"].as_array().unwrap().len(),
-                &listed["truncated"]
-            ),
-            (1, &json!(true))
-        );
+        assert_eq!((listed["files"].as_array().unwrap().len(), &listed["truncated"]), (1, &json!(true)));
     }
 
     #[test]
@@ -231,9 +191,7 @@ mod tests {
         let ctx = Context::for_test();
         assert_eq!(search(&ctx).files_searched, 120);
         let told: Vec<_> = ctx.reports();
-        assert!(
-            matches!(&told[0], Report::Activity { content, .. } if content == "50 files, now 049")
-        );
+        assert!(matches!(&told[0], Report::Activity { content, .. } if content == "50 files, now 049"));
         assert_eq!(told.len(), 2);
         let stopped = search(&Context::for_test().cancelled());
         assert_eq!((stopped.files_searched, stopped.truncated), (50, true));

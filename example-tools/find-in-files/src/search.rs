@@ -66,11 +66,7 @@ pub fn pattern(text: &str, is_regex: bool, ignore_case: bool) -> Result<Regex, C
             format!("What to look for has 1 to {MAX_PATTERN_BYTES} bytes."),
         ));
     }
-    let pattern = if is_regex {
-        text.to_owned()
-    } else {
-        regex::escape(text)
-    };
+    let pattern = if is_regex { text.to_owned() } else { regex::escape(text) };
     RegexBuilder::new(&pattern)
         .case_insensitive(ignore_case)
         .size_limit(MAX_PROGRAM_BYTES)
@@ -82,10 +78,7 @@ pub fn pattern(text: &str, is_regex: bool, ignore_case: bool) -> Result<Regex, C
                 "pattern_too_large",
                 format!("The pattern has more than {MAX_PROGRAM_BYTES} bytes when compiled."),
             ),
-            error => CodedError::new(
-                "bad_pattern",
-                format!("The pattern cannot be read. {error}"),
-            ),
+            error => CodedError::new("bad_pattern", format!("The pattern cannot be read. {error}")),
         })
 }
 
@@ -99,11 +92,7 @@ pub struct Search {
 impl Search {
     /// A search that lists at most `max_matches` lines.
     pub fn new(pattern: Regex, max_matches: usize) -> Self {
-        Self {
-            pattern,
-            max_matches,
-            found: Found::default(),
-        }
+        Self { pattern, max_matches, found: Found::default() }
     }
 
     /// Searches one file. False when the list is full and the search may stop.
@@ -148,11 +137,7 @@ impl Search {
                 break;
             }
             let text = quoted(line.trim());
-            self.found.matches.push(Hit {
-                path: path.to_owned(),
-                line: index + 1,
-                text,
-            });
+            self.found.matches.push(Hit { path: path.to_owned(), line: index + 1, text });
         }
         self.found.files_searched += usize::from(!self.found.truncated);
         self.found.files_with_matches += usize::from(self.found.matches.len() > before);
@@ -176,11 +161,7 @@ mod tests {
     fn file(dir: &Path, name: &str, content: &[u8]) -> File {
         let path = dir.join(name);
         fs::write(&path, content).unwrap();
-        File {
-            path,
-            relative: name.to_owned(),
-            bytes: content.len() as u64,
-        }
+        File { path, relative: name.to_owned(), bytes: content.len() as u64 }
     }
 
     fn search(text: &str, is_regex: bool, max: usize) -> Search {
@@ -196,10 +177,7 @@ mod tests {
         let found = search.finish(0, false);
         assert_eq!((found.files_searched, found.files_with_matches), (2, 1));
         assert_eq!(found.matches.len(), 1);
-        assert_eq!(
-            (found.matches[0].line, found.matches[0].text.as_str()),
-            (2, "x a.c y")
-        );
+        assert_eq!((found.matches[0].line, found.matches[0].text.as_str()), (2, "x a.c y"));
         assert!(found.matches[0].path.ends_with("/one"));
         assert!(!found.truncated);
     }
@@ -231,29 +209,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut search = search("x", false, 10);
         assert!(search.take(&file(dir.path(), "binary", &[b'x', 0xff])));
-        let large = File {
-            bytes: MAX_FILE_BYTES + 1,
-            ..file(dir.path(), "large", b"x")
-        };
+        let large = File { bytes: MAX_FILE_BYTES + 1, ..file(dir.path(), "large", b"x") };
         assert!(search.take(&large));
-        assert!(search.take(&File {
-            path: dir.path().join("gone"),
-            ..large.clone_small()
-        }));
-        let skipped = Skipped {
-            binary: 1,
-            too_large: 1,
-            unreadable: 3,
-        };
+        assert!(search.take(&File { path: dir.path().join("gone"), ..large.clone_small() }));
+        let skipped = Skipped { binary: 1, too_large: 1, unreadable: 3 };
         assert_eq!(search.finish(2, false).skipped, skipped);
     }
 
     impl File {
         fn clone_small(&self) -> Self {
-            Self {
-                bytes: 1,
-                ..self.clone()
-            }
+            Self { bytes: 1, ..self.clone() }
         }
     }
 

@@ -35,25 +35,18 @@ impl Filter {
             return Ok(Self { globs: None });
         }
         if globs.len() > MAX_GLOBS {
-            return Err(CodedError::new(
-                "bad_glob",
-                format!("At most {MAX_GLOBS} globs."),
-            ));
+            return Err(CodedError::new("bad_glob", format!("At most {MAX_GLOBS} globs.")));
         }
         let mut set = GlobSetBuilder::new();
         for glob in globs {
             set.add(parse(glob)?);
         }
-        let globs = set
-            .build()
-            .map_err(|error| CodedError::new("bad_glob", error.to_string()))?;
+        let globs = set.build().map_err(|error| CodedError::new("bad_glob", error.to_string()))?;
         Ok(Self { globs: Some(globs) })
     }
 
     fn wants(&self, relative: &str) -> bool {
-        self.globs
-            .as_ref()
-            .is_none_or(|globs| globs.is_match(relative))
+        self.globs.as_ref().is_none_or(|globs| globs.is_match(relative))
     }
 }
 
@@ -90,17 +83,8 @@ struct Entry {
 impl<'a> Walk<'a> {
     /// Of a directory, or of one file.
     pub fn new(root: &Path, filter: &'a Filter) -> Self {
-        let start = Entry {
-            path: root.to_owned(),
-            relative: String::new(),
-            depth: 0,
-        };
-        Self {
-            filter,
-            root: root.to_owned(),
-            waiting: vec![start],
-            unreadable: 0,
-        }
+        let start = Entry { path: root.to_owned(), relative: String::new(), depth: 0 };
+        Self { filter, root: root.to_owned(), waiting: vec![start], unreadable: 0 }
     }
 
     fn enter(&mut self, directory: &Entry) {
@@ -131,11 +115,7 @@ impl<'a> Walk<'a> {
             entry.relative
         };
         let wanted = self.filter.wants(&relative);
-        wanted.then_some(File {
-            path: entry.path,
-            relative,
-            bytes,
-        })
+        wanted.then_some(File { path: entry.path, relative, bytes })
     }
 }
 
@@ -168,14 +148,7 @@ mod tests {
 
     fn tree() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        for path in [
-            "b.md",
-            "a/z.rs",
-            "a/y.md",
-            ".git/config",
-            "a/.hidden.md",
-            "c/d/e.md",
-        ] {
+        for path in ["b.md", "a/z.rs", "a/y.md", ".git/config", "a/.hidden.md", "c/d/e.md"] {
             let path = dir.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "text").unwrap();
@@ -192,10 +165,7 @@ mod tests {
     #[test]
     fn files_come_in_order_and_without_hidden_ones() {
         let dir = tree();
-        assert_eq!(
-            walk(dir.path(), &[]),
-            ["a/y.md", "a/z.rs", "b.md", "c/d/e.md"]
-        );
+        assert_eq!(walk(dir.path(), &[]), ["a/y.md", "a/z.rs", "b.md", "c/d/e.md"]);
     }
 
     #[test]
@@ -204,10 +174,7 @@ mod tests {
         assert_eq!(walk(dir.path(), &["*.md"]), ["a/y.md", "b.md", "c/d/e.md"]);
         assert_eq!(walk(dir.path(), &["a/*"]), ["a/y.md", "a/z.rs"]);
         assert_eq!(walk(dir.path(), &["/*.md"]), ["b.md"]);
-        assert_eq!(
-            walk(dir.path(), &["c/**/*.md", "*.rs"]),
-            ["a/z.rs", "c/d/e.md"]
-        );
+        assert_eq!(walk(dir.path(), &["c/**/*.md", "*.rs"]), ["a/z.rs", "c/d/e.md"]);
         assert!(walk(dir.path(), &["*.none"]).is_empty());
     }
 
@@ -239,9 +206,6 @@ mod tests {
     fn bad_globs_are_refused() {
         let refused = |globs: &[String]| Filter::new(globs).err().map(|refusal| refusal.code());
         assert_eq!(refused(&["a[".to_owned()]), Some("bad_glob"));
-        assert_eq!(
-            refused(&vec!["*".to_owned(); MAX_GLOBS + 1]),
-            Some("bad_glob")
-        );
+        assert_eq!(refused(&vec!["*".to_owned(); MAX_GLOBS + 1]), Some("bad_glob"));
     }
 }

@@ -38,18 +38,13 @@ mod tests {
 
     fn call(args: Value) -> ToolResult {
         let mut ctx = Context::for_test().with_tool_name("json_query");
-        Exported::execute(&args.to_string(), &mut ctx)
-            .unwrap()
-            .result
+        Exported::execute(&args.to_string(), &mut ctx).unwrap().result
     }
 
     #[test]
     fn a_call_answers_with_what_the_filter_yields() {
         let result = call(json!({"filter": ".a[]", "text": "{\"a\":[1,{\"b\":2}]}"}));
-        assert_eq!(
-            result.data(),
-            json!({"results": [1, {"b": 2}], "truncated": false})
-        );
+        assert_eq!(result.data(), json!({"results": [1, {"b": 2}], "truncated": false}));
     }
 
     #[test]

@@ -6,8 +6,13 @@ use jaq_json::{Val, read};
 use serde::Serialize;
 use tollgate_sdk::{CodedError, Value, serde_json};
 
-/// The longest filter, in bytes.
-pub const MAX_FILTER_BYTES: usize = 8192;
+/// The longest filter, in bytes. A long chain of operators recurses as deep
+/// brackets do.
+pub const MAX_FILTER_BYTES: usize = 2048;
+
+/// How deep brackets may nest, in filters and in JSON. The host takes results of
+/// 128 levels, and reading deeper ones would not fit the guest's stack.
+pub const MAX_DEPTH: usize = 100;
 
 /// Up to here a float holds every integer exactly: 2 to the power of 53.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -28,50 +33,42 @@ pub struct Answer {
 /// the first `max_results`.
 ///
 /// Refused as `bad_filter`, `bad_json`, `filter_failed`, or as `not_json` where
-/// a result (such as bytes that are no text) cannot be written as JSON.
+/// a result (bytes that are no text, say, or too deep a list) is no JSON to the
+/// host.
 pub fn query(filter: &str, json: &str, max_results: usize) -> Result<Answer, CodedError> {
     let filter = compile(filter)?;
+    if depth(json) > MAX_DEPTH {
+        let message = format!("The input nests deeper than {MAX_DEPTH} levels.");
+        return Err(CodedError::new("bad_json", message));
+    }
     let mut results = Vec::new();
     for input in read::parse_many(json.as_bytes()) {
-        let input = input.map_err(|error| {
-            CodedError::new("bad_json", format!("The input is not JSON: {error}."))
-        })?;
+        let input =
+            input.map_err(|error| CodedError::new("bad_json", format!("The input is not JSON: {error}.")))?;
         let context = Ctx::<Data>::new(&filter.lut, Vars::new([]));
         for output in filter.id.run((context, input)) {
             let output = output.map_err(failure)?;
             if results.len() == max_results {
-                return Ok(Answer {
-                    results,
-                    truncated: true,
-                });
+                return Ok(Answer { results, truncated: true });
             }
             results.push(as_json(&output)?);
         }
     }
-    Ok(Answer {
-        results,
-        truncated: false,
-    })
+    Ok(Answer { results, truncated: false })
 }
 
 /// Parses the filter and the standard library that it may use.
 fn compile(filter: &str) -> Result<Filter, CodedError> {
     if filter.len() > MAX_FILTER_BYTES {
-        return Err(bad_filter(format!(
-            "it has more than {MAX_FILTER_BYTES} bytes"
-        )));
+        return Err(bad_filter(format!("it has more than {MAX_FILTER_BYTES} bytes")));
     }
-    let definitions = jaq_core::defs()
-        .chain(jaq_std::defs())
-        .chain(jaq_json::defs());
-    let functions = jaq_core::funs()
-        .chain(jaq_std::funs())
-        .chain(jaq_json::funs());
+    if depth(filter) > MAX_DEPTH {
+        return Err(bad_filter(format!("it nests deeper than {MAX_DEPTH} levels")));
+    }
+    let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+    let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     let arena = Arena::default();
-    let program = File {
-        code: filter,
-        path: (),
-    };
+    let program = File { code: filter, path: () };
     let modules = Loader::new(definitions)
         .load(&arena, program)
         .map_err(|errors| bad_filter(first_load_error(filter, errors)))?;
@@ -81,18 +78,37 @@ fn compile(filter: &str) -> Result<Filter, CodedError> {
         .map_err(|errors| bad_filter(first_undefined(errors)))
 }
 
+/// How deep the brackets of a text nest, those within string literals aside.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' | b'(' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' | b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
 fn first_load_error(filter: &str, errors: jaq_core::load::Errors<&str, ()>) -> String {
     use jaq_core::load::Error;
     let described = errors.into_iter().find_map(|(_, error)| match error {
-        Error::Io(errors) => errors
-            .first()
-            .map(|(path, error)| format!("`{path}` cannot be loaded: {error}")),
-        Error::Lex(errors) => errors
-            .first()
-            .map(|(expected, at)| expectation(filter, expected.as_str(), at)),
-        Error::Parse(errors) => errors
-            .first()
-            .map(|(expected, at)| expectation(filter, expected.as_str(), at)),
+        Error::Io(errors) => {
+            errors.first().map(|(path, error)| format!("`{path}` cannot be loaded: {error}"))
+        }
+        Error::Lex(errors) => errors.first().map(|(expected, at)| expectation(filter, expected.as_str(), at)),
+        Error::Parse(errors) => {
+            errors.first().map(|(expected, at)| expectation(filter, expected.as_str(), at))
+        }
     });
     described.unwrap_or_else(|| "it cannot be parsed".to_owned())
 }
@@ -102,10 +118,7 @@ fn expectation(filter: &str, expected: &str, at: &str) -> String {
     let offset = (at.as_ptr() as usize).checked_sub(filter.as_ptr() as usize);
     match offset.and_then(|offset| filter.get(..offset)) {
         Some(before) if !at.is_empty() => {
-            format!(
-                "expected {expected} at character {}",
-                before.chars().count() + 1
-            )
+            format!("expected {expected} at character {}", before.chars().count() + 1)
         }
         _ => format!("expected {expected} at its end"),
     }
@@ -122,10 +135,7 @@ fn first_undefined(errors: jaq_core::compile::Errors<&str, ()>) -> String {
 }
 
 fn bad_filter(reason: String) -> CodedError {
-    CodedError::new(
-        "bad_filter",
-        format!("The filter cannot be used: {reason}."),
-    )
+    CodedError::new("bad_filter", format!("The filter cannot be used: {reason}."))
 }
 
 fn failure(exception: jaq_core::Exn<'_, Val>) -> CodedError {
@@ -136,10 +146,7 @@ fn failure(exception: jaq_core::Exn<'_, Val>) -> CodedError {
             Err(_) => "it broke out of a label that encloses nothing".to_owned(),
         },
     };
-    CodedError::new(
-        "filter_failed",
-        format!("The filter failed: {}.", cut(&reason)),
-    )
+    CodedError::new("filter_failed", format!("The filter failed: {}.", cut(&reason)))
 }
 
 /// An error may quote the whole input.
@@ -151,10 +158,7 @@ fn as_json(value: &Val) -> Result<Value, CodedError> {
     let text = value.to_string();
     match serde_json::from_str(&text) {
         Ok(value) => Ok(with_whole_numbers(value)),
-        Err(_) => Err(CodedError::new(
-            "not_json",
-            format!("A result is not JSON: `{}`.", cut(&text)),
-        )),
+        Err(_) => Err(CodedError::new("not_json", format!("A result is not JSON: `{}`.", cut(&text)))),
     }
 }
 
@@ -198,42 +202,24 @@ mod tests {
 
     #[test]
     fn filters_select_and_transform() {
-        assert_eq!(
-            results(".people[] | select(.age > 30) | .name", PEOPLE),
-            [json!("Ada")]
-        );
-        assert_eq!(
-            results("[.people[].age] | add / length", PEOPLE),
-            [json!(28)]
-        );
+        assert_eq!(results(".people[] | select(.age > 30) | .name", PEOPLE), [json!("Ada")]);
+        assert_eq!(results("[.people[].age] | add / length", PEOPLE), [json!(28)]);
         let by_name = results(".people | map({(.name): .age}) | add", PEOPLE);
         assert_eq!(by_name, [json!({"Ada": 36, "Bob": 20})]);
     }
 
     #[test]
     fn the_standard_library_is_there() {
-        assert_eq!(
-            results("to_entries | length", r#"{"a":1,"b":2}"#),
-            [json!(2)]
-        );
+        assert_eq!(results("to_entries | length", r#"{"a":1,"b":2}"#), [json!(2)]);
         assert_eq!(results(r#"test("^a+$")"#, r#""aaa""#), [json!(true)]);
-        assert_eq!(
-            results("group_by(.k) | map(length)", r#"[{"k":1},{"k":2},{"k":1}]"#),
-            [json!([2, 1])]
-        );
+        assert_eq!(results("group_by(.k) | map(length)", r#"[{"k":1},{"k":2},{"k":1}]"#), [json!([2, 1])]);
         assert_eq!(results("@base64", r#""jq""#), [json!("anE=")]);
-        assert_eq!(
-            results("fromdateiso8601", r#""1970-01-01T00:01:00Z""#),
-            [json!(60)]
-        );
+        assert_eq!(results("fromdateiso8601", r#""1970-01-01T00:01:00Z""#), [json!(60)]);
     }
 
     #[test]
     fn several_values_are_several_inputs() {
-        assert_eq!(
-            results(".a", "{\"a\":1}\n{\"a\":2}\n"),
-            [json!(1), json!(2)]
-        );
+        assert_eq!(results(".a", "{\"a\":1}\n{\"a\":2}\n"), [json!(1), json!(2)]);
         assert!(results(".", "").is_empty());
     }
 
@@ -247,10 +233,7 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_digits() {
-        assert_eq!(
-            results(".", "12345678901234567890")[0].to_string(),
-            "12345678901234567890"
-        );
+        assert_eq!(results(".", "12345678901234567890")[0].to_string(), "12345678901234567890");
         assert_eq!(results(".", "0.1"), [json!(0.1)]);
     }
 
@@ -276,6 +259,17 @@ mod tests {
         assert_eq!(code(".a", "[1]"), "filter_failed");
         assert_eq!(code("error(\"no\")", "1"), "filter_failed");
         assert_eq!(code("halt", "1"), "filter_failed");
+    }
+
+    #[test]
+    fn depth_is_bounded_in_input_filter_and_results() {
+        let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(query(".", &nested(MAX_DEPTH), 1).is_ok());
+        assert!(query(&nested(MAX_DEPTH), "1", 1).is_ok());
+        assert_eq!(code(".", &nested(MAX_DEPTH + 1)), "bad_json");
+        assert_eq!(code(&nested(MAX_DEPTH + 1), "1"), "bad_filter");
+        assert_eq!(code("reduce range(200) as $i (1; [.])", "1"), "not_json");
+        assert_eq!(depth(r#"{"a[[[\"[[": [1]}"#), 2);
     }
 
     #[test]

@@ -38,9 +38,7 @@ mod tests {
 
     fn call(args: Value) -> ToolResult {
         let mut ctx = Context::for_test().with_tool_name("markdown_outline");
-        Exported::execute(&args.to_string(), &mut ctx)
-            .unwrap()
-            .result
+        Exported::execute(&args.to_string(), &mut ctx).unwrap().result
     }
 
     #[test]
@@ -67,10 +65,7 @@ mod tests {
     #[test]
     fn long_outlines_are_cut() {
         let result = call(json!({"text": "# x\n".repeat(MAX_HEADINGS + 1)}));
-        assert_eq!(
-            result.data()["headings"].as_array().unwrap().len(),
-            MAX_HEADINGS
-        );
+        assert_eq!(result.data()["headings"].as_array().unwrap().len(), MAX_HEADINGS);
         assert_eq!(result.data()["headings_left_out"], 1);
     }
 }

@@ -1,9 +1,7 @@
 //! The outline of a Markdown document (CommonMark with tables, footnotes, task
 //! lists and front matter).
 
-use pulldown_cmark::{
-    CodeBlockKind, Event, HeadingLevel, MetadataBlockKind, Options, Parser, Tag, TagEnd,
-};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -97,11 +95,7 @@ impl<'a> Survey<'a> {
     fn new(markdown: &'a str) -> Self {
         Self {
             found: Outline::default(),
-            lines: LineNumbers {
-                markdown,
-                offset: 0,
-                line: 1,
-            },
+            lines: LineNumbers { markdown, offset: 0, line: 1 },
             anchors: HashMap::new(),
             heading: None,
             verbatim: false,
@@ -159,10 +153,7 @@ impl<'a> Survey<'a> {
             heading.text.push_str(text);
             return;
         }
-        let words = text
-            .split_whitespace()
-            .filter(|word| has_letter(word))
-            .count();
+        let words = text.split_whitespace().filter(|word| has_letter(word)).count();
         self.found.words += words;
         if let Some(section) = self.found.headings.last_mut() {
             section.words += words;
@@ -210,18 +201,13 @@ impl<'a> Survey<'a> {
         let blocks = &mut self.found.code_blocks;
         match blocks.iter_mut().find(|blocks| blocks.language == language) {
             Some(known) => known.count += 1,
-            None => blocks.push(CodeBlocks {
-                language: language.to_owned(),
-                count: 1,
-            }),
+            None => blocks.push(CodeBlocks { language: language.to_owned(), count: 1 }),
         }
     }
 
     fn finish(mut self, max_level: u8, max_headings: usize) -> Outline {
         let all = self.found.headings.len();
-        self.found
-            .headings
-            .retain(|heading| heading.level <= max_level);
+        self.found.headings.retain(|heading| heading.level <= max_level);
         self.found.headings.truncate(max_headings);
         self.found.headings_left_out = all - self.found.headings.len();
         self.found
@@ -237,11 +223,7 @@ struct LineNumbers<'a> {
 
 impl LineNumbers<'_> {
     fn at(&mut self, offset: usize) -> usize {
-        let between = self
-            .markdown
-            .as_bytes()
-            .get(self.offset..offset)
-            .unwrap_or_default();
+        let between = self.markdown.as_bytes().get(self.offset..offset).unwrap_or_default();
         self.line += between.iter().filter(|byte| **byte == b'\n').count();
         self.offset = self.offset.max(offset);
         self.line
@@ -267,10 +249,7 @@ fn has_letter(word: &str) -> bool {
 fn is_external(url: &str) -> bool {
     url.starts_with("//")
         || url.split_once(':').is_some_and(|(scheme, _)| {
-            scheme.len() > 1
-                && scheme
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+            scheme.len() > 1 && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
         })
 }
 
@@ -329,48 +308,29 @@ Set-up
         let found = outline(DOCUMENT, 6, 100);
         assert_eq!((found.links, found.external_links), (2, 1));
         assert_eq!((found.images, found.tables), (1, 1));
-        assert_eq!(
-            found.code_blocks,
-            [CodeBlocks {
-                language: "rust".into(),
-                count: 1
-            }]
-        );
+        assert_eq!(found.code_blocks, [CodeBlocks { language: "rust".into(), count: 1 }]);
         assert_eq!(found.tasks, Tasks { done: 1, all: 2 });
     }
 
     #[test]
     fn what_is_left_out_is_counted() {
         let by_level = outline(DOCUMENT, 1, 100);
-        assert_eq!(
-            (by_level.headings.len(), by_level.headings_left_out),
-            (1, 2)
-        );
+        assert_eq!((by_level.headings.len(), by_level.headings_left_out), (1, 2));
         let by_number = outline(DOCUMENT, 6, 2);
-        assert_eq!(
-            (by_number.headings.len(), by_number.headings_left_out),
-            (2, 1)
-        );
+        assert_eq!((by_number.headings.len(), by_number.headings_left_out), (2, 1));
     }
 
     #[test]
     fn a_text_without_headings_has_an_empty_outline() {
         let found = outline("just words", 6, 100);
-        assert_eq!(
-            (found.title, found.headings.len(), found.words),
-            (None, 0, 2)
-        );
+        assert_eq!((found.title, found.headings.len(), found.words), (None, 0, 2));
         assert_eq!(outline("", 6, 100), Outline::default());
     }
 
     #[test]
     fn languages_are_the_first_word_of_the_fence() {
         let found = outline("```rust,no_run\n```\n~~~\n~~~\n\n    indented\n", 6, 100);
-        let blocks: Vec<_> = found
-            .code_blocks
-            .iter()
-            .map(|b| (b.language.as_str(), b.count))
-            .collect();
+        let blocks: Vec<_> = found.code_blocks.iter().map(|b| (b.language.as_str(), b.count)).collect();
         assert_eq!(blocks, [("rust", 1), ("text", 2)]);
     }
 }

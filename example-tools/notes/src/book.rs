@@ -94,11 +94,7 @@ impl Book {
                 format!("There are {MAX_NOTES} notes, the most. Delete one first."),
             ));
         }
-        Ok(Note {
-            text,
-            tags,
-            created_ms: 0,
-        })
+        Ok(Note { text, tags, created_ms: 0 })
     }
 
     /// The notes with this text and this tag, oldest first.
@@ -106,9 +102,7 @@ impl Book {
         let count = self.len();
         let contains = contains.map(str::to_lowercase);
         let wanted = |note: &Note| {
-            contains
-                .as_ref()
-                .is_none_or(|part| note.text.to_lowercase().contains(part))
+            contains.as_ref().is_none_or(|part| note.text.to_lowercase().contains(part))
                 && tag.is_none_or(|tag| note.tags.iter().any(|known| known == tag))
         };
         let mut notes: Vec<ShownNote> = self
@@ -126,9 +120,7 @@ impl Book {
 /// the same each time that the same call runs.
 pub fn id(run_id: &str, call_id: &str) -> String {
     let bytes = run_id.bytes().chain([0]).chain(call_id.bytes());
-    let hash = bytes.fold(FNV_OFFSET, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME)
-    });
+    let hash = bytes.fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
     format!("n-{:010x}", hash >> 24)
 }
 
@@ -142,38 +134,21 @@ mod tests {
     use super::*;
 
     fn full() -> Book {
-        let note = Note {
-            text: "x".into(),
-            tags: Vec::new(),
-            created_ms: 1,
-        };
-        Book(
-            (0..MAX_NOTES)
-                .map(|number| (format!("n-{number}"), note.clone()))
-                .collect(),
-        )
+        let note = Note { text: "x".into(), tags: Vec::new(), created_ms: 1 };
+        Book((0..MAX_NOTES).map(|number| (format!("n-{number}"), note.clone())).collect())
     }
 
     fn code(book: &Book, text: &str, tags: &[&str]) -> &'static str {
         let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
-        book.check("n-new", text.to_owned(), tags)
-            .unwrap_err()
-            .code()
+        book.check("n-new", text.to_owned(), tags).unwrap_err().code()
     }
 
     #[test]
     fn bounds_hold() {
         let empty = Book::default();
         assert_eq!(code(&empty, "", &[]), "empty_note");
-        assert_eq!(
-            code(&empty, &"ä".repeat(MAX_TEXT_CHARS + 1), &[]),
-            "note_too_long"
-        );
-        assert!(
-            empty
-                .check("n", "ä".repeat(MAX_TEXT_CHARS), Vec::new())
-                .is_ok()
-        );
+        assert_eq!(code(&empty, &"ä".repeat(MAX_TEXT_CHARS + 1), &[]), "note_too_long");
+        assert!(empty.check("n", "ä".repeat(MAX_TEXT_CHARS), Vec::new()).is_ok());
         assert_eq!(code(&empty, "x", &[""]), "bad_tags");
         assert_eq!(code(&empty, "x", &["t"; MAX_TAGS + 1]), "bad_tags");
         assert_eq!(code(&full(), "x", &[]), "too_many_notes");

@@ -21,18 +21,11 @@ static ITEMS: Key<Book, MergePatch> = Key::thread("notes.items").merge_patch().p
 ///     text: What to remember, at most 2000 characters.
 ///     tags: Words to find it by, at most 8.
 #[tool(category = "memory", idempotent, state(ITEMS))]
-pub fn add_note(
-    text: String,
-    #[default] tags: Vec<String>,
-    ctx: &Context,
-) -> Result<ToolResult, ToolError> {
+pub fn add_note(text: String, #[default] tags: Vec<String>, ctx: &Context) -> Result<ToolResult, ToolError> {
     let book = ctx.get(&ITEMS)?;
     let id = book::id(&ctx.identity().run_id, ctx.call_id());
     let note = match book.check(&id, text, tags) {
-        Ok(note) => Note {
-            created_ms: now_ms(),
-            ..note
-        },
+        Ok(note) => Note { created_ms: now_ms(), ..note },
         Err(error) => return Ok(error.into()),
     };
     ctx.merge(&ITEMS, patch(&id, json!(note)))?;
@@ -46,11 +39,7 @@ pub fn add_note(
 ///     contains: Only notes with this text, whatever its case.
 ///     tag: Only notes with this tag.
 #[tool(category = "memory", idempotent, state(read(ITEMS)))]
-pub fn list_notes(
-    contains: Option<String>,
-    tag: Option<String>,
-    ctx: &Context,
-) -> Result<Shown, ToolError> {
+pub fn list_notes(contains: Option<String>, tag: Option<String>, ctx: &Context) -> Result<Shown, ToolError> {
     Ok(ctx.get(&ITEMS)?.show(contains.as_deref(), tag.as_deref()))
 }
 
@@ -66,9 +55,7 @@ pub fn delete_note(id: &str, ctx: &Context) -> Result<ToolResult, ToolError> {
         return Ok(CodedError::new("unknown_note", message).into());
     }
     ctx.merge(&ITEMS, patch(id, Value::Null))?;
-    Ok(ToolResult::success(
-        json!({"deleted": id, "count": book.len() - 1}),
-    ))
+    Ok(ToolResult::success(json!({"deleted": id, "count": book.len() - 1})))
 }
 
 /// A merge patch of one note; `null` deletes it.
@@ -77,9 +64,7 @@ fn patch(id: &str, note: Value) -> Value {
 }
 
 fn now_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -109,11 +94,7 @@ mod tests {
 
     #[test]
     fn a_note_is_added_by_a_patch_of_one_member() {
-        let output = call(
-            "add_note",
-            json!({"text": "milk", "tags": ["shop"]}),
-            two_notes(),
-        );
+        let output = call("add_note", json!({"text": "milk", "tags": ["shop"]}), two_notes());
         let id = output.result.data()["id"].as_str().unwrap().to_owned();
         assert_eq!(output.result.data()["count"], 3);
         let [mutation] = output.mutations.as_slice() else {
@@ -129,13 +110,9 @@ mod tests {
 
     #[test]
     fn another_attempt_writes_the_same_note_and_another_call_another() {
-        let add =
-            |ctx: Context| call("add_note", json!({"text": "x"}), ctx).result.data()["id"].clone();
+        let add = |ctx: Context| call("add_note", json!({"text": "x"}), ctx).result.data()["id"].clone();
         let first = add(Context::for_test().with_call_id("call-7"));
-        assert_eq!(
-            first,
-            add(Context::for_test().with_call_id("call-7").with_attempt(2))
-        );
+        assert_eq!(first, add(Context::for_test().with_call_id("call-7").with_attempt(2)));
         assert_ne!(first, add(Context::for_test().with_call_id("call-8")));
     }
 
@@ -144,10 +121,7 @@ mod tests {
         let ids = |args: Value| {
             let data = call("list_notes", args, two_notes()).result.data();
             let notes = data["notes"].as_array().unwrap().clone();
-            notes
-                .iter()
-                .map(|note| note["id"].as_str().unwrap().to_owned())
-                .collect::<Vec<_>>()
+            notes.iter().map(|note| note["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(ids(json!({})), ["n-1", "n-2"]);
         assert_eq!(ids(json!({"contains": "milk"})), ["n-1"]);
@@ -182,9 +156,6 @@ mod tests {
         assert!(items.read && items.write);
         let key = items.defines.as_ref().unwrap();
         assert_eq!((key.scope, key.persistent), (Scope::Thread, true));
-        assert_eq!(
-            (key.reducer, &key.initial),
-            (Reducer::MergePatch, &json!({}))
-        );
+        assert_eq!((key.reducer, &key.initial), (Reducer::MergePatch, &json!({})));
     }
 }

@@ -70,10 +70,7 @@ pub fn compile(pattern: &str, flags: Flags) -> Result<Regex, CodedError> {
         .build()
         .map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => too_large(),
-            error => CodedError::new(
-                "bad_pattern",
-                format!("The pattern cannot be read. {error}"),
-            ),
+            error => CodedError::new("bad_pattern", format!("The pattern cannot be read. {error}")),
         })
 }
 
@@ -90,17 +87,9 @@ pub fn extract(regex: &Regex, text: &str, max_matches: usize) -> Extract {
         let start = found.get_match().start();
         line += text[counted_to..start].matches('\n').count();
         counted_to = start;
-        matches.push(Match {
-            text: quoted(found.get_match().as_str()),
-            line,
-            groups: groups(regex, &found),
-        });
+        matches.push(Match { text: quoted(found.get_match().as_str()), line, groups: groups(regex, &found) });
     }
-    Extract {
-        count,
-        truncated: count > matches.len(),
-        matches,
-    }
+    Extract { count, truncated: count > matches.len(), matches }
 }
 
 fn groups(regex: &Regex, found: &Captures<'_>) -> BTreeMap<String, String> {
@@ -144,10 +133,7 @@ mod tests {
     fn matches_have_line_and_groups() {
         let found = find(r"(?<key>\w+)=(\d+)?", "a=1\nx\nb=", 10);
         assert_eq!((found.count, found.truncated), (2, false));
-        assert_eq!(
-            (found.matches[0].text.as_str(), found.matches[0].line),
-            ("a=1", 1)
-        );
+        assert_eq!((found.matches[0].text.as_str(), found.matches[0].line), ("a=1", 1));
         assert_eq!(found.matches[0].groups["key"], "a");
         assert_eq!(found.matches[0].groups["2"], "1");
         assert_eq!(found.matches[1].line, 3);
@@ -157,19 +143,12 @@ mod tests {
     #[test]
     fn all_are_counted_and_some_are_listed() {
         let found = find(r"\d", "1 2 3 4", 2);
-        assert_eq!(
-            (found.count, found.matches.len(), found.truncated),
-            (4, 2, true)
-        );
+        assert_eq!((found.count, found.matches.len(), found.truncated), (4, 2, true));
     }
 
     #[test]
     fn flags_change_what_is_found() {
-        let flags = Flags {
-            ignore_case: true,
-            multi_line: true,
-            dot_all: true,
-        };
+        let flags = Flags { ignore_case: true, multi_line: true, dot_all: true };
         let regex = compile("^b.c$", flags).unwrap();
         assert_eq!(extract(&regex, "a\nB\nC\nd", 9).count, 1);
         assert_eq!(find("^b.c$", "a\nB\nC\nd", 9).count, 0);
@@ -194,19 +173,13 @@ mod tests {
         assert_eq!(code(r"(a)\1"), "bad_pattern");
         assert_eq!(code(&"(".repeat(60)), "bad_pattern");
         assert_eq!(code(r"\w{1000}"), "pattern_too_large");
-        assert_eq!(
-            code(&"a".repeat(MAX_PATTERN_BYTES + 1)),
-            "pattern_too_large"
-        );
+        assert_eq!(code(&"a".repeat(MAX_PATTERN_BYTES + 1)), "pattern_too_large");
     }
 
     #[test]
     fn nesting_is_bounded() {
         let nested = format!("{}a{}", "(".repeat(60), ")".repeat(60));
-        assert_eq!(
-            compile(&nested, Flags::default()).unwrap_err().code(),
-            "bad_pattern"
-        );
+        assert_eq!(compile(&nested, Flags::default()).unwrap_err().code(), "bad_pattern");
     }
 
     #[test]

@@ -31,22 +31,10 @@ pub fn regex_extract(
     #[default] dot_all: bool,
     #[default = 100] max_matches: u32,
 ) -> Result<Extract, CodedError> {
-    let flags = Flags {
-        ignore_case,
-        multi_line,
-        dot_all,
-    };
+    let flags = Flags { ignore_case, multi_line, dot_all };
     let regex = extract::compile(pattern, flags)?;
-    let text = document::fetch(
-        text,
-        path.as_deref(),
-        &Directories::granted("regex-extract"),
-    )?;
-    Ok(extract::extract(
-        &regex,
-        &text,
-        max_matches.min(MAX_MATCHES) as usize,
-    ))
+    let text = document::fetch(text, path.as_deref(), &Directories::granted("regex-extract"))?;
+    Ok(extract::extract(&regex, &text, max_matches.min(MAX_MATCHES) as usize))
 }
 
 component! { id: "regex-extract", tools: [regex_extract] }
@@ -59,20 +47,14 @@ mod tests {
 
     fn call(args: Value) -> ToolResult {
         let mut ctx = Context::for_test().with_tool_name("regex_extract");
-        Exported::execute(&args.to_string(), &mut ctx)
-            .unwrap()
-            .result
+        Exported::execute(&args.to_string(), &mut ctx).unwrap().result
     }
 
     #[test]
     fn a_call_answers_with_matches_and_groups() {
-        let result =
-            call(json!({"pattern": r"(?<k>\w)=(\d)", "text": "a=1, b=2", "max_matches": 1}));
+        let result = call(json!({"pattern": r"(?<k>\w)=(\d)", "text": "a=1, b=2", "max_matches": 1}));
         let first = json!({"text": "a=1", "line": 1, "groups": {"k": "a", "2": "1"}});
-        assert_eq!(
-            result.data(),
-            json!({"count": 2, "matches": [first], "truncated": true})
-        );
+        assert_eq!(result.data(), json!({"count": 2, "matches": [first], "truncated": true}));
     }
 
     #[test]
@@ -88,10 +70,7 @@ mod tests {
         let path = dir.path().join("log");
         std::fs::write(&path, "ok\nERROR one\n").unwrap();
         let result = call(json!({"pattern": "ERROR .*", "path": path}));
-        assert_eq!(
-            result.data()["matches"],
-            json!([{"text": "ERROR one", "line": 2}])
-        );
+        assert_eq!(result.data()["matches"], json!([{"text": "ERROR one", "line": 2}]));
     }
 
     #[test]

@@ -48,11 +48,7 @@ pub fn slow_report(
     write(&chunks, pause, ctx)
 }
 
-fn write(
-    chunks: &[(usize, Vec<&str>)],
-    pause: Duration,
-    ctx: &Context,
-) -> Result<ToolResult, CodedError> {
+fn write(chunks: &[(usize, Vec<&str>)], pause: Duration, ctx: &Context) -> Result<ToolResult, CodedError> {
     let mut parts: Vec<Part> = Vec::new();
     let mut markdown = String::new();
     ctx.activity("report", json!({"done": 0, "of": chunks.len()}).to_string());
@@ -68,16 +64,11 @@ fn write(
         }
     }
     ctx.progress_status(ProgressStatus::Done, None, Some(1.0));
-    Ok(ToolResult::success(
-        json!({"report": markdown, "parts": parts}),
-    ))
+    Ok(ToolResult::success(json!({"report": markdown, "parts": parts})))
 }
 
 fn tell(done: usize, of: usize, ctx: &Context) {
-    ctx.activity_delta(
-        "report",
-        json!([{"op": "replace", "path": "/done", "value": done}]),
-    );
+    ctx.activity_delta("report", json!([{"op": "replace", "path": "/done", "value": done}]));
     ctx.progress(done as f64 / of as f64, format!("part {done} of {of}"));
 }
 
@@ -139,27 +130,16 @@ mod tests {
         let progress: Vec<_> = told
             .iter()
             .filter_map(|report| match report {
-                Report::Progress {
-                    status, progress, ..
-                } => Some((*status, *progress)),
+                Report::Progress { status, progress, .. } => Some((*status, *progress)),
                 _ => None,
             })
             .collect();
         let running = ProgressStatus::Running;
-        let expected = [
-            (running, Some(0.5)),
-            (running, Some(1.0)),
-            (ProgressStatus::Done, Some(1.0)),
-        ];
+        let expected = [(running, Some(0.5)), (running, Some(1.0)), (ProgressStatus::Done, Some(1.0))];
         assert_eq!(progress, expected);
-        assert!(
-            matches!(&told[0], Report::Activity { content, .. } if content == r#"{"done":0,"of":2}"#)
-        );
+        assert!(matches!(&told[0], Report::Activity { content, .. } if content == r#"{"done":0,"of":2}"#));
         let patch = json!([{"op": "replace", "path": "/done", "value": 1}]);
-        assert!(told.contains(&Report::ActivityDelta {
-            kind: "report".into(),
-            patch
-        }));
+        assert!(told.contains(&Report::ActivityDelta { kind: "report".into(), patch }));
     }
 
     #[test]
@@ -174,20 +154,14 @@ mod tests {
         let ctx = Context::for_test().cancelled();
         let error = report(2, MAX_PAUSE_MS, &ctx).unwrap_err();
         assert_eq!(error.code(), "cancelled");
-        let outputs = ctx
-            .reports()
-            .iter()
-            .filter(|told| matches!(told, Report::Output(_)))
-            .count();
+        let outputs = ctx.reports().iter().filter(|told| matches!(told, Report::Output(_))).count();
         assert_eq!(outputs, 1);
     }
 
     #[test]
     fn an_empty_text_is_the_tools_own_error() {
         let mut ctx = Context::for_test().with_tool_name("slow_report");
-        let result = Exported::execute(r#"{"text":""}"#, &mut ctx)
-            .unwrap()
-            .result;
+        let result = Exported::execute(r#"{"text":""}"#, &mut ctx).unwrap().result;
         assert_eq!(result.data()["error"]["code"], "no_text");
     }
 }

@@ -34,11 +34,7 @@ pub struct Part {
 pub fn split(text: &str, parts: usize) -> Vec<(usize, Vec<&str>)> {
     let lines: Vec<&str> = text.lines().collect();
     let size = lines.len().div_ceil(parts.max(1)).max(1);
-    lines
-        .chunks(size)
-        .enumerate()
-        .map(|(index, chunk)| (index * size + 1, chunk.to_vec()))
-        .collect()
+    lines.chunks(size).enumerate().map(|(index, chunk)| (index * size + 1, chunk.to_vec())).collect()
 }
 
 /// Reads one part, which begins at `first_line`.
@@ -46,10 +42,7 @@ pub fn read(first_line: usize, lines: &[&str]) -> Part {
     let text = flowing(lines);
     let sentences: Vec<&str> = text.unicode_sentences().collect();
     let words = |text: &str| text.unicode_words().count();
-    let longest = sentences
-        .iter()
-        .copied()
-        .max_by_key(|sentence| words(sentence));
+    let longest = sentences.iter().copied().max_by_key(|sentence| words(sentence));
     Part {
         first_line,
         last_line: first_line + lines.len().saturating_sub(1),
@@ -74,13 +67,7 @@ fn flowing(lines: &[&str]) -> String {
 impl Part {
     /// The part as a paragraph of Markdown.
     pub fn markdown(&self) -> String {
-        let Self {
-            first_line,
-            last_line,
-            words,
-            sentences,
-            ..
-        } = self;
+        let Self { first_line, last_line, words, sentences, .. } = self;
         let keywords = match self.keywords.as_slice() {
             [] => "nothing in particular".to_owned(),
             keywords => keywords.join(", "),
@@ -103,11 +90,7 @@ fn keywords(text: &str) -> Vec<String> {
     }
     let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
     counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    counts
-        .into_iter()
-        .take(MAX_KEYWORDS)
-        .map(|(word, _)| word)
-        .collect()
+    counts.into_iter().take(MAX_KEYWORDS).map(|(word, _)| word).collect()
 }
 
 fn quoted(sentence: &str) -> String {
@@ -125,12 +108,7 @@ mod tests {
     #[test]
     fn a_text_is_cut_into_parts_of_about_one_size() {
         let text = "1\n2\n3\n4\n5\n6\n7\n";
-        let sizes = |parts| {
-            split(text, parts)
-                .iter()
-                .map(|(_, lines)| lines.len())
-                .collect::<Vec<_>>()
-        };
+        let sizes = |parts| split(text, parts).iter().map(|(_, lines)| lines.len()).collect::<Vec<_>>();
         assert_eq!(sizes(3), [3, 3, 1]);
         assert_eq!(sizes(1), [7]);
         assert_eq!(sizes(20), [1; 7]);
@@ -140,23 +118,13 @@ mod tests {
 
     #[test]
     fn a_part_says_what_it_is_about() {
-        let lines = [
-            "Guests propose.",
-            "The host commits what guests",
-            "have proposed to the guests.",
-        ];
+        let lines = ["Guests propose.", "The host commits what guests", "have proposed to the guests."];
         let part = read(10, &lines);
         assert_eq!((part.first_line, part.last_line), (10, 12));
         assert_eq!((part.words, part.sentences), (12, 2));
-        assert_eq!(
-            part.longest_sentence,
-            "The host commits what guests have proposed to the guests."
-        );
+        assert_eq!(part.longest_sentence, "The host commits what guests have proposed to the guests.");
         assert_eq!(part.keywords, ["guests", "commits", "propose"]);
-        assert!(
-            part.markdown()
-                .starts_with("## Lines 10 to 12\n\n12 words in 2 sentences, about guests")
-        );
+        assert!(part.markdown().starts_with("## Lines 10 to 12\n\n12 words in 2 sentences, about guests"));
     }
 
     #[test]
@@ -168,9 +136,6 @@ mod tests {
 
     #[test]
     fn long_sentences_are_cut() {
-        assert_eq!(
-            quoted(&"ä ".repeat(500)).chars().count(),
-            MAX_QUOTED_CHARS + 1
-        );
+        assert_eq!(quoted(&"ä ".repeat(500)).chars().count(), MAX_QUOTED_CHARS + 1);
     }
 }

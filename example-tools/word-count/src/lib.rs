@@ -39,9 +39,7 @@ mod tests {
 
     fn call(args: tollgate_sdk::Value) -> tollgate_sdk::ToolResult {
         let mut ctx = Context::for_test().with_tool_name("word_count");
-        Exported::execute(&args.to_string(), &mut ctx)
-            .unwrap()
-            .result
+        Exported::execute(&args.to_string(), &mut ctx).unwrap().result
     }
 
     #[test]
@@ -49,10 +47,7 @@ mod tests {
         let result = call(json!({"text": "one two two", "top": 1}));
         assert!(result.is_success());
         assert_eq!(result.data()["words"], 3);
-        assert_eq!(
-            result.data()["frequent_words"],
-            json!([{"word": "two", "count": 2}])
-        );
+        assert_eq!(result.data()["frequent_words"], json!([{"word": "two", "count": 2}]));
     }
 
     #[test]
@@ -76,10 +71,7 @@ mod tests {
     fn the_list_is_bounded() {
         let words: Vec<String> = (0..300).map(|number| format!("w{number}")).collect();
         let result = call(json!({"text": words.join(" "), "top": 4_000_000_000_u32}));
-        assert_eq!(
-            result.data()["frequent_words"].as_array().unwrap().len(),
-            100
-        );
+        assert_eq!(result.data()["frequent_words"].as_array().unwrap().len(), 100);
     }
 
     #[test]
@@ -87,10 +79,7 @@ mod tests {
         let described = Exported::describe();
         assert_eq!(described.id, "word-count");
         let tool = &described.tools[0];
-        assert_eq!(
-            (tool.id.as_str(), tool.name.as_str()),
-            ("word-count", "word_count")
-        );
+        assert_eq!((tool.id.as_str(), tool.name.as_str()), ("word-count", "word_count"));
         assert!(tool.execution.idempotent);
         assert_eq!(tool.parameters["properties"]["top"]["default"], 5);
         assert_eq!(tool.parameters["required"], json!(null));

@@ -129,11 +129,7 @@ mod tests {
         assert_eq!((found.sentences, found.lines, found.paragraphs), (3, 3, 2));
         assert_eq!(found.longest_word.as_deref(), Some("paragraph"));
         assert_eq!(found.reading_minutes, 1);
-        let top: Vec<_> = found
-            .frequent_words
-            .iter()
-            .map(|f| (f.word.as_str(), f.count))
-            .collect();
+        let top: Vec<_> = found.frequent_words.iter().map(|f| (f.word.as_str(), f.count)).collect();
         assert_eq!(top, [("the", 2), ("a", 1)]);
     }
 
@@ -141,10 +137,7 @@ mod tests {
     fn nothing_is_counted_in_an_empty_text() {
         let found = statistics("", 10, 1);
         assert_eq!((found.characters, found.words, found.sentences), (0, 0, 0));
-        assert_eq!(
-            (found.lines, found.paragraphs, found.reading_minutes),
-            (0, 0, 0)
-        );
+        assert_eq!((found.lines, found.paragraphs, found.reading_minutes), (0, 0, 0));
         assert_eq!(found.average_word_length, 0.0);
         assert_eq!(found.longest_word, None);
     }
@@ -165,13 +158,7 @@ mod tests {
     #[test]
     fn short_words_can_be_left_out_of_the_frequent_ones() {
         let found = statistics("a a a of of state", 10, 3);
-        assert_eq!(
-            found.frequent_words,
-            [Frequency {
-                word: "state".into(),
-                count: 1
-            }]
-        );
+        assert_eq!(found.frequent_words, [Frequency { word: "state".into(), count: 1 }]);
         assert_eq!(found.words, 6);
     }
 
