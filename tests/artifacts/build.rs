@@ -14,8 +14,7 @@ use header::{Expected, Header};
 
 fn main() {
     let guests =
-        Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo names the crate's folder"))
-            .join("../guests");
+        Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo names the crate's folder")).join("../guests");
     let mut code = String::new();
     for (folder, table) in [("hostile", "HOSTILE"), ("good", "GOOD")] {
         let folder_path = guests.join(folder);
@@ -31,10 +30,7 @@ fn table_of(folder_path: &Path, folder: &str, table: &str) -> String {
     let mut constants = String::new();
     let mut rows = String::new();
     for path in guest_files(folder_path) {
-        let name = path
-            .file_stem()
-            .and_then(|stem| stem.to_str())
-            .expect("names are ASCII");
+        let name = path.file_stem().and_then(|stem| stem.to_str()).expect("names are ASCII");
         let source = fs::read_to_string(&path).expect("guests are text");
         let header = Header::parse(&source)
             .and_then(|header| header.complete_for(folder))

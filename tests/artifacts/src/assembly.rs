@@ -41,10 +41,7 @@ fn component(name: &str, source: &str, header: &Header) -> Result<Vec<u8>> {
     if Parser::is_component(&module) {
         return Ok(module);
     }
-    let component = ComponentEncoder::default()
-        .validate(true)
-        .module(&module)?
-        .encode()?;
+    let component = ComponentEncoder::default().validate(true).module(&module)?.encode()?;
     with_more_instances(component, header.more_instances)
 }
 
@@ -52,19 +49,10 @@ fn component(name: &str, source: &str, header: &Header) -> Result<Vec<u8>> {
 /// the file holds.
 fn module(name: &str, source: &str, header: &Header) -> Result<Vec<u8>> {
     let (resolve, world) = world::resolve(header)?;
-    let code: String = source
-        .lines()
-        .skip_while(|line| line.starts_with(";;"))
-        .collect::<Vec<_>>()
-        .join("\n");
-    let is_complete = ["(module", "(component"]
-        .iter()
-        .any(|start| code.trim_start().starts_with(start));
-    let text = if is_complete {
-        code
-    } else {
-        frame::around(&code, name, header, &resolve)?
-    };
+    let code: String =
+        source.lines().skip_while(|line| line.starts_with(";;")).collect::<Vec<_>>().join("\n");
+    let is_complete = ["(module", "(component"].iter().any(|start| code.trim_start().starts_with(start));
+    let text = if is_complete { code } else { frame::around(&code, name, header, &resolve)? };
     let mut bytes = wat::parse_str(text)?;
     if Parser::is_core_wasm(&bytes) {
         embed_component_metadata(&mut bytes, &resolve, world, StringEncoding::UTF8)?;
@@ -83,15 +71,9 @@ fn with_more_instances(mut component: Vec<u8>, count: u32) -> Result<Vec<u8>> {
         instances.instantiate::<_, &str>(0, []);
     }
     let mut crowd = wasm_encoder::Component::new();
-    crowd.section(&wasm_encoder::RawSection {
-        id: 1,
-        data: &wat::parse_str("(module (memory 1))")?,
-    });
+    crowd.section(&wasm_encoder::RawSection { id: 1, data: &wat::parse_str("(module (memory 1))")? });
     crowd.section(&instances);
-    let nested = wasm_encoder::RawSection {
-        id: 4,
-        data: &crowd.finish(),
-    };
+    let nested = wasm_encoder::RawSection { id: 4, data: &crowd.finish() };
     nested.append_to_component(&mut component);
 
     let mut instance = wasm_encoder::ComponentInstanceSection::new();

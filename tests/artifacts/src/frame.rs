@@ -28,24 +28,16 @@ const INTERFACE: &str = "tollgate:tool/tool@0.1.0";
 const PAGE_BYTES: usize = 64 * 1024;
 
 /// The module's text: the guest's fields within their frame.
-pub(crate) fn around(
-    fields: &str,
-    name: &str,
-    header: &Header,
-    resolve: &Resolve,
-) -> Result<String> {
+pub(crate) fn around(fields: &str, name: &str, header: &Header, resolve: &Resolve) -> Result<String> {
     let mut image = Image::new(resolve, PAGE_BYTES);
     let descriptor = descriptor(name, header)?;
-    let descriptor = image
-        .lower(&returned_by(resolve, "describe")?, &descriptor)
-        .context("in the descriptor")?;
+    let descriptor =
+        image.lower(&returned_by(resolve, "describe")?, &descriptor).context("in the descriptor")?;
     let returns = match &header.returns {
         Some(text) => serde_json::from_str(text).context("`returns` is no JSON")?,
         None => json!({ "ok": { "result": { "data": "null" } } }),
     };
-    let returns = image
-        .lower(&returned_by(resolve, "execute")?, &returns)
-        .context("in `returns`")?;
+    let returns = image.lower(&returned_by(resolve, "execute")?, &returns).context("in `returns`")?;
     let valid = image.lower(&returned_by(resolve, "validate-args")?, &"ok".into())?;
 
     let mut text = format!("(module\n{fields}\n(global $returns i32 (i32.const {returns}))\n");
@@ -55,36 +47,22 @@ pub(crate) fn around(
         let _ = writeln!(text, "(memory $memory {})", heap.div_ceil(PAGE_BYTES) + 1);
     }
     if !fields.contains("(func $realloc") {
-        let _ = writeln!(
-            text,
-            "(global $heap (mut i32) (i32.const {heap}))\n{REALLOC}"
-        );
+        let _ = writeln!(text, "(global $heap (mut i32) (i32.const {heap}))\n{REALLOC}");
     }
     for (function, signature, address) in [
         ("describe", "", descriptor.to_string()),
-        (
-            "validate_args",
-            "(param i32 i32 i32 i32)",
-            valid.to_string(),
-        ),
+        ("validate_args", "(param i32 i32 i32 i32)", valid.to_string()),
         ("execute", "(param $call i32)", returns.to_string()),
     ] {
         if !fields.contains(&format!("(func ${function} ")) {
-            let _ = writeln!(
-                text,
-                "(func ${function} {signature} (result i32) (i32.const {address}))"
-            );
+            let _ = writeln!(text, "(func ${function} {signature} (result i32) (i32.const {address}))");
         }
         let export = function.replace('_', "-");
         let _ = writeln!(text, "(export \"{INTERFACE}#{export}\" (func ${function}))");
     }
     text.push_str("(export \"memory\" (memory $memory))\n");
     text.push_str("(export \"cabi_realloc\" (func $realloc))\n");
-    let _ = writeln!(
-        text,
-        "(data (memory $memory) (i32.const {PAGE_BYTES}) \"{}\"))",
-        escaped(&image.bytes)
-    );
+    let _ = writeln!(text, "(data (memory $memory) (i32.const {PAGE_BYTES}) \"{}\"))", escaped(&image.bytes));
     Ok(text)
 }
 
@@ -106,27 +84,17 @@ const REALLOC: &str = r"
 
 /// The offsets of spans in `result<tool-output, tool-error>`, and of the tag
 /// that says that the span is there.
-const SPANS: &[(&str, usize, Option<usize>)] = &[
-    ("data", 52, None),
-    ("message", 64, Some(MESSAGE_TAG)),
-    ("mutations", 72, None),
-    ("actions", 80, None),
-];
+const SPANS: &[(&str, usize, Option<usize>)] =
+    &[("data", 52, None), ("message", 64, Some(MESSAGE_TAG)), ("mutations", 72, None), ("actions", 80, None)];
 const MESSAGE_TAG: usize = 60;
 
 /// Functions that store a span into `$returns`.
 fn setters() -> String {
     let mut text = String::new();
     for (name, offset, present) in SPANS {
-        let _ = write!(
-            text,
-            "(func ${name} (param $address i32) (param $length i32)"
-        );
+        let _ = write!(text, "(func ${name} (param $address i32) (param $length i32)");
         if let Some(tag) = present {
-            let _ = write!(
-                text,
-                "(i32.store8 $memory offset={tag} (global.get $returns) (i32.const 1))"
-            );
+            let _ = write!(text, "(i32.store8 $memory offset={tag} (global.get $returns) (i32.const 1))");
         }
         let _ = writeln!(
             text,
@@ -143,19 +111,14 @@ fn returned_by(resolve: &Resolve, function: &str) -> Result<Type> {
         interface.name.as_deref() == Some("tool") && interface.functions.contains_key(function)
     });
     let (_, tool) = tool.context("the contract has no interface `tool`")?;
-    tool.functions[function]
-        .result
-        .context("the function returns nothing")
+    tool.functions[function].result.context("the function returns nothing")
 }
 
 /// The header's descriptor, with what it leaves out filled in from the name.
 fn descriptor(name: &str, header: &Header) -> Result<Value> {
     let mut descriptor = json!({ "id": name, "version": "1.0.0", "tools": [{}] });
     if let Some(text) = &header.descriptor {
-        overlay(
-            &mut descriptor,
-            &serde_json::from_str(text).context("it is no JSON")?,
-        );
+        overlay(&mut descriptor, &serde_json::from_str(text).context("it is no JSON")?);
     }
     for tool in descriptor["tools"].as_array_mut().into_iter().flatten() {
         let mut whole = json!({
@@ -173,21 +136,15 @@ fn descriptor(name: &str, header: &Header) -> Result<Value> {
 
 fn overlay(below: &mut Value, above: &Value) {
     if let (Some(below), Some(above)) = (below.as_object_mut(), above.as_object()) {
-        below.extend(
-            above
-                .iter()
-                .map(|(key, value)| (key.clone(), value.clone())),
-        );
+        below.extend(above.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
 }
 
 fn escaped(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 3), |mut text, byte| {
-            let _ = write!(text, "\\{byte:02x}");
-            text
-        })
+    bytes.iter().fold(String::with_capacity(bytes.len() * 3), |mut text, byte| {
+        let _ = write!(text, "\\{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]
@@ -205,13 +162,8 @@ mod tests {
             "mutations": mutations,
             "actions": { "$repeat": ["escalate", 4] },
         } });
-        let at = image
-            .lower(&returned_by(&resolve, "execute").unwrap(), &value)
-            .unwrap();
-        let lengths: Vec<u8> = SPANS
-            .iter()
-            .map(|(_, offset, _)| image.bytes[at + offset + 4])
-            .collect();
+        let at = image.lower(&returned_by(&resolve, "execute").unwrap(), &value).unwrap();
+        let lengths: Vec<u8> = SPANS.iter().map(|(_, offset, _)| image.bytes[at + offset + 4]).collect();
         assert_eq!(lengths, [1, 2, 3, 4]);
         assert_eq!(image.bytes[at + MESSAGE_TAG], 1);
     }

@@ -28,10 +28,7 @@ impl Guest {
     /// # Panics
     /// If the guest's file is wrong; the crate's own tests assemble every one.
     #[must_use]
-    #[allow(
-        clippy::panic,
-        reason = "a guest that does not assemble is a bug of its file"
-    )]
+    #[allow(clippy::panic, reason = "a guest that does not assemble is a bug of its file")]
     pub fn bytes(&self) -> Vec<u8> {
         assembly::assemble(self.name, self.source)
             .unwrap_or_else(|why| panic!("tests/guests: {}.wat: {why:#}", self.name))

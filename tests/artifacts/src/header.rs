@@ -13,10 +13,7 @@ pub(crate) enum Expected {
 
 /// What a file says of itself, apart from its code.
 #[derive(Default, Debug)]
-#[allow(
-    dead_code,
-    reason = "the build script reads the half that the table needs"
-)]
+#[allow(dead_code, reason = "the build script reads the half that the table needs")]
 pub(crate) struct Header {
     pub(crate) attack: String,
     /// The row of the sandbox's table of limits that ends the attack.
@@ -56,10 +53,7 @@ impl Header {
                 return Err(format!("`;;{line}` is no directive, and prose comes first"));
             }
         }
-        let mut header = Header {
-            attack: prose.join(" ").trim().to_owned(),
-            ..Header::default()
-        };
+        let mut header = Header { attack: prose.join(" ").trim().to_owned(), ..Header::default() };
         for (key, value) in directives {
             header.set(&key, &value)?;
         }
@@ -92,9 +86,7 @@ impl Header {
             "returns" => self.returns = Some(value.to_owned()),
             "form" => self.form = Some(value.to_owned()),
             "more-instances" => {
-                self.more_instances = value
-                    .parse()
-                    .map_err(|_| format!("`{value}` is no count"))?;
+                self.more_instances = value.parse().map_err(|_| format!("`{value}` is no count"))?;
             }
             _ => return Err(format!("there is no directive `{key}`")),
         }
@@ -114,9 +106,7 @@ fn expectation(value: &str) -> Result<Expected, String> {
         return Ok(Expected::Succeeds);
     }
     if let Some(reason) = value.strip_prefix("refused ") {
-        let reason = reason
-            .strip_prefix('"')
-            .and_then(|rest| rest.strip_suffix('"'));
+        let reason = reason.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         return reason
             .filter(|words| !words.is_empty())
             .map(|words| Expected::Refused(words.to_owned()))

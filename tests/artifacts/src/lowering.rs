@@ -24,12 +24,7 @@ impl<'a> Image<'a> {
     pub(crate) fn new(resolve: &'a Resolve, base: usize) -> Image<'a> {
         let mut sizes = SizeAlign::default();
         sizes.fill(resolve);
-        Image {
-            resolve,
-            sizes,
-            base,
-            bytes: Vec::new(),
-        }
+        Image { resolve, sizes, base, bytes: Vec::new() }
     }
 
     /// The first address after what stands there.
@@ -63,28 +58,17 @@ impl<'a> Image<'a> {
         match kind {
             TypeDefKind::Type(ty) => self.store(ty, value, at),
             TypeDefKind::Record(record) => {
-                let fields: Vec<(&str, &Type)> = record
-                    .fields
-                    .iter()
-                    .map(|f| (f.name.as_str(), &f.ty))
-                    .collect();
+                let fields: Vec<(&str, &Type)> =
+                    record.fields.iter().map(|f| (f.name.as_str(), &f.ty)).collect();
                 self.store_record(&fields, value, at)
             }
             TypeDefKind::List(element) => self.store_list(element, value, at),
             TypeDefKind::Enum(cases) => {
-                let names: Vec<_> = cases
-                    .cases
-                    .iter()
-                    .map(|c| (c.name.as_str(), None))
-                    .collect();
+                let names: Vec<_> = cases.cases.iter().map(|c| (c.name.as_str(), None)).collect();
                 self.store_case(cases.tag(), &names, value, at)
             }
             TypeDefKind::Variant(variant) => {
-                let cases: Vec<_> = variant
-                    .cases
-                    .iter()
-                    .map(|c| (c.name.as_str(), c.ty.as_ref()))
-                    .collect();
+                let cases: Vec<_> = variant.cases.iter().map(|c| (c.name.as_str(), c.ty.as_ref())).collect();
                 self.store_case(variant.tag(), &cases, value, at)
             }
             TypeDefKind::Result(result) => {
@@ -99,32 +83,20 @@ impl<'a> Image<'a> {
                 };
                 self.store_case(Int::U8, &cases, &value, at)
             }
-            other => bail!(
-                "the contract has no {}; teach the lowering it",
-                other.as_str()
-            ),
+            other => bail!("the contract has no {}; teach the lowering it", other.as_str()),
         }
     }
 
     fn store_record(&mut self, fields: &[(&str, &Type)], value: &Value, at: usize) -> Result<()> {
-        let given = value
-            .as_object()
-            .with_context(|| format!("{value} is no record"))?;
-        if let Some(stranger) = given
-            .keys()
-            .find(|key| fields.iter().all(|(name, _)| name != key))
-        {
+        let given = value.as_object().with_context(|| format!("{value} is no record"))?;
+        if let Some(stranger) = given.keys().find(|key| fields.iter().all(|(name, _)| name != key)) {
             bail!("there is no field `{stranger}`");
         }
         let offsets = self.sizes.field_offsets(fields.iter().map(|(_, ty)| *ty));
-        let offsets: Vec<usize> = offsets
-            .iter()
-            .map(|(offset, _)| offset.size_wasm32())
-            .collect();
+        let offsets: Vec<usize> = offsets.iter().map(|(offset, _)| offset.size_wasm32()).collect();
         for ((name, ty), offset) in fields.iter().zip(offsets) {
             if let Some(field) = given.get(*name) {
-                self.store(ty, field, at + offset)
-                    .with_context(|| format!("in `{name}`"))?;
+                self.store(ty, field, at + offset).with_context(|| format!("in `{name}`"))?;
             }
         }
         Ok(())
@@ -139,20 +111,16 @@ impl<'a> Image<'a> {
     ) -> Result<()> {
         let (name, payload) = match value {
             Value::String(name) => (name, None),
-            Value::Object(case) if case.len() == 1 => case
-                .iter()
-                .next()
-                .map(|(name, payload)| (name, Some(payload)))
-                .context("a case")?,
+            Value::Object(case) if case.len() == 1 => {
+                case.iter().next().map(|(name, payload)| (name, Some(payload))).context("a case")?
+            }
             _ => bail!("{value} is neither a case's name nor {{\"case\": payload}}"),
         };
         let index = cases.iter().position(|(case, _)| case == name);
         let index = index.with_context(|| format!("there is no case `{name}`"))?;
         self.write(at, &[u8::try_from(index)?]);
         if let (Some(ty), Some(payload)) = (cases[index].1, payload) {
-            let offset = self
-                .sizes
-                .payload_offset(tag, cases.iter().map(|(_, ty)| *ty));
+            let offset = self.sizes.payload_offset(tag, cases.iter().map(|(_, ty)| *ty));
             self.store(ty, payload, at + offset.size_wasm32())?;
         }
         Ok(())
@@ -211,9 +179,7 @@ impl<'a> Image<'a> {
 }
 
 fn whole(value: &Value) -> Result<u64> {
-    value
-        .as_u64()
-        .with_context(|| format!("{value} is no whole number"))
+    value.as_u64().with_context(|| format!("{value} is no whole number"))
 }
 
 fn string(value: &Value) -> Result<String> {
@@ -223,9 +189,7 @@ fn string(value: &Value) -> Result<String> {
     if let Some(parts) = value.get("$join").and_then(Value::as_array) {
         return parts.iter().map(string).collect();
     }
-    Ok(value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned))
+    Ok(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
 /// The two parts of `{"$repeat": [what, times]}`.

@@ -23,10 +23,7 @@ pub fn rust_guest(name: &str) -> PathBuf {
     let also = folder.join(name).with_extension("wasm");
     match [path, also].into_iter().find(|path| path.is_file()) {
         Some(path) => path,
-        None => panic!(
-            "example-tools has no tool `{name}`: nothing of that name in {}",
-            folder.display()
-        ),
+        None => panic!("example-tools has no tool `{name}`: nothing of that name in {}", folder.display()),
     }
 }
 
@@ -47,34 +44,30 @@ pub fn rust_guest_bytes(name: &str) -> Vec<u8> {
 /// out of the tests.
 fn build() -> Result<PathBuf, String> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let tools = workspace.join("example-tools/Cargo.toml");
+    let tools = workspace.join("example-tools");
     let target = target_folder(&workspace).join("example-tools");
-    fs::create_dir_all(&target)
-        .map_err(|why| format!("cannot make {}: {why}", target.display()))?;
+    fs::create_dir_all(&target).map_err(|why| format!("cannot make {}: {why}", target.display()))?;
     let lock = File::create(target.join("tests.lock"))
         .map_err(|why| format!("cannot lock {}: {why}", target.display()))?;
-    lock.lock()
-        .map_err(|why| format!("cannot lock {}: {why}", target.display()))?;
+    lock.lock().map_err(|why| format!("cannot lock {}: {why}", target.display()))?;
     compile(&tools, &target)?;
     Ok(target.join("wasm32-wasip2/release"))
 }
 
-fn compile(manifest: &Path, target: &Path) -> Result<(), String> {
+fn compile(tools: &Path, target: &Path) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args([
-            "build",
-            "--release",
-            "--quiet",
-            "--target",
-            "wasm32-wasip2",
-            "--manifest-path",
-        ])
-        .arg(manifest)
-        .env("CARGO_TARGET_DIR", target)
-        .envs(clean_of_this_build())
-        .output()
-        .map_err(|why| format!("cannot run cargo to build the example tools: {why}"))?;
+    let mut command = Command::new(cargo);
+    command
+        .args(["build", "--release", "--quiet", "--locked", "--target", "wasm32-wasip2"])
+        .current_dir(tools)
+        .env("CARGO_TARGET_DIR", target);
+    // Flags for the build that runs the tests (coverage, say) do not fit wasm, and
+    // would replace those of the tools' own configuration.
+    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER"] {
+        command.env_remove(name);
+    }
+    let output =
+        command.output().map_err(|why| format!("cannot run cargo to build the example tools: {why}"))?;
     if output.status.success() {
         return Ok(());
     }
@@ -83,19 +76,6 @@ fn compile(manifest: &Path, target: &Path) -> Result<(), String> {
         return Err("the example tools need a target: rustup target add wasm32-wasip2".to_owned());
     }
     Err(format!("the example tools do not build:\n{words}"))
-}
-
-/// Variables that are meant for the build that runs the tests: flags for the
-/// native target (coverage, say) do not fit wasm.
-fn clean_of_this_build() -> impl Iterator<Item = (&'static str, &'static str)> {
-    [
-        "RUSTFLAGS",
-        "CARGO_ENCODED_RUSTFLAGS",
-        "RUSTC_WORKSPACE_WRAPPER",
-    ]
-    .into_iter()
-    .filter(|name| std::env::var_os(name).is_some())
-    .map(|name| (name, ""))
 }
 
 /// `CARGO_TARGET_DIR`, or `target` in the workspace.

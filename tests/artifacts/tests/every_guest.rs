@@ -18,15 +18,8 @@ fn guests_that_load_are_valid_components_that_export_the_tool_interface() {
     for guest in loadable() {
         let bytes = guest.bytes();
         let mut validator = Validator::new_with_features(WasmFeatures::all());
-        validator
-            .validate_all(&bytes)
-            .unwrap_or_else(|why| panic!("{}: {why}", guest.name));
-        assert_eq!(
-            exports(&bytes),
-            ["tollgate:tool/tool@0.1.0"],
-            "{}",
-            guest.name
-        );
+        validator.validate_all(&bytes).unwrap_or_else(|why| panic!("{}: {why}", guest.name));
+        assert_eq!(exports(&bytes), ["tollgate:tool/tool@0.1.0"], "{}", guest.name);
     }
 }
 
@@ -34,20 +27,13 @@ fn guests_that_load_are_valid_components_that_export_the_tool_interface() {
 fn guests_import_what_their_header_says_and_no_more() {
     let types = "tollgate:tool/types@0.1.0";
     assert_eq!(imports(&good::ECHO.bytes()), [types]);
-    assert_eq!(
-        imports(&hostile::EXIT.bytes()),
-        ["wasi:cli/exit@0.2.12", types]
-    );
+    assert_eq!(imports(&hostile::EXIT.bytes()), ["wasi:cli/exit@0.2.12", types]);
 }
 
 #[test]
 fn good_guests_load() {
     for guest in GOOD {
-        assert!(
-            !matches!(guest.expects, Expectation::Refused(_)),
-            "{}",
-            guest.name
-        );
+        assert!(!matches!(guest.expects, Expectation::Refused(_)), "{}", guest.name);
     }
 }
 
@@ -73,11 +59,7 @@ fn loadable() -> impl Iterator<Item = &'static Guest> {
 fn imports(component: &[u8]) -> Vec<String> {
     top_level(component, |payload, names| {
         if let Payload::ComponentImportSection(section) = payload {
-            names.extend(
-                section
-                    .into_iter()
-                    .map(|import| import.unwrap().name.name.to_owned()),
-            );
+            names.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
         }
     })
 }
