@@ -1,7 +1,9 @@
 //! A call's arguments on their way into a tool.
 
 use crate::error::ToolError;
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The arguments of a call as JSON text. The host has checked them against the
@@ -30,3 +32,17 @@ impl<'a> Arguments<'a> {
         self.parse()
     }
 }
+
+/// What can be an argument: what is read from JSON and has a schema.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a tool",
+    label = "cannot be read from JSON, or has no schema",
+    note = "put `#[tollgate_sdk::data]` on the type"
+)]
+pub trait Argument: DeserializeOwned + JsonSchema {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema> Argument for T {}
+
+/// Compiles for what can be an argument.
+pub fn argument<T: Argument>() {}

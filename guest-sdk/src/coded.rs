@@ -28,10 +28,7 @@ pub struct CodedError {
 impl CodedError {
     /// Failed with this code, for this reason.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-        }
+        Self { code, message: message.into() }
     }
 
     /// The code, such as `not_found`.

@@ -97,43 +97,24 @@ impl Context {
 
     /// Shows what the tool is doing, in the place of the last activity of this kind.
     pub fn activity(&self, kind: impl Into<String>, content: impl Into<String>) {
-        self.report(Report::Activity {
-            kind: kind.into(),
-            content: content.into(),
-        });
+        self.report(Report::Activity { kind: kind.into(), content: content.into() });
     }
 
     /// Changes the activity of this kind by a JSON Patch (RFC 6902). What cannot
     /// be written as JSON is an empty patch.
     pub fn activity_delta(&self, kind: impl Into<String>, patch: impl Serialize) {
         let patch = serde_json::to_value(patch).unwrap_or_else(|_| serde_json::json!([]));
-        self.report(Report::ActivityDelta {
-            kind: kind.into(),
-            patch,
-        });
+        self.report(Report::ActivityDelta { kind: kind.into(), patch });
     }
 
     /// Says how far the running call is, as a fraction from 0 to 1.
     pub fn progress(&self, fraction: f64, message: impl Into<String>) {
-        self.progress_status(
-            ProgressStatus::Running,
-            Some(message.into()),
-            Some(fraction),
-        );
+        self.progress_status(ProgressStatus::Running, Some(message.into()), Some(fraction));
     }
 
     /// Says how far the call is, phase and all.
-    pub fn progress_status(
-        &self,
-        status: ProgressStatus,
-        message: Option<String>,
-        progress: Option<f64>,
-    ) {
-        self.report(Report::Progress {
-            status,
-            message,
-            progress,
-        });
+    pub fn progress_status(&self, status: ProgressStatus, message: Option<String>, progress: Option<f64>) {
+        self.report(Report::Progress { status, message, progress });
     }
 
     /// Shows a piece of output before the call ends. The result stands for

@@ -60,11 +60,7 @@ pub struct ExecutionPolicy {
 
 impl ToolDescriptor {
     /// A tool that takes any object.
-    pub fn new(
-        id: impl Into<String>,
-        name: impl Into<String>,
-        description: impl Into<String>,
-    ) -> Self {
+    pub fn new(id: impl Into<String>, name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
             id: id.into(),
             name: name.into(),

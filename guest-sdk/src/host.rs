@@ -34,10 +34,7 @@ impl Host for Recorder {
     }
 
     fn read_state(&self, key: &str) -> Option<String> {
-        self.large_state
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value.clone())
+        self.large_state.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
     }
 
     fn is_cancelled(&self) -> bool {

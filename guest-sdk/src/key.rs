@@ -152,18 +152,8 @@ impl<T: Default> Key<T> {
     }
 
     const fn new(name: &'static str, scope: Scope, defined: bool) -> Self {
-        assert!(
-            is_key(name),
-            "a state key's name is COMPONENT-ID.NAME, such as \"notes.items\""
-        );
-        Self {
-            name,
-            scope,
-            persistent: false,
-            defined,
-            initial: T::default,
-            reducer: PhantomData,
-        }
+        assert!(is_key(name), "a state key's name is COMPONENT-ID.NAME, such as \"notes.items\"");
+        Self { name, scope, persistent: false, defined, initial: T::default, reducer: PhantomData }
     }
 
     /// Begins as what this function returns.
@@ -216,18 +206,12 @@ impl<E> Key<Vec<E>> {
     pub const fn append(self) -> Key<Vec<E>, reducer::Append> {
         self.reduced()
     }
-
-    /// Updates are lists of elements; those that are lacking are added.
-    #[must_use]
-    pub const fn union(self) -> Key<Vec<E>, reducer::Union> {
-        self.reduced()
-    }
 }
 
-impl<E> Key<BTreeSet<E>> {
+impl<T: List> Key<T> {
     /// Updates are lists of elements; those that are lacking are added.
     #[must_use]
-    pub const fn union(self) -> Key<BTreeSet<E>, reducer::Union> {
+    pub const fn union(self) -> Key<T, reducer::Union> {
         self.reduced()
     }
 }
@@ -270,14 +254,15 @@ impl<T: Serialize + JsonSchema, R: reducer::ReducerType> Key<T, R> {
             scope: self.scope,
             persistent: self.persistent,
         });
-        StateAccess {
-            key: self.name.to_owned(),
-            read,
-            write,
-            defines,
-        }
+        StateAccess { key: self.name.to_owned(), read, write, defines }
     }
 }
+
+/// What is a list in JSON, and can be a set.
+pub trait List {}
+
+impl<E> List for Vec<E> {}
+impl<E> List for BTreeSet<E> {}
 
 /// A number type of Rust.
 pub trait Number: Serialize + Copy {}

@@ -7,6 +7,9 @@
 //! [`Context`] is the call in progress; [`Key`] is a piece of declared state;
 //! [`ToolResult`], [`ToolOutput`] and [`ToolError`] are what a call ends with.
 
+// The guide shows a whole file, its test with it.
+#![allow(clippy::test_attr_in_doctest)]
+
 mod arguments;
 mod block_on;
 mod coded;
@@ -36,7 +39,7 @@ pub use context::Context;
 pub use descriptor::{ComponentDescriptor, ExecutionPolicy, ToolDescriptor};
 pub use error::ToolError;
 pub use identity::{AgentView, Resumption, RunIdentity};
-pub use key::{Key, Reducer, Scope, StateAccess, StateKey, reducer};
+pub use key::{Key, List, Number, Reducer, Scope, StateAccess, StateKey, reducer};
 pub use output::{Action, Mutation, ToolOutput};
 pub use report::{Level, ProgressStatus, Report};
 pub use result::{Status, ToolResult};
@@ -53,8 +56,8 @@ pub use serde_json::{self, Value, json};
 /// What the macros expand to. No part of the public interface.
 #[doc(hidden)]
 pub mod private {
+    pub use crate::arguments::argument;
     pub use crate::returned::{Returned, ReturnedData, checked};
-    pub use crate::schema::arguments_schema;
     #[cfg(target_family = "wasm")]
     pub use crate::wasm::{Exported, bindings};
 }

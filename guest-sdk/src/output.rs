@@ -21,11 +21,7 @@ pub struct ToolOutput {
 impl ToolOutput {
     /// This result, and nothing else.
     pub fn new(result: ToolResult) -> Self {
-        Self {
-            result,
-            mutations: Vec::new(),
-            actions: Vec::new(),
-        }
+        Self { result, mutations: Vec::new(), actions: Vec::new() }
     }
 
     /// Writes this too.
@@ -63,9 +59,9 @@ impl Mutation {
         let key = key.into();
         match serde_json::to_string(update) {
             Ok(update) => Ok(Self { key, update }),
-            Err(error) => Err(ToolError::Internal(format!(
-                "The update of `{key}` cannot be written as JSON: {error}."
-            ))),
+            Err(error) => {
+                Err(ToolError::Internal(format!("The update of `{key}` cannot be written as JSON: {error}.")))
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! A call's own writes on top of the snapshot, the way the host will apply them.
 
 use crate::key::Reducer;
-use serde_json::{Value, json};
+use serde_json::{Number, Value, json};
 
 /// The value after the update.
 pub(crate) fn apply(reducer: Reducer, value: Value, update: Value) -> Value {
@@ -40,18 +40,13 @@ fn append(value: Value, element: Value) -> Value {
     Value::Array(list)
 }
 
+/// Whole numbers stay whole and exact.
 fn add(value: &Value, update: &Value) -> Value {
-    if let (Some(value), Some(update)) = (value.as_i64(), update.as_i64())
-        && let Some(sum) = value.checked_add(update)
-    {
-        return json!(sum);
+    let whole = whole(value).zip(whole(update)).map(|(value, update)| value + update);
+    match whole.and_then(Number::from_i128) {
+        Some(sum) => Value::Number(sum),
+        None => json!(float(value) + float(update)),
     }
-    if let (Some(value), Some(update)) = (value.as_u64(), update.as_u64())
-        && let Some(sum) = value.checked_add(update)
-    {
-        return json!(sum);
-    }
-    json!(value.as_f64().unwrap_or_default() + update.as_f64().unwrap_or_default())
 }
 
 fn union(value: Value, elements: Value) -> Value {
@@ -63,15 +58,54 @@ fn union(value: Value, elements: Value) -> Value {
 }
 
 fn max(value: Value, update: Value) -> Value {
-    match (value.as_f64(), update.as_f64()) {
-        (Some(old), Some(new)) if old >= new => value,
-        _ => update,
-    }
+    let is_greater = match whole(&value).zip(whole(&update)) {
+        Some((value, update)) => update > value,
+        None => float(&update) > float(&value),
+    };
+    if is_greater { update } else { value }
+}
+
+fn whole(value: &Value) -> Option<i128> {
+    value.as_number().and_then(Number::as_i128)
+}
+
+fn float(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_default()
 }
 
 fn into_list(value: Value) -> Vec<Value> {
     match value {
         Value::Array(list) => list,
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k4_an_overlay_follows_the_reducers() {
+        let cases = [
+            (Reducer::Replace, json!(1), json!([2]), json!([2])),
+            (
+                Reducer::MergePatch,
+                json!({"a": {"b": 1, "c": 2}, "d": 3}),
+                json!({"a": {"b": null, "e": 4}, "d": [5]}),
+                json!({"a": {"c": 2, "e": 4}, "d": [5]}),
+            ),
+            (Reducer::MergePatch, json!([1]), json!({"a": 1}), json!({"a": 1})),
+            (Reducer::Append, json!([1]), json!([2]), json!([1, [2]])),
+            (Reducer::Add, json!(1), json!(-3), json!(-2)),
+            (Reducer::Add, json!(u64::MAX - 1), json!(1), json!(u64::MAX)),
+            (Reducer::Add, json!(1), json!(0.5), json!(1.5)),
+            (Reducer::Union, json!(["b"]), json!(["c", "b", "a"]), json!(["a", "b", "c"])),
+            (Reducer::Max, json!(3), json!(2), json!(3)),
+            (Reducer::Max, json!(3), json!(3.5), json!(3.5)),
+            (Reducer::Max, json!(u64::MAX), json!(u64::MAX - 1), json!(u64::MAX)),
+        ];
+        for (reducer, value, update, after) in cases {
+            assert_eq!(apply(reducer, value, update), after, "{reducer:?}");
+        }
     }
 }

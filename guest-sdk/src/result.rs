@@ -56,43 +56,24 @@ impl ToolResult {
     /// It worked, and `message` says so in words beside the data.
     pub fn success_with_message(data: impl Serialize, message: impl Into<String>) -> Self {
         let result = Self::success(data);
-        if result.is_error() {
-            result
-        } else {
-            Self {
-                message: Some(message.into()),
-                ..result
-            }
-        }
+        if result.is_error() { result } else { Self { message: Some(message.into()), ..result } }
     }
 
     /// It did not work, and `message` tells the model why.
     pub fn error(message: impl Into<String>) -> Self {
-        Self {
-            status: Status::Error,
-            data: "null".to_owned(),
-            message: Some(message.into()),
-        }
+        Self { status: Status::Error, data: "null".to_owned(), message: Some(message.into()) }
     }
 
     /// The same with a stable code: the data is `{"error":{"code","message"}}`.
     pub fn error_with_code(code: impl AsRef<str>, message: impl Into<String>) -> Self {
         let message = message.into();
         let data = json!({"error": {"code": code.as_ref(), "message": message}}).to_string();
-        Self {
-            status: Status::Error,
-            data,
-            message: Some(message),
-        }
+        Self { status: Status::Error, data, message: Some(message) }
     }
 
     /// Waits until a person confirms `message`.
     pub fn suspended(message: impl Into<String>) -> Self {
-        Self {
-            status: Status::Pending(None),
-            data: "null".to_owned(),
-            message: Some(message.into()),
-        }
+        Self { status: Status::Pending(None), data: "null".to_owned(), message: Some(message.into()) }
     }
 
     /// Waits for the answer that the ticket asks for.
@@ -106,11 +87,7 @@ impl ToolResult {
 
     /// A success whose data is written already.
     pub(crate) fn of_json(data: String) -> Self {
-        Self {
-            status: Status::Success,
-            data,
-            message: None,
-        }
+        Self { status: Status::Success, data, message: None }
     }
 
     /// How the call ended.

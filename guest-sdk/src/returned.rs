@@ -16,6 +16,7 @@ use crate::output::ToolOutput;
 use crate::result::ToolResult;
 use serde::Serialize;
 use std::any::Any;
+use std::error::Error;
 use std::fmt::Display;
 
 /// What a tool may return on success: `T: Serialize`, [`ToolResult`] or
@@ -31,13 +32,12 @@ pub trait IntoOutput {
     fn into_output(self) -> Result<ToolOutput, ToolError>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Serialize> IntoOutput for T {
     fn into_output(self) -> Result<ToolOutput, ToolError> {
         match serde_json::to_string(&self) {
             Ok(data) => Ok(ToolResult::of_json(data).into()),
-            Err(error) => Err(ToolError::Internal(format!(
-                "The result cannot be written as JSON: {error}."
-            ))),
+            Err(error) => Err(ToolError::Internal(format!("The result cannot be written as JSON: {error}."))),
         }
     }
 }
@@ -62,7 +62,7 @@ impl<T, E> Returned<Result<T, E>> {
     pub fn into_output(self) -> Result<ToolOutput, ToolError>
     where
         T: IntoOutput,
-        E: Display + 'static,
+        E: Failure,
     {
         match self.0 {
             Ok(value) => value.into_output(),
@@ -76,15 +76,36 @@ impl<T, E> Returned<Result<T, E>> {
 
 /// What is no `Result`.
 pub trait ReturnedData {
+    /// What was returned.
+    type Value;
+
     /// The output that it stands for.
-    fn into_output(self) -> Result<ToolOutput, ToolError>;
+    fn into_output(self) -> Result<ToolOutput, ToolError>
+    where
+        Self::Value: IntoOutput;
 }
 
-impl<T: IntoOutput> ReturnedData for Returned<T> {
-    fn into_output(self) -> Result<ToolOutput, ToolError> {
+impl<T> ReturnedData for Returned<T> {
+    type Value = T;
+
+    fn into_output(self) -> Result<ToolOutput, ToolError>
+    where
+        T: IntoOutput,
+    {
         self.0.into_output()
     }
 }
+
+/// What a tool may fail with: whatever can say what it is.
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot fail with `{Self}`: the model has to read what went wrong",
+    label = "does not implement `Display`",
+    note = "implement `std::fmt::Display`, or return `tollgate_sdk::ToolError` or a `String`"
+)]
+pub trait Failure: Display + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<E: Display + 'static> Failure for E {}
 
 /// What an error of a tool's function becomes.
 enum Refusal {
@@ -94,24 +115,32 @@ enum Refusal {
     Answer(ToolResult),
 }
 
-/// Sorts an error by its type.
-fn refusal<E: Display + 'static>(error: E) -> Refusal {
-    let any: &dyn Any = &error;
-    if let Some(error) = any.downcast_ref::<ToolError>() {
+/// Sorts an error by its type, as itself or in a box. Errors that show their
+/// causes when written with `{:#}` show them here.
+fn refusal<E: Failure>(error: E) -> Refusal {
+    if let Some(error) = find::<ToolError>(&error) {
         return Refusal::Call(error.clone());
     }
-    match any.downcast_ref::<CodedError>() {
+    match find::<CodedError>(&error) {
         Some(error) => Refusal::Answer(error.clone().into()),
-        None => Refusal::Answer(ToolResult::error(error.to_string())),
+        None => Refusal::Answer(ToolResult::error(format!("{error:#}"))),
     }
 }
 
+fn find<T: Error + 'static>(error: &dyn Any) -> Option<&T> {
+    if let Some(boxed) = error.downcast_ref::<Box<dyn Error>>() {
+        return boxed.downcast_ref();
+    }
+    if let Some(boxed) = error.downcast_ref::<Box<dyn Error + Send + Sync>>() {
+        return boxed.downcast_ref();
+    }
+    error.downcast_ref()
+}
+
 /// What a tool's own check of its arguments becomes.
-pub fn checked<E: Display + 'static>(result: Result<(), E>) -> Result<(), ToolError> {
+pub fn checked<E: Failure>(result: Result<(), E>) -> Result<(), ToolError> {
     result.map_err(|error| match refusal(error) {
         Refusal::Call(error) => error,
-        Refusal::Answer(result) => {
-            ToolError::invalid_arguments(result.message().unwrap_or_default())
-        }
+        Refusal::Answer(result) => ToolError::invalid_arguments(result.message().unwrap_or_default()),
     })
 }

@@ -45,16 +45,10 @@ impl Transform for Brief {
             return;
         };
         object.remove("title");
-        if object
-            .get("format")
-            .and_then(Value::as_str)
-            .is_some_and(is_rust_number)
-        {
+        if object.get("format").and_then(Value::as_str).is_some_and(is_rust_number) {
             object.remove("format");
         }
-        let described_only = object
-            .keys()
-            .all(|keyword| keyword == "description" || keyword == "default");
+        let described_only = object.keys().all(|keyword| keyword == "description" || keyword == "default");
         if described_only {
             object.insert("type".to_owned(), any_type());
         }
@@ -63,9 +57,7 @@ impl Transform for Brief {
 
 /// Formats that no specification knows: the names of Rust's number types.
 fn is_rust_number(format: &str) -> bool {
-    ["int", "uint", "float", "double"]
-        .iter()
-        .any(|name| format.starts_with(name))
+    ["int", "uint", "float", "double"].iter().any(|name| format.starts_with(name))
 }
 
 fn any_type() -> Value {
@@ -79,16 +71,10 @@ struct WithoutNull;
 impl Transform for WithoutNull {
     fn transform(&mut self, schema: &mut Schema) {
         let required = schema.get("required").cloned().unwrap_or_default();
-        let required: Vec<&str> = required
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let required: Vec<&str> =
+            required.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-            for (_, property) in properties
-                .iter_mut()
-                .filter(|(name, _)| !required.contains(&name.as_str()))
+            for (_, property) in properties.iter_mut().filter(|(name, _)| !required.contains(&name.as_str()))
             {
                 drop_null(property);
             }

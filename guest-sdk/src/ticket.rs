@@ -48,8 +48,8 @@ impl Ticket {
     /// shown as the reason why it cannot.
     #[must_use]
     pub fn with_parameters(mut self, parameters: impl Serialize) -> Self {
-        self.parameters = serde_json::to_value(parameters)
-            .unwrap_or_else(|error| Value::String(error.to_string()));
+        self.parameters =
+            serde_json::to_value(parameters).unwrap_or_else(|error| Value::String(error.to_string()));
         self
     }
 

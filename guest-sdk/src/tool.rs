@@ -27,6 +27,11 @@ use crate::output::ToolOutput;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no tool",
+    label = "does not implement `Tool`",
+    note = "put `#[tool]` on a function, or implement `tollgate_sdk::Tool` by hand"
+)]
 pub trait Tool {
     /// What the tool is. Asked once, when the component is loaded.
     fn descriptor(&self) -> ToolDescriptor;

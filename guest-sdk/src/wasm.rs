@@ -36,9 +36,7 @@ impl<C: Component> wit::Guest for Exported<C> {
 
     fn execute(args: String, ctx: wit::ToolCallContext) -> Result<wit::ToolOutput, wit::ToolError> {
         let mut ctx = Context::of_call(ctx.into());
-        C::execute(&args, &mut ctx)
-            .map(Into::into)
-            .map_err(Into::into)
+        C::execute(&args, &mut ctx).map(Into::into).map_err(Into::into)
     }
 }
 
@@ -52,11 +50,7 @@ impl Host for CallHost {
             Report::ActivityDelta { kind, patch } => {
                 call::report_activity_delta(&kind, &patch.to_string());
             }
-            Report::Progress {
-                status,
-                message,
-                progress,
-            } => {
+            Report::Progress { status, message, progress } => {
                 call::report_progress(status.into(), message.as_deref(), progress);
             }
             Report::Output(delta) => call::stream_output(&delta),

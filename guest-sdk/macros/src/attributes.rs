@@ -3,7 +3,6 @@
 use crate::duration;
 use crate::name::{check_id, check_name};
 use crate::state::KeyUse;
-use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Expr, Ident, LitBool, LitInt, LitStr, Path, Token};
@@ -147,16 +146,4 @@ fn keys(attribute: &Ident, input: ParseStream<'_>) -> syn::Result<Vec<KeyUse>> {
     syn::parenthesized!(inner in input);
     let keys = Punctuated::<KeyUse, Token![,]>::parse_terminated(&inner)?;
     Ok(keys.into_iter().collect())
-}
-
-/// The id or name that the function's own name gives.
-pub(crate) fn derived(name: &Ident, with_dashes: bool) -> (String, Span) {
-    let text = name.to_string();
-    let text = text.strip_prefix("r#").unwrap_or(&text);
-    let text = if with_dashes {
-        text.trim_matches('_').replace('_', "-")
-    } else {
-        text.to_owned()
-    };
-    (text, name.span())
 }

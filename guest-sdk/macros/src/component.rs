@@ -3,9 +3,10 @@
 use crate::name::check_id;
 use crate::state::KeyUse;
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
 use syn::{Expr, Ident, LitStr, Path, Token};
 
 /// What one component consists of.
@@ -116,6 +117,9 @@ impl Component {
             Some(version) => version.to_token_stream(),
             None => quote!(::core::env!("CARGO_PKG_VERSION")),
         };
+        let tools = tools
+            .iter()
+            .map(|tool| quote_spanned!(tool.span()=> &#tool {}));
         quote! {
             /// The component that this crate makes.
             pub struct Exported;
@@ -125,11 +129,11 @@ impl Component {
                 const VERSION: &'static str = #version;
 
                 fn tools() -> &'static [&'static dyn ::tollgate_sdk::Tool] {
-                    &[#(&#tools {}),*]
+                    &[#(#tools),*]
                 }
 
                 fn state() -> ::std::vec::Vec<::tollgate_sdk::StateAccess> {
-                    ::std::vec![#(#state),*]
+                    ::std::vec::Vec::from([#(#state),*])
                 }
             }
 

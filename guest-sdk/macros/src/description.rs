@@ -51,7 +51,7 @@ impl Description {
         let mut reader = Reader {
             description: Self::default(),
             place: Place::Summary,
-            indent: 0,
+            section: None,
         };
         for line in lines {
             reader.line(line, &is_parameter);
@@ -64,16 +64,16 @@ impl Description {
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Summary,
-    Parameter { in_section: bool },
-    Section,
+    /// After a parameter: what follows goes on with it.
+    Parameter,
     Elsewhere,
 }
 
 struct Reader {
     description: Description,
     place: Place,
-    /// How far the last parameter was indented: what goes on is further in.
-    indent: usize,
+    /// Under `Args:`, and how far its parameters are indented once one is known.
+    section: Option<Option<usize>>,
 }
 
 impl Reader {
@@ -81,57 +81,54 @@ impl Reader {
         let text = line.trim();
         let indent = line.len() - line.trim_start().len();
         if text.is_empty() {
-            self.place = self.after_blank();
+            self.blank();
         } else if let Some((name, text)) = param(text).or_else(|| listed(text, is_parameter)) {
-            self.begin(
-                name,
-                text,
-                indent,
-                matches!(
-                    self.place,
-                    Place::Section | Place::Parameter { in_section: true }
-                ),
-            );
+            self.begin(name, text);
+        } else if is_args_heading(text) {
+            self.section = Some(None);
+            self.place = Place::Elsewhere;
         } else if is_heading(text) {
-            self.place = Place::Section;
+            self.section = None;
+            self.place = Place::Elsewhere;
+        } else if let Some((name, text)) = self.in_section(text, indent) {
+            self.section = Some(Some(indent));
+            self.begin(name, text);
+        } else if item(text).is_some() && self.place == Place::Parameter {
+            self.place = Place::Elsewhere;
         } else {
-            self.other(text, indent, is_parameter);
+            self.go_on(text);
         }
     }
 
-    fn after_blank(&self) -> Place {
-        match self.place {
-            Place::Summary if self.description.summary.is_empty() => Place::Summary,
-            Place::Section | Place::Parameter { in_section: true } => Place::Section,
-            _ => Place::Elsewhere,
+    fn blank(&mut self) {
+        if self.place != Place::Summary || !self.description.summary.is_empty() {
+            self.place = Place::Elsewhere;
         }
     }
 
-    fn begin(&mut self, name: &str, text: &str, indent: usize, in_section: bool) {
+    fn begin(&mut self, name: &str, text: &str) {
         self.description
             .parameters
             .push((name.to_owned(), text.to_owned()));
-        self.place = Place::Parameter { in_section };
-        self.indent = indent;
+        self.place = Place::Parameter;
     }
 
-    fn other(&mut self, text: &str, indent: usize, is_parameter: &impl Fn(&str) -> bool) {
-        let in_section = matches!(
-            self.place,
-            Place::Section | Place::Parameter { in_section: true }
-        );
-        if in_section && let Some((name, rest)) = pair(text).filter(|(name, _)| is_parameter(name))
-        {
-            return self.begin(name, rest, indent, true);
-        }
+    /// A `name: text` that is no further in than the one before: what is, goes
+    /// on with that one.
+    fn in_section<'a>(&self, text: &'a str, indent: usize) -> Option<(&'a str, &'a str)> {
+        let known = self.section?;
+        pair(text).filter(|_| known.is_none_or(|known| indent <= known))
+    }
+
+    fn go_on(&mut self, text: &str) {
         match self.place {
             Place::Summary => append(&mut self.description.summary, text),
-            Place::Parameter { .. } if indent > self.indent => {
+            Place::Parameter => {
                 if let Some((_, last)) = self.description.parameters.last_mut() {
                     append(last, text);
                 }
             }
-            _ => self.place = Place::Elsewhere,
+            Place::Elsewhere => {}
         }
     }
 }
@@ -143,18 +140,39 @@ fn append(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-/// `Args:`, `Arguments:`, `# Arguments`.
+/// `Args:`, `# Arguments`.
+fn is_args_heading(text: &str) -> bool {
+    heading(text).is_some_and(|text| matches!(text, "Args" | "Arguments" | "Parameters"))
+}
+
+/// `Returns:`, `# Errors`, `Raises: KeyError`: where another section begins.
 fn is_heading(text: &str) -> bool {
-    matches!(
-        text.trim_start_matches('#').trim().trim_end_matches(':'),
-        "Args" | "Arguments" | "Parameters"
-    ) && (text.ends_with(':') || text.starts_with('#'))
+    let word = text.split_once(':').map_or(text, |(word, _)| word);
+    text.starts_with('#')
+        || text.starts_with(":return")
+        || matches!(
+            word,
+            "Returns" | "Yields" | "Raises" | "Errors" | "Panics" | "Example" | "Examples" | "Note"
+        ) && word.len() < text.len()
+}
+
+fn heading(text: &str) -> Option<&str> {
+    match text.strip_suffix(':') {
+        Some(text) => Some(text.trim_start_matches('#').trim()),
+        None => text
+            .strip_prefix('#')
+            .map(|text| text.trim_start_matches('#').trim()),
+    }
 }
 
 /// `:param name: text`
 fn param(text: &str) -> Option<(&str, &str)> {
     let (name, text) = text.strip_prefix(":param ")?.split_once(':')?;
     Some((name.trim(), text.trim()))
+}
+
+fn item(text: &str) -> Option<&str> {
+    text.strip_prefix("* ").or_else(|| text.strip_prefix("- "))
 }
 
 /// `* name - text`
@@ -170,10 +188,18 @@ fn listed<'a>(text: &'a str, is_parameter: &impl Fn(&str) -> bool) -> Option<(&'
 /// `name: text`, and `name (type): text`
 fn pair(text: &str) -> Option<(&str, &str)> {
     let (name, text) = text.split_once(':')?;
-    let name = name.split_once('(').map_or(name, |(name, _)| name);
-    Some((bare(name), text.trim()))
+    let name = bare(name.split_once(" (").map_or(name, |(name, _)| name));
+    let is_word = !name.is_empty()
+        && name
+            .chars()
+            .all(|character| character.is_alphanumeric() || character == '_');
+    is_word.then_some((name, text.trim()))
 }
 
 fn bare(name: &str) -> &str {
     name.trim().trim_matches('`')
 }
+
+#[cfg(test)]
+#[path = "description_tests.rs"]
+mod tests;

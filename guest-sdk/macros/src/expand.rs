@@ -1,158 +1,88 @@
-//! From a function to a tool.
+//! From a function to a tool: what `#[tool]` puts beside it.
 
-use crate::attributes::{Attributes, derived};
-use crate::description::{self, Description};
-use crate::name::{check_id, check_name};
+use crate::attributes::Attributes;
+use crate::function::Function;
 use crate::parameter::{Argument, Parameter};
-use proc_macro2::TokenStream;
-use quote::quote;
-use syn::{ItemFn, Type};
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Ident, ItemFn, ReturnType};
 
 /// The function as it was, and the tool beside it.
-pub(crate) fn tool(attributes: Attributes, mut function: ItemFn) -> syn::Result<TokenStream> {
-    check(&function)?;
-    let parameters = function
-        .sig
-        .inputs
-        .iter_mut()
-        .map(Parameter::take)
-        .collect::<syn::Result<Vec<_>>>()?;
-    let plan = Plan::new(attributes, &function, parameters)?;
-    let tool = plan.expand(&function);
-    Ok(quote! {
-        #function
-        #tool
-    })
+pub(crate) fn tool(attributes: Attributes, item: ItemFn) -> syn::Result<TokenStream> {
+    let function = Function::read(&attributes, item)?;
+    let tool = Expansion {
+        attributes,
+        function,
+    };
+    Ok(tool.write())
 }
 
-fn check(function: &ItemFn) -> syn::Result<()> {
-    let signature = &function.sig;
-    if !signature.generics.params.is_empty() {
-        return Err(syn::Error::new_spanned(
-            &signature.generics,
-            "a tool is not generic: its schema is made of its parameters' types",
-        ));
-    }
-    if let Some(unsafety) = &signature.unsafety {
-        return Err(syn::Error::new_spanned(unsafety, "a tool is not `unsafe`"));
-    }
-    Ok(())
-}
-
-/// All that the expansion needs to know.
-struct Plan {
-    id: String,
-    name: String,
-    summary: String,
+struct Expansion {
     attributes: Attributes,
-    parameters: Vec<Parameter>,
-    /// Of each argument, in the order of the parameters.
-    descriptions: Vec<String>,
+    function: Function,
 }
 
-impl Plan {
-    fn new(
-        attributes: Attributes,
-        function: &ItemFn,
-        parameters: Vec<Parameter>,
-    ) -> syn::Result<Self> {
-        check_context_and_whole(function, &parameters)?;
-        let (id, name) = names(&attributes, function)?;
-        let names: Vec<String> = arguments(&parameters).map(Argument::shown_name).collect();
-        let lines = description::lines(&function.attrs);
-        let described = Description::read(&lines, |name| names.iter().any(|known| known == name));
-        check_described(function, &parameters, &described)?;
-        let summary = match &attributes.description {
-            Some(description) => description.value(),
-            None => described.summary,
-        };
-        if summary.is_empty() {
-            return Err(syn::Error::new(
-                function.sig.ident.span(),
-                "a model needs to know what the tool does: write a doc comment, or `description = \"...\"`",
-            ));
-        }
-        let find = |argument: &Argument| {
-            let name = argument.shown_name();
-            let found = described
-                .parameters
-                .iter()
-                .find(|(known, _)| *known == name);
-            match found {
-                Some((_, text)) if argument.doc.is_empty() => text.clone(),
-                _ => argument.doc.clone(),
-            }
-        };
-        let descriptions = arguments(&parameters).map(find).collect();
-        Ok(Self {
-            id,
-            name,
-            summary,
-            attributes,
-            parameters,
-            descriptions,
-        })
-    }
-
-    fn expand(&self, function: &ItemFn) -> TokenStream {
-        let ident = &function.sig.ident;
-        let visibility = &function.vis;
-        let doc = format!("The tool `{}`, for `component!` to list.", self.name);
-        let name = &self.name;
+impl Expansion {
+    fn write(&self) -> TokenStream {
+        let item = &self.function.item;
+        let conditions: Vec<_> = item
+            .attrs
+            .iter()
+            .filter(|attribute| attribute.path().is_ident("cfg"))
+            .collect();
+        let (visibility, ident) = (&item.vis, &item.sig.ident);
+        let doc = format!(
+            "The tool `{}`, for `component!` to list.",
+            self.function.name
+        );
+        let types = self.types();
         let arguments = self.arguments_struct();
-        let descriptor = self.descriptor();
-        let state = self.state();
-        let validate = self.validate();
-        let execute = self.execute(function);
+        let implementation = self.implementation();
         quote! {
+            #item
+
+            #(#conditions)*
             #[doc = #doc]
             #[allow(non_camel_case_types)]
             #visibility struct #ident {}
 
+            #(#conditions)*
             #[allow(clippy::all, clippy::pedantic)]
             const _: () = {
+                #types
                 #arguments
+                #implementation
+            };
+        }
+    }
 
-                impl ::tollgate_sdk::Tool for #ident {
-                    fn descriptor(&self) -> ::tollgate_sdk::ToolDescriptor {
-                        #descriptor
-                    }
-
-                    fn answers_to(&self, tool_name: &::core::primitive::str) -> ::core::primitive::bool {
-                        tool_name == #name
-                    }
-
-                    #state
-                    #validate
-                    #execute
-                }
+    /// Asks for what each type has to be, so that the compiler says it first, and
+    /// where the type stands.
+    fn types(&self) -> TokenStream {
+        let whole = self.function.whole().into_iter();
+        let types = self
+            .function
+            .arguments()
+            .map(|argument| &argument.owned)
+            .chain(whole);
+        let checks =
+            types.map(|ty| quote_spanned!(ty.span()=> ::tollgate_sdk::private::argument::<#ty>();));
+        quote! {
+            const _: fn() = || {
+                #(#checks)*
             };
         }
     }
 
     /// The struct that the arguments are parsed into, unless it is the author's.
-    fn arguments_struct(&self) -> TokenStream {
-        if self.whole().is_some() {
-            return TokenStream::new();
+    fn arguments_struct(&self) -> Option<TokenStream> {
+        if self.function.whole().is_some() {
+            return None;
         }
-        let fields = arguments(&self.parameters)
-            .zip(&self.descriptions)
-            .map(|(argument, text)| {
-                let Argument { name, owned, .. } = argument;
-                let doc = (!text.is_empty()).then(|| quote!(#[schemars(description = #text)]));
-                let default = argument.default.as_ref().map(|_| {
-                    let path = format!("__Arguments::{}", default_name(argument));
-                    quote!(#[serde(default = #path)])
-                });
-                quote!(#doc #default #name: #owned)
-            });
-        let defaults = arguments(&self.parameters).filter_map(|argument| {
-            let value = argument.default_value()?;
-            let owned = &argument.owned;
-            let name = quote::format_ident!("{}", default_name(argument));
-            Some(quote!(fn #name() -> #owned { #value }))
-        });
-        quote! {
+        let fields = self.function.arguments().map(field);
+        let defaults = self.function.arguments().filter_map(default_function);
+        Some(quote! {
             #[derive(::tollgate_sdk::serde::Deserialize, ::tollgate_sdk::schemars::JsonSchema)]
             #[serde(crate = "::tollgate_sdk::serde", deny_unknown_fields)]
             #[schemars(crate = "::tollgate_sdk::schemars")]
@@ -160,16 +90,41 @@ impl Plan {
                 #(#fields,)*
             }
 
-            impl __Arguments {
-                #(#defaults)*
+            #(#defaults)*
+        })
+    }
+
+    fn implementation(&self) -> TokenStream {
+        let ident = &self.function.item.sig.ident;
+        let name = &self.function.name;
+        let descriptor = self.descriptor();
+        let state = self.state();
+        let validate = self.validate();
+        let execute = self.execute();
+        quote! {
+            impl ::tollgate_sdk::Tool for #ident {
+                fn descriptor(&self) -> ::tollgate_sdk::ToolDescriptor {
+                    #descriptor
+                }
+
+                fn answers_to(
+                    &self,
+                    tool_name: &::core::primitive::str,
+                ) -> ::core::primitive::bool {
+                    tool_name == #name
+                }
+
+                #state
+                #validate
+                #execute
             }
         }
     }
 
     fn descriptor(&self) -> TokenStream {
-        let Self {
+        let Function {
             id, name, summary, ..
-        } = self;
+        } = &self.function;
         let Attributes {
             category,
             timeout_ms,
@@ -191,36 +146,38 @@ impl Plan {
         let validates = validate.as_ref().map(|_| quote!(.validates()));
         quote! {
             ::tollgate_sdk::ToolDescriptor::new(#id, #name, #summary)
-                .with_parameters(::tollgate_sdk::private::arguments_schema::<#arguments>())
+                .with_parameters(::tollgate_sdk::arguments_schema::<#arguments>())
                 #category #timeout #retries #idempotent #validates
         }
     }
 
     fn state(&self) -> Option<TokenStream> {
         let state = &self.attributes.state;
-        (!state.is_empty()).then(|| {
-            quote! {
-                fn state(&self) -> ::std::vec::Vec<::tollgate_sdk::StateAccess> {
-                    ::std::vec![#(#state),*]
-                }
+        if state.is_empty() {
+            return None;
+        }
+        Some(quote! {
+            fn state(&self) -> ::std::vec::Vec<::tollgate_sdk::StateAccess> {
+                ::std::vec::Vec::from([#(#state),*])
             }
         })
     }
 
     fn validate(&self) -> Option<TokenStream> {
         let check = self.attributes.validate.as_ref()?;
+        let args = args();
         let parse = self.parse_arguments();
-        let passed = match self.whole() {
-            Some(_) => quote!(&args),
+        let passed = match self.function.whole() {
+            Some(_) => quote!(&#args),
             None => {
-                let names = arguments(&self.parameters).map(|argument| &argument.name);
-                quote!(#(&args.#names),*)
+                let names = self.function.arguments().map(|argument| &argument.name);
+                quote!(#(&#args.#names),*)
             }
         };
         Some(quote! {
             fn validate_args(
                 &self,
-                args: ::tollgate_sdk::Arguments<'_>,
+                #args: ::tollgate_sdk::Arguments<'_>,
             ) -> ::core::result::Result<(), ::tollgate_sdk::ToolError> {
                 #parse
                 ::tollgate_sdk::private::checked(#check(#passed))
@@ -228,140 +185,105 @@ impl Plan {
         })
     }
 
-    fn execute(&self, function: &ItemFn) -> TokenStream {
-        let ident = &function.sig.ident;
+    fn execute(&self) -> TokenStream {
+        let signature = &self.function.item.sig;
+        let ident = &signature.ident;
+        let (args, ctx) = (args(), ctx());
         let parse = self.parse_arguments();
-        let passed = self.parameters.iter().map(|parameter| match parameter {
-            Parameter::Context => quote!(ctx),
-            Parameter::Whole(_) => quote!(args),
-            Parameter::Argument(argument) => {
-                let name = &argument.name;
-                if argument.borrowed {
-                    quote!(&args.#name)
-                } else {
-                    quote!(args.#name)
-                }
-            }
-        });
+        let passed = self.function.parameters.iter().map(passed);
         let call = quote!(#ident(#(#passed),*));
-        let call = match function.sig.asyncness {
+        let call = match signature.asyncness {
             Some(_) => quote!(::tollgate_sdk::block_on(#call)?),
             None => call,
+        };
+        let span = match &signature.output {
+            ReturnType::Default => Span::call_site(),
+            ReturnType::Type(_, ty) => ty.span(),
+        };
+        let output = quote_spanned! {span=>
+            ::tollgate_sdk::private::Returned(#call).into_output()
         };
         quote! {
             fn execute(
                 &self,
-                args: ::tollgate_sdk::Arguments<'_>,
-                ctx: &mut ::tollgate_sdk::Context,
+                #args: ::tollgate_sdk::Arguments<'_>,
+                #ctx: &mut ::tollgate_sdk::Context,
             ) -> ::core::result::Result<::tollgate_sdk::ToolOutput, ::tollgate_sdk::ToolError> {
                 #[allow(unused_imports)]
                 use ::tollgate_sdk::private::ReturnedData as _;
                 #parse
-                ::tollgate_sdk::private::Returned(#call).into_output()
+                #output
             }
         }
     }
 
     fn parse_arguments(&self) -> TokenStream {
         let arguments = self.arguments_type();
-        quote!(let args: #arguments = args.parse()?;)
+        let args = args();
+        quote!(let #args: #arguments = #args.parse()?;)
     }
 
     fn arguments_type(&self) -> TokenStream {
-        match self.whole() {
+        match self.function.whole() {
             Some(ty) => quote!(#ty),
             None => quote!(__Arguments),
         }
     }
-
-    fn whole(&self) -> Option<&Type> {
-        self.parameters
-            .iter()
-            .find_map(|parameter| match parameter {
-                Parameter::Whole(ty) => Some(&**ty),
-                _ => None,
-            })
-    }
 }
 
-fn arguments(parameters: &[Parameter]) -> impl Iterator<Item = &Argument> {
-    parameters.iter().filter_map(|parameter| match parameter {
-        Parameter::Argument(argument) => Some(&**argument),
-        _ => None,
+fn field(argument: &Argument) -> TokenStream {
+    let Argument {
+        name, owned, doc, ..
+    } = argument;
+    let doc = (!doc.is_empty()).then(|| quote!(#[schemars(description = #doc)]));
+    let default = argument.default.as_ref().map(|_| {
+        let function = default_name(argument).to_string();
+        quote!(#[serde(default = #function)])
+    });
+    quote!(#doc #default #name: #owned)
+}
+
+fn default_function(argument: &Argument) -> Option<TokenStream> {
+    let value = argument.default_value()?;
+    let name = default_name(argument);
+    let owned = &argument.owned;
+    Some(quote! {
+        fn #name() -> #owned {
+            #value
+        }
     })
 }
 
-fn default_name(argument: &Argument) -> String {
-    format!("default_{}", argument.shown_name())
+fn default_name(argument: &Argument) -> syn::Ident {
+    format_ident!("__default_{}", argument.shown_name())
 }
 
-fn names(attributes: &Attributes, function: &ItemFn) -> syn::Result<(String, String)> {
-    let ident = &function.sig.ident;
-    let id = match &attributes.id {
-        Some(id) => id.value(),
-        None => {
-            let (id, span) = derived(ident, true);
-            check_id(&id, span)?;
-            id
+/// What the function is called with in a parameter's place.
+fn passed(parameter: &Parameter) -> TokenStream {
+    let (args, ctx) = (args(), ctx());
+    match parameter {
+        Parameter::Context(_) => quote!(#ctx),
+        Parameter::Whole(_) => quote!(#args),
+        Parameter::Argument(argument) => {
+            let name = &argument.name;
+            match argument.borrowed {
+                true => quote!(&#args.#name),
+                false => quote!(#args.#name),
+            }
         }
-    };
-    let name = match &attributes.name {
-        Some(name) => name.value(),
-        None => {
-            let (name, span) = derived(ident, false);
-            check_name(&name, span)?;
-            name
-        }
-    };
-    Ok((id, name))
+    }
 }
 
-fn check_context_and_whole(function: &ItemFn, parameters: &[Parameter]) -> syn::Result<()> {
-    let contexts = parameters
-        .iter()
-        .filter(|one| matches!(one, Parameter::Context))
-        .count();
-    if contexts > 1 {
-        return Err(syn::Error::new_spanned(
-            &function.sig.inputs,
-            "a tool has one context",
-        ));
-    }
-    let wholes = parameters
-        .iter()
-        .filter(|one| matches!(one, Parameter::Whole(_)))
-        .count();
-    if wholes > 1 || (wholes == 1 && arguments(parameters).count() > 0) {
-        return Err(syn::Error::new_spanned(
-            &function.sig.inputs,
-            "`#[args]` is all of the arguments: no other parameter stands beside it, save the context",
-        ));
-    }
-    Ok(())
+/// The arguments, hidden from what the author calls `args`.
+fn args() -> Ident {
+    Ident::new("args", Span::mixed_site())
 }
 
-/// A description of nothing is most likely a parameter that was renamed.
-fn check_described(
-    function: &ItemFn,
-    parameters: &[Parameter],
-    described: &Description,
-) -> syn::Result<()> {
-    if parameters
-        .iter()
-        .any(|parameter| matches!(parameter, Parameter::Whole(_)))
-    {
-        return Ok(());
-    }
-    let known = |name: &str| arguments(parameters).any(|argument| argument.shown_name() == name);
-    match described
-        .parameters
-        .iter()
-        .find(|(name, _)| !known(name) && name != "ctx")
-    {
-        Some((name, _)) => Err(syn::Error::new(
-            function.sig.ident.span(),
-            format!("the doc comment describes `{name}`, which is no parameter"),
-        )),
-        None => Ok(()),
-    }
+/// The context, hidden from what the author calls `ctx`.
+fn ctx() -> Ident {
+    Ident::new("ctx", Span::mixed_site())
 }
+
+#[cfg(test)]
+#[path = "expand_tests.rs"]
+mod tests;

@@ -6,6 +6,7 @@ mod data;
 mod description;
 mod duration;
 mod expand;
+mod function;
 mod name;
 mod parameter;
 mod state;

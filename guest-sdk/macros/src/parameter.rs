@@ -1,14 +1,15 @@
 //! One parameter of a tool's function.
 
 use crate::description;
-use proc_macro2::TokenStream;
-use quote::quote;
+use crate::function::shown;
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, ExprLit, FnArg, Ident, Lit, Meta, Pat, PatType, Type, TypePath};
 
 /// What a parameter is to the tool.
 pub(crate) enum Parameter {
-    /// The call in progress.
-    Context,
+    /// The call in progress, under this name.
+    Context(String),
     /// A struct whose fields are the arguments.
     Whole(Box<Type>),
     /// One argument.
@@ -49,7 +50,7 @@ impl Parameter {
         };
         let own = Own::take(&mut parameter.attrs)?;
         if is_context(&parameter.ty) {
-            return Ok(Self::Context);
+            return Ok(Self::Context(pattern_name(&parameter.pat)));
         }
         if own.whole {
             return Ok(Self::Whole(parameter.ty.clone()));
@@ -57,6 +58,23 @@ impl Parameter {
         Argument::new(parameter, own)
             .map(Box::new)
             .map(Self::Argument)
+    }
+
+    /// What the model gives.
+    pub(crate) fn argument(&self) -> Option<&Argument> {
+        match self {
+            Self::Argument(argument) => Some(argument),
+            _ => None,
+        }
+    }
+
+    /// The name under which a doc comment may speak of it.
+    pub(crate) fn shown_name(&self) -> Option<String> {
+        match self {
+            Self::Context(name) => Some(name.clone()),
+            Self::Whole(_) => None,
+            Self::Argument(argument) => Some(argument.shown_name()),
+        }
     }
 }
 
@@ -128,8 +146,7 @@ impl Argument {
 
     /// The name as the model sees it.
     pub(crate) fn shown_name(&self) -> String {
-        let name = self.name.to_string();
-        name.strip_prefix("r#").map_or(name.clone(), str::to_owned)
+        shown(&self.name)
     }
 
     /// An expression of the default's value, of the argument's type.
@@ -138,37 +155,39 @@ impl Argument {
             Default::OfType => return Some(quote!(::core::default::Default::default())),
             Default::Value(value) => value,
         };
-        let inner = option_inner(&self.owned);
-        let target = inner.unwrap_or(&self.owned);
-        let value = literal(value, target);
-        let is_none =
-            matches!(&**self.default_expression()?, Expr::Path(path) if path.path.is_ident("None"));
-        Some(match inner {
-            Some(_) if !is_none => quote!(::core::option::Option::Some(#value)),
-            _ => value,
+        Some(match option_inner(&self.owned) {
+            Some(inner) if matches!(**value, Expr::Lit(_) | Expr::Unary(_)) => {
+                let value = literal(value, inner);
+                quote!(::core::option::Option::Some(#value))
+            }
+            _ => literal(value, &self.owned),
         })
     }
+}
 
-    fn default_expression(&self) -> Option<&Box<Expr>> {
-        match self.default.as_ref()? {
-            Default::OfType => None,
-            Default::Value(value) => Some(value),
-        }
+fn pattern_name(pattern: &Pat) -> String {
+    match pattern {
+        Pat::Ident(pattern) => shown(&pattern.ident),
+        _ => String::new(),
     }
 }
 
 /// A literal becomes the type it is wanted as: a text a `String`, `5` a float.
 fn literal(value: &Expr, target: &Type) -> TokenStream {
-    match value {
+    let unsigned = match value {
+        Expr::Unary(negated) if matches!(negated.op, syn::UnOp::Neg(_)) => &negated.expr,
+        _ => value,
+    };
+    match unsigned {
         Expr::Lit(ExprLit {
             lit: Lit::Str(_), ..
         }) => {
-            quote!(<#target as ::core::convert::From<&str>>::from(#value))
+            quote!(<#target as ::core::convert::From<&::core::primitive::str>>::from(#value))
         }
         Expr::Lit(ExprLit {
             lit: Lit::Int(_), ..
         }) if is_named(target, &["f32", "f64"]) => {
-            quote!((#value) as #target)
+            quote!(#value as #target)
         }
         _ => quote!(#value),
     }
@@ -203,12 +222,27 @@ fn owned(ty: &Type) -> syn::Result<(Type, bool)> {
             ty,
             "a tool's parameter has a type of its own: its schema is made of it",
         )),
+        _ if has_reference(ty) => Err(syn::Error::new_spanned(
+            ty,
+            "an argument owns what is in it: `Option<String>`, not `Option<&str>`",
+        )),
         _ if is_named(ty, &["Context"]) => Err(syn::Error::new_spanned(
             ty,
             "the context comes by reference: `&Context`",
         )),
         _ => Ok((ty.clone(), false)),
     }
+}
+
+fn has_reference(ty: &Type) -> bool {
+    fn within(tokens: TokenStream) -> bool {
+        tokens.into_iter().any(|token| match token {
+            TokenTree::Group(group) => within(group.stream()),
+            TokenTree::Punct(punct) => punct.as_char() == '&',
+            _ => false,
+        })
+    }
+    within(ty.to_token_stream())
 }
 
 fn is_named(ty: &Type, names: &[&str]) -> bool {

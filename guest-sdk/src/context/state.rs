@@ -30,18 +30,13 @@ impl Context {
         let stored = self.stored(key.name());
         if !self.has_written(key.name()) {
             return match stored {
-                Some(json) => {
-                    serde_json::from_str(&json).map_err(|error| misread(key.name(), &error))
-                }
+                Some(json) => serde_json::from_str(&json).map_err(|error| misread(key.name(), &error)),
                 None => Ok(key.initial_value()),
             };
         }
         let value = match stored {
-            Some(json) => {
-                serde_json::from_str(&json).map_err(|error| misread(key.name(), &error))?
-            }
-            None => serde_json::to_value(key.initial_value())
-                .map_err(|error| misread(key.name(), &error))?,
+            Some(json) => serde_json::from_str(&json).map_err(|error| misread(key.name(), &error))?,
+            None => serde_json::to_value(key.initial_value()).map_err(|error| misread(key.name(), &error))?,
         };
         serde_json::from_value(self.overlaid(key.name(), R::REDUCER, value))
             .map_err(|error| misread(key.name(), &error))
@@ -54,20 +49,12 @@ impl Context {
 
     /// Merges `patch` into the key's value (RFC 7396): members that are `null`
     /// are removed, objects are merged, everything else is replaced.
-    pub fn merge<T>(
-        &self,
-        key: &Key<T, MergePatch>,
-        patch: impl Serialize,
-    ) -> Result<(), ToolError> {
+    pub fn merge<T>(&self, key: &Key<T, MergePatch>, patch: impl Serialize) -> Result<(), ToolError> {
         self.update(key.name(), &patch)
     }
 
     /// Puts `element` at the end of the list.
-    pub fn append<E: Serialize>(
-        &self,
-        key: &Key<Vec<E>, Append>,
-        element: &E,
-    ) -> Result<(), ToolError> {
+    pub fn append<E: Serialize>(&self, key: &Key<Vec<E>, Append>, element: &E) -> Result<(), ToolError> {
         self.update(key.name(), element)
     }
 
@@ -92,8 +79,7 @@ impl Context {
     /// The value of a readable key by its whole name, as it stood when this
     /// call's batch began. None where it has no value or was not declared.
     pub fn read(&self, key: &str) -> Option<Value> {
-        self.stored(key)
-            .and_then(|json| serde_json::from_str(&json).ok())
+        self.stored(key).and_then(|json| serde_json::from_str(&json).ok())
     }
 
     /// Hands `update` to the reducer of the key of this whole name.
@@ -112,10 +98,7 @@ impl Context {
     }
 
     fn has_written(&self, key: &str) -> bool {
-        self.mutations
-            .borrow()
-            .iter()
-            .any(|mutation| mutation.key() == key)
+        self.mutations.borrow().iter().any(|mutation| mutation.key() == key)
     }
 
     fn overlaid(&self, key: &str, reducer: crate::Reducer, value: Value) -> Value {
@@ -123,14 +106,10 @@ impl Context {
             .borrow()
             .iter()
             .filter(|mutation| mutation.key() == key)
-            .fold(value, |value, mutation| {
-                overlay::apply(reducer, value, mutation.update())
-            })
+            .fold(value, |value, mutation| overlay::apply(reducer, value, mutation.update()))
     }
 }
 
 fn misread(key: &str, error: &serde_json::Error) -> ToolError {
-    ToolError::Internal(format!(
-        "The value of `{key}` is not of the type it is read as: {error}."
-    ))
+    ToolError::Internal(format!("The value of `{key}` is not of the type it is read as: {error}."))
 }

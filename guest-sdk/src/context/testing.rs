@@ -34,10 +34,7 @@ impl Context {
                 agent_id: "agent".to_owned(),
                 ..RunIdentity::default()
             },
-            agent: AgentView {
-                id: "agent".to_owned(),
-                ..AgentView::default()
-            },
+            agent: AgentView { id: "agent".to_owned(), ..AgentView::default() },
             deadline_ms: 15_000,
             attempt: 1,
             ..Facts::default()

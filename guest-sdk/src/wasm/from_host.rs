@@ -12,12 +12,7 @@ impl From<wit::ToolCallContext> for Facts {
             identity: ctx.run_identity.into(),
             agent: ctx.agent.into(),
             revision: ctx.snapshot.revision,
-            snapshot: ctx
-                .snapshot
-                .values
-                .into_iter()
-                .map(|entry| (entry.key, entry.value))
-                .collect(),
+            snapshot: ctx.snapshot.values.into_iter().map(|entry| (entry.key, entry.value)).collect(),
             deadline_ms: ctx.deadline_ms,
             attempt: ctx.attempt,
             resume: ctx.resume.map(Into::into),
@@ -40,11 +35,7 @@ impl From<wit::RunIdentity> for RunIdentity {
 
 impl From<wit::AgentView> for AgentView {
     fn from(agent: wit::AgentView) -> Self {
-        Self {
-            id: agent.id,
-            description: agent.description,
-            delegates: agent.delegates,
-        }
+        Self { id: agent.id, description: agent.description, delegates: agent.delegates }
     }
 }
 

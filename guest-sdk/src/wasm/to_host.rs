@@ -102,11 +102,7 @@ impl From<ToolOutput> for wit::ToolOutput {
 impl From<ToolResult> for wit::ToolResult {
     fn from(result: ToolResult) -> Self {
         let (status, data, message) = result.into_parts();
-        Self {
-            status: status.into(),
-            data,
-            message,
-        }
+        Self { status: status.into(), data, message }
     }
 }
 

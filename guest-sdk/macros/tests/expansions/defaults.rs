@@ -1,0 +1,17 @@
+/// Searches a text.
+///
+/// Args:
+///     text: Where to look.
+///     word: What to look for.
+#[tool]
+pub fn search(
+    text: &str,
+    word: Option<String>,
+    #[default = 10] limit: usize,
+    #[default = "en"] language: String,
+    #[default = 1] weight: f64,
+    #[default = 3] depth: Option<u8>,
+    #[default] exact: bool,
+) -> Result<Vec<usize>, String> {
+    Ok(Vec::new())
+}

@@ -1,0 +1,25 @@
+//! The SDK as an author of tools sees it. Tests are named by the behaviour that
+//! they hold the SDK to.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod attributes;
+mod context;
+mod errors;
+mod functions;
+mod guide;
+mod results;
+mod returned;
+mod schemas;
+mod state;
+
+use tollgate_sdk::{Arguments, Context, Tool, ToolError, ToolOutput, Value};
+
+/// The schema that the model sees of a tool.
+fn schema(tool: &dyn Tool) -> Value {
+    tool.descriptor().parameters
+}
+
+/// Calls a tool the way a host does.
+fn call(tool: &dyn Tool, args: &Value) -> Result<ToolOutput, ToolError> {
+    tool.execute(Arguments::new(&args.to_string()), &mut Context::for_test())
+}
