@@ -7,17 +7,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Expr, Ident, LitBool, LitInt, LitStr, Path, Token};
 
-const KNOWN: &[&str] = &[
-    "id",
-    "name",
-    "description",
-    "category",
-    "timeout",
-    "max_retries",
-    "idempotent",
-    "validate",
-    "state",
-];
+const KNOWN: &[&str] =
+    &["id", "name", "description", "category", "timeout", "max_retries", "idempotent", "validate", "state"];
 
 /// The attributes of one tool.
 #[derive(Default)]
@@ -40,10 +31,7 @@ impl Parse for Attributes {
         while !input.is_empty() {
             let attribute: Ident = input.parse()?;
             if seen.contains(&attribute) {
-                return Err(syn::Error::new(
-                    attribute.span(),
-                    format!("`{attribute}` is given twice"),
-                ));
+                return Err(syn::Error::new(attribute.span(), format!("`{attribute}` is given twice")));
             }
             attributes.parse_one(&attribute, input)?;
             seen.push(attribute);
@@ -84,15 +72,8 @@ impl Attributes {
 }
 
 fn unknown(attribute: &Ident) -> syn::Error {
-    let known = KNOWN
-        .iter()
-        .map(|name| format!("`{name}`"))
-        .collect::<Vec<_>>()
-        .join(", ");
-    syn::Error::new(
-        attribute.span(),
-        format!("`#[tool]` has no attribute `{attribute}`; it has {known}"),
-    )
+    let known = KNOWN.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    syn::Error::new(attribute.span(), format!("`#[tool]` has no attribute `{attribute}`; it has {known}"))
 }
 
 fn value<T: Parse>(attribute: &Ident, input: ParseStream<'_>) -> syn::Result<T> {
@@ -109,10 +90,7 @@ fn value<T: Parse>(attribute: &Ident, input: ParseStream<'_>) -> syn::Result<T> 
 fn text(attribute: &Ident, input: ParseStream<'_>) -> syn::Result<LitStr> {
     let expression: Expr = value(attribute, input)?;
     match &expression {
-        Expr::Lit(syn::ExprLit {
-            lit: syn::Lit::Str(text),
-            ..
-        }) => Ok(text.clone()),
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Ok(text.clone()),
         _ => Err(syn::Error::new_spanned(
             &expression,
             format!("`{attribute}` is a text: `{attribute} = \"...\"`"),

@@ -29,13 +29,9 @@ impl Parse for Component {
             }
         }
         let missing = |what| syn::Error::new(Span::call_site(), what);
-        let tools = fields
-            .tools
-            .ok_or_else(|| missing("a component needs `tools: [...]`"))?;
+        let tools = fields.tools.ok_or_else(|| missing("a component needs `tools: [...]`"))?;
         Ok(Self {
-            id: fields
-                .id
-                .ok_or_else(|| missing("a component needs `id: \"...\"`"))?,
+            id: fields.id.ok_or_else(|| missing("a component needs `id: \"...\"`"))?,
             version: fields.version,
             tools,
             state: fields.state.unwrap_or_default(),
@@ -61,24 +57,16 @@ impl Fields {
             }
             "version" => self.version.replace(input.parse()?).is_some(),
             "tools" => self.tools.replace(tools(input)?).is_some(),
-            "state" => self
-                .state
-                .replace(list(input)?.into_iter().collect())
-                .is_some(),
+            "state" => self.state.replace(list(input)?.into_iter().collect()).is_some(),
             _ => {
                 return Err(syn::Error::new(
                     field.span(),
-                    format!(
-                        "a component has no `{field}`; it has `id`, `version`, `tools`, `state`"
-                    ),
+                    format!("a component has no `{field}`; it has `id`, `version`, `tools`, `state`"),
                 ));
             }
         };
         if twice {
-            return Err(syn::Error::new(
-                field.span(),
-                format!("`{field}` is given twice"),
-            ));
+            return Err(syn::Error::new(field.span(), format!("`{field}` is given twice")));
         }
         Ok(())
     }
@@ -110,16 +98,12 @@ fn tools(input: ParseStream<'_>) -> syn::Result<Vec<Path>> {
 impl Component {
     /// The type that stands for the component, and its exports on wasm.
     pub(crate) fn expand(&self) -> TokenStream {
-        let Self {
-            id, tools, state, ..
-        } = self;
+        let Self { id, tools, state, .. } = self;
         let version = match &self.version {
             Some(version) => version.to_token_stream(),
             None => quote!(::core::env!("CARGO_PKG_VERSION")),
         };
-        let tools = tools
-            .iter()
-            .map(|tool| quote_spanned!(tool.span()=> &#tool {}));
+        let tools = tools.iter().map(|tool| quote_spanned!(tool.span()=> &#tool {}));
         quote! {
             /// The component that this crate makes.
             pub struct Exported;

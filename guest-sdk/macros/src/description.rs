@@ -29,16 +29,9 @@ fn doc(attribute: &Attribute) -> Option<String> {
         return None;
     };
     match &pair.value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) if pair.path.is_ident("doc") => {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) if pair.path.is_ident("doc") => {
             let text = text.value();
-            Some(if text.is_empty() {
-                "\n".to_owned()
-            } else {
-                text
-            })
+            Some(if text.is_empty() { "\n".to_owned() } else { text })
         }
         _ => None,
     }
@@ -48,11 +41,7 @@ impl Description {
     /// Reads the lines of a doc comment. `is_parameter` tells a list of
     /// parameters from any other list.
     pub(crate) fn read(lines: &[String], is_parameter: impl Fn(&str) -> bool) -> Self {
-        let mut reader = Reader {
-            description: Self::default(),
-            place: Place::Summary,
-            section: None,
-        };
+        let mut reader = Reader { description: Self::default(), place: Place::Summary, section: None };
         for line in lines {
             reader.line(line, &is_parameter);
         }
@@ -107,9 +96,7 @@ impl Reader {
     }
 
     fn begin(&mut self, name: &str, text: &str) {
-        self.description
-            .parameters
-            .push((name.to_owned(), text.to_owned()));
+        self.description.parameters.push((name.to_owned(), text.to_owned()));
         self.place = Place::Parameter;
     }
 
@@ -159,9 +146,7 @@ fn is_heading(text: &str) -> bool {
 fn heading(text: &str) -> Option<&str> {
     match text.strip_suffix(':') {
         Some(text) => Some(text.trim_start_matches('#').trim()),
-        None => text
-            .strip_prefix('#')
-            .map(|text| text.trim_start_matches('#').trim()),
+        None => text.strip_prefix('#').map(|text| text.trim_start_matches('#').trim()),
     }
 }
 
@@ -177,9 +162,7 @@ fn item(text: &str) -> Option<&str> {
 
 /// `* name - text`
 fn listed<'a>(text: &'a str, is_parameter: &impl Fn(&str) -> bool) -> Option<(&'a str, &'a str)> {
-    let item = text
-        .strip_prefix("* ")
-        .or_else(|| text.strip_prefix("- "))?;
+    let item = text.strip_prefix("* ").or_else(|| text.strip_prefix("- "))?;
     let (name, text) = item.split_once(" - ").or_else(|| item.split_once(": "))?;
     let name = bare(name);
     is_parameter(name).then_some((name, text.trim()))
@@ -189,10 +172,8 @@ fn listed<'a>(text: &'a str, is_parameter: &impl Fn(&str) -> bool) -> Option<(&'
 fn pair(text: &str) -> Option<(&str, &str)> {
     let (name, text) = text.split_once(':')?;
     let name = bare(name.split_once(" (").map_or(name, |(name, _)| name));
-    let is_word = !name.is_empty()
-        && name
-            .chars()
-            .all(|character| character.is_alphanumeric() || character == '_');
+    let is_word =
+        !name.is_empty() && name.chars().all(|character| character.is_alphanumeric() || character == '_');
     is_word.then_some((name, text.trim()))
 }
 

@@ -6,10 +6,7 @@ fn read(text: &str) -> Description {
 }
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs
-        .iter()
-        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
-        .collect()
+    pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
 }
 
 #[test]
@@ -21,14 +18,10 @@ fn k3_the_first_paragraph_is_the_description() {
 
 #[test]
 fn k3_param_lines_describe_parameters() {
-    let description = read(
-        " Adds.\n :param a: The first,\n   in full.\n :param b: The second.\n :returns: the sum",
-    );
+    let description =
+        read(" Adds.\n :param a: The first,\n   in full.\n :param b: The second.\n :returns: the sum");
     assert_eq!(description.summary, "Adds.");
-    assert_eq!(
-        description.parameters,
-        pairs(&[("a", "The first, in full."), ("b", "The second.")])
-    );
+    assert_eq!(description.parameters, pairs(&[("a", "The first, in full."), ("b", "The second.")]));
 }
 
 #[test]
@@ -38,31 +31,21 @@ fn k3_an_args_section_describes_parameters() {
     );
     assert_eq!(
         description.parameters,
-        pairs(&[
-            ("a", "The first: in full, see: elsewhere."),
-            ("b", "The second.")
-        ])
+        pairs(&[("a", "The first: in full, see: elsewhere."), ("b", "The second.")])
     );
 }
 
 #[test]
 fn k3_a_heading_of_markdown_begins_the_arguments_too() {
-    let description = read(
-        " Adds.\n\n # Arguments\n\n * `a` - The first.\n * b - The second.\n\n # Errors\n a: none",
-    );
-    assert_eq!(
-        description.parameters,
-        pairs(&[("a", "The first."), ("b", "The second.")])
-    );
+    let description =
+        read(" Adds.\n\n # Arguments\n\n * `a` - The first.\n * b - The second.\n\n # Errors\n a: none");
+    assert_eq!(description.parameters, pairs(&[("a", "The first."), ("b", "The second.")]));
 }
 
 #[test]
 fn k3_a_list_describes_parameters_and_other_lists_do_not() {
     let description = read(" Adds.\n\n * a - The first.\n * quick - It is.\n * b - The second.");
-    assert_eq!(
-        description.parameters,
-        pairs(&[("a", "The first."), ("b", "The second.")])
-    );
+    assert_eq!(description.parameters, pairs(&[("a", "The first."), ("b", "The second.")]));
     let other = read(" Adds:\n\n * quick - It is.");
     assert_eq!(other.parameters, pairs(&[]));
 }

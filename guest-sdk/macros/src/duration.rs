@@ -5,14 +5,8 @@ use syn::{Expr, ExprLit, Lit};
 /// The milliseconds that an expression stands for.
 pub(crate) fn milliseconds(value: &Expr) -> syn::Result<u32> {
     let milliseconds = match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Int(number),
-            ..
-        }) => number.base10_parse::<u32>()?,
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => parse(&text.value()).ok_or_else(|| wrong(value))?,
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse::<u32>()?,
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => parse(&text.value()).ok_or_else(|| wrong(value))?,
         _ => return Err(wrong(value)),
     };
     if milliseconds == 0 {
@@ -37,8 +31,5 @@ fn parse(text: &str) -> Option<u32> {
 }
 
 fn wrong(value: &Expr) -> syn::Error {
-    syn::Error::new_spanned(
-        value,
-        "`timeout` is \"5s\", \"500ms\", \"2m\", or a number of milliseconds",
-    )
+    syn::Error::new_spanned(value, "`timeout` is \"5s\", \"500ms\", \"2m\", or a number of milliseconds")
 }

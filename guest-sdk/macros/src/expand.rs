@@ -11,10 +11,7 @@ use syn::{Ident, ItemFn, ReturnType};
 /// The function as it was, and the tool beside it.
 pub(crate) fn tool(attributes: Attributes, item: ItemFn) -> syn::Result<TokenStream> {
     let function = Function::read(&attributes, item)?;
-    let tool = Expansion {
-        attributes,
-        function,
-    };
+    let tool = Expansion { attributes, function };
     Ok(tool.write())
 }
 
@@ -26,16 +23,10 @@ struct Expansion {
 impl Expansion {
     fn write(&self) -> TokenStream {
         let item = &self.function.item;
-        let conditions: Vec<_> = item
-            .attrs
-            .iter()
-            .filter(|attribute| attribute.path().is_ident("cfg"))
-            .collect();
+        let conditions: Vec<_> =
+            item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
         let (visibility, ident) = (&item.vis, &item.sig.ident);
-        let doc = format!(
-            "The tool `{}`, for `component!` to list.",
-            self.function.name
-        );
+        let doc = format!("The tool `{}`, for `component!` to list.", self.function.name);
         let types = self.types();
         let arguments = self.arguments_struct();
         let implementation = self.implementation();
@@ -61,13 +52,8 @@ impl Expansion {
     /// where the type stands.
     fn types(&self) -> TokenStream {
         let whole = self.function.whole().into_iter();
-        let types = self
-            .function
-            .arguments()
-            .map(|argument| &argument.owned)
-            .chain(whole);
-        let checks =
-            types.map(|ty| quote_spanned!(ty.span()=> ::tollgate_sdk::private::argument::<#ty>();));
+        let types = self.function.arguments().map(|argument| &argument.owned).chain(whole);
+        let checks = types.map(|ty| quote_spanned!(ty.span()=> ::tollgate_sdk::private::argument::<#ty>();));
         quote! {
             const _: fn() = || {
                 #(#checks)*
@@ -122,21 +108,10 @@ impl Expansion {
     }
 
     fn descriptor(&self) -> TokenStream {
-        let Function {
-            id, name, summary, ..
-        } = &self.function;
-        let Attributes {
-            category,
-            timeout_ms,
-            max_retries,
-            idempotent,
-            validate,
-            ..
-        } = &self.attributes;
+        let Function { id, name, summary, .. } = &self.function;
+        let Attributes { category, timeout_ms, max_retries, idempotent, validate, .. } = &self.attributes;
         let arguments = self.arguments_type();
-        let category = category
-            .as_ref()
-            .map(|category| quote!(.with_category(#category)));
+        let category = category.as_ref().map(|category| quote!(.with_category(#category)));
         let timeout = timeout_ms.map(|ms| {
             let ms = u64::from(ms);
             quote!(.with_timeout(::core::time::Duration::from_millis(#ms)))
@@ -232,9 +207,7 @@ impl Expansion {
 }
 
 fn field(argument: &Argument) -> TokenStream {
-    let Argument {
-        name, owned, doc, ..
-    } = argument;
+    let Argument { name, owned, doc, .. } = argument;
     let doc = (!doc.is_empty()).then(|| quote!(#[schemars(description = #doc)]));
     let default = argument.default.as_ref().map(|_| {
         let function = default_name(argument).to_string();

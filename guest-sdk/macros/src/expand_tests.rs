@@ -10,11 +10,7 @@ use syn::{ItemFn, Meta, parse_quote};
 
 fn expand(source: &str) -> String {
     let mut item: ItemFn = syn::parse_str(source).unwrap();
-    let at = item
-        .attrs
-        .iter()
-        .position(|attribute| attribute.path().is_ident("tool"))
-        .unwrap();
+    let at = item.attrs.iter().position(|attribute| attribute.path().is_ident("tool")).unwrap();
     let attributes: Attributes = match item.attrs.remove(at).meta {
         Meta::List(list) => list.parse_args().unwrap(),
         _ => parse_quote!(),
@@ -25,12 +21,9 @@ fn expand(source: &str) -> String {
 
 fn cases() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expansions");
-    let files = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let mut cases: Vec<PathBuf> = files
-        .filter(|path| !path.to_str().unwrap().ends_with(".expanded.rs"))
-        .collect();
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut cases: Vec<PathBuf> =
+        files.filter(|path| !path.to_str().unwrap().ends_with(".expanded.rs")).collect();
     cases.sort();
     cases
 }

@@ -21,12 +21,8 @@ impl Function {
     /// parameters.
     pub(crate) fn read(attributes: &Attributes, mut item: ItemFn) -> syn::Result<Self> {
         check_signature(&item)?;
-        let mut parameters = item
-            .sig
-            .inputs
-            .iter_mut()
-            .map(Parameter::take)
-            .collect::<syn::Result<Vec<_>>>()?;
+        let mut parameters =
+            item.sig.inputs.iter_mut().map(Parameter::take).collect::<syn::Result<Vec<_>>>()?;
         check_parameters(&item, &parameters)?;
         let described = describe(&item, &mut parameters)?;
         Ok(Self {
@@ -45,12 +41,10 @@ impl Function {
 
     /// The author's own struct of arguments.
     pub(crate) fn whole(&self) -> Option<&Type> {
-        self.parameters
-            .iter()
-            .find_map(|parameter| match parameter {
-                Parameter::Whole(ty) => Some(&**ty),
-                _ => None,
-            })
+        self.parameters.iter().find_map(|parameter| match parameter {
+            Parameter::Whole(ty) => Some(&**ty),
+            _ => None,
+        })
     }
 }
 
@@ -89,16 +83,11 @@ fn check_parameters(item: &ItemFn, parameters: &[Parameter]) -> syn::Result<()> 
 /// Gives each argument its description from the function's doc comment, unless
 /// it has one of its own.
 fn describe(item: &ItemFn, parameters: &mut [Parameter]) -> syn::Result<Description> {
-    let names: Vec<String> = parameters
-        .iter()
-        .filter_map(Parameter::shown_name)
-        .collect();
+    let names: Vec<String> = parameters.iter().filter_map(Parameter::shown_name).collect();
     let lines = description::lines(&item.attrs);
     let described = Description::read(&lines, |name| names.iter().any(|known| known == name));
     for (name, text) in &described.parameters {
-        let Some(parameter) = parameters
-            .iter_mut()
-            .find(|one| one.shown_name().as_deref() == Some(name))
+        let Some(parameter) = parameters.iter_mut().find(|one| one.shown_name().as_deref() == Some(name))
         else {
             return Err(undescribable(item, parameters, name));
         };
@@ -113,10 +102,7 @@ fn describe(item: &ItemFn, parameters: &mut [Parameter]) -> syn::Result<Descript
 
 /// A description of nothing is most likely a parameter that was renamed.
 fn undescribable(item: &ItemFn, parameters: &[Parameter], name: &str) -> Error {
-    let hint = match parameters
-        .iter()
-        .any(|one| matches!(one, Parameter::Whole(_)))
-    {
+    let hint = match parameters.iter().any(|one| matches!(one, Parameter::Whole(_))) {
         true => "; the fields of `#[args]` are described where they stand",
         false => "",
     };
@@ -148,10 +134,7 @@ fn name(attributes: &Attributes, item: &ItemFn) -> syn::Result<String> {
 
 /// The function's own name will not do.
 fn or_say(error: &Error, attribute: &str) -> Error {
-    Error::new(
-        error.span(),
-        format!("{error}; give it one with `{attribute} = \"...\"`"),
-    )
+    Error::new(error.span(), format!("{error}; give it one with `{attribute} = \"...\"`"))
 }
 
 /// A name without what makes it fit for Rust.

@@ -45,9 +45,7 @@ use syn::parse_macro_input;
 pub fn tool(attributes: TokenStream, item: TokenStream) -> TokenStream {
     let attributes = parse_macro_input!(attributes as attributes::Attributes);
     let function = parse_macro_input!(item as syn::ItemFn);
-    expand::tool(attributes, function)
-        .unwrap_or_else(syn::Error::into_compile_error)
-        .into()
+    expand::tool(attributes, function).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Makes one component of tools.

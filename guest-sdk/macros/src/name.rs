@@ -18,10 +18,7 @@ pub(crate) fn check_id(id: &str, span: Span) -> syn::Result<()> {
         ));
     }
     if matches!(id, "host" | "tollgate") {
-        return Err(syn::Error::new(
-            span,
-            format!("the id `{id}` is reserved for the host"),
-        ));
+        return Err(syn::Error::new(span, format!("the id `{id}` is reserved for the host")));
     }
     Ok(())
 }
@@ -29,9 +26,7 @@ pub(crate) fn check_id(id: &str, span: Span) -> syn::Result<()> {
 /// `[a-zA-Z0-9_-]{1,64}`, and none of the host's own.
 pub(crate) fn check_name(name: &str, span: Span) -> syn::Result<()> {
     let fits = (1..=64).contains(&name.len())
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     if !fits {
         return Err(syn::Error::new(
             span,
@@ -39,10 +34,7 @@ pub(crate) fn check_name(name: &str, span: Span) -> syn::Result<()> {
         ));
     }
     if matches!(name, "transfer_to_agent" | "search_history") || name.starts_with("tollgate_") {
-        return Err(syn::Error::new(
-            span,
-            format!("the name `{name}` is reserved for the host"),
-        ));
+        return Err(syn::Error::new(span, format!("the name `{name}` is reserved for the host")));
     }
     Ok(())
 }

@@ -41,10 +41,7 @@ impl Parameter {
     pub(crate) fn take(input: &mut FnArg) -> syn::Result<Self> {
         let parameter = match input {
             FnArg::Receiver(receiver) => {
-                return Err(syn::Error::new_spanned(
-                    receiver,
-                    "a tool is a free function: it has no `self`",
-                ));
+                return Err(syn::Error::new_spanned(receiver, "a tool is a free function: it has no `self`"));
             }
             FnArg::Typed(parameter) => parameter,
         };
@@ -55,9 +52,7 @@ impl Parameter {
         if own.whole {
             return Ok(Self::Whole(parameter.ty.clone()));
         }
-        Argument::new(parameter, own)
-            .map(Box::new)
-            .map(Self::Argument)
+        Argument::new(parameter, own).map(Box::new).map(Self::Argument)
     }
 
     /// What the model gives.
@@ -88,15 +83,8 @@ struct Own {
 impl Own {
     fn take(attributes: &mut Vec<Attribute>) -> syn::Result<Self> {
         let lines = description::lines(attributes);
-        let doc = lines
-            .iter()
-            .map(|line| line.trim())
-            .filter(|line| !line.is_empty());
-        let mut own = Self {
-            whole: false,
-            default: None,
-            doc: doc.collect::<Vec<_>>().join(" "),
-        };
+        let doc = lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty());
+        let mut own = Self { whole: false, default: None, doc: doc.collect::<Vec<_>>().join(" ") };
         for attribute in attributes.iter() {
             if attribute.path().is_ident("args") {
                 attribute.meta.require_path_only()?;
@@ -107,9 +95,7 @@ impl Own {
             }
         }
         attributes.retain(|attribute| {
-            !["args", "default", "doc"]
-                .iter()
-                .any(|name| attribute.path().is_ident(name))
+            !["args", "default", "doc"].iter().any(|name| attribute.path().is_ident(name))
         });
         Ok(own)
     }
@@ -135,13 +121,7 @@ impl Argument {
             ));
         };
         let (owned, borrowed) = owned(&parameter.ty)?;
-        Ok(Self {
-            name: pattern.ident.clone(),
-            owned,
-            borrowed,
-            default: own.default,
-            doc: own.doc,
-        })
+        Ok(Self { name: pattern.ident.clone(), owned, borrowed, default: own.default, doc: own.doc })
     }
 
     /// The name as the model sees it.
@@ -179,14 +159,10 @@ fn literal(value: &Expr, target: &Type) -> TokenStream {
         _ => value,
     };
     match unsigned {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(_), ..
-        }) => {
+        Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => {
             quote!(<#target as ::core::convert::From<&::core::primitive::str>>::from(#value))
         }
-        Expr::Lit(ExprLit {
-            lit: Lit::Int(_), ..
-        }) if is_named(target, &["f32", "f64"]) => {
+        Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) if is_named(target, &["f32", "f64"]) => {
             quote!(#value as #target)
         }
         _ => quote!(#value),
@@ -205,19 +181,16 @@ fn is_context(ty: &Type) -> bool {
 fn owned(ty: &Type) -> syn::Result<(Type, bool)> {
     match ty {
         Type::Reference(reference) if reference.mutability.is_none() => match &*reference.elem {
-            elem if is_named(elem, &["str"]) => {
-                Ok((syn::parse_quote!(::std::string::String), true))
-            }
+            elem if is_named(elem, &["str"]) => Ok((syn::parse_quote!(::std::string::String), true)),
             Type::Slice(slice) => {
                 let elem = &slice.elem;
                 Ok((syn::parse_quote!(::std::vec::Vec<#elem>), true))
             }
             elem => Ok((elem.clone(), true)),
         },
-        Type::Reference(_) => Err(syn::Error::new_spanned(
-            ty,
-            "arguments are values: only the context is `&mut`",
-        )),
+        Type::Reference(_) => {
+            Err(syn::Error::new_spanned(ty, "arguments are values: only the context is `&mut`"))
+        }
         Type::ImplTrait(_) => Err(syn::Error::new_spanned(
             ty,
             "a tool's parameter has a type of its own: its schema is made of it",
@@ -226,10 +199,9 @@ fn owned(ty: &Type) -> syn::Result<(Type, bool)> {
             ty,
             "an argument owns what is in it: `Option<String>`, not `Option<&str>`",
         )),
-        _ if is_named(ty, &["Context"]) => Err(syn::Error::new_spanned(
-            ty,
-            "the context comes by reference: `&Context`",
-        )),
+        _ if is_named(ty, &["Context"]) => {
+            Err(syn::Error::new_spanned(ty, "the context comes by reference: `&Context`"))
+        }
         _ => Ok((ty.clone(), false)),
     }
 }

@@ -22,20 +22,14 @@ impl Parse for KeyUse {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let key: Path = input.parse()?;
         if !input.peek(syn::token::Paren) {
-            return Ok(Self {
-                key,
-                access: Access::ReadWrite,
-            });
+            return Ok(Self { key, access: Access::ReadWrite });
         }
         let access = if key.is_ident("read") {
             Access::Read
         } else if key.is_ident("write") {
             Access::Write
         } else {
-            return Err(syn::Error::new_spanned(
-                key,
-                "a key is used as `KEY`, `read(KEY)` or `write(KEY)`",
-            ));
+            return Err(syn::Error::new_spanned(key, "a key is used as `KEY`, `read(KEY)` or `write(KEY)`"));
         };
         let inner;
         syn::parenthesized!(inner in input);
