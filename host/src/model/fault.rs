@@ -1,10 +1,14 @@
 //! What a provider does wrong, and whether asking again can help.
 
+use super::secret::MAX_KEY_BYTES;
 use std::time::Duration;
 use tollgate_agent::text;
 
-/// Bytes of a provider's words that are kept.
+/// Bytes of a provider's words that are shown.
 const MAX_MESSAGE_BYTES: usize = 2_000;
+/// Bytes that are read before a secret is taken out: were the words cut first,
+/// the cut could leave half of a key that is then no longer known as one.
+const MAX_RAW_BYTES: usize = MAX_MESSAGE_BYTES + MAX_KEY_BYTES;
 
 /// A reply that did not come.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,19 +34,13 @@ impl ModelFault {
     /// A fault that may pass. The words are cleaned and bounded.
     #[must_use]
     pub fn transient(message: &str, retry_after: Option<Duration>) -> Self {
-        Self {
-            kind: FaultKind::Transient { retry_after },
-            message: text::clean(message, MAX_MESSAGE_BYTES),
-        }
+        Self { kind: FaultKind::Transient { retry_after }, message: text::clean(message, MAX_RAW_BYTES) }
     }
 
     /// A fault that stays. The words are cleaned and bounded.
     #[must_use]
     pub fn permanent(message: &str) -> Self {
-        Self {
-            kind: FaultKind::Permanent,
-            message: text::clean(message, MAX_MESSAGE_BYTES),
-        }
+        Self { kind: FaultKind::Permanent, message: text::clean(message, MAX_RAW_BYTES) }
     }
 
     /// Whether asking again can help.
@@ -60,9 +58,11 @@ impl ModelFault {
     /// The same fault with something said before its words.
     #[must_use]
     pub fn prefixed(self, prefix: &str) -> Self {
-        Self {
-            kind: self.kind,
-            message: text::clean(&format!("{prefix}{}", self.message), MAX_MESSAGE_BYTES),
-        }
+        Self { kind: self.kind, message: text::clean(&format!("{prefix}{}", self.message), MAX_RAW_BYTES) }
+    }
+
+    /// The same fault in other words.
+    pub(super) fn reworded(self, reword: impl FnOnce(&str) -> String) -> Self {
+        Self { kind: self.kind, message: reword(&self.message) }
     }
 }

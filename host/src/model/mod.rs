@@ -1,15 +1,22 @@
 //! A model, whoever runs it: one question in, one reply out, streamed on the way.
 //!
-//! [`Recorded`] plays turns that were written down, for the demo and for tests.
-//! [`Retrying`] wraps any model and asks again where asking again can help.
+//! [`Live`] speaks to a provider, [`Recorded`] plays turns that were written down,
+//! and [`Retrying`] wraps either and asks again where asking again can help.
+//! [`ModelConfig`] is what an operator writes, and makes one of them.
 
+mod config;
 mod fault;
-pub mod recorded;
-pub mod retry;
+mod live;
+mod recorded;
+mod retry;
+mod secret;
 
+pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort};
 pub use fault::{FaultKind, ModelFault};
-pub use recorded::{Recorded, Turn};
+pub use live::{Live, Provider};
+pub use recorded::{Recorded, RecordingError, Turn};
 pub use retry::{RetryPolicy, Retrying};
+pub use secret::ApiKey;
 
 use async_trait::async_trait;
 use std::sync::Arc;

@@ -33,12 +33,7 @@ pub struct RetryPolicy {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self {
-            max_attempts: 5,
-            first_pause_ms: 500,
-            max_pause_ms: 20_000,
-            max_total_pause_ms: 120_000,
-        }
+        Self { max_attempts: 5, first_pause_ms: 500, max_pause_ms: 20_000, max_total_pause_ms: 120_000 }
     }
 }
 
@@ -70,18 +65,8 @@ impl<M: Model> Model for Retrying<M> {
             let pause = self.policy.pause(&fault, attempt, paused, jitter())?;
             attempt += 1;
             paused += pause;
-            tracing::info!(
-                model = self.name(),
-                attempt,
-                ?pause,
-                reason = fault.message(),
-                "asking again"
-            );
-            deltas(Delta::Restarted {
-                attempt,
-                pause,
-                reason: fault.message().to_owned(),
-            });
+            tracing::info!(model = self.name(), attempt, ?pause, reason = fault.message(), "asking again");
+            deltas(Delta::Restarted { attempt, pause, reason: fault.message().to_owned() });
             tokio::time::sleep(pause).await;
         }
     }
@@ -113,18 +98,13 @@ impl RetryPolicy {
             )));
         }
         // Never earlier than was asked for, and not all clients at one moment.
-        let pause = self
-            .growing(attempt, jitter)
-            .max(asked + asked.mul_f64(0.1 * jitter));
+        let pause = self.growing(attempt, jitter).max(asked + asked.mul_f64(0.1 * jitter));
         Ok(pause.min(left))
     }
 
     fn growing(&self, attempt: u32, jitter: f64) -> Duration {
         let doubled = 1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX);
-        let pause_ms = self
-            .first_pause_ms
-            .saturating_mul(doubled)
-            .min(self.max_pause_ms);
+        let pause_ms = self.first_pause_ms.saturating_mul(doubled).min(self.max_pause_ms);
         Duration::from_millis(pause_ms).mul_f64(0.5 + 0.5 * jitter)
     }
 }
@@ -132,9 +112,7 @@ impl RetryPolicy {
 fn after_attempts(fault: &ModelFault, attempts: u32) -> ModelFault {
     match attempts {
         1 => fault.clone(),
-        _ => fault
-            .clone()
-            .prefixed(&format!("After {attempts} attempts: ")),
+        _ => fault.clone().prefixed(&format!("After {attempts} attempts: ")),
     }
 }
 
@@ -151,12 +129,8 @@ mod tests {
 
     use super::*;
 
-    const POLICY: RetryPolicy = RetryPolicy {
-        max_attempts: 4,
-        first_pause_ms: 100,
-        max_pause_ms: 250,
-        max_total_pause_ms: 10_000,
-    };
+    const POLICY: RetryPolicy =
+        RetryPolicy { max_attempts: 4, first_pause_ms: 100, max_pause_ms: 250, max_total_pause_ms: 10_000 };
 
     fn overload(retry_after_ms: Option<u64>) -> ModelFault {
         ModelFault::transient("overloaded", retry_after_ms.map(Duration::from_millis))
@@ -164,11 +138,7 @@ mod tests {
 
     #[test]
     fn a6_pauses_grow_to_a_bound_and_jitter_within_it() {
-        let pause = |attempt, jitter| {
-            POLICY
-                .pause(&overload(None), attempt, Duration::ZERO, jitter)
-                .unwrap()
-        };
+        let pause = |attempt, jitter| POLICY.pause(&overload(None), attempt, Duration::ZERO, jitter).unwrap();
         assert_eq!(pause(1, 1.0), Duration::from_millis(100));
         assert_eq!(pause(2, 1.0), Duration::from_millis(200));
         assert_eq!(pause(3, 1.0), Duration::from_millis(250));
@@ -178,20 +148,14 @@ mod tests {
 
     #[test]
     fn a6_a_provider_is_never_asked_before_it_wants_to_be() {
-        let pause = |jitter| {
-            POLICY
-                .pause(&overload(Some(3_000)), 1, Duration::ZERO, jitter)
-                .unwrap()
-        };
+        let pause = |jitter| POLICY.pause(&overload(Some(3_000)), 1, Duration::ZERO, jitter).unwrap();
         assert_eq!(pause(0.0), Duration::from_secs(3));
         assert_eq!(pause(1.0), Duration::from_millis(3_300));
     }
 
     #[test]
     fn a6_a_wait_beyond_what_is_left_ends_the_reply_with_the_providers_words() {
-        let ended = POLICY
-            .pause(&overload(Some(8_000)), 2, Duration::from_secs(3), 0.0)
-            .unwrap_err();
+        let ended = POLICY.pause(&overload(Some(8_000)), 2, Duration::from_secs(3), 0.0).unwrap_err();
         assert_eq!(
             ended.message(),
             "The provider asks for a wait of 8.0s, and 7.0s are left to wait \
@@ -201,15 +165,10 @@ mod tests {
 
     #[test]
     fn a6_attempts_are_bounded_and_permanent_faults_are_not_retried() {
-        let last = POLICY
-            .pause(&overload(None), 4, Duration::ZERO, 0.0)
-            .unwrap_err();
+        let last = POLICY.pause(&overload(None), 4, Duration::ZERO, 0.0).unwrap_err();
         assert_eq!(last.message(), "After 4 attempts: overloaded");
         let refused = ModelFault::permanent("no such key");
-        assert_eq!(
-            POLICY.pause(&refused, 1, Duration::ZERO, 0.0).unwrap_err(),
-            refused
-        );
+        assert_eq!(POLICY.pause(&refused, 1, Duration::ZERO, 0.0).unwrap_err(), refused);
     }
 
     #[test]

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind, Tool};
 use tollgate_agent::code::Code;
-use tollgate_agent::descriptor::{
-    ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor,
-};
+use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, Usage};
 use tollgate_agent::proposal::Arguments;
 use tollgate_sandbox::Console;
@@ -64,9 +62,7 @@ impl ToolCall<'_> {
     #[must_use]
     pub fn state(&self, key: &str) -> Option<&serde_json::Value> {
         let readable = self.attempt.permit.tool().access.may_read(key);
-        readable
-            .then(|| self.attempt.snapshot.get(self.attempt.keys, key))
-            .flatten()
+        readable.then(|| self.attempt.snapshot.get(self.attempt.keys, key)).flatten()
     }
 
     /// Tells whoever watches the call; answers false where nobody took it.
@@ -86,11 +82,7 @@ impl NativePlugin {
     /// A plugin without tools; the id fits `[a-z][a-z0-9-]{0,63}`.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
-        Self {
-            id: id.into(),
-            tools: Vec::new(),
-            state: Vec::new(),
-        }
+        Self { id: id.into(), tools: Vec::new(), state: Vec::new() }
     }
 
     /// Adds a tool.
@@ -188,22 +180,13 @@ impl NativeRunner {
 
 fn timed_out(name: &str, after: std::time::Duration) -> Fault {
     let seconds = after.as_secs_f64();
-    Fault::new(
-        Code::TimedOut,
-        format!("Tool '{name}' timed out after {seconds:.1}s"),
-    )
+    Fault::new(Code::TimedOut, format!("Tool '{name}' timed out after {seconds:.1}s"))
 }
 
 fn panicked(name: &str) -> Fault {
-    Fault::new(
-        Code::HostFailed,
-        format!("The native tool '{name}' panicked."),
-    )
+    Fault::new(Code::HostFailed, format!("The native tool '{name}' panicked."))
 }
 
 fn lost(name: &str) -> Fault {
-    Fault::new(
-        Code::HostFailed,
-        format!("The native tool '{name}' is not there."),
-    )
+    Fault::new(Code::HostFailed, format!("The native tool '{name}' is not there."))
 }

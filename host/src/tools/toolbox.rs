@@ -67,9 +67,7 @@ impl Toolbox {
 
     /// Notes a file that is not served.
     pub fn refuse(&mut self, file: RefusedFile) {
-        let place = self
-            .refused
-            .partition_point(|other| other.file <= file.file);
+        let place = self.refused.partition_point(|other| other.file <= file.file);
         self.refused.insert(place, file);
     }
 }

@@ -44,10 +44,9 @@ impl<'a> Answers<'a> {
                 _ => self.fill(text).map(Value::String),
             },
             Value::Array(items) => items.iter().map(|item| self.fill_value(item)).collect(),
-            Value::Object(map) => map
-                .iter()
-                .map(|(key, value)| Ok((key.clone(), self.fill_value(value)?)))
-                .collect(),
+            Value::Object(map) => {
+                map.iter().map(|(key, value)| Ok((key.clone(), self.fill_value(value)?))).collect()
+            }
             plain => Ok(plain.clone()),
         }
     }
@@ -62,10 +61,7 @@ impl<'a> Answers<'a> {
             return Ok(Value::String(content.to_owned()));
         }
         let data = data_of(content).ok_or_else(|| {
-            format!(
-                "refers to {{{{{reference}}}}}, but that answer holds no JSON: {}",
-                start(content)
-            )
+            format!("refers to {{{{{reference}}}}}, but that answer holds no JSON: {}", start(content))
         })?;
         data.pointer(pointer).cloned().ok_or_else(|| {
             format!(

@@ -47,13 +47,9 @@ pub(super) struct Recording {
 }
 
 pub(super) fn read(path: &Path) -> Result<Recording, RecordingError> {
-    let text = std::fs::read_to_string(path).map_err(|source| RecordingError::Read {
-        path: path.to_owned(),
-        source,
-    })?;
-    let is_json = path
-        .extension()
-        .is_some_and(|end| end.eq_ignore_ascii_case("json"));
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| RecordingError::Read { path: path.to_owned(), source })?;
+    let is_json = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
     let parsed: Result<Recording, String> = match is_json {
         true => serde_json::from_str(&text).map_err(|e| e.to_string()),
         false => toml::from_str(&text).map_err(|e| e.to_string()),
@@ -126,18 +122,8 @@ impl From<RawTurn> for Turn {
 }
 
 impl From<RawCall> for RecordedCall {
-    fn from(
-        RawCall {
-            id,
-            name,
-            arguments,
-        }: RawCall,
-    ) -> Self {
-        RecordedCall {
-            id,
-            name,
-            arguments,
-        }
+    fn from(RawCall { id, name, arguments }: RawCall) -> Self {
+        RecordedCall { id, name, arguments }
     }
 }
 
@@ -145,9 +131,7 @@ impl From<RawFault> for ModelFault {
     fn from(raw: RawFault) -> Self {
         match raw.permanent {
             true => ModelFault::permanent(&raw.message),
-            false => {
-                ModelFault::transient(&raw.message, raw.retry_after_ms.map(Duration::from_millis))
-            }
+            false => ModelFault::transient(&raw.message, raw.retry_after_ms.map(Duration::from_millis)),
         }
     }
 }

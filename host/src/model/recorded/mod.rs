@@ -36,12 +36,7 @@ impl Recorded {
     /// A recording made in code.
     #[must_use]
     pub fn new(turns: Vec<Turn>) -> Self {
-        Self {
-            name: "recorded".to_owned(),
-            turns,
-            next: AtomicUsize::new(0),
-            pace: Duration::ZERO,
-        }
+        Self { name: "recorded".to_owned(), turns, next: AtomicUsize::new(0), pace: Duration::ZERO }
     }
 
     /// Reads a recording: JSON where the file's name ends in `.json`, TOML
@@ -74,11 +69,7 @@ impl Recorded {
     /// # Errors
     /// The file cannot be read, is no recording, or holds no turn.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        let Recording {
-            name,
-            pace_ms,
-            turn,
-        } = file::read(path)?;
+        let Recording { name, pace_ms, turn } = file::read(path)?;
         let recorded = Self::new(turn).with_pace(Duration::from_millis(pace_ms));
         Ok(match name {
             Some(name) => recorded.named(name),
@@ -137,10 +128,7 @@ impl Model for Recorded {
     ) -> Result<ModelReply, ModelFault> {
         let (number, turn) = self.next_turn()?;
         let reply = turn.played(&request).map_err(|why| {
-            ModelFault::permanent(&format!(
-                "Turn {number} of the recording `{}` {why}",
-                self.name
-            ))
+            ModelFault::permanent(&format!("Turn {number} of the recording `{}` {why}", self.name))
         })?;
         if let Some(reasoning) = &reply.message.reasoning {
             self.tell(reasoning, Delta::Reasoning, deltas).await;
@@ -177,45 +165,26 @@ impl Turn {
     /// A turn that only speaks.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            ..Self::default()
-        }
+        Self { text: text.into(), ..Self::default() }
     }
 
     /// A turn that calls tools, by name and arguments. Arguments that are a
     /// string are sent as they stand, JSON or not.
     #[must_use]
     pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
-        calls
-            .into_iter()
-            .fold(Self::default(), |turn, (name, arguments)| {
-                turn.with_call("", name, arguments)
-            })
+        calls.into_iter().fold(Self::default(), |turn, (name, arguments)| turn.with_call("", name, arguments))
     }
 
     /// A turn that breaks, after whatever text it is given.
     #[must_use]
     pub fn fault(fault: ModelFault) -> Self {
-        Self {
-            fault: Some(fault),
-            ..Self::default()
-        }
+        Self { fault: Some(fault), ..Self::default() }
     }
 
     /// Adds a call with the provider's id for it; empty for none.
     #[must_use]
-    pub fn with_call(
-        mut self,
-        id: impl Into<String>,
-        name: impl Into<String>,
-        arguments: Value,
-    ) -> Self {
-        self.calls.push(RecordedCall {
-            id: id.into(),
-            name: name.into(),
-            arguments,
-        });
+    pub fn with_call(mut self, id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
+        self.calls.push(RecordedCall { id: id.into(), name: name.into(), arguments });
         self
     }
 

@@ -7,10 +7,7 @@ use std::sync::Arc;
 use tollgate_agent::message::Answer;
 
 fn request(messages: Vec<Message>) -> ModelRequest {
-    ModelRequest {
-        messages: Arc::new(messages),
-        ..ModelRequest::default()
-    }
+    ModelRequest { messages: Arc::new(messages), ..ModelRequest::default() }
 }
 
 fn user(text: &str) -> Message {
@@ -26,14 +23,9 @@ fn answer(tool_name: &str, content: &str) -> Message {
     })
 }
 
-async fn play(
-    model: &dyn Model,
-    messages: Vec<Message>,
-) -> (Result<ModelReply, ModelFault>, Vec<Delta>) {
+async fn play(model: &dyn Model, messages: Vec<Message>) -> (Result<ModelReply, ModelFault>, Vec<Delta>) {
     let mut deltas = Vec::new();
-    let reply = model
-        .reply(request(messages), &mut |delta| deltas.push(delta))
-        .await;
+    let reply = model.reply(request(messages), &mut |delta| deltas.push(delta)).await;
     (reply, deltas)
 }
 
@@ -69,13 +61,7 @@ async fn a_file_of_turns_is_played_word_by_word() {
     assert_eq!(reply.finish, Finish::Length);
     assert_eq!(reply.usage.total(), 10);
     assert_eq!(reply.message.calls[0].arguments, r#"{"path":"README.md"}"#);
-    assert_eq!(
-        (
-            reply.message.calls[1].id.as_str(),
-            reply.message.calls[1].arguments.as_str()
-        ),
-        ("x7", "{}")
-    );
+    assert_eq!((reply.message.calls[1].id.as_str(), reply.message.calls[1].arguments.as_str()), ("x7", "{}"));
     assert_eq!(
         deltas,
         [
@@ -88,29 +74,18 @@ async fn a_file_of_turns_is_played_word_by_word() {
         ]
     );
 
-    let (reply, _) = play(
-        &model,
-        vec![
-            user("How long is it?"),
-            answer("word_count", r#"{"words":1234}"#),
-        ],
-    )
-    .await;
+    let (reply, _) =
+        play(&model, vec![user("How long is it?"), answer("word_count", r#"{"words":1234}"#)]).await;
     assert_eq!(reply.unwrap().message.text, "It has 1234 words.");
 }
 
 #[tokio::test]
 async fn a_json_recording_says_the_same() {
-    let (_dir, path) = in_file(
-        "tour.JSON",
-        r#"{"turn":[{"text":"hello","calls":[{"name":"t","arguments":"{broken"}]}]}"#,
-    );
+    let (_dir, path) =
+        in_file("tour.JSON", r#"{"turn":[{"text":"hello","calls":[{"name":"t","arguments":"{broken"}]}]}"#);
     let (reply, _) = play(&Recorded::open(&path).unwrap(), vec![user("hi")]).await;
     let message = reply.unwrap().message;
-    assert_eq!(
-        (message.text.as_str(), message.calls[0].arguments.as_str()),
-        ("hello", "{broken")
-    );
+    assert_eq!((message.text.as_str(), message.calls[0].arguments.as_str()), ("hello", "{broken"));
 }
 
 #[tokio::test]
@@ -121,10 +96,7 @@ async fn answers_are_found_by_tool_number_and_pointer() {
         answer("outline", "# Title"),
     ];
     let filled = |text: &str| Answers::of(&messages).fill(text);
-    assert_eq!(
-        filled("{{count/words}} {{count#1/words}} {{count/top/1}}").unwrap(),
-        "2 1 b"
-    );
+    assert_eq!(filled("{{count/words}} {{count#1/words}} {{count/top/1}}").unwrap(), "2 1 b");
     assert_eq!(
         filled("{{last}}, {{ outline }}, {{count/top}}, {{").unwrap(),
         r##"# Title, # Title, ["a","b"], {{"##
@@ -139,16 +111,8 @@ async fn answers_are_found_by_tool_number_and_pointer() {
         filled("{{sum/x}}").unwrap_err(),
         "refers to {{sum/x}}, but the answers so far are of count, count, outline."
     );
-    assert!(
-        filled("{{count/pages}}")
-            .unwrap_err()
-            .contains("there is no /pages in that answer")
-    );
-    assert!(
-        filled("{{outline/x}}")
-            .unwrap_err()
-            .contains("holds no JSON: # Title")
-    );
+    assert!(filled("{{count/pages}}").unwrap_err().contains("there is no /pages in that answer"));
+    assert!(filled("{{outline/x}}").unwrap_err().contains("holds no JSON: # Title"));
     assert!(filled("{{count#0}}").is_err() && filled("{{count#3}}").is_err());
 }
 
@@ -186,23 +150,14 @@ fn files_that_are_no_recordings_are_refused_with_their_place() {
     assert!(refused("a.toml", "[[turn]]\ntxet = \"typo\"").contains("txet"));
     assert!(refused("a.toml", "name = \"nothing\"").contains("holds no turn"));
     assert!(refused("a.json", "{").contains("line 1"));
-    let missing = Recorded::open(Path::new("no/such/file.toml"))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        missing.starts_with("The recording no/such/file.toml cannot be read"),
-        "{missing}"
-    );
+    let missing = Recorded::open(Path::new("no/such/file.toml")).unwrap_err().to_string();
+    assert!(missing.starts_with("The recording no/such/file.toml cannot be read"), "{missing}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a6_a_broken_attempt_is_declared_void_and_asked_again() {
     let turns = vec![
-        Turn::fault(ModelFault::transient(
-            "overloaded",
-            Some(Duration::from_secs(3)),
-        ))
-        .with_text("Half"),
+        Turn::fault(ModelFault::transient("overloaded", Some(Duration::from_secs(3)))).with_text("Half"),
         Turn::text("Whole"),
     ];
     let model = Retrying::new(Recorded::new(turns), RetryPolicy::default());
@@ -210,31 +165,18 @@ async fn a6_a_broken_attempt_is_declared_void_and_asked_again() {
     let (reply, deltas) = play(&model, vec![user("hi")]).await;
     assert_eq!(reply.unwrap().message.text, "Whole");
     assert!(began.elapsed() >= Duration::from_secs(3));
-    let [
-        Delta::Text(half),
-        Delta::Restarted {
-            attempt: 2,
-            pause,
-            reason,
-        },
-        Delta::Text(whole),
-    ] = deltas.as_slice()
+    let [Delta::Text(half), Delta::Restarted { attempt: 2, pause, reason }, Delta::Text(whole)] =
+        deltas.as_slice()
     else {
         unreachable!("{deltas:?}");
     };
-    assert_eq!(
-        (half.as_str(), whole.as_str(), reason.as_str()),
-        ("Half", "Whole", "overloaded")
-    );
+    assert_eq!((half.as_str(), whole.as_str(), reason.as_str()), ("Half", "Whole", "overloaded"));
     assert!(*pause >= Duration::from_secs(3));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a6_a_permanent_fault_ends_at_once_with_the_providers_words() {
-    let turns = vec![
-        Turn::fault(ModelFault::permanent("no such key")),
-        Turn::text("never"),
-    ];
+    let turns = vec![Turn::fault(ModelFault::permanent("no such key")), Turn::text("never")];
     let model = Retrying::new(Recorded::new(turns), RetryPolicy::default());
     let (reply, deltas) = play(&model, vec![user("hi")]).await;
     assert_eq!(reply.unwrap_err().message(), "no such key");

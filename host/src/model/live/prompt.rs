@@ -1,0 +1,160 @@
+//! A conversation in the shape in which a provider takes it.
+
+use super::Provider;
+use genai::chat::{
+    ChatMessage, ChatRequest, ChatRole, ContentPart, MessageContent, Tool, ToolCall, ToolResponse,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollgate_agent::json;
+use tollgate_agent::message::{Answer, AssistantMessage, Message, ModelCall, ModelRequest, ToolSpec};
+
+/// What stands before a word of the host, so that a model does not take it for
+/// the person's.
+const NOTE: &str = "[Note from the host, not from the user]\n";
+
+/// The key under which arguments are shown again that were no JSON object.
+const UNREADABLE: &str = "unreadable_arguments";
+
+/// The request, without its tools where those go into the body (see [`tools_in_body`]).
+pub(super) fn chat_request(provider: Provider, request: &ModelRequest) -> ChatRequest {
+    let mut chat = ChatRequest::new(messages(provider, &request.messages));
+    if !request.system.is_empty() {
+        chat = chat.with_system(&*request.system);
+    }
+    let goes_into_body = tools_in_body(provider, &request.tools).is_some();
+    if !request.tools.is_empty() && !goes_into_body {
+        chat = chat.with_tools(request.tools.iter().map(tool));
+    }
+    chat
+}
+
+/// Tools as this provider spells them, for the two where the library would take
+/// some names (`web_search`, `googleSearch`) for the provider's own tools: a
+/// stranger's tool must not switch those on by what it is called.
+pub(super) fn tools_in_body(provider: Provider, tools: &[ToolSpec]) -> Option<Value> {
+    if tools.is_empty() {
+        return None;
+    }
+    match provider {
+        Provider::Openai | Provider::Ollama => None,
+        Provider::Anthropic => Some(tools.iter().map(|tool| {
+            json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters})
+        }).collect()),
+        Provider::Gemini => {
+            let declared: Value = tools.iter().map(|tool| {
+                json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters})
+            }).collect();
+            Some(json!([{"functionDeclarations": declared}]))
+        }
+    }
+}
+
+fn tool(spec: &ToolSpec) -> Tool {
+    Tool::new(spec.name.as_str()).with_description(&spec.description).with_schema(spec.parameters.clone())
+}
+
+fn messages(provider: Provider, messages: &[Message]) -> Vec<ChatMessage> {
+    let mut chat: Vec<ChatMessage> = Vec::with_capacity(messages.len());
+    for message in messages {
+        match message {
+            Message::User(text) => chat.push(ChatMessage::user(text.as_str())),
+            Message::Note(text) => chat.push(ChatMessage::user(format!("{NOTE}{text}"))),
+            Message::Assistant(message) => chat.extend(assistant(provider, message)),
+            Message::Answer(answer) => {
+                let part = answered(provider, answer);
+                match chat.last_mut() {
+                    // The answers to one turn belong into one message, save where
+                    // the library would send the last of them alone.
+                    Some(last) if last.role == ChatRole::Tool && provider != Provider::Ollama => {
+                        last.content.push(part);
+                    }
+                    _ => chat.push(ChatMessage::tool(MessageContent::from_parts(vec![part]))),
+                }
+            }
+        }
+    }
+    chat
+}
+
+/// Nothing where the model said nothing: providers refuse an empty message.
+fn assistant(provider: Provider, message: &AssistantMessage) -> Option<ChatMessage> {
+    let mut parts: Vec<ContentPart> =
+        message.calls.first().map(|call| kept_parts(provider, call)).unwrap_or_default();
+    if !message.text.trim().is_empty() {
+        parts.push(ContentPart::Text(message.text.clone()));
+    }
+    parts.extend(message.calls.iter().map(|call| ContentPart::ToolCall(called(provider, call))));
+    (!parts.is_empty()).then(|| ChatMessage::assistant(MessageContent::from_parts(parts)))
+}
+
+fn called(provider: Provider, call: &ModelCall) -> ToolCall {
+    ToolCall {
+        call_id: call.id.clone(),
+        fn_name: call.name.clone(),
+        fn_arguments: arguments(&call.arguments),
+        thought_signatures: kept(provider, call, "signature")
+            .and_then(Value::as_str)
+            .map(|signature| vec![signature.to_owned()]),
+    }
+}
+
+/// Providers take objects alone, so whatever else a model wrote is shown to it
+/// within one.
+fn arguments(text: &str) -> Value {
+    if text.trim().is_empty() {
+        return Value::Object(Map::new());
+    }
+    match json::parse(text) {
+        Ok(object @ Value::Object(_)) => object,
+        Ok(Value::Null) => Value::Object(Map::new()),
+        _ => json!({ UNREADABLE: text }),
+    }
+}
+
+fn answered(provider: Provider, answer: &Answer) -> ContentPart {
+    if answer.is_error && provider == Provider::Anthropic {
+        // The library has no word for a failed call.
+        let result = json!({
+            "type": "tool_result",
+            "tool_use_id": answer.call_id,
+            "content": &*answer.content,
+            "is_error": true,
+        });
+        return ContentPart::from_custom(result, None);
+    }
+    ContentPart::ToolResponse(
+        ToolResponse::new(&answer.call_id, &*answer.content).with_fn_name(&answer.tool_name),
+    )
+}
+
+/// What of a reply the provider wants to see again, as the calls' own data. A
+/// conversation may go on with another provider, which must not be shown it.
+pub(super) fn keep(provider: Provider, calls: &mut [ModelCall], parts: &[ContentPart]) {
+    if parts.is_empty() {
+        return;
+    }
+    if let (Some(first), Ok(parts)) = (calls.first_mut(), serde_json::to_value(parts)) {
+        keep_in(provider, first, "parts", parts);
+    }
+}
+
+/// Keeps one thing beside a call.
+pub(super) fn keep_in(provider: Provider, call: &mut ModelCall, key: &str, value: Value) {
+    let data = call.provider_data.get_or_insert_with(|| json!({ "provider": provider.word() }));
+    data[key] = value;
+}
+
+fn kept<'a>(provider: Provider, call: &'a ModelCall, key: &str) -> Option<&'a Value> {
+    let data = call.provider_data.as_ref()?;
+    if data.get("provider")?.as_str()? != provider.word() {
+        return None;
+    }
+    data.get(key)
+}
+
+fn kept_parts(provider: Provider, call: &ModelCall) -> Vec<ContentPart> {
+    kept(provider, call, "parts")
+        .and_then(|parts| Vec::<ContentPart>::deserialize(parts).ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,57 @@
+//! A key that never shows itself.
+
+use std::fmt;
+
+/// The longest key that is taken.
+pub(super) const MAX_KEY_BYTES: usize = 4_096;
+
+/// An API key. It prints as a placeholder, and is taken out of every text that
+/// a provider sends back.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// A key from the text of an environment variable, without the blanks around
+    /// it. `None` where it is empty, too long, or could not be sent in a header.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let is_sendable =
+            (1..=MAX_KEY_BYTES).contains(&text.len()) && text.bytes().all(|b| (0x21..0x7f).contains(&b));
+        is_sendable.then(|| Self(text.to_owned()))
+    }
+
+    /// The key itself.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// The text without the key.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        text.replace(&self.0, "[api key]")
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[api key]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_key_never_shows_itself() {
+        let key = ApiKey::new(" sk-123\n").unwrap();
+        assert_eq!(key.expose(), "sk-123");
+        assert_eq!(format!("{key:?}"), "[api key]");
+        assert_eq!(key.redact("Incorrect key sk-123."), "Incorrect key [api key].");
+        assert_eq!(ApiKey::new("  "), None);
+        assert_eq!(ApiKey::new("a\nb"), None);
+    }
+}
