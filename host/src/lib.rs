@@ -2,3 +2,9 @@
 
 pub mod model;
 pub mod tools;
+
+mod host;
+pub mod run;
+pub mod store;
+
+pub use host::{Agent, Busy, CallRequest, DIRECT_AGENT, Host, HostBuilder, HostError, RunRequest};

@@ -10,7 +10,7 @@ use crate::context::Resumption;
 use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::{ResumeMode, Usage};
 use crate::proposal::Arguments;
-use crate::state::StateChange;
+use crate::state::{State, StateChange};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -74,7 +74,13 @@ impl Run {
         Ok(())
     }
 
-    /// Takes over what others committed to the thread meanwhile.
+    /// Takes over the thread's state as it stands, for a run that was folded from
+    /// its record: others may have written to the thread while it waited.
+    pub fn adopt(&mut self, thread: &State) {
+        self.state.adopt(thread);
+    }
+
+    /// Takes over one change that others committed to the thread meanwhile.
     pub fn absorb(&mut self, change: &StateChange) {
         self.state.apply(change);
         if let Some(batch) = self.turn.as_mut().and_then(|turn| turn.batch.as_mut()) {

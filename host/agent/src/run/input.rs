@@ -47,7 +47,7 @@ pub enum Input {
         /// Which attempt.
         attempt: u32,
         /// What came of it.
-        outcome: Outcome,
+        outcome: Arc<Outcome>,
         /// What it used.
         usage: Usage,
     },

@@ -21,18 +21,18 @@ const MAX_ACTIONS: usize = 16;
 const MAX_NOTE_BYTES: usize = 16 * 1024;
 
 impl Draft<'_> {
-    pub(super) fn attempted(&mut self, call_id: &str, attempt: u32, outcome: Outcome, usage: Usage) {
+    pub(super) fn attempted(&mut self, call_id: &str, attempt: u32, outcome: Arc<Outcome>, usage: Usage) {
         let Some(call) = self.call(call_id).filter(|c| c.is_under_way() && c.attempts == attempt) else {
             return;
         };
-        if let Outcome::Faulted(fault) = &outcome
+        if let Outcome::Faulted(fault) = outcome.as_ref()
             && fault.code == Code::TimedOut
             && self.may_run_again(call)
         {
             self.push(Event::CallRetried { call_id: call.id.clone(), attempt, fault: fault.clone(), usage });
             return self.start_call(call, attempt + 1, self.now_ms + RETRY_PAUSE_MS);
         }
-        self.land(BTreeMap::from([(call.id.clone(), (Arc::new(outcome), usage))]));
+        self.land(BTreeMap::from([(call.id.clone(), (outcome, usage))]));
     }
 
     /// What was under way when the host stopped runs again where that is harmless.

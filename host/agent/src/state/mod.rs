@@ -46,13 +46,30 @@ impl State {
 
     /// Folds in one change; the revision becomes the change's.
     pub fn apply(&mut self, change: &StateChange) {
+        self.fold(change, |_| true);
+    }
+
+    /// Folds in what a change does to keys of one scope; the revision becomes the
+    /// change's all the same.
+    pub fn apply_scope(&mut self, change: &StateChange, scope: KeyScope) {
+        self.fold(change, |update| update.scope == scope);
+    }
+
+    fn fold(&mut self, change: &StateChange, wanted: impl Fn(&KeyUpdate) -> bool) {
         self.revision = change.revision;
         let values = Arc::make_mut(&mut self.values);
-        for update in &change.updates {
+        for update in change.updates.iter().filter(|update| wanted(update)) {
             if let Some(value) = &update.value {
                 values.insert(Arc::from(update.key.as_str()), Arc::clone(value));
             }
         }
+    }
+
+    /// Takes over the values of another state, and its revision.
+    pub fn adopt(&mut self, other: &State) {
+        self.revision = other.revision;
+        let values = Arc::make_mut(&mut self.values);
+        values.extend(other.values.iter().map(|(key, value)| (Arc::clone(key), Arc::clone(value))));
     }
 
     /// Sets a key without a change of its own: seeds and restored values.

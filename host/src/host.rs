@@ -1,0 +1,430 @@
+//! The host: tools, gates, agents and a store, and the runs that they make.
+
+use crate::model::Model;
+use crate::run::{Driver, DriverParts, RunEnd, RunError, RunHandle, Teller};
+use crate::store::{MemoryStore, Store, StoreError};
+use crate::tools::Toolbox;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::context::{AgentView, RunIdentity};
+use tollgate_agent::gate::{Gate, ToolList};
+use tollgate_agent::name;
+use tollgate_agent::run::{AgentSpec, Decision, Event, Input, Run, RunLimits, RunSpec, Task};
+use uuid::Uuid;
+
+/// The agent as which direct calls are made.
+pub const DIRECT_AGENT: &str = "direct";
+
+/// Runs agents and single calls. Cloning is cheap; clones are the same host.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    toolbox: RwLock<Arc<Toolbox>>,
+    gates: Arc<[Arc<dyn Gate>]>,
+    store: Arc<dyn Store>,
+    agents: BTreeMap<String, Agent>,
+    threads: Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>,
+}
+
+/// An agent that the host can run.
+#[derive(Clone)]
+pub struct Agent {
+    /// What it is and which tools it lists.
+    pub spec: AgentSpec,
+    /// Who replies; none for the agent of direct calls.
+    pub model: Option<Arc<dyn Model>>,
+    /// What bounds its runs.
+    pub limits: RunLimits,
+}
+
+impl Agent {
+    /// An agent without tools, with default limits.
+    #[must_use]
+    pub fn new(id: impl Into<String>, model: Arc<dyn Model>) -> Self {
+        let view = AgentView { id: id.into(), ..AgentView::default() };
+        let spec = AgentSpec { view, ..AgentSpec::default() };
+        Self { spec, model: Some(model), limits: RunLimits::default() }
+    }
+
+    /// Sets the system prompt.
+    #[must_use]
+    pub fn with_instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
+        self.spec.instructions = instructions.into();
+        self
+    }
+
+    /// Sets the tools that it is offered; `*` is all.
+    #[must_use]
+    pub fn with_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.spec.tools = tools.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets what bounds its runs.
+    #[must_use]
+    pub fn with_limits(mut self, limits: RunLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    fn direct() -> Self {
+        let view = AgentView { id: DIRECT_AGENT.to_owned(), ..AgentView::default() };
+        let spec = AgentSpec { view, tools: vec!["*".to_owned()], ..AgentSpec::default() };
+        Self { spec, model: None, limits: RunLimits::default() }
+    }
+}
+
+/// Puts a host together.
+pub struct HostBuilder {
+    toolbox: Toolbox,
+    gates: Vec<Arc<dyn Gate>>,
+    store: Option<Arc<dyn Store>>,
+    agents: BTreeMap<String, Agent>,
+}
+
+impl HostBuilder {
+    /// Sets what can be called.
+    #[must_use]
+    pub fn toolbox(mut self, toolbox: Toolbox) -> Self {
+        self.toolbox = toolbox;
+        self
+    }
+
+    /// Adds an agent; one of the same id is replaced.
+    #[must_use]
+    pub fn agent(mut self, agent: Agent) -> Self {
+        self.agents.insert(agent.spec.view.id.clone(), agent);
+        self
+    }
+
+    /// Adds a gate beside the one that knows which agent lists which tools.
+    #[must_use]
+    pub fn gate(mut self, gate: impl Gate + 'static) -> Self {
+        self.gates.push(Arc::new(gate));
+        self
+    }
+
+    /// Sets the store; without one, everything ends with the process.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// The host.
+    ///
+    /// # Errors
+    /// Two gates have one id, or an id does not fit.
+    pub fn build(mut self) -> Result<Host, HostError> {
+        self.agents.entry(DIRECT_AGENT.to_owned()).or_insert_with(Agent::direct);
+        let lists = self.agents.iter().fold(ToolList::default(), |lists, (id, agent)| {
+            lists.with_agent(id.clone(), agent.spec.tools.clone())
+        });
+        self.gates.push(Arc::new(lists));
+        self.gates.sort_by(|a, b| a.id().cmp(b.id()));
+        if let Some(twice) = self.gates.windows(2).find(|pair| pair[0].id() == pair[1].id()) {
+            return Err(HostError::Setup(format!("two gates have the id \"{}\"", twice[0].id())));
+        }
+        for id in self.gates.iter().map(|gate| gate.id()).chain(self.agents.keys().map(String::as_str)) {
+            if !name::is_id(id) {
+                return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
+            }
+        }
+        Ok(Host {
+            inner: Arc::new(Inner {
+                toolbox: RwLock::new(Arc::new(self.toolbox)),
+                gates: self.gates.into(),
+                store: self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
+                agents: self.agents,
+                threads: Mutex::default(),
+            }),
+        })
+    }
+}
+
+/// A prompt for an agent.
+#[derive(Debug, Clone)]
+pub struct RunRequest {
+    /// The agent.
+    pub agent_id: String,
+    /// What the user says.
+    pub prompt: String,
+    /// The conversation to continue; a new one where there is none.
+    pub thread_id: Option<String>,
+    /// What to do while another run of the thread is at work.
+    pub busy: Busy,
+}
+
+impl RunRequest {
+    /// A prompt that begins a new conversation.
+    #[must_use]
+    pub fn new(agent_id: impl Into<String>, prompt: impl Into<String>) -> Self {
+        Self { agent_id: agent_id.into(), prompt: prompt.into(), thread_id: None, busy: Busy::Refuse }
+    }
+
+    /// Continues this conversation.
+    #[must_use]
+    pub fn on_thread(mut self, thread_id: impl Into<String>) -> Self {
+        self.thread_id = Some(thread_id.into());
+        self
+    }
+}
+
+/// What to do while another run of the thread is at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    /// Refuse the new run.
+    Refuse,
+    /// Wait until it is its turn.
+    Queue,
+}
+
+/// One call without a model.
+#[derive(Debug, Clone)]
+pub struct CallRequest {
+    /// The tool's name.
+    pub tool_name: String,
+    /// The arguments, as JSON text; blank counts as `{}`.
+    pub arguments: String,
+    /// The thread whose state the call reads and changes; a new one where there is
+    /// none.
+    pub thread_id: Option<String>,
+    /// Ends the call early.
+    pub cancel: CancellationToken,
+}
+
+impl CallRequest {
+    /// A call on a thread of its own.
+    #[must_use]
+    pub fn new(tool_name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        Self {
+            tool_name: tool_name.into(),
+            arguments: arguments.into(),
+            thread_id: None,
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    /// Reads and changes the state of this thread.
+    #[must_use]
+    pub fn on_thread(mut self, thread_id: impl Into<String>) -> Self {
+        self.thread_id = Some(thread_id.into());
+        self
+    }
+}
+
+/// Why the host did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The parts do not fit together.
+    #[error("{0}")]
+    Setup(String),
+    /// The request names what is not there, or does not fit.
+    #[error("{0}")]
+    Refused(String),
+    /// Another run of the thread is at work.
+    #[error("the thread {0} is at work on another run; wait for it, or queue")]
+    Busy(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A run could not be carried on.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl Host {
+    /// Begins to put a host together.
+    #[must_use]
+    pub fn builder() -> HostBuilder {
+        HostBuilder { toolbox: Toolbox::default(), gates: Vec::new(), store: None, agents: BTreeMap::new() }
+    }
+
+    /// What can be called now.
+    #[must_use]
+    pub fn toolbox(&self) -> Arc<Toolbox> {
+        Arc::clone(&self.inner.toolbox.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Publishes another toolbox. Runs take it up at their next call of it; calls in
+    /// flight finish on what they began with.
+    pub fn publish(&self, toolbox: Toolbox) {
+        *self.inner.toolbox.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(toolbox);
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// Starts a run of an agent.
+    ///
+    /// # Errors
+    /// The agent is not known, the thread is busy, or the store cannot be read.
+    pub async fn run(&self, request: RunRequest) -> Result<RunHandle, HostError> {
+        let agent = self.agent(&request.agent_id)?;
+        let thread_id: Arc<str> = request.thread_id.map_or_else(new_id, Arc::from);
+        let turn = self.lock_thread(&thread_id, request.busy).await?;
+        let thread = self.inner.store.thread(&thread_id).await?;
+        let known_messages = thread.messages.len();
+        let run_id = new_id();
+        let spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt));
+        let cancel = CancellationToken::new();
+        let (parts, events) = self.parts(agent, &run_id, &thread_id, cancel.clone());
+        let driver = Driver::new(parts, Run::new(thread), known_messages);
+        let end = tokio::spawn(async move {
+            let _turn = turn;
+            driver.drive(Input::Start(spec)).await
+        });
+        Ok(RunHandle { run_id, thread_id, events, cancel, end })
+    }
+
+    /// Makes one call without a model: validated, judged, run and committed like
+    /// any other. It takes no lock on its thread and commits once.
+    ///
+    /// # Errors
+    /// The store cannot be read or written. Whatever the tool does is in the answer.
+    pub async fn call(&self, request: CallRequest) -> Result<RunEnd, HostError> {
+        let (driver, spec, _events) = self.direct(request).await?;
+        Ok(driver.drive(Input::Start(spec)).await?)
+    }
+
+    /// As [`Host::call`], with what the tool reports while it runs.
+    ///
+    /// # Errors
+    /// As [`Host::call`].
+    pub async fn start_call(&self, request: CallRequest) -> Result<RunHandle, HostError> {
+        let cancel = request.cancel.clone();
+        let (driver, spec, events) = self.direct(request).await?;
+        let run_id = Arc::from(spec.identity.run_id.as_str());
+        let thread_id = Arc::from(spec.identity.thread_id.as_str());
+        let end = tokio::spawn(driver.drive(Input::Start(spec)));
+        Ok(RunHandle { run_id, thread_id, events, cancel, end })
+    }
+
+    /// Answers a suspended call and carries its run on.
+    ///
+    /// # Errors
+    /// The run is not known, does not wait for this decision, or the decision does
+    /// not fit what was asked; then nothing changed.
+    pub async fn decide(&self, run_id: &str, decision: Decision) -> Result<RunHandle, HostError> {
+        self.carry_on(run_id, Input::Decided(decision)).await
+    }
+
+    async fn carry_on(&self, run_id: &str, input: Input) -> Result<RunHandle, HostError> {
+        let record = self.inner.store.events(run_id, 0).await?;
+        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
+            return Err(HostError::Refused(format!("there is no run {run_id}")));
+        };
+        let (run_id, thread_id) =
+            (Arc::<str>::from(run_id), Arc::<str>::from(spec.identity.thread_id.as_str()));
+        let agent = self.agent(&spec.identity.agent_id)?;
+        let turn = self.lock_thread(&thread_id, Busy::Refuse).await?;
+        let mut thread = self.inner.store.thread(&thread_id).await?;
+        let (known_messages, state) = (thread.messages.len(), std::mem::take(&mut thread.state));
+        let mut run = Run::new(thread);
+        // Read again under the lock: nobody appends to it from here on.
+        for event in self.inner.store.events(&run_id, 0).await? {
+            run.apply(&event.event).map_err(|e| RunError(e.to_string()))?;
+        }
+        run.adopt(&state);
+        run.decide(self.toolbox().catalog(), 0, input.clone())
+            .map_err(|e| HostError::Refused(e.to_string()))?;
+        let cancel = CancellationToken::new();
+        let (parts, events) = self.parts(agent, &run_id, &thread_id, cancel.clone());
+        let driver = Driver::new(parts, run, known_messages);
+        let end = tokio::spawn(async move {
+            let _turn = turn;
+            driver.drive(input).await
+        });
+        Ok(RunHandle { run_id, thread_id, events, cancel, end })
+    }
+
+    async fn direct(
+        &self,
+        request: CallRequest,
+    ) -> Result<(Driver, Arc<RunSpec>, crate::run::EventStream), HostError> {
+        let agent = self.agent(DIRECT_AGENT)?;
+        let thread = match &request.thread_id {
+            Some(id) => self.inner.store.thread(id).await?,
+            None => tollgate_agent::run::Thread::default(),
+        };
+        let run_id = new_id();
+        let thread_id = request.thread_id.map_or_else(|| Arc::clone(&run_id), Arc::from);
+        let task = Task::Call { tool_name: request.tool_name, arguments: request.arguments };
+        let spec = spec(&run_id, &thread_id, agent, task);
+        let (parts, events) = self.parts(agent, &run_id, &thread_id, request.cancel);
+        Ok((Driver::new(parts, Run::new(thread), 0), spec, events))
+    }
+
+    fn parts(
+        &self,
+        agent: &Agent,
+        run_id: &Arc<str>,
+        thread_id: &Arc<str>,
+        cancel: CancellationToken,
+    ) -> (DriverParts, crate::run::EventStream) {
+        let (teller, events) = Teller::new(Arc::clone(run_id));
+        let parts = DriverParts {
+            store: Arc::clone(&self.inner.store),
+            gates: Arc::clone(&self.inner.gates),
+            toolbox: self.toolbox(),
+            model: agent.model.clone(),
+            teller,
+            cancel,
+            run_id: Arc::clone(run_id),
+            thread_id: Arc::clone(thread_id),
+        };
+        (parts, events)
+    }
+
+    fn agent(&self, id: &str) -> Result<&Agent, HostError> {
+        self.inner.agents.get(id).ok_or_else(|| {
+            let known: Vec<&str> =
+                self.inner.agents.keys().map(String::as_str).filter(|k| *k != DIRECT_AGENT).collect();
+            let shown = tollgate_agent::text::clean(id, 100);
+            HostError::Refused(format!("there is no agent \"{shown}\"; known: {}", known.join(", ")))
+        })
+    }
+
+    async fn lock_thread(
+        &self,
+        thread_id: &Arc<str>,
+        busy: Busy,
+    ) -> Result<tokio::sync::OwnedMutexGuard<()>, HostError> {
+        let lock = {
+            let mut threads = self.inner.threads.lock().unwrap_or_else(PoisonError::into_inner);
+            threads.retain(|_, lock| lock.strong_count() > 0);
+            let lock = threads.get(thread_id).and_then(Weak::upgrade).unwrap_or_default();
+            threads.insert(Arc::clone(thread_id), Arc::downgrade(&lock));
+            lock
+        };
+        match busy {
+            Busy::Queue => Ok(lock.lock_owned().await),
+            Busy::Refuse => lock.try_lock_owned().map_err(|_| HostError::Busy(thread_id.to_string())),
+        }
+    }
+}
+
+fn new_id() -> Arc<str> {
+    Arc::from(Uuid::now_v7().to_string())
+}
+
+fn spec(run_id: &str, thread_id: &str, agent: &Agent, task: Task) -> Arc<RunSpec> {
+    Arc::new(RunSpec {
+        identity: RunIdentity {
+            run_id: run_id.to_owned(),
+            thread_id: thread_id.to_owned(),
+            agent_id: agent.spec.view.id.clone(),
+            ..RunIdentity::default()
+        },
+        agent: agent.spec.clone(),
+        limits: agent.limits.clone(),
+        task,
+    })
+}

@@ -1,0 +1,78 @@
+//! Carrying a run through the world: effects are started, what comes of them is
+//! decided on, committed, applied and told, in that order.
+
+mod driver;
+mod perform;
+mod told;
+
+pub use told::{EventStream, Piece, Told, Transient};
+
+pub(crate) use driver::{Driver, DriverParts};
+pub(crate) use told::Teller;
+
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::run::event::{Finished, Suspended};
+use tollgate_agent::run::{RunStatus, RunUsage};
+
+/// A run under way.
+#[derive(Debug)]
+pub struct RunHandle {
+    /// The run's id.
+    pub run_id: Arc<str>,
+    /// The thread that it belongs to.
+    pub thread_id: Arc<str>,
+    /// What happens in it, as it happens.
+    pub events: EventStream,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) end: tokio::task::JoinHandle<Result<RunEnd, RunError>>,
+}
+
+impl RunHandle {
+    /// Ends the run early. Tools are told, and stopped 100 ms later.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// A token that ends the run early when it is cancelled.
+    #[must_use]
+    pub fn cancellation(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// Waits until the run has ended, or waits for a person.
+    ///
+    /// # Errors
+    /// The host could not carry the run on: the store failed, or its record is
+    /// broken.
+    pub async fn wait(self) -> Result<RunEnd, RunError> {
+        match self.end.await {
+            Ok(end) => end,
+            Err(e) => Err(RunError(format!("the task of run {} broke off: {e}", self.run_id))),
+        }
+    }
+}
+
+/// How a run, or a direct call, left off.
+#[derive(Debug, Clone)]
+pub struct RunEnd {
+    /// The run's id.
+    pub run_id: Arc<str>,
+    /// The thread that it belongs to.
+    pub thread_id: Arc<str>,
+    /// How it ended; none where it waits for a person.
+    pub status: Option<RunStatus>,
+    /// The answer, or the last text where there is none.
+    pub text: String,
+    /// What it used.
+    pub usage: RunUsage,
+    /// The questions that wait for a person.
+    pub waiting: Vec<Arc<Suspended>>,
+    /// The call that ended last; of a direct call, the call itself.
+    pub last_call: Option<Finished>,
+}
+
+/// The host could not carry a run on: a sentence for the operator.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct RunError(pub(crate) String);

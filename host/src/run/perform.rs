@@ -1,0 +1,157 @@
+//! Doing what a run asks for: one function for each kind of effect.
+
+use super::{Piece, Teller};
+use crate::model::{Delta, Model};
+use crate::tools::{AttemptRequest, Runner, Toolbox};
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::code::Code;
+use tollgate_agent::gate::{Gate, ProposedCall, Recorded, Standing, Verdict, stands};
+use tollgate_agent::message::ModelRequest;
+use tollgate_agent::outcome::{Fault, Outcome, Usage};
+use tollgate_agent::proposal::Proposal;
+use tollgate_agent::run::{Execution, Input, Question, Run, RunSpec};
+use tollgate_sandbox::{Report, ReportSink};
+
+/// Milliseconds since the Unix epoch.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Asks the model, and tells what it writes while it writes.
+pub(super) async fn ask(model: Arc<dyn Model>, request: ModelRequest, ask: u32, teller: Teller) -> Input {
+    let mut tell = |delta| {
+        teller.transient(match delta {
+            Delta::Text(text) => Piece::TextDelta { text },
+            Delta::Reasoning(text) => Piece::ReasoningDelta { text },
+            Delta::Restarted { attempt, pause, reason } => {
+                let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+                Piece::ReplyRestarted { attempt, pause_ms, reason }
+            }
+        });
+    };
+    match AssertUnwindSafe(model.reply(request, &mut tell)).catch_unwind().await {
+        Ok(Ok(reply)) => Input::Replied { ask, reply },
+        Ok(Err(fault)) => Input::ModelFailed { ask, error: fault.to_string() },
+        Err(_) => Input::ModelFailed { ask, error: "the model's client panicked".to_owned() },
+    }
+}
+
+/// Asks every gate about each call in order, up to the first that is held back.
+pub(super) fn judge(
+    gates: &[Arc<dyn Gate>],
+    toolbox: &Toolbox,
+    run: &Run,
+    round: u32,
+    questions: &[Question],
+) -> Input {
+    let snapshot = run.state().snapshot();
+    let now_ms = now_ms();
+    let mut answers = Vec::with_capacity(questions.len());
+    for question in questions {
+        let call = ProposedCall {
+            call_id: question.proposal.call_id(),
+            tool: question.proposal.tool(),
+            arguments: question.proposal.arguments(),
+            identity: &run.spec().identity,
+            agent: &run.spec().agent.view,
+            snapshot: &snapshot,
+            keys: toolbox.catalog().keys(),
+            now_ms,
+            decided: question.resumption.as_deref().map(|resumption| &resumption.value),
+        };
+        let recorded: Vec<Recorded> = gates.iter().map(|gate| ask_gate(gate.as_ref(), &call)).collect();
+        let goes_on = stands(&recorded, question.approved_gate.as_deref()) == Standing::Allowed;
+        answers.push((call.call_id.to_owned(), recorded));
+        if !goes_on {
+            break;
+        }
+    }
+    Input::Judged { round, answers }
+}
+
+fn ask_gate(gate: &dyn Gate, call: &ProposedCall<'_>) -> Recorded {
+    let verdict = std::panic::catch_unwind(AssertUnwindSafe(|| gate.judge(call))).unwrap_or_else(|_| {
+        Verdict::Deny(format!("The gate '{}' failed, so the call may not run.", gate.id()))
+    });
+    Recorded::new(gate.id(), verdict)
+}
+
+/// Asks the tool's own check of the arguments.
+pub(super) async fn validate(runner: Option<Arc<dyn Runner>>, proposal: Proposal) -> Input {
+    let checked = match runner {
+        None => Err(gone(&proposal.tool().descriptor.name)),
+        Some(runner) => AssertUnwindSafe(runner.validate(proposal.tool(), proposal.arguments()))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| Err(panicked(&proposal.tool().descriptor.name))),
+    };
+    Input::Validated { call_id: proposal.call_id().to_owned(), fault: checked.err() }
+}
+
+/// Runs one attempt.
+pub(super) async fn execute(
+    toolbox: Arc<Toolbox>,
+    spec: Arc<RunSpec>,
+    execution: Execution,
+    teller: Teller,
+    cancel: CancellationToken,
+) -> Input {
+    let wait_ms =
+        execution.not_before_ms.saturating_sub(if execution.not_before_ms == 0 { 0 } else { now_ms() });
+    if wait_ms > 0 {
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+    }
+    let Execution { permit, attempt, timeout_ms, snapshot, resume, .. } = execution;
+    let (name, call_id) = (&permit.tool().descriptor.name, permit.call_id().to_owned());
+    let told_id = call_id.clone();
+    let (outcome, usage) = match toolbox.runner(name) {
+        None => (gone(name).into(), Usage::default()),
+        Some(runner) => {
+            let request = AttemptRequest {
+                permit: &permit,
+                identity: &spec.identity,
+                agent: &spec.agent.view,
+                snapshot: &snapshot,
+                keys: toolbox.catalog().keys(),
+                attempt,
+                resume: resume.as_deref(),
+                timeout: Duration::from_millis(u64::from(timeout_ms)),
+                reports: Arc::new(CallReports { teller, call_id: told_id, attempt }),
+                cancel: &cancel,
+            };
+            match AssertUnwindSafe(runner.run(request)).catch_unwind().await {
+                Ok(attempt) => (attempt.outcome, attempt.usage),
+                Err(_) => (panicked(name).into(), Usage::default()),
+            }
+        }
+    };
+    let outcome: Arc<Outcome> = Arc::new(outcome);
+    Input::Attempted { call_id, attempt, outcome, usage }
+}
+
+/// Tells the run's client what one attempt reports.
+struct CallReports {
+    teller: Teller,
+    call_id: String,
+    attempt: u32,
+}
+
+impl ReportSink for CallReports {
+    fn offer(&self, report: Report) -> bool {
+        let Self { teller, call_id, attempt } = self;
+        teller.transient(Piece::CallReport { call_id: call_id.clone(), attempt: *attempt, report })
+    }
+}
+
+fn gone(tool_name: &str) -> Fault {
+    Fault::new(Code::HostFailed, format!("The tool '{tool_name}' is not loaded any more."))
+}
+
+fn panicked(tool_name: &str) -> Fault {
+    Fault::new(Code::HostFailed, format!("The host failed while it ran '{tool_name}'."))
+}

@@ -1,0 +1,150 @@
+//! What clients of a run are told, and in which order.
+//!
+//! Stored events are told once they are committed, none is left out, and their
+//! numbers have no gap. Between them go transient ones: pieces of text and reports
+//! of tools. They are told at once and stored nowhere; a client that reads too
+//! slowly loses them, never a stored one.
+
+use futures::Stream;
+use serde::Serialize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use tokio::sync::mpsc;
+use tollgate_agent::run::Numbered;
+use tollgate_sandbox::Report;
+
+/// The most transient events that wait for a slow reader; more are dropped.
+const MAX_WAITING: usize = 4_096;
+
+/// One thing that a client is told.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Told {
+    /// A stored event.
+    Stored(Arc<Numbered>),
+    /// Something that was true for a moment.
+    Transient(Transient),
+}
+
+/// A piece of text or a report, with its place between the stored events.
+#[derive(Debug, Clone, Serialize)]
+pub struct Transient {
+    /// The run.
+    pub run_id: Arc<str>,
+    /// The number of the last stored event before it.
+    pub after: u64,
+    /// 1 for the first transient event of the run.
+    pub index: u64,
+    /// What it is.
+    #[serde(flatten)]
+    pub piece: Piece,
+}
+
+/// What a transient event holds.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Piece {
+    /// More of the model's text.
+    TextDelta {
+        /// The piece.
+        text: String,
+    },
+    /// More of what the model thinks aloud.
+    ReasoningDelta {
+        /// The piece.
+        text: String,
+    },
+    /// The model's attempt broke; what was told of this reply is void.
+    ReplyRestarted {
+        /// The attempt that comes next.
+        attempt: u32,
+        /// Milliseconds until then.
+        pause_ms: u64,
+        /// Why, in the provider's words.
+        reason: String,
+    },
+    /// A tool tells how its call goes.
+    CallReport {
+        /// The call.
+        call_id: String,
+        /// Which attempt; a higher one begins anew.
+        attempt: u32,
+        /// The report.
+        report: Report,
+    },
+}
+
+/// A client's end: the run's events in order. It ends when the run has ended, or
+/// waits for a person.
+#[derive(Debug)]
+pub struct EventStream {
+    events: mpsc::UnboundedReceiver<Told>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl EventStream {
+    /// The next event; none once there will be no more.
+    pub async fn next(&mut self) -> Option<Told> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+impl Stream for EventStream {
+    type Item = Told;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
+        let polled = self.events.poll_recv(cx);
+        if let Poll::Ready(Some(Told::Transient(_))) = &polled {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        polled
+    }
+}
+
+/// The run's end: tells one client. Cloning is cheap.
+#[derive(Debug, Clone)]
+pub(crate) struct Teller {
+    run_id: Arc<str>,
+    events: mpsc::UnboundedSender<Told>,
+    waiting: Arc<AtomicUsize>,
+    last: Arc<AtomicU64>,
+    index: Arc<AtomicU64>,
+}
+
+impl Teller {
+    pub(crate) fn new(run_id: Arc<str>) -> (Self, EventStream) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let stream = EventStream { events: receiver, waiting: Arc::clone(&waiting) };
+        let (last, index) = (Arc::default(), Arc::default());
+        (Self { run_id, events: sender, waiting, last, index }, stream)
+    }
+
+    /// Whether somebody still listens.
+    pub(crate) fn is_heard(&self) -> bool {
+        !self.events.is_closed()
+    }
+
+    pub(crate) fn stored(&self, event: &Arc<Numbered>) {
+        self.last.store(event.number, Ordering::Relaxed);
+        // Nobody listens any more: the run goes on, and the store has it.
+        let _ = self.events.send(Told::Stored(Arc::clone(event)));
+    }
+
+    /// Tells something transient; false where nobody listens, or reads too slowly.
+    pub(crate) fn transient(&self, piece: Piece) -> bool {
+        if !self.is_heard() || self.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
+            return false;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let told = Told::Transient(Transient {
+            run_id: Arc::clone(&self.run_id),
+            after: self.last.load(Ordering::Relaxed),
+            index: self.index.fetch_add(1, Ordering::Relaxed) + 1,
+            piece,
+        });
+        self.events.send(told).is_ok()
+    }
+}

@@ -1,0 +1,90 @@
+//! A store that ends with the process.
+
+use super::{Commit, CommitError, Store, StoreError};
+use async_trait::async_trait;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tollgate_agent::message::Message;
+use tollgate_agent::run::{Numbered, Thread};
+use tollgate_agent::state::{KeyScope, State, StateChange};
+
+/// Keeps everything in memory.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    runs: HashMap<Arc<str>, Vec<Arc<Numbered>>>,
+    threads: HashMap<Arc<str>, ThreadRow>,
+}
+
+#[derive(Debug, Default)]
+struct ThreadRow {
+    messages: Arc<Vec<Message>>,
+    state: State,
+    changes: Vec<StateChange>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        // A commit changes the tables only once nothing in it can fail any more.
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
+        let mut tables = self.tables();
+        let Tables { runs, threads } = &mut *tables;
+        let log = runs.entry(Arc::clone(&commit.run_id)).or_default();
+        if log.len() as u64 != commit.after {
+            return Err(CommitError::Advanced);
+        }
+        let thread = threads.entry(Arc::clone(&commit.thread_id)).or_default();
+        if let Some(first) = commit.changes().next()
+            && first.revision != thread.state.revision() + 1
+        {
+            let base = first.revision.saturating_sub(1);
+            let missed = thread.changes.iter().filter(|change| change.revision > base);
+            return Err(CommitError::Conflict(missed.cloned().collect()));
+        }
+        for change in commit.changes() {
+            thread.state.apply_scope(change, KeyScope::Thread);
+            thread.changes.push(change.clone());
+        }
+        if !commit.messages.is_empty() {
+            Arc::make_mut(&mut thread.messages).extend(commit.messages);
+        }
+        let numbered: Vec<Arc<Numbered>> = (commit.after + 1..)
+            .zip(commit.events)
+            .map(|(number, event)| {
+                let run_id = Arc::clone(&commit.run_id);
+                Arc::new(Numbered { run_id, number, at_ms: commit.at_ms, event })
+            })
+            .collect();
+        log.extend(numbered.iter().cloned());
+        Ok(numbered)
+    }
+
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        Ok(self.tables().threads.get(thread_id).map_or_else(Thread::default, |row| Thread {
+            messages: Arc::clone(&row.messages),
+            state: row.state.clone(),
+        }))
+    }
+
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+        let tables = self.tables();
+        let log = tables.runs.get(run_id).map_or(&[][..], Vec::as_slice);
+        Ok(log.iter().filter(|event| event.number > after).cloned().collect())
+    }
+}

@@ -1,0 +1,94 @@
+//! Where events are kept, and what is derived from them.
+//!
+//! A [`Store`] appends events to the log of a run and keeps, for each thread, its
+//! state and its conversation. One commit is one unit: all of it is there
+//! afterwards, or nothing. What a client is told was committed before.
+
+pub mod memory;
+
+pub use memory::MemoryStore;
+
+use async_trait::async_trait;
+use std::sync::Arc;
+use tollgate_agent::message::Message;
+use tollgate_agent::run::{Event, Numbered, Thread};
+use tollgate_agent::state::StateChange;
+
+/// A store of runs and threads.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Appends events to a run, numbers them, and folds their changes into the
+    /// thread's state.
+    ///
+    /// # Errors
+    /// [`CommitError::Conflict`] where the thread's state moved on since the
+    /// revision on which the changes were built, [`CommitError::Advanced`] where
+    /// somebody else appended to this run; nothing was stored in either case.
+    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError>;
+
+    /// A thread as it stands; one that nobody wrote to is empty.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError>;
+
+    /// The events of a run after the one of this number, in order; none of a run
+    /// that is not known.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError>;
+}
+
+/// What is to be stored as one unit.
+#[derive(Debug)]
+pub struct Commit {
+    /// The run whose events they are.
+    pub run_id: Arc<str>,
+    /// Its thread.
+    pub thread_id: Arc<str>,
+    /// How many events of the run the caller knows of.
+    pub after: u64,
+    /// When, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// What happened. Changes in it count on from the thread's revision.
+    pub events: Vec<Event>,
+    /// Messages that join the thread's conversation.
+    pub messages: Vec<Message>,
+}
+
+impl Commit {
+    /// The changes of the thread's state among the events, in order.
+    pub fn changes(&self) -> impl Iterator<Item = &StateChange> {
+        self.events.iter().filter_map(change_of)
+    }
+}
+
+/// The change that an event carries.
+#[must_use]
+pub fn change_of(event: &Event) -> Option<&StateChange> {
+    match event {
+        Event::CallFinished(finished) => finished.change.as_ref(),
+        Event::CallSuspended(suspended) => suspended.change.as_ref(),
+        _ => None,
+    }
+}
+
+/// Why nothing was committed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The thread's state moved on; these changes came in between, oldest first.
+    #[error("the thread's state was changed by another run or call")]
+    Conflict(Vec<StateChange>),
+    /// The run's log holds events that the caller does not know of.
+    #[error("the run was carried on by another process")]
+    Advanced,
+    /// The store failed.
+    #[error(transparent)]
+    Failed(#[from] StoreError),
+}
+
+/// The store cannot be read or written: a sentence for the operator.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct StoreError(pub String);
