@@ -24,13 +24,20 @@ impl<'a> Arguments<'a> {
 
     /// The arguments as a `T`. What is not a `T` is `invalid_arguments`.
     pub fn parse<T: Deserialize<'a>>(self) -> Result<T, ToolError> {
-        serde_json::from_str(self.0).map_err(ToolError::invalid_arguments)
+        serde_json::from_str(self.0).map_err(|error| misfit(&error))
     }
 
     /// The arguments as a JSON value.
     pub fn value(self) -> Result<Value, ToolError> {
         self.parse()
     }
+}
+
+/// The model has not seen the host's text, so a line and a column say nothing to it.
+fn misfit(error: &serde_json::Error) -> ToolError {
+    let reason = error.to_string();
+    let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
+    ToolError::InvalidArguments(format!("The arguments do not fit: {reason}."))
 }
 
 /// What can be an argument: what is read from JSON and has a schema.

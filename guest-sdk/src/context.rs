@@ -3,6 +3,7 @@
 mod state;
 mod testing;
 
+use crate::agents::{ChildError, ChildOutcome, ChildRun};
 use crate::host::Host;
 use crate::identity::{AgentView, Resumption, RunIdentity};
 use crate::output::{Action, Mutation, ToolOutput};
@@ -126,6 +127,20 @@ impl Context {
     /// Writes a line for the operator. The model never sees it.
     pub fn log(&self, level: Level, message: impl Into<String>) {
         self.report(Report::Log(level, message.into()));
+    }
+
+    /// Runs another agent, and waits until it ends or waits for a person. The
+    /// wait does not count against this call's timeout.
+    ///
+    /// # Errors
+    /// Where the child cannot be started. One that starts and does not complete
+    /// is an outcome; [`ChildOutcome::completed`] makes it an error.
+    pub fn run_child(&self, child: ChildRun) -> Result<ChildOutcome, ChildError> {
+        match &self.surroundings {
+            #[cfg(target_family = "wasm")]
+            Surroundings::Host(_) => crate::wasm::run_child(child),
+            Surroundings::Test(recorder) => recorder.run_child(child),
+        }
     }
 
     /// Asks that the thread be handed to this agent, when the call has committed.

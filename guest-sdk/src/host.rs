@@ -1,7 +1,9 @@
 //! What a call can ask of its surroundings: the host, or a test.
 
+use crate::agents::{ChildError, ChildOutcome, ChildRun};
 use crate::report::Report;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 
 /// The functions of the contract's `call` interface.
 pub(crate) trait Host {
@@ -26,6 +28,17 @@ pub(crate) struct Recorder {
     pub(crate) reports: RefCell<Vec<Report>>,
     pub(crate) large_state: Vec<(String, String)>,
     pub(crate) cancelled: bool,
+    pub(crate) outcomes: RefCell<VecDeque<Result<ChildOutcome, ChildError>>>,
+    pub(crate) children: RefCell<Vec<ChildRun>>,
+}
+
+impl Recorder {
+    /// The next outcome that the test laid ready.
+    pub(crate) fn run_child(&self, child: ChildRun) -> Result<ChildOutcome, ChildError> {
+        let missing = ChildError::AgentNotFound(child.agent_id.clone());
+        self.children.borrow_mut().push(child);
+        self.outcomes.borrow_mut().pop_front().unwrap_or(Err(missing))
+    }
 }
 
 impl Host for Recorder {

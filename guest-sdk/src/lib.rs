@@ -10,6 +10,7 @@
 // The guide shows a whole file, its test with it.
 #![allow(clippy::test_attr_in_doctest)]
 
+mod agents;
 mod arguments;
 mod block_on;
 mod coded;
@@ -31,6 +32,7 @@ mod tool;
 #[cfg(target_family = "wasm")]
 mod wasm;
 
+pub use agents::{ChildError, ChildMessage, ChildOutcome, ChildRun, ChildStatus, Role, Streaming};
 pub use arguments::Arguments;
 pub use block_on::block_on;
 pub use coded::CodedError;

@@ -1,5 +1,6 @@
 //! The component's side of the contract: what the host calls, and what it offers.
 
+mod agents;
 mod from_host;
 mod to_host;
 
@@ -11,12 +12,13 @@ use bindings::exports::tollgate::tool::tool as wit;
 use bindings::tollgate::tool::call;
 use std::marker::PhantomData;
 
-/// The contract as wit-bindgen writes it.
+/// The contract as wit-bindgen writes it. An import that a tool does not use is
+/// not in its component: only one that runs a child imports `agents`.
 #[allow(missing_docs, unsafe_code, unreachable_pub, clippy::all)]
 pub mod bindings {
     wit_bindgen::generate!({
         path: "../wit",
-        world: "tool-component",
+        world: "agent-tool-component",
         pub_export_macro: true,
         default_bindings_module: "tollgate_sdk::private::bindings",
     });
@@ -39,6 +41,8 @@ impl<C: Component> wit::Guest for Exported<C> {
         C::execute(&args, &mut ctx).map(Into::into).map_err(Into::into)
     }
 }
+
+pub(crate) use agents::run_child;
 
 /// The host that makes the call.
 pub(crate) struct CallHost;

@@ -1,6 +1,7 @@
 //! Contexts that a tool's tests build and look into.
 
 use super::{Context, Facts, Surroundings};
+use crate::agents::{ChildError, ChildOutcome, ChildRun};
 use crate::host::Recorder;
 use crate::identity::{AgentView, Resumption, RunIdentity};
 use crate::output::{Action, Mutation};
@@ -127,6 +128,22 @@ impl Context {
     #[must_use]
     pub fn cancelled(self) -> Self {
         self.recording(|recorder| recorder.cancelled = true)
+    }
+
+    /// The next child that the tool runs ends like this. Without it, no agent is
+    /// found.
+    #[must_use]
+    pub fn with_child(self, outcome: Result<ChildOutcome, ChildError>) -> Self {
+        self.recording(|recorder| recorder.outcomes.get_mut().push_back(outcome))
+    }
+
+    /// The children that were run so far. Empty in a call that a host makes.
+    pub fn children(&self) -> Vec<ChildRun> {
+        match &self.surroundings {
+            #[cfg(target_family = "wasm")]
+            Surroundings::Host(_) => Vec::new(),
+            Surroundings::Test(recorder) => recorder.children.borrow().clone(),
+        }
     }
 
     /// What was written so far.

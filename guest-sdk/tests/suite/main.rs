@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod attributes;
+mod children;
 mod context;
 mod errors;
 mod functions;
