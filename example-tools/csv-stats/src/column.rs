@@ -1,5 +1,6 @@
 //! One column, cell by cell.
 
+use document::cut;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -103,7 +104,7 @@ impl Column {
             None => Texts::of(&self.seen).map_or(Values::Empty, Values::Text),
         };
         ColumnStatistics {
-            name: self.name,
+            name: cut(&self.name, MAX_QUOTED_CHARS),
             count: self.seen.values().sum(),
             empty: self.empty,
             distinct: self.seen.len(),
@@ -151,18 +152,11 @@ impl Texts {
         let max = seen.keys().max()?;
         let (most, count) = seen.iter().max_by(|a, b| a.1.cmp(b.1).then_with(|| b.0.cmp(a.0)))?;
         Some(Self {
-            min: quoted(min),
-            max: quoted(max),
-            most_frequent: quoted(most),
+            min: cut(min, MAX_QUOTED_CHARS),
+            max: cut(max, MAX_QUOTED_CHARS),
+            most_frequent: cut(most, MAX_QUOTED_CHARS),
             most_frequent_count: *count,
         })
-    }
-}
-
-fn quoted(text: &str) -> String {
-    match text.char_indices().nth(MAX_QUOTED_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

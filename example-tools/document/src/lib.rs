@@ -11,9 +11,10 @@ pub use directories::Directories;
 
 use tollgate_sdk::CodedError;
 
-/// The longest text that is read, in bytes. A tool has 64 MiB of memory, and
-/// most of them hold several times the text.
-pub const MAX_TEXT_BYTES: u64 = 4 << 20;
+/// The longest text that is read, in bytes. A tool has 64 MiB of memory where
+/// nobody gave it more, and a table or a document of many small parts takes
+/// twenty times its text.
+pub const MAX_TEXT_BYTES: u64 = 2 << 20;
 
 /// The text that the arguments name: exactly one of `text` and `path` is set.
 ///
@@ -29,6 +30,15 @@ pub fn fetch(
         (None, Some(path)) => directories.read(path),
         (None, None) => Err(CodedError::new("no_text", "Give either `text` or `path`.")),
         (Some(_), Some(_)) => Err(CodedError::new("two_texts", "Give `text` or `path`, not both.")),
+    }
+}
+
+/// A piece of a text for a result: its first `max_chars` characters, with an
+/// ellipsis where there are more.
+pub fn cut(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
@@ -64,6 +74,13 @@ mod tests {
         assert_eq!(neither.code(), "no_text");
         let both = fetch(Some(String::new()), Some("x"), &nothing_granted()).unwrap_err();
         assert_eq!(both.code(), "two_texts");
+    }
+
+    #[test]
+    fn a_piece_is_cut_between_characters() {
+        assert_eq!(cut("äöü", 3), "äöü");
+        assert_eq!(cut("äöü", 2), "äö…");
+        assert_eq!(cut("", 0), "");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The lines of files that a pattern finds.
 
 use crate::walk::File;
+use document::cut;
 use regex::{Regex, RegexBuilder};
 use serde::Serialize;
 use std::fs;
@@ -9,8 +10,8 @@ use tollgate_sdk::CodedError;
 /// Larger files are passed over, and counted.
 pub const MAX_FILE_BYTES: u64 = 2 << 20;
 
-/// The most bytes of a line that a result quotes.
-const MAX_LINE_BYTES: usize = 300;
+/// The most characters of a line that a result quotes.
+const MAX_LINE_CHARS: usize = 300;
 
 /// The largest compiled pattern, in bytes.
 const MAX_PROGRAM_BYTES: usize = 1 << 20;
@@ -136,20 +137,13 @@ impl Search {
                 self.found.truncated = true;
                 break;
             }
-            let text = quoted(line.trim());
+            let text = cut(line.trim(), MAX_LINE_CHARS);
             self.found.matches.push(Hit { path: path.to_owned(), line: index + 1, text });
         }
         self.found.files_searched += usize::from(!self.found.truncated);
         self.found.files_with_matches += usize::from(self.found.matches.len() > before);
         !self.found.truncated
     }
-}
-
-fn quoted(line: &str) -> String {
-    if line.len() <= MAX_LINE_BYTES {
-        return line.to_owned();
-    }
-    format!("{}…", &line[..line.floor_char_boundary(MAX_LINE_BYTES)])
 }
 
 #[cfg(test)]
@@ -223,10 +217,12 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_cut_at_a_character() {
-        let cut = quoted(&"ä".repeat(400));
-        assert!(cut.len() <= MAX_LINE_BYTES + '…'.len_utf8());
-        assert!(cut.ends_with('…'));
+    fn long_lines_are_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut search = search("x", false, 1);
+        search.take(&file(dir.path(), "long", &[b'x'; 1000]));
+        let found = search.finish(0, false);
+        assert_eq!(found.matches[0].text.chars().count(), MAX_LINE_CHARS + 1);
     }
 
     #[test]

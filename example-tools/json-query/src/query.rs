@@ -14,6 +14,10 @@ pub const MAX_FILTER_BYTES: usize = 2048;
 /// 128 levels, and reading deeper ones would not fit the guest's stack.
 pub const MAX_DEPTH: usize = 100;
 
+/// The most bytes of results as JSON. The host cuts what a model reads at as
+/// much, and half a list is worth less than a shorter one.
+const MAX_RESULT_BYTES: usize = 256 << 10;
+
 /// Up to here a float holds every integer exactly: 2 to the power of 53.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -30,9 +34,10 @@ pub struct Answer {
 }
 
 /// Runs `filter` on each JSON value of `json`, which may be several, and keeps
-/// the first `max_results`.
+/// the first `max_results`, as far as 256 KiB go.
 ///
-/// Refused as `bad_filter`, `bad_json`, `filter_failed`, or as `not_json` where
+/// Refused as `bad_filter`, `bad_json`, `filter_failed`, as `result_too_large`
+/// where one result alone has more than that, or as `not_json` where
 /// a result (bytes that are no text, say, or too deep a list) is no JSON to the
 /// host.
 pub fn query(filter: &str, json: &str, max_results: usize) -> Result<Answer, CodedError> {
@@ -42,16 +47,22 @@ pub fn query(filter: &str, json: &str, max_results: usize) -> Result<Answer, Cod
         return Err(CodedError::new("bad_json", message));
     }
     let mut results = Vec::new();
+    let mut bytes = 0;
     for input in read::parse_many(json.as_bytes()) {
         let input =
             input.map_err(|error| CodedError::new("bad_json", format!("The input is not JSON: {error}.")))?;
         let context = Ctx::<Data>::new(&filter.lut, Vars::new([]));
         for output in filter.id.run((context, input)) {
             let output = output.map_err(failure)?;
-            if results.len() == max_results {
+            let json = output.to_string();
+            if json.len() > MAX_RESULT_BYTES {
+                return Err(too_large(json.len()));
+            }
+            bytes += json.len();
+            if results.len() == max_results || bytes > MAX_RESULT_BYTES {
                 return Ok(Answer { results, truncated: true });
             }
-            results.push(as_json(&output)?);
+            results.push(as_json(&json)?);
         }
     }
     Ok(Answer { results, truncated: false })
@@ -149,16 +160,21 @@ fn failure(exception: jaq_core::Exn<'_, Val>) -> CodedError {
     CodedError::new("filter_failed", format!("The filter failed: {}.", cut(&reason)))
 }
 
+fn too_large(bytes: usize) -> CodedError {
+    let message =
+        format!("A result has {bytes} bytes; the most is {MAX_RESULT_BYTES}. Select less of the input.");
+    CodedError::new("result_too_large", message)
+}
+
 /// An error may quote the whole input.
 fn cut(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(500)]
 }
 
-fn as_json(value: &Val) -> Result<Value, CodedError> {
-    let text = value.to_string();
-    match serde_json::from_str(&text) {
+fn as_json(text: &str) -> Result<Value, CodedError> {
+    match serde_json::from_str(text) {
         Ok(value) => Ok(with_whole_numbers(value)),
-        Err(_) => Err(CodedError::new("not_json", format!("A result is not JSON: `{}`.", cut(&text)))),
+        Err(_) => Err(CodedError::new("not_json", format!("A result is not JSON: `{}`.", cut(text)))),
     }
 }
 
@@ -270,6 +286,14 @@ mod tests {
         assert_eq!(code(&nested(MAX_DEPTH + 1), "1"), "bad_filter");
         assert_eq!(code("reduce range(200) as $i (1; [.])", "1"), "not_json");
         assert_eq!(depth(r#"{"a[[[\"[[": [1]}"#), 2);
+    }
+
+    #[test]
+    fn results_are_bounded_in_bytes() {
+        let filter = |bytes: usize| format!("[range(3)] | map(\"x\" * {bytes}) | .[]");
+        let answer = query(&filter(100_000), "1", 100).unwrap();
+        assert_eq!((answer.results.len(), answer.truncated), (2, true));
+        assert_eq!(code(&filter(MAX_RESULT_BYTES), "1"), "result_too_large");
     }
 
     #[test]

@@ -9,6 +9,11 @@ use tollgate_sdk::{CodedError, component, tool};
 /// More headings than this are not listed.
 const MAX_HEADINGS: usize = 500;
 
+/// The longest document, in bytes: whatever people write at this size fits into
+/// the memory of a tool. A text of nothing but brackets does not, and ends as
+/// `out_of_memory`.
+const MAX_MARKDOWN_BYTES: usize = 512 << 10;
+
 /// Outlines a Markdown document: its headings with level, line, anchor and words
 /// of each section, and how many links, images, tables, tasks and code blocks it
 /// has. Give the Markdown itself, or the path of a file.
@@ -25,6 +30,10 @@ pub fn markdown_outline(
 ) -> Result<Outline, CodedError> {
     let directories = Directories::granted("markdown-outline");
     let markdown = document::fetch(text, path.as_deref(), &directories)?;
+    if markdown.len() > MAX_MARKDOWN_BYTES {
+        let message = format!("The document has more than {MAX_MARKDOWN_BYTES} bytes.");
+        return Err(CodedError::new("too_large", message));
+    }
     Ok(outline::outline(&markdown, max_level, MAX_HEADINGS))
 }
 
@@ -60,6 +69,14 @@ mod tests {
     #[test]
     fn a_call_without_text_is_the_tools_own_error() {
         assert_eq!(call(json!({})).data()["error"]["code"], "no_text");
+    }
+
+    #[test]
+    fn a_document_past_the_bound_is_refused() {
+        let longest = call(json!({"text": "x".repeat(MAX_MARKDOWN_BYTES)}));
+        assert!(longest.is_success());
+        let longer = call(json!({"text": "x".repeat(MAX_MARKDOWN_BYTES + 1)}));
+        assert_eq!(longer.data()["error"]["code"], "too_large");
     }
 
     #[test]

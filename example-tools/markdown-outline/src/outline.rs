@@ -87,6 +87,8 @@ struct Survey<'a> {
     anchors: HashMap<String, usize>,
     /// Set between the start and the end of a heading.
     heading: Option<Heading>,
+    /// The text since the last heading.
+    prose: String,
     /// Set inside of what is not prose: code blocks and front matter.
     verbatim: bool,
 }
@@ -98,6 +100,7 @@ impl<'a> Survey<'a> {
             lines: LineNumbers { markdown, offset: 0, line: 1 },
             anchors: HashMap::new(),
             heading: None,
+            prose: String::new(),
             verbatim: false,
         }
     }
@@ -105,8 +108,7 @@ impl<'a> Survey<'a> {
     fn take(&mut self, event: Event<'_>, range: Range<usize>) {
         match event {
             Event::Start(tag) => self.start(tag, range),
-            Event::End(TagEnd::Heading(_)) => self.end_heading(),
-            Event::End(TagEnd::CodeBlock | TagEnd::MetadataBlock(_)) => self.verbatim = false,
+            Event::End(tag) => self.end(tag),
             Event::Text(text) | Event::Code(text) => self.text(&text),
             Event::SoftBreak | Event::HardBreak => self.text(" "),
             Event::TaskListMarker(done) => {
@@ -117,9 +119,19 @@ impl<'a> Survey<'a> {
         }
     }
 
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Heading(_) => self.end_heading(),
+            TagEnd::CodeBlock | TagEnd::MetadataBlock(_) => self.verbatim = false,
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link => {}
+            _ => self.text(" "),
+        }
+    }
+
     fn start(&mut self, tag: Tag<'_>, range: Range<usize>) {
         match tag {
             Tag::Heading { level, .. } => {
+                self.end_section();
                 self.heading = Some(Heading {
                     level: number(level),
                     text: String::new(),
@@ -145,18 +157,21 @@ impl<'a> Survey<'a> {
         }
     }
 
+    /// One word may come in several pieces, as `snake_case` does.
     fn text(&mut self, text: &str) {
-        if self.verbatim {
-            return;
+        match &mut self.heading {
+            _ if self.verbatim => {}
+            Some(heading) => heading.text.push_str(text),
+            None => self.prose.push_str(text),
         }
-        if let Some(heading) = &mut self.heading {
-            heading.text.push_str(text);
-            return;
-        }
-        let words = text.split_whitespace().filter(|word| has_letter(word)).count();
+    }
+
+    fn end_section(&mut self) {
+        let prose = std::mem::take(&mut self.prose);
+        let words = prose.split_whitespace().filter(|word| has_letter(word)).count();
         self.found.words += words;
         if let Some(section) = self.found.headings.last_mut() {
-            section.words += words;
+            section.words = words;
         }
     }
 
@@ -206,6 +221,7 @@ impl<'a> Survey<'a> {
     }
 
     fn finish(mut self, max_level: u8, max_headings: usize) -> Outline {
+        self.end_section();
         let all = self.found.headings.len();
         self.found.headings.retain(|heading| heading.level <= max_level);
         self.found.headings.truncate(max_headings);
@@ -310,6 +326,12 @@ Set-up
         assert_eq!((found.images, found.tables), (1, 1));
         assert_eq!(found.code_blocks, [CodeBlocks { language: "rust".into(), count: 1 }]);
         assert_eq!(found.tasks, Tasks { done: 1, all: 2 });
+    }
+
+    #[test]
+    fn a_word_with_markup_is_one_word() {
+        let found = outline("# A\n\nsnake_case_name, *emp*hasis `x`s\n\n- one\n- two", 6, 100);
+        assert_eq!((found.words, found.headings[0].words), (5, 5));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What a regular expression finds in a text.
 //!
-//! Patterns come from a model, so their size is bounded. Their time is, too: the
-//! engine does not backtrack, and reads the text in linear time.
+//! Patterns come from a model, so their size is bounded. The engine does not
+//! backtrack: one search is linear in the text, and all matches are quadratic at
+//! the worst.
 
+use document::cut;
 use regex::{Captures, Regex, RegexBuilder};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -18,7 +20,7 @@ const MAX_PROGRAM_BYTES: usize = 1 << 20;
 const MAX_NESTING: u32 = 48;
 
 /// The longest match that a result quotes, in characters.
-const MAX_QUOTED_CHARS: usize = 1000;
+const MAX_QUOTED_CHARS: usize = 300;
 
 /// How a pattern is read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,7 +89,11 @@ pub fn extract(regex: &Regex, text: &str, max_matches: usize) -> Extract {
         let start = found.get_match().start();
         line += text[counted_to..start].matches('\n').count();
         counted_to = start;
-        matches.push(Match { text: quoted(found.get_match().as_str()), line, groups: groups(regex, &found) });
+        matches.push(Match {
+            text: cut(found.get_match().as_str(), MAX_QUOTED_CHARS),
+            line,
+            groups: groups(regex, &found),
+        });
     }
     Extract { count, truncated: count > matches.len(), matches }
 }
@@ -98,16 +104,9 @@ fn groups(regex: &Regex, found: &Captures<'_>) -> BTreeMap<String, String> {
         .filter_map(|(number, name)| {
             let group = found.get(number)?;
             let name = name.map_or_else(|| number.to_string(), str::to_owned);
-            Some((name, quoted(group.as_str())))
+            Some((name, cut(group.as_str(), MAX_QUOTED_CHARS)))
         })
         .collect()
-}
-
-fn quoted(text: &str) -> String {
-    match text.char_indices().nth(MAX_QUOTED_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 fn too_large() -> CodedError {
@@ -180,6 +179,13 @@ mod tests {
     fn nesting_is_bounded() {
         let nested = format!("{}a{}", "(".repeat(60), ")".repeat(60));
         assert_eq!(compile(&nested, Flags::default()).unwrap_err().code(), "bad_pattern");
+    }
+
+    #[test]
+    fn long_matches_are_cut() {
+        let found = find("(a+)", &"a".repeat(MAX_QUOTED_CHARS + 1), 1);
+        assert_eq!(found.matches[0].text.chars().count(), MAX_QUOTED_CHARS + 1);
+        assert!(found.matches[0].groups["1"].ends_with('…'));
     }
 
     #[test]

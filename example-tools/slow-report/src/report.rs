@@ -1,11 +1,15 @@
 //! A text in parts, and what there is to say of each.
 
+use document::cut;
 use serde::Serialize;
 use std::collections::HashMap;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Shorter words say little of what a part is about.
 const MIN_KEYWORD_CHARS: usize = 5;
+
+/// Longer words are cut.
+const MAX_KEYWORD_CHARS: usize = 40;
 
 /// How many words stand for a part.
 const MAX_KEYWORDS: usize = 3;
@@ -69,13 +73,13 @@ impl Part {
     pub fn markdown(&self) -> String {
         let Self { first_line, last_line, words, sentences, .. } = self;
         let keywords = match self.keywords.as_slice() {
-            [] => "nothing in particular".to_owned(),
+            [] => "none".to_owned(),
             keywords => keywords.join(", "),
         };
         format!(
             "## Lines {first_line} to {last_line}\n\n\
-             {words} words in {sentences} sentences, about {keywords}. \
-             The longest: \u{201c}{}\u{201d}\n\n",
+             Words: {words}. Sentences: {sentences}. Keywords: {keywords}. \
+             Longest sentence: \u{201c}{}\u{201d}\n\n",
             self.longest_sentence
         )
     }
@@ -90,15 +94,14 @@ fn keywords(text: &str) -> Vec<String> {
     }
     let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
     counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    counts.into_iter().take(MAX_KEYWORDS).map(|(word, _)| word).collect()
+    let frequent = counts.into_iter().take(MAX_KEYWORDS);
+    frequent.map(|(word, _)| cut(&word, MAX_KEYWORD_CHARS)).collect()
 }
 
+/// On one line, whatever the lines of the text.
 fn quoted(sentence: &str) -> String {
-    let sentence = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
-    match sentence.char_indices().nth(MAX_QUOTED_CHARS) {
-        Some((end, _)) => format!("{}…", &sentence[..end]),
-        None => sentence,
-    }
+    let words: Vec<&str> = sentence.split_whitespace().collect();
+    cut(&words.join(" "), MAX_QUOTED_CHARS)
 }
 
 #[cfg(test)]
@@ -124,14 +127,15 @@ mod tests {
         assert_eq!((part.words, part.sentences), (12, 2));
         assert_eq!(part.longest_sentence, "The host commits what guests have proposed to the guests.");
         assert_eq!(part.keywords, ["guests", "commits", "propose"]);
-        assert!(part.markdown().starts_with("## Lines 10 to 12\n\n12 words in 2 sentences, about guests"));
+        let markdown = "## Lines 10 to 12\n\nWords: 12. Sentences: 2. Keywords: guests, commits";
+        assert!(part.markdown().starts_with(markdown));
     }
 
     #[test]
     fn an_empty_part_is_no_trouble() {
         let part = read(1, &[""]);
         assert_eq!((part.words, part.sentences), (0, 0));
-        assert!(part.markdown().contains("about nothing in particular"));
+        assert!(part.markdown().contains("Keywords: none."));
     }
 
     #[test]

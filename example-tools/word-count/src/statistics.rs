@@ -1,12 +1,16 @@
 //! What can be counted in a text. Words, sentences and characters are those of
 //! Unicode (UAX #29), so `don't` is one word and a flag is one character.
 
+use document::cut;
 use serde::Serialize;
 use std::collections::HashMap;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// How fast people read silently, in words a minute.
 const READING_WORDS_PER_MINUTE: usize = 238;
+
+/// The longest word that a result quotes, in characters.
+const MAX_QUOTED_CHARS: usize = 80;
 
 /// The figures of one text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -66,7 +70,7 @@ pub fn statistics(text: &str, top: usize, min_letters: usize) -> Statistics {
         lines: text.lines().count(),
         paragraphs: paragraphs.len(),
         average_word_length: two_decimals(letters, words),
-        longest_word: longest.map(|(_, word)| word.to_owned()),
+        longest_word: longest.map(|(_, word)| cut(word, MAX_QUOTED_CHARS)),
         reading_minutes: words.div_ceil(READING_WORDS_PER_MINUTE),
         frequent_words: most_frequent(counts, top, min_letters),
     }
@@ -75,14 +79,12 @@ pub fn statistics(text: &str, top: usize, min_letters: usize) -> Statistics {
 /// Words of one count stand in alphabetical order, so that the same text has the
 /// same answer every time.
 fn most_frequent(counts: HashMap<String, usize>, top: usize, min_letters: usize) -> Vec<Frequency> {
-    let mut frequent: Vec<Frequency> = counts
-        .into_iter()
-        .filter(|(word, _)| word.graphemes(true).count() >= min_letters)
-        .map(|(word, count)| Frequency { word, count })
-        .collect();
-    frequent.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.word.cmp(&b.word)));
+    let mut frequent: Vec<(String, usize)> =
+        counts.into_iter().filter(|(word, _)| word.graphemes(true).count() >= min_letters).collect();
+    frequent.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     frequent.truncate(top);
-    frequent
+    let listed = |(word, count): (String, usize)| Frequency { word: cut(&word, MAX_QUOTED_CHARS), count };
+    frequent.into_iter().map(listed).collect()
 }
 
 /// The paragraphs, each on one line: a line end within a paragraph ends no
@@ -160,6 +162,13 @@ mod tests {
         let found = statistics("a a a of of state", 10, 3);
         assert_eq!(found.frequent_words, [Frequency { word: "state".into(), count: 1 }]);
         assert_eq!(found.words, 6);
+    }
+
+    #[test]
+    fn endless_words_are_cut() {
+        let found = statistics(&"a".repeat(1000), 1, 1);
+        assert_eq!(found.longest_word.unwrap().chars().count(), MAX_QUOTED_CHARS + 1);
+        assert_eq!(found.frequent_words[0].word.chars().count(), MAX_QUOTED_CHARS + 1);
     }
 
     #[test]
