@@ -63,6 +63,6 @@ impl ModelFault {
 
     /// The same fault in other words.
     pub(super) fn reworded(self, reword: impl FnOnce(&str) -> String) -> Self {
-        Self { kind: self.kind, message: reword(&self.message) }
+        Self { kind: self.kind, message: text::clean(&reword(&self.message), MAX_MESSAGE_BYTES) }
     }
 }

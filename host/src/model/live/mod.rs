@@ -99,10 +99,10 @@ impl Live {
 
     /// Whatever a provider says, it does not say the key.
     fn redacted(&self, fault: ModelFault) -> ModelFault {
-        match &self.options.api_key {
-            Some(key) => fault.reworded(|words| key.redact(words)),
-            None => fault,
-        }
+        fault.reworded(|words| match &self.options.api_key {
+            Some(key) => key.redact(words),
+            None => words.to_owned(),
+        })
     }
 }
 

@@ -1,0 +1,182 @@
+//! Providers that misbehave.
+
+use crate::openai::{finish, said, saying};
+use crate::server::{Reply, Server};
+use crate::{KEY, ask, hello, model};
+use std::time::{Duration, Instant};
+use tollgate::model::{Delta, FaultKind, ModelFault};
+
+/// Asks once of a server that misbehaves first and is well then; returns the
+/// fault that made it ask again.
+async fn recovers_from(bad: Reply, lines: &str) -> String {
+    let server = Server::new(vec![bad, saying("fine")]).await;
+    let (reply, deltas) = ask(&*model("openai", &server, lines), hello()).await;
+    assert_eq!(reply.unwrap().message.text, "fine");
+    assert_eq!(server.seen().len(), 2);
+    let restart = deltas.iter().position(|delta| matches!(delta, Delta::Restarted { .. }));
+    let Some(Delta::Restarted { attempt: 2, reason, .. }) = restart.map(|at| &deltas[at]) else {
+        panic!("{deltas:?}");
+    };
+    reason.clone()
+}
+
+/// Asks once of a server that refuses, and is not asked again.
+async fn ends_with(bad: Reply) -> ModelFault {
+    let server = Server::new(vec![bad, saying("never")]).await;
+    let (reply, deltas) = ask(&*model("openai", &server, ""), hello()).await;
+    assert_eq!(server.seen().len(), 1);
+    assert!(deltas.iter().all(|delta| !matches!(delta, Delta::Restarted { .. })));
+    reply.unwrap_err()
+}
+
+#[tokio::test]
+async fn a6_a_rate_limit_is_waited_out_as_long_as_the_provider_asks() {
+    let limited = Reply::status(429)
+        .header("retry-after-ms", "400")
+        .header("content-type", "application/json")
+        .bytes(r#"{"error":{"message":"Slow down.","type":"rate_limit_error"}}"#);
+    let began = Instant::now();
+    let reason = recovers_from(limited, "").await;
+    assert_eq!(reason, "The provider answered 429 Too Many Requests: Slow down.");
+    assert!(began.elapsed() >= Duration::from_millis(400));
+}
+
+#[tokio::test]
+async fn a6_a_wait_that_is_too_long_ends_the_reply_at_once() {
+    let limited = Reply::status(429).header("retry-after", "3600").bytes("{}");
+    let fault = ends_with(limited).await;
+    assert!(fault.message().starts_with("The provider asks for a wait of 3600.0s"), "{fault}");
+}
+
+#[tokio::test]
+async fn a6_a_cut_stream_is_asked_for_anew() {
+    let reason = recovers_from(Reply::ok().event(said("Half a sen")).cut(), "").await;
+    assert!(reason.contains("stream broke"), "{reason}");
+    let ended_early = Reply::ok().event(said("Half a sen"));
+    assert_eq!(
+        recovers_from(ended_early, "").await,
+        "The provider's stream broke: it ended before the reply did."
+    );
+}
+
+#[tokio::test]
+async fn a6_what_was_told_of_a_broken_attempt_is_declared_void() {
+    let server = Server::new(vec![Reply::ok().event(said("Half")).cut(), saying("Whole")]).await;
+    let (_, deltas) = ask(&*model("openai", &server, ""), hello()).await;
+    let [Delta::Text(half), Delta::Restarted { .. }, Delta::Text(whole)] = deltas.as_slice() else {
+        panic!("{deltas:?}");
+    };
+    assert_eq!((half.as_str(), whole.as_str()), ("Half", "Whole"));
+}
+
+#[tokio::test]
+async fn a6_a_chunk_that_is_not_json_is_a_broken_stream() {
+    let reason = recovers_from(Reply::ok().event("{\"choices\": [").event(finish("stop")), "").await;
+    assert!(reason.contains("a chunk is not JSON") || reason.contains("cannot be read"), "{reason}");
+    let odd = Reply::ok()
+        .event(r#"{"choices":[{"delta":{"tool_calls":[{"index":"first"}]}}]}"#)
+        .event(finish("stop"));
+    assert!(recovers_from(odd, "").await.contains("cannot be read"));
+}
+
+#[tokio::test]
+async fn a6_server_errors_are_asked_again() {
+    for status in [500, 502, 503, 529] {
+        let reason = recovers_from(Reply::status(status).bytes("<h1>Oops</h1>"), "").await;
+        assert!(reason.contains(&status.to_string()) && reason.contains("Oops"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a6_an_error_in_mid_stream_is_asked_again_unless_it_is_a_refusal() {
+    let overloaded = r#"{"error":{"message":"Overloaded","type":"server_error"}}"#;
+    assert_eq!(
+        recovers_from(Reply::ok().event(said("Ha")).event(overloaded), "").await,
+        "The provider broke the reply off: Overloaded"
+    );
+    let refused = r#"{"error":{"message":"Too long","type":"invalid_request_error"}}"#;
+    assert_eq!(ends_with(Reply::ok().event(refused)).await.kind(), FaultKind::Permanent);
+}
+
+#[tokio::test]
+async fn a6_a_slow_first_byte_is_a_timeout() {
+    let reason = recovers_from(Reply::ok().after(60_000), "first_byte_timeout_ms = 150").await;
+    assert!(reason.contains("first_byte_timeout_ms"), "{reason}");
+}
+
+#[tokio::test]
+async fn a6_a_stream_that_falls_silent_is_a_timeout() {
+    let silent = Reply::ok().event(said("Well")).pause(60_000);
+    let reason = recovers_from(silent, "idle_timeout_ms = 150").await;
+    assert!(reason.contains("idle_timeout_ms"), "{reason}");
+}
+
+#[tokio::test]
+async fn a6_a_reply_that_only_trickles_is_a_timeout() {
+    let trickle = (0..1000).fold(Reply::ok(), |reply, _| reply.event(said(".")).pause(20));
+    let reason = recovers_from(trickle, "reply_timeout_ms = 200").await;
+    assert!(reason.contains("reply_timeout_ms"), "{reason}");
+}
+
+#[tokio::test]
+async fn a6_an_empty_body_is_a_broken_stream() {
+    let reason = recovers_from(Reply::ok(), "").await;
+    assert!(reason.contains("without a single event") && reason.contains("base_url"), "{reason}");
+}
+
+#[tokio::test]
+async fn a6_refusals_end_with_the_providers_words() {
+    let body =
+        format!(r#"{{"error":{{"message":"Incorrect API key provided: {KEY}.","code":"invalid_api_key"}}}}"#);
+    let fault = ends_with(Reply::status(401).bytes(body)).await;
+    assert_eq!(fault.kind(), FaultKind::Permanent);
+    assert_eq!(
+        fault.message(),
+        "The provider answered 401 Unauthorized: Incorrect API key provided: [api key]."
+    );
+}
+
+#[tokio::test]
+async fn a6_the_providers_words_are_bounded_and_no_key_is_cut_in_half() {
+    for pad in [1_900, 1_993, 3_000] {
+        let body = format!("{}{KEY}{}", "x".repeat(pad), "y".repeat(5_000));
+        let fault = ends_with(Reply::status(400).bytes(body)).await;
+        assert!(fault.message().len() <= 2_000, "{}", fault.message().len());
+        assert!(!fault.message().contains("sk-"), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_with_the_key() {
+    let elsewhere = Server::new(vec![saying("never")]).await;
+    let fault = ends_with(Reply::status(307).header("location", elsewhere.url.clone())).await;
+    assert!(fault.message().contains("307"), "{fault}");
+    assert!(elsewhere.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a6_a_server_that_is_not_there_is_named_without_its_address() {
+    let server = Server::new(Vec::new()).await;
+    let model = model("openai", &server, "");
+    drop(server);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let (reply, deltas) = ask(&*model, hello()).await;
+    let fault = reply.unwrap_err();
+    assert!(fault.message().starts_with("After 2 attempts: The provider cannot be reached"), "{fault}");
+    assert!(!fault.message().contains("/v1"), "{fault}");
+    assert_eq!(deltas.len(), 1);
+}
+
+#[tokio::test]
+async fn x1_dropping_a_reply_closes_its_connection() {
+    let (hangs, gone) = Reply::ok().event(said("Well")).hang();
+    let server = Server::new(vec![hangs]).await;
+    let model = model("openai", &server, "");
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let reply =
+        tokio::spawn(async move { model.reply(hello(), &mut |delta| told.send(delta).unwrap()).await });
+    assert_eq!(heard.recv().await, Some(Delta::Text("Well".into())));
+    reply.abort();
+    let closed = tokio::time::timeout(Duration::from_secs(10), gone).await;
+    assert!(closed.is_ok(), "the server still holds the connection");
+}
