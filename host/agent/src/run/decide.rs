@@ -11,7 +11,7 @@ use crate::message::{Finish, ModelReply};
 use crate::outcome::{Fault, ResumeMode, ToolResult};
 use crate::proposal::{Arguments, Proposal};
 use crate::schema::{self, Schema};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Run {
@@ -101,8 +101,8 @@ impl Run {
     /// Each call gets an id of its own: the provider's, unless it gave none or gave
     /// one that this run has seen.
     fn give_ids(&self, reply: &mut ModelReply) {
-        let mut fresh: HashSet<String> = HashSet::new();
-        let provided: HashSet<String> = reply.message.calls.iter().map(|c| c.id.clone()).collect();
+        let mut fresh: BTreeSet<String> = BTreeSet::new();
+        let provided: BTreeSet<String> = reply.message.calls.iter().map(|c| c.id.clone()).collect();
         for (at, call) in reply.message.calls.iter_mut().enumerate() {
             let usable = !call.id.trim().is_empty() && call.id.len() <= 256;
             if !usable || self.call_ids.contains(&call.id) || fresh.contains(&call.id) {

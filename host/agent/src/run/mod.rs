@@ -35,7 +35,7 @@ pub use spec::{AgentSpec, Decision, DecisionAnswer, RunLimits, RunSpec, Task, Th
 
 use crate::message::{Message, ToolSpec};
 use crate::state::State;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use turn::Turn;
 
@@ -56,7 +56,7 @@ pub struct Run {
     /// Text of replies that were cut off and are being continued.
     carried: String,
     last_text: String,
-    call_ids: HashSet<String>,
+    call_ids: BTreeSet<String>,
     decisions: BTreeMap<String, Decision>,
     /// The last turn's calls and how many turns in a row asked for the same.
     repeated: (u64, u32),
@@ -100,7 +100,7 @@ impl Run {
             notes: Vec::new(),
             carried: String::new(),
             last_text: String::new(),
-            call_ids: HashSet::new(),
+            call_ids: BTreeSet::new(),
             decisions: BTreeMap::new(),
             repeated: (0, 0),
             usage: RunUsage::default(),
