@@ -1,0 +1,173 @@
+//! What is wrong with a configuration, and where: file, line, column, the line
+//! itself, and what is known there.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use tollgate_agent::name;
+use tollgate_agent::text::clean;
+
+/// Why a configuration cannot be used. It displays as a sentence behind its
+/// place, with the line below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    file: String,
+    place: Option<Place>,
+    problem: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    /// 1 for the first.
+    line: usize,
+    /// In characters; 1 for the first.
+    column: usize,
+    shown: String,
+    marked: usize,
+}
+
+impl ConfigError {
+    /// The line that is wrong, 1 for the first; none where it is the whole file.
+    #[must_use]
+    pub fn line(&self) -> Option<usize> {
+        self.place.as_ref().map(|place| place.line)
+    }
+
+    /// The column that is wrong, in characters, 1 for the first.
+    #[must_use]
+    pub fn column(&self) -> Option<usize> {
+        self.place.as_ref().map(|place| place.column)
+    }
+
+    /// What is wrong, without its place.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
+    pub(super) fn unreadable(path: &Path, error: &io::Error) -> Self {
+        let advice = match error.kind() {
+            io::ErrorKind::NotFound => "; name one that exists with --config FILE",
+            io::ErrorKind::InvalidData => "; save it as UTF-8",
+            _ => "",
+        };
+        Self {
+            file: path.display().to_string(),
+            place: None,
+            problem: format!("the configuration cannot be read: {error}{advice}"),
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Place { line, column, shown, marked }) = &self.place else {
+            return write!(f, "{}: {}", self.file, self.problem);
+        };
+        writeln!(f, "{}:{line}:{column}: {}", self.file, self.problem)?;
+        let indent = line.to_string().len();
+        writeln!(f, " {line} | {shown}")?;
+        let before: String =
+            shown.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        write!(f, " {:indent$} | {before}{}", "", "^".repeat(*marked))
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// The text that is being read, for saying where in it something is wrong.
+pub(super) struct Source<'a> {
+    pub(super) path: &'a Path,
+    pub(super) text: &'a str,
+}
+
+impl Source<'_> {
+    /// A problem at these bytes of the text.
+    pub(super) fn wrong(&self, span: Range<usize>, problem: impl Into<String>) -> ConfigError {
+        ConfigError {
+            file: self.path.display().to_string(),
+            place: Some(self.place(span)),
+            problem: problem.into(),
+        }
+    }
+
+    /// An unknown key at these bytes, with those that are known there.
+    pub(super) fn unknown(&self, span: Range<usize>, key: &str, known: &[&str]) -> ConfigError {
+        self.wrong(span, unknown_key(key, known))
+    }
+
+    /// What the parser, or the shape of a table, has against the text.
+    pub(super) fn refused(&self, error: &toml::de::Error) -> ConfigError {
+        self.wrong(error.span().unwrap_or(0..0), in_our_words(error.message()))
+    }
+
+    fn place(&self, span: Range<usize>) -> Place {
+        let start = floor_boundary(self.text, span.start);
+        let before = &self.text[..start];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let shown = self.text[line_start..].lines().next().unwrap_or_default();
+        let on_this_line = span.end.min(line_start + shown.len()).max(start);
+        let marked = self.text[start..floor_boundary(self.text, on_this_line)].chars().count();
+        Place {
+            line: before.matches('\n').count() + 1,
+            column: self.text[line_start..start].chars().count() + 1,
+            shown: clean(shown, 200),
+            marked: marked.clamp(1, 200),
+        }
+    }
+}
+
+fn floor_boundary(text: &str, mut at: usize) -> usize {
+    at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+fn unknown_key(key: &str, known: &[&str]) -> String {
+    let hint = match name::nearest(key, known.iter().copied()).first() {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => ";".to_owned(),
+    };
+    let known = match known {
+        [] => "no key is known here".to_owned(),
+        known => format!("known: {}", known.join(", ")),
+    };
+    format!("unknown key `{}`{hint} {known}", clean(key, 100))
+}
+
+/// serde's sentences, where ours say more: `unknown field \`x\`, expected one of
+/// \`a\`, \`b\``, `missing field \`x\``, `invalid type: string "x", expected i64`.
+fn in_our_words(message: &str) -> String {
+    let quoted =
+        |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    if let Some(rest) = message.strip_prefix("unknown field ") {
+        let words = quoted(rest);
+        if let Some((key, known)) = words.split_first() {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            return unknown_key(key, &known);
+        }
+    }
+    if let Some(rest) = message.strip_prefix("unknown variant ") {
+        let words = quoted(rest);
+        if let Some((value, known)) = words.split_first() {
+            return format!(
+                "\"{}\" is not known here; known: \"{}\"",
+                clean(value, 100),
+                known.join("\", \"")
+            );
+        }
+    }
+    if let Some(key) = message.strip_prefix("missing field ") {
+        return format!("the key {key} is missing here");
+    }
+    message
+        .replace("expected i64", "expected a whole number")
+        .replace("expected u64", "expected a whole number, 0 or more")
+        .replace("expected u32", "expected a whole number, 0 or more")
+        .replace("expected f64", "expected a number")
+        .replace("expected a sequence", "expected a list in [ ]")
+        .replace("expected a map", "expected a table")
+}

@@ -1,0 +1,130 @@
+//! `[grants.COMPONENT]`: what a person gives to a component, and nothing else is.
+
+use super::error::Source;
+use super::raw::{RawFileGrant, RawGrants};
+use super::{ConfigError, in_dir};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use tollgate_agent::catalog::{ActionGrants, CatalogGrants};
+use tollgate_agent::name;
+use tollgate_sandbox::FileAccess;
+use toml::Spanned;
+
+/// What a component may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ComponentGrants {
+    /// Directories of the host.
+    pub files: Vec<FileGrantConfig>,
+    /// Other components' state keys, and actions.
+    pub catalog: CatalogGrants,
+}
+
+/// A directory of the host that a component may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileGrantConfig {
+    /// The directory.
+    pub host: PathBuf,
+    /// Where the component sees it; begins with `/`.
+    pub guest: String,
+    /// Whether it may be changed.
+    pub access: FileAccess,
+}
+
+const ACTIONS: [&str; 3] = ["transfer-to-agent", "escalate", "add-context"];
+
+pub(super) fn check(
+    source: &Source<'_>,
+    raw: BTreeMap<Spanned<String>, RawGrants>,
+    base_dir: &Path,
+) -> Result<BTreeMap<String, ComponentGrants>, ConfigError> {
+    let mut grants = BTreeMap::new();
+    for (id, of_one) in raw {
+        if !name::is_id(id.get_ref()) {
+            let problem = format!(
+                "`{}` is no component id; grants belong to a component, such as [grants.notes]",
+                tollgate_agent::text::clean(id.get_ref(), 100)
+            );
+            return Err(source.wrong(id.span(), problem));
+        }
+        grants.insert(id.into_inner(), check_one(source, of_one, base_dir)?);
+    }
+    Ok(grants)
+}
+
+fn check_one(source: &Source<'_>, raw: RawGrants, base_dir: &Path) -> Result<ComponentGrants, ConfigError> {
+    let mut guests = BTreeSet::new();
+    let mut files = Vec::with_capacity(raw.files.len());
+    for file in raw.files {
+        let span = file.guest.span();
+        let grant = check_file(source, file, base_dir)?;
+        if !guests.insert(grant.guest.clone()) {
+            return Err(source.wrong(span, format!("`guest` \"{}\" is granted twice", grant.guest)));
+        }
+        files.push(grant);
+    }
+    let catalog = CatalogGrants {
+        reads: check_keys(source, raw.state.read)?,
+        writes: check_keys(source, raw.state.write)?,
+        actions: check_actions(source, &raw.actions)?,
+    };
+    Ok(ComponentGrants { files, catalog })
+}
+
+fn check_file(
+    source: &Source<'_>,
+    raw: RawFileGrant,
+    base_dir: &Path,
+) -> Result<FileGrantConfig, ConfigError> {
+    let guest = raw.guest.get_ref();
+    if !guest.starts_with('/') || guest.split('/').any(|part| part == "..") || guest.contains('\0') {
+        let problem = format!(
+            "`guest` is \"{}\"; it is the path that the tool sees, and begins with /, such as \"/docs\"",
+            tollgate_agent::text::clean(guest, 100)
+        );
+        return Err(source.wrong(raw.guest.span(), problem));
+    }
+    if raw.host.get_ref().as_os_str().is_empty() {
+        return Err(source
+            .wrong(raw.host.span(), "`host` is empty; it is a directory of this machine, such as \".\""));
+    }
+    Ok(FileGrantConfig {
+        host: in_dir(base_dir, raw.host.get_ref()),
+        guest: raw.guest.into_inner(),
+        access: raw.access,
+    })
+}
+
+fn check_keys(source: &Source<'_>, keys: Vec<Spanned<String>>) -> Result<BTreeSet<String>, ConfigError> {
+    for key in &keys {
+        let owner = key.get_ref().split_once('.').map(|(owner, _)| owner);
+        if !owner.is_some_and(|owner| name::is_id(owner) && !name::is_reserved_id(owner)) {
+            let problem = format!(
+                "`{}` is no state key of a component; write COMPONENT-ID.NAME, such as \"notes.items\"",
+                tollgate_agent::text::clean(key.get_ref(), 100)
+            );
+            return Err(source.wrong(key.span(), problem));
+        }
+    }
+    Ok(keys.into_iter().map(Spanned::into_inner).collect())
+}
+
+fn check_actions(source: &Source<'_>, actions: &[Spanned<String>]) -> Result<ActionGrants, ConfigError> {
+    let mut granted = ActionGrants::default();
+    for action in actions {
+        match action.get_ref().as_str() {
+            "transfer-to-agent" => granted.transfer = true,
+            "escalate" => granted.escalate = true,
+            "add-context" => granted.add_context = true,
+            other => {
+                let problem = format!(
+                    "\"{}\" is no action; known: \"{}\"",
+                    tollgate_agent::text::clean(other, 100),
+                    ACTIONS.join("\", \"")
+                );
+                return Err(source.wrong(action.span(), problem));
+            }
+        }
+    }
+    Ok(granted)
+}

@@ -1,0 +1,262 @@
+//! `[limits]`: what one call, one run and all of them together may use.
+//!
+//! Every value is a whole number with its unit in its name. `[limits]` holds for
+//! everything, `[limits.tools.NAME]` for one tool, `[limits.ceiling]` is what no
+//! tool may be given more of, and `[agents.ID.limits]` bounds one agent's runs.
+
+use super::ConfigError;
+use super::error::Source;
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+use tollgate_agent::run::RunLimits;
+use tollgate_sandbox::{Limits, SandboxConfig};
+use toml::Spanned;
+
+/// What runs and calls may use.
+#[derive(Debug, Clone, Default)]
+pub struct LimitsConfig {
+    /// One attempt of a call, where nothing else is said of its tool.
+    pub call: Limits,
+    /// One run, where nothing else is said of its agent.
+    pub run: RunLimits,
+    /// Calls of single tools, by the tool's name.
+    pub tools: BTreeMap<String, ToolLimits>,
+    /// All calls together, and the ceiling for each.
+    pub sandbox: SandboxConfig,
+}
+
+/// What one tool's calls may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolLimits {
+    /// One attempt.
+    pub call: Limits,
+    /// Milliseconds for one attempt, in place of what the tool asks for.
+    pub timeout_ms: Option<u32>,
+}
+
+impl LimitsConfig {
+    /// What calls of this tool may use.
+    #[must_use]
+    pub fn of_tool(&self, tool_name: &str) -> ToolLimits {
+        match self.tools.get(tool_name) {
+            Some(limits) => limits.clone(),
+            None => ToolLimits { call: self.call.clone(), timeout_ms: None },
+        }
+    }
+}
+
+/// A table of limits as it is written.
+#[derive(Debug, Default)]
+pub(super) struct RawLimits {
+    numbers: Numbers,
+    tools: BTreeMap<Spanned<String>, Numbers>,
+    tables: Vec<Spanned<String>>,
+    ceiling: Numbers,
+}
+
+type Numbers = BTreeMap<Spanned<String>, Spanned<i64>>;
+
+/// Bounds on all calls together, which are no part of any one call's limits.
+#[derive(Debug, Serialize, Deserialize)]
+struct HostNumbers {
+    memory_budget_bytes: u64,
+    concurrent_calls: u32,
+    waiting_calls: u32,
+}
+
+/// Limits that may be zero; a zero elsewhere would fail every call.
+const MAY_BE_ZERO: [&str; 11] = [
+    "timeout_ms",
+    "tool_calls",
+    "waiting_calls",
+    "tables",
+    "table_elements",
+    "handles",
+    "console_bytes",
+    "reports",
+    "report_bytes",
+    "reports_bytes",
+    "random_bytes",
+];
+
+pub(super) fn check(source: &Source<'_>, raw: RawLimits) -> Result<LimitsConfig, ConfigError> {
+    let mut config = LimitsConfig::default();
+    let ceiling = Table::read(source, raw.ceiling, &[names(&config.sandbox.ceiling)])?;
+    config.sandbox.ceiling = ceiling.over(&config.sandbox.ceiling)?;
+
+    let mut host = HostNumbers {
+        memory_budget_bytes: config.sandbox.memory_budget_bytes,
+        concurrent_calls: config.sandbox.concurrent_calls,
+        waiting_calls: config.sandbox.waiting_calls,
+    };
+    let known = [names(&config.call), run_names(), names(&host)];
+    let table = Table::read(source, raw.numbers, &known)?;
+    host = table.over(&host)?;
+    config.run = table.over(&config.run)?;
+    config.call = table.over(&config.call)?;
+    table.keep_under(&config.call, &config.sandbox.ceiling)?;
+    config.sandbox.memory_budget_bytes = host.memory_budget_bytes;
+    config.sandbox.concurrent_calls = host.concurrent_calls;
+    config.sandbox.waiting_calls = host.waiting_calls;
+    config.sandbox.timeout_ceiling = Duration::from_millis(u64::from(config.run.timeout_ceiling_ms));
+
+    for (name, numbers) in raw.tools {
+        let limits = of_one_tool(source, numbers, &config)?;
+        config.tools.insert(name.into_inner(), limits);
+    }
+    Ok(config)
+}
+
+/// One agent's limits: those of runs, over what holds for every agent.
+pub(super) fn check_run(
+    source: &Source<'_>,
+    raw: RawLimits,
+    all: &RunLimits,
+) -> Result<RunLimits, ConfigError> {
+    if let Some(table) = raw.tables.first() {
+        return Err(source.unknown(table.span(), table.get_ref(), &as_strs(&run_names())));
+    }
+    Table::read(source, raw.numbers, &[run_names()])?.over(all)
+}
+
+fn of_one_tool(source: &Source<'_>, numbers: Numbers, all: &LimitsConfig) -> Result<ToolLimits, ConfigError> {
+    #[derive(Serialize, Deserialize)]
+    struct Timeout {
+        timeout_ms: Option<u32>,
+    }
+    let timeout = Timeout { timeout_ms: None };
+    let table = Table::read(source, numbers, &[names(&all.call), names(&timeout)])?;
+    let call = table.over(&all.call)?;
+    table.keep_under(&call, &all.sandbox.ceiling)?;
+    Ok(ToolLimits { call, timeout_ms: table.over(&timeout)?.timeout_ms })
+}
+
+/// Numbers of one table, each known there.
+struct Table<'a> {
+    source: &'a Source<'a>,
+    numbers: Numbers,
+}
+
+impl<'a> Table<'a> {
+    fn read(source: &'a Source<'a>, numbers: Numbers, known: &[Vec<String>]) -> Result<Self, ConfigError> {
+        let known = known.concat();
+        for (key, value) in &numbers {
+            let name = key.get_ref().as_str();
+            if !known.iter().any(|k| k == name) {
+                return Err(source.unknown(key.span(), name, &as_strs(&known)));
+            }
+            let least = i64::from(!MAY_BE_ZERO.contains(&name));
+            if *value.get_ref() < least {
+                let problem = format!("`{name}` is {}; it must be at least {least}", value.get_ref());
+                return Err(source.wrong(value.span(), problem));
+            }
+        }
+        Ok(Self { source, numbers })
+    }
+
+    /// The value with those of its fields replaced that this table names.
+    fn over<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<T, ConfigError> {
+        let mut fields = fields(value);
+        for (key, number) in &self.numbers {
+            if let Some(field) = fields.get_mut(key.get_ref()) {
+                *field = Value::from(*number.get_ref());
+                self.must_fit::<T>(key, number, &fields)?;
+            }
+        }
+        serde_json::from_value(Value::Object(fields)).map_err(|e| self.source.wrong(0..0, e.to_string()))
+    }
+
+    fn must_fit<T: DeserializeOwned>(
+        &self,
+        key: &Spanned<String>,
+        number: &Spanned<i64>,
+        fields: &Map<String, Value>,
+    ) -> Result<(), ConfigError> {
+        let fits = serde_json::from_value::<T>(Value::Object(fields.clone())).is_ok();
+        let too_large = || {
+            format!("`{}` is {}; the most that can be set is {}", key.get_ref(), number.get_ref(), u32::MAX)
+        };
+        if fits { Ok(()) } else { Err(self.source.wrong(number.span(), too_large())) }
+    }
+
+    fn keep_under(&self, limits: &Limits, ceiling: &Limits) -> Result<(), ConfigError> {
+        let (limits, ceiling) = (fields(limits), fields(ceiling));
+        for (key, number) in &self.numbers {
+            let name = key.get_ref();
+            if let (Some(value), Some(most)) = (limits.get(name), ceiling.get(name))
+                && value.as_u64() > most.as_u64()
+            {
+                let problem = format!(
+                    "`{name}` is {value}, above the ceiling of {most}; lower it, or raise `{name}` in [limits.ceiling]"
+                );
+                return Err(self.source.wrong(number.span(), problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fields(value: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+fn names(value: &impl Serialize) -> Vec<String> {
+    fields(value).into_iter().map(|(name, _)| name).collect()
+}
+
+/// The limits of a run that are numbers.
+fn run_names() -> Vec<String> {
+    fields(&RunLimits::default())
+        .into_iter()
+        .filter(|(_, value)| value.is_number() || value.is_null())
+        .map(|(name, _)| name)
+        .collect()
+}
+
+fn as_strs(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+impl<'de> Deserialize<'de> for RawLimits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(RawLimitsVisitor)
+    }
+}
+
+struct RawLimitsVisitor;
+
+impl<'de> Visitor<'de> for RawLimitsVisitor {
+    type Value = RawLimits;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of limits")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<RawLimits, M::Error> {
+        let mut raw = RawLimits::default();
+        while let Some(key) = map.next_key::<Spanned<String>>()? {
+            match key.get_ref().as_str() {
+                "tools" => {
+                    raw.tools = map.next_value()?;
+                    raw.tables.push(key);
+                }
+                "ceiling" => {
+                    raw.ceiling = map.next_value()?;
+                    raw.tables.push(key);
+                }
+                _ => {
+                    let value = map.next_value()?;
+                    raw.numbers.insert(key, value);
+                }
+            }
+        }
+        Ok(raw)
+    }
+}

@@ -1,0 +1,128 @@
+//! `tollgate.toml`: what was written, and what it means.
+//!
+//! [`RawConfig`] is the file as a person typed it; [`Config`] is what the host
+//! works from, and only [`Config::load`] and [`Config::parse`] make one. A key
+//! that nothing enforces is an error that names what is known in its place.
+
+mod agents;
+mod error;
+mod grants;
+mod limits;
+mod raw;
+
+pub use agents::{AgentConfig, DEFAULT_AGENT, DIRECT_AGENT};
+pub use error::ConfigError;
+pub use grants::{ComponentGrants, FileGrantConfig};
+pub use limits::{LimitsConfig, ToolLimits};
+
+use crate::model::ModelConfig;
+use error::Source;
+use raw::RawConfig;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The name of the file that is looked for in the working directory.
+pub const FILE_NAME: &str = "tollgate.toml";
+/// The directory of tools where the configuration does not name another.
+pub const DEFAULT_TOOLS_DIR: &str = "tools";
+
+/// What the host works from.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The file that was read; none where there is none.
+    pub file: Option<PathBuf>,
+    /// The directory against which the file's relative paths are read.
+    pub base_dir: PathBuf,
+    /// Where the components are.
+    pub tools_dir: PathBuf,
+    /// What runs and calls may use.
+    pub limits: LimitsConfig,
+    /// Which model answers; none where nothing is configured.
+    pub model: Option<ModelConfig>,
+    /// The agents, by id; there is always one of the name [`DEFAULT_AGENT`] or more.
+    pub agents: BTreeMap<String, AgentConfig>,
+    /// What components may do, by component id.
+    pub grants: BTreeMap<String, ComponentGrants>,
+}
+
+impl Config {
+    /// Reads `file`, or where it is none `tollgate.toml` in the working directory
+    /// if there is one.
+    ///
+    /// # Errors
+    /// A named file is missing; the file cannot be read; what it says cannot be
+    /// meant.
+    pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
+        let path = file.unwrap_or(Path::new(FILE_NAME));
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(path, &text),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && file.is_none() => Ok(Self::default()),
+            Err(e) => Err(ConfigError::unreadable(path, &e)),
+        }
+    }
+
+    /// Reads the text of a configuration file; `path` stands for it in messages,
+    /// and its directory is where relative paths begin.
+    ///
+    /// # Errors
+    /// What the text says cannot be meant.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let source = Source { path, text };
+        let raw: RawConfig = toml::from_str(text).map_err(|e| source.refused(&e))?;
+        let base_dir = match path.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let limits = limits::check(&source, raw.limits)?;
+        Ok(Self {
+            file: Some(path.to_owned()),
+            tools_dir: in_dir(&base_dir, &raw.tools.dir),
+            agents: agents::check(&source, raw.agents, &limits)?,
+            grants: grants::check(&source, raw.grants, &base_dir)?,
+            model: raw.model,
+            limits,
+            base_dir,
+        })
+    }
+
+    /// What the component may do; nothing where it is not named.
+    #[must_use]
+    pub fn grants_of(&self, component_id: &str) -> ComponentGrants {
+        self.grants.get(component_id).cloned().unwrap_or_default()
+    }
+
+    /// What people call the configuration in messages.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.file {
+            Some(file) => file.display().to_string(),
+            None => FILE_NAME.to_owned(),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let limits = LimitsConfig::default();
+        Self {
+            file: None,
+            base_dir: PathBuf::from("."),
+            tools_dir: PathBuf::from(DEFAULT_TOOLS_DIR),
+            model: None,
+            agents: agents::defaults(&limits),
+            grants: BTreeMap::new(),
+            limits,
+        }
+    }
+}
+
+/// A path as the configuration means it. Of `.` nothing is shown.
+fn in_dir(base_dir: &Path, path: &Path) -> PathBuf {
+    match base_dir == Path::new(".") {
+        true => path.to_owned(),
+        false => base_dir.join(path),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(Path::new("tollgate.toml"), text)
+}
+
+fn refusal(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn an_empty_file_means_the_defaults() {
+    let config = parse("").unwrap();
+    assert_eq!(config.tools_dir, Path::new("tools"));
+    assert_eq!(config.limits.run.model_turns, 16);
+    assert_eq!(config.limits.run.concurrency, 5);
+    assert_eq!(config.limits.of_tool("any").call, tollgate_sandbox::Limits::default());
+    assert_eq!(config.agents[DEFAULT_AGENT].tools, ["*"]);
+    assert_eq!(config.agents[DIRECT_AGENT].tools, ["*"]);
+}
+
+#[test]
+fn g3_an_agent_without_a_list_has_no_tools_and_direct_lists_all() {
+    let config = parse("[agents.writer]\ninstructions = \"Write.\"").unwrap();
+    assert!(config.agents["writer"].tools.is_empty());
+    assert!(!config.agents.contains_key(DEFAULT_AGENT));
+    assert_eq!(config.agents[DIRECT_AGENT].tools, ["*"]);
+    let config = parse("[agents.direct]\ntools = [\"word_count\"]").unwrap();
+    assert_eq!(config.agents[DIRECT_AGENT].tools, ["word_count"]);
+    assert!(config.agents.contains_key(DEFAULT_AGENT));
+}
+
+#[test]
+fn an_unknown_limit_names_what_is_known_there() {
+    let shown = refusal("[tools]\ndir = \"t\"\n\n[limits]\nmemry_bytes = 1\n");
+    let mut lines = shown.lines();
+    let first = lines.next().unwrap();
+    assert!(
+        first.starts_with(
+            "tollgate.toml:5:1: unknown key `memry_bytes`; did you mean `memory_bytes`? known: "
+        ),
+        "{first}"
+    );
+    for known in ["fuel", "memory_bytes", "model_turns", "concurrency", "timeout_ms", "concurrent_calls"] {
+        assert!(first.contains(known), "{known} in {first}");
+    }
+    assert_eq!(lines.next(), Some(" 5 | memry_bytes = 1"));
+    assert_eq!(lines.next(), Some("   | ^^^^^^^^^^^"));
+}
+
+#[test]
+fn an_unknown_key_or_table_names_what_is_known_there() {
+    assert_eq!(
+        refusal("[tool]\ndir = \"t\"").lines().next().unwrap(),
+        "tollgate.toml:1:2: unknown key `tool`; did you mean `tools`? known: tools, limits, model, agents, grants"
+    );
+    assert_eq!(
+        refusal("[agents.a]\n  tolls = []").lines().next().unwrap(),
+        "tollgate.toml:2:3: unknown key `tolls`; did you mean `tools`? known: instructions, description, tools, model, limits"
+    );
+    assert_eq!(
+        refusal("[grants.a]\nfiles = [{ host = \".\", guest = \"/d\", access = \"write\" }]")
+            .lines()
+            .next()
+            .unwrap(),
+        "tollgate.toml:2:49: \"write\" is not known here; known: \"read\", \"read-write\""
+    );
+}
+
+#[test]
+fn a_missing_key_and_a_wrong_type_are_said_in_plain_words() {
+    assert_eq!(
+        refusal("[grants.a]\nfiles = [{ host = \".\" }]").lines().next().unwrap(),
+        "tollgate.toml:2:10: the key `guest` is missing here"
+    );
+    assert_eq!(
+        refusal("[limits]\nfuel = \"much\"").lines().next().unwrap(),
+        "tollgate.toml:2:8: invalid type: string \"much\", expected a whole number"
+    );
+    assert_eq!(
+        refusal("[agents.a]\ntools = \"*\"").lines().next().unwrap(),
+        "tollgate.toml:2:9: invalid type: string \"*\", expected a list in [ ]"
+    );
+}
+
+#[test]
+fn t5_a_concurrency_of_zero_is_an_error() {
+    assert_eq!(
+        refusal("[limits]\nconcurrency = 0"),
+        "tollgate.toml:2:15: `concurrency` is 0; it must be at least 1\n 2 | concurrency = 0\n   |               ^"
+    );
+    assert_eq!(parse("[limits]\nconcurrency = 1").unwrap().limits.run.concurrency, 1);
+}
+
+#[test]
+fn limits_of_a_tool_lie_over_those_of_all_and_under_the_ceiling() {
+    let config = parse(
+        "[limits]\nfuel = 1000\nmemory_bytes = 2000\ntimeout_ms = 0\n\
+         [limits.tools.word_count]\nfuel = 7\ntimeout_ms = 50\n",
+    )
+    .unwrap();
+    let tool = config.limits.of_tool("word_count");
+    assert_eq!((tool.call.fuel, tool.call.memory_bytes, tool.timeout_ms), (7, 2000, Some(50)));
+    assert_eq!(config.limits.of_tool("other").call.fuel, 1000);
+
+    let above = "[limits.tools.big]\nmemory_bytes = 2147483648\n";
+    assert_eq!(
+        refusal(above).lines().next().unwrap(),
+        "tollgate.toml:2:16: `memory_bytes` is 2147483648, above the ceiling of 1073741824; lower it, or raise `memory_bytes` in [limits.ceiling]"
+    );
+    let raised = format!("{above}[limits.ceiling]\nmemory_bytes = 4294967296\n");
+    assert_eq!(parse(&raised).unwrap().limits.of_tool("big").call.memory_bytes, 2_147_483_648);
+}
+
+#[test]
+fn numbers_out_of_range_are_refused_where_they_stand() {
+    assert_eq!(
+        refusal("[limits]\nmodel_turns = 5000000000").lines().next().unwrap(),
+        "tollgate.toml:2:15: `model_turns` is 5000000000; the most that can be set is 4294967295"
+    );
+    assert_eq!(
+        refusal("[limits]\nfuel = -1").lines().next().unwrap(),
+        "tollgate.toml:2:8: `fuel` is -1; it must be at least 1"
+    );
+}
+
+#[test]
+fn an_agent_bounds_its_own_runs_and_nothing_else() {
+    let config = parse("[limits]\ntool_calls = 9\n[agents.a.limits]\nmodel_turns = 3").unwrap();
+    let limits = &config.agents["a"].limits;
+    assert_eq!((limits.model_turns, limits.tool_calls), (3, 9));
+    assert!(
+        refusal("[agents.a.limits]\nfuel = 3").starts_with("tollgate.toml:2:1: unknown key `fuel`; known: ")
+    );
+    assert!(refusal("[agents.a.limits.tools.x]\nfuel = 3").contains("unknown key `tools`"));
+}
+
+#[test]
+fn grants_are_checked_where_they_are_written() {
+    let config = parse(
+        "[grants.find-in-files]\nfiles = [{ host = \"docs\", guest = \"/docs\" }]\n\
+         state = { read = [\"notes.items\"] }\nactions = [\"add-context\"]\n",
+    )
+    .unwrap();
+    let grants = config.grants_of("find-in-files");
+    assert_eq!(grants.files[0].host, Path::new("docs"));
+    assert_eq!(grants.files[0].access, tollgate_sandbox::FileAccess::Read);
+    assert!(grants.catalog.reads.contains("notes.items") && grants.catalog.actions.add_context);
+    assert_eq!(config.grants_of("other"), ComponentGrants::default());
+
+    for (text, problem) in [
+        ("[grants.A_b]\n", "`A_b` is no component id"),
+        ("[grants.a]\nfiles = [{ host = \".\", guest = \"docs\" }]", "begins with /"),
+        (
+            "[grants.a]\nfiles = [{ host = \".\", guest = \"/d\" }, { host = \"x\", guest = \"/d\" }]",
+            "granted twice",
+        ),
+        ("[grants.a]\nstate = { read = [\"host.x\"] }", "no state key of a component"),
+        ("[grants.a]\nactions = [\"grant\"]", "\"grant\" is no action; known: "),
+    ] {
+        assert!(refusal(text).contains(problem), "{text}: {}", refusal(text));
+    }
+}
+
+#[test]
+fn paths_begin_at_the_file_that_names_them() {
+    let text = "[tools]\ndir = \"t\"\n[grants.a]\nfiles = [{ host = \"d\", guest = \"/d\" }]";
+    let config = Config::parse(Path::new("/etc/tollgate/t.toml"), text).unwrap();
+    assert_eq!(config.tools_dir, Path::new("/etc/tollgate/t"));
+    assert_eq!(config.grants_of("a").files[0].host, Path::new("/etc/tollgate/d"));
+}
+
+#[test]
+fn text_that_is_not_toml_is_refused_with_its_place() {
+    let error = parse("[limits]\nfuel = = 3").unwrap_err();
+    assert_eq!((error.line(), error.column()), (Some(2), Some(8)));
+    let error = parse("ä = \"\u{1b}[31m").unwrap_err();
+    assert!(!error.to_string().contains('\u{1b}'), "{error}");
+    let error = parse("[agents.a]\ninstructions = '''\nx\n").unwrap_err();
+    assert!(error.line().is_some(), "{error}");
+}
+
+#[test]
+fn a_named_file_must_exist_and_the_usual_one_need_not() {
+    let error = Config::load(Some(Path::new("no/such.toml"))).unwrap_err();
+    assert!(error.to_string().starts_with("no/such.toml: the configuration cannot be read: "), "{error}");
+    assert!(error.to_string().ends_with("name one that exists with --config FILE"), "{error}");
+}
