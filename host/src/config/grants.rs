@@ -31,7 +31,8 @@ pub struct FileGrantConfig {
     pub access: FileAccess,
 }
 
-const ACTIONS: [&str; 3] = ["transfer-to-agent", "escalate", "add-context"];
+/// The actions that a host of this version carries out.
+const ACTIONS: [&str; 1] = ["add-context"];
 
 pub(super) fn check(
     source: &Source<'_>,
@@ -113,8 +114,6 @@ fn check_actions(source: &Source<'_>, actions: &[Spanned<String>]) -> Result<Act
     let mut granted = ActionGrants::default();
     for action in actions {
         match action.get_ref().as_str() {
-            "transfer-to-agent" => granted.transfer = true,
-            "escalate" => granted.escalate = true,
             "add-context" => granted.add_context = true,
             other => {
                 let problem = format!(

@@ -5,9 +5,12 @@
 //! and whatever comes later differ only in their runner; gate, limits on time,
 //! state rules and events are the same for all.
 
+mod component;
+pub mod directory;
 pub mod native;
 mod toolbox;
 
+pub use directory::{Loaded, LoadedComponent};
 pub use native::{NativePlugin, NativeTool, ToolCall};
 pub use tollgate_sandbox::{Attempt, Report, ReportSink};
 pub use toolbox::{RefusedFile, Toolbox};

@@ -1,0 +1,206 @@
+//! The tools directory: every `.wasm` file in it, loaded once at start.
+//!
+//! A file that cannot be served is reported with its reason and left out; the
+//! rest is served. Of two that collide, the later by file name is left out.
+
+use super::component::ComponentRunner;
+use super::{RefusedFile, Toolbox};
+use crate::config::{ComponentGrants, Config, ToolLimits};
+use futures::StreamExt;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tollgate_agent::catalog::{Owner, OwnerKind};
+use tollgate_agent::descriptor::ComponentDescriptor;
+use tollgate_sandbox::{Component, FileGrant, Grants, Sandbox};
+
+/// How many files are read and compiled at once.
+const LOADED_AT_ONCE: usize = 2;
+
+/// What the tools directory came to.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// What can be called, and the files that were refused.
+    pub toolbox: Toolbox,
+    /// The components that are served, sorted by file.
+    pub components: Vec<LoadedComponent>,
+    /// What the operator should know: words of the configuration that nothing
+    /// answers to.
+    pub notices: Vec<String>,
+}
+
+/// A component that is served.
+#[derive(Debug, Clone)]
+pub struct LoadedComponent {
+    /// Its file.
+    pub file: PathBuf,
+    /// The component's id.
+    pub id: String,
+    /// What it says of its version.
+    pub version: String,
+    /// The SHA-256 of the file, in hexadecimal.
+    pub digest: String,
+    /// What it imports.
+    pub imports: Vec<tollgate_sandbox::Import>,
+    /// What it was granted.
+    pub grants: ComponentGrants,
+    /// The limits of each of its tools, by the tool's name.
+    pub limits: BTreeMap<String, ToolLimits>,
+}
+
+/// Why the tools directory cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+#[error("the tools directory {} cannot be read: {source}; name another in [tools] of {config}, or make this one readable", dir.display())]
+pub struct DirectoryError {
+    dir: PathBuf,
+    config: String,
+    source: io::Error,
+}
+
+/// Who is told that one more of so many files has been looked at.
+pub type LoadProgress<'a> = dyn Fn(usize, usize, &Path) + Send + Sync + 'a;
+
+/// Loads everything in the tools directory of the configuration. A directory
+/// that does not exist holds nothing.
+///
+/// # Errors
+/// The directory is there and cannot be read.
+pub async fn load(
+    sandbox: &Sandbox,
+    config: &Config,
+    progress: &LoadProgress<'_>,
+) -> Result<Loaded, DirectoryError> {
+    let files = component_files(&config.tools_dir).map_err(|source| DirectoryError {
+        dir: config.tools_dir.clone(),
+        config: config.name(),
+        source,
+    })?;
+    let total = files.len();
+    let mut loading = futures::stream::iter(files)
+        .map(|file| async move { (sandbox.load(&file).await, file) })
+        .buffered(LOADED_AT_ONCE);
+    let mut loaded = Loaded::default();
+    let mut done = 0;
+    while let Some((component, file)) = loading.next().await {
+        done += 1;
+        progress(done, total, &file);
+        let served = match component {
+            Ok(component) => loaded.serve(component, &file, config),
+            Err(refusal) => Err(refusal.to_string()),
+        };
+        if let Err(reason) = served {
+            loaded.toolbox.refuse(RefusedFile { file, reason });
+        }
+    }
+    loaded.notices = unanswered(config, &loaded);
+    Ok(loaded)
+}
+
+impl Loaded {
+    /// Adds a component to what can be called.
+    fn serve(&mut self, component: Component, file: &Path, config: &Config) -> Result<(), String> {
+        let mut descriptor = component.descriptor().clone();
+        let granted = config.grants_of(&descriptor.id);
+        let limits = limits_of(&mut descriptor, config);
+        let grants = open_grants(&granted, &descriptor.id, config)?;
+        let entry = LoadedComponent {
+            file: file.to_owned(),
+            id: descriptor.id.clone(),
+            version: tollgate_agent::text::clean(&descriptor.version, 64),
+            digest: component.digest().to_owned(),
+            imports: component.imports().to_vec(),
+            grants: granted,
+            limits,
+        };
+        let owner = Owner {
+            id: entry.id.clone(),
+            kind: OwnerKind::Component,
+            origin: file_name(file),
+            version: entry.digest.clone(),
+        };
+        let runner = ComponentRunner::new(component, grants, &entry.limits);
+        self.toolbox
+            .add(owner, descriptor, &entry.grants.catalog, Arc::new(runner))
+            .map_err(|e| e.to_string())?;
+        self.components.push(entry);
+        Ok(())
+    }
+
+    /// The component that brings the tool of this name.
+    #[must_use]
+    pub fn component_of(&self, tool_name: &str) -> Option<&LoadedComponent> {
+        let owner = &self.toolbox.catalog().tool(tool_name)?.owner.id;
+        self.components.iter().find(|component| &component.id == owner)
+    }
+}
+
+/// The limits of each tool. A timeout that the operator set takes the place of
+/// the one that the tool asks for.
+fn limits_of(descriptor: &mut ComponentDescriptor, config: &Config) -> BTreeMap<String, ToolLimits> {
+    let mut limits = BTreeMap::new();
+    for tool in &mut descriptor.tools {
+        let of_tool = config.limits.of_tool(&tool.name);
+        if of_tool.timeout_ms.is_some() {
+            tool.execution.timeout_ms = of_tool.timeout_ms;
+        }
+        limits.insert(tool.name.clone(), of_tool);
+    }
+    limits
+}
+
+/// Opens the directories that the component was granted.
+///
+/// # Errors
+/// One cannot be opened: the component is then not served, for it would run
+/// without what its operator believes it has.
+pub fn open_grants(granted: &ComponentGrants, component_id: &str, config: &Config) -> Result<Grants, String> {
+    let mut grants = Grants::default();
+    for file in &granted.files {
+        let open = FileGrant::open(&file.host, file.guest.as_str(), file.access)
+            .map_err(|e| format!("{e}; correct `files` in [grants.{component_id}] of {}", config.name()))?;
+        grants = grants.with_files(open);
+    }
+    Ok(grants)
+}
+
+/// The files whose names end in `.wasm`, sorted by name, whatever they are.
+fn component_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let hidden = file_name(&path).starts_with('.');
+        if !hidden && path.extension().is_some_and(|end| end == "wasm") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Grants and limits for what is not there.
+fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
+    let name = config.name();
+    let grants = config
+        .grants
+        .keys()
+        .filter(|id| !loaded.components.iter().any(|component| &component.id == *id))
+        .map(|id| format!("{name} has [grants.{id}], and no component of that id is served"));
+    let limits = config
+        .limits
+        .tools
+        .keys()
+        .filter(|tool| loaded.toolbox.catalog().tool(tool).is_none())
+        .map(|tool| format!("{name} has [limits.tools.{tool}], and no tool of that name is served"));
+    grants.chain(limits).collect()
+}
+
+fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    tollgate_agent::text::clean(&name.to_string_lossy(), 200)
+}
