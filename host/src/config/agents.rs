@@ -3,6 +3,7 @@
 use super::error::Source;
 use super::raw::RawAgent;
 use super::{ConfigError, LimitsConfig, limits};
+use crate::DIRECT_AGENT;
 use crate::model::ModelConfig;
 use std::collections::BTreeMap;
 use tollgate_agent::name;
@@ -11,8 +12,6 @@ use toml::Spanned;
 
 /// The agent that runs where none is named.
 pub const DEFAULT_AGENT: &str = "default";
-/// The agent as which direct calls are made.
-pub const DIRECT_AGENT: &str = "direct";
 
 /// One agent.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,7 @@ mod grants;
 mod limits;
 mod raw;
 
-pub use agents::{AgentConfig, DEFAULT_AGENT, DIRECT_AGENT};
+pub use agents::{AgentConfig, DEFAULT_AGENT};
 pub use error::ConfigError;
 pub use grants::{ComponentGrants, FileGrantConfig};
 pub use limits::{LimitsConfig, ToolLimits};
