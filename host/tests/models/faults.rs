@@ -3,6 +3,7 @@
 use crate::openai::{finish, said, saying};
 use crate::server::{Reply, Server};
 use crate::{KEY, ask, hello, model};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tollgate::model::{Delta, FaultKind, ModelFault};
 
@@ -143,6 +144,38 @@ async fn a6_the_providers_words_are_bounded_and_no_key_is_cut_in_half() {
         let fault = ends_with(Reply::status(400).bytes(body)).await;
         assert!(fault.message().len() <= 2_000, "{}", fault.message().len());
         assert!(!fault.message().contains("sk-"), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn no_log_holds_a_key_that_a_provider_answered_with() {
+    let log = Log::default();
+    let writer = log.clone();
+    let everything = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(everything);
+    tracing::info!("the log is heard");
+    let body = format!(r#"{{"error":{{"message":"Incorrect API key provided: {KEY}."}}}}"#);
+    ends_with(Reply::status(401).bytes(body)).await;
+    recovers_from(Reply::ok().event(format!(r#"{{"error":"{KEY}"}}"#)), "").await;
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(log.contains("the log is heard") && log.contains("asking again"), "{log}");
+    assert!(!log.contains(KEY), "{log}");
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

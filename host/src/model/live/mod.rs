@@ -2,6 +2,7 @@
 
 mod faults;
 mod frames;
+mod muted;
 mod prompt;
 mod provider;
 mod retry_after;
@@ -18,6 +19,7 @@ use genai::Headers;
 use genai::chat::{ChatOptions, ChatStreamEvent, ContentPart, StopReason, StreamEnd, Usage};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
+use muted::muted;
 use reqwest::Url;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,9 +75,9 @@ impl Live {
         let options = self.options.chat_options(&request, &shared);
         let chat = prompt::chat_request(self.options.provider, &request);
         let begun = self.client.exec_chat_stream(self.target.clone(), chat, Some(&options));
-        let mut events = begun.await.map_err(faults::of)?.stream;
+        let mut events = muted(begun).await.map_err(faults::of)?.stream;
         let mut heard = Heard::default();
-        while let Some(event) = events.next().await {
+        while let Some(event) = muted(events.next()).await {
             match event {
                 Ok(event) => heard.take_in(event, deltas),
                 // What breaks after the end no longer matters.
