@@ -107,6 +107,26 @@ pub enum ModelConfigError {
 }
 
 impl ModelConfig {
+    /// A model by its name, with every limit as it is where nothing is written.
+    #[must_use]
+    pub fn new(provider: ProviderName, model: impl Into<String>) -> Self {
+        Self {
+            provider,
+            model: Some(model.into()),
+            file: None,
+            base_url: None,
+            api_key_env: None,
+            max_output_tokens: None,
+            temperature: None,
+            reasoning_effort: None,
+            connect_timeout_ms: None,
+            first_byte_timeout_ms: None,
+            idle_timeout_ms: None,
+            reply_timeout_ms: None,
+            retry: RetryPolicy::default(),
+        }
+    }
+
     /// Makes the model. `base_dir` is the directory of the configuration, `env`
     /// reads an environment variable.
     ///

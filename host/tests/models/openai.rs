@@ -178,3 +178,14 @@ async fn characters_and_events_may_be_split_anywhere() {
     let (reply, _) = ask(&*model("openai", &server, ""), hello()).await;
     assert_eq!(reply.unwrap().message.text, "näïve");
 }
+
+#[tokio::test]
+async fn chunks_that_say_that_there_is_no_error_are_chunks() {
+    let chunk =
+        |text: &str| json!({"error": null, "choices": [{"delta": {"content": text}, "finish_reason": null}]});
+    let reply = Reply::ok().event(chunk("Good ")).event(chunk("day")).event(finish("stop")).event("[DONE]");
+    let server = Server::new(vec![reply]).await;
+    let (reply, deltas) = ask(&*model("openai", &server, ""), hello()).await;
+    assert_eq!(reply.unwrap().message.text, "Good day");
+    assert_eq!(text_of(&deltas), "Good day");
+}

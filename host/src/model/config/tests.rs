@@ -63,3 +63,10 @@ fn a_configuration_never_prints_a_key() {
     let live = config(text).live(Provider::Openai, |_| Some("sk-secret".to_owned())).unwrap();
     assert!(!format!("{live:?}").contains("sk-secret"));
 }
+
+#[test]
+fn a_configuration_made_in_code_is_the_one_that_is_written() {
+    let written = config("provider = \"ollama\"\nmodel = \"qwen3:8b\"");
+    assert_eq!(ModelConfig::new(ProviderName::Ollama, "qwen3:8b"), written);
+    assert_eq!(written.build(Path::new("."), |_| None).unwrap().name(), "qwen3:8b");
+}

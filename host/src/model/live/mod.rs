@@ -80,6 +80,11 @@ impl Live {
         while let Some(event) = muted(events.next()).await {
             match event {
                 Ok(event) => heard.take_in(event, deltas),
+                // Some servers write `"error": null` into every chunk, and the
+                // library takes that for an error in the place of the text.
+                Err(genai::Error::ChatResponse { body: Value::Null, .. }) => {
+                    heard.say(std::mem::take(&mut lock(&shared).last_text), deltas);
+                }
                 // What breaks after the end no longer matters.
                 Err(_) if lock(&shared).are_whole() => break,
                 Err(error) => return Err(faults::of(error)),
@@ -215,16 +220,20 @@ struct Heard {
 impl Heard {
     fn take_in(&mut self, event: ChatStreamEvent, deltas: &mut DeltaSink<'_>) {
         match event {
-            ChatStreamEvent::Chunk(chunk) => {
-                self.text.push_str(&chunk.content);
-                deltas(Delta::Text(chunk.content));
-            }
+            ChatStreamEvent::Chunk(chunk) => self.say(chunk.content, deltas),
             ChatStreamEvent::ReasoningChunk(chunk) => {
                 self.reasoning.push_str(&chunk.content);
                 deltas(Delta::Reasoning(chunk.content));
             }
             ChatStreamEvent::End(end) => self.end = Some(end),
             _ => {}
+        }
+    }
+
+    fn say(&mut self, text: String, deltas: &mut DeltaSink<'_>) {
+        if !text.is_empty() {
+            self.text.push_str(&text);
+            deltas(Delta::Text(text));
         }
     }
 

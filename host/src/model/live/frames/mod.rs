@@ -28,6 +28,8 @@ pub(super) struct Frames {
     pub(super) usage: Option<TokenUsage>,
     /// Whether thoughts came in a field that the provider wants to see again.
     pub(super) echoes_reasoning: bool,
+    /// The text in the last frame, of chat completions alone.
+    pub(super) last_text: String,
     /// How many frames there were.
     pub(super) count: usize,
     bytes: usize,

@@ -24,6 +24,8 @@ struct Delta<'a> {
     #[serde(borrow)]
     tool_calls: Option<Vec<CallDelta<'a>>>,
     #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
     reasoning_content: Option<&'a RawValue>,
 }
 
@@ -53,6 +55,7 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
         frames.finish.get_or_insert_with(|| "stop".to_owned());
         return Ok(());
     }
+    frames.last_text.clear();
     let chunk: Chunk<'_> = serde_json::from_str(data)?;
     if let Some(usage) = chunk.usage {
         frames.usage = Some(TokenUsage {
@@ -65,6 +68,7 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
         return Ok(());
     };
     if let Some(delta) = choice.delta {
+        frames.last_text = text(delta.content);
         frames.echoes_reasoning |= delta.reasoning_content.is_some_and(|raw| raw.get().len() > 4);
         for call in delta.tool_calls.unwrap_or_default() {
             continue_call(&mut frames.calls, call)?;
@@ -74,6 +78,11 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
         frames.finish = choice.finish_reason;
     }
     Ok(())
+}
+
+/// The text of a field that holds one; some hold lists of blocks.
+fn text(raw: Option<&RawValue>) -> String {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
 /// Servers agree on how calls are streamed as far as this: the pieces of one
