@@ -1,0 +1,131 @@
+//! Which crate may depend on what: the table of host/ARCHITECTURE.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use toml::{Table, Value};
+
+use crate::{assert_none, text_files};
+
+/// What decides may depend on: data and its checks. Nothing that runs, waits,
+/// reads or connects.
+const AGENT_MAY_USE: &[&str] = &["serde", "serde_json", "thiserror", "jsonschema"];
+
+/// Who may know the engine.
+const MAY_USE_WASMTIME: &[&str] = &["tollgate-sandbox", "tollgate-tests"];
+
+/// The project's own crates that each of them may build on.
+const BUILDS_ON: &[(&str, &[&str])] = &[
+    ("tollgate-agent", &[]),
+    ("tollgate-sandbox", &["tollgate-agent"]),
+    ("tollgate", &["tollgate-agent", "tollgate-sandbox"]),
+    ("tollgate-sdk-macros", &[]),
+    ("tollgate-sdk", &["tollgate-sdk-macros"]),
+    ("tollgate-artifacts", &[]),
+    ("tollgate-tests", &[]),
+];
+
+#[test]
+fn what_decides_depends_on_nothing_that_acts() {
+    let agent = &manifests()["tollgate-agent"];
+    assert_none(
+        "tollgate-agent may not depend on:",
+        agent.dependencies.iter().filter(|name| !AGENT_MAY_USE.contains(&name.as_str())),
+    );
+}
+
+/// What it may not call is a lint (host/agent/clippy.toml); here the lint cannot
+/// be switched off, save in tests.
+#[test]
+fn what_decides_acts_nowhere_by_exception() {
+    let files = text_files();
+    let agent = files.iter().filter(|file| file.path.starts_with("host/agent/src/"));
+    let outside_tests = |text: &str| text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+    let excepted = agent.filter(|file| outside_tests(&file.text).contains("clippy::disallowed"));
+    assert_none("These switch the lint off:", excepted.map(|file| &file.path));
+}
+
+#[test]
+fn only_the_sandbox_knows_wasmtime() {
+    let manifests = manifests();
+    let users = manifests.iter().filter(|(name, manifest)| {
+        let all = || manifest.dependencies.iter().chain(&manifest.for_tests);
+        all().any(|name| name.starts_with("wasmtime")) && !MAY_USE_WASMTIME.contains(&name.as_str())
+    });
+    assert_none("These may not depend on wasmtime:", users.map(|(name, _)| name));
+}
+
+#[test]
+fn crates_build_on_those_below_them_alone() {
+    let mut wrong = Vec::new();
+    for (name, manifest) in manifests().iter().filter(|(name, _)| name.starts_with("tollgate")) {
+        let below = BUILDS_ON.iter().find(|(of, _)| of == name).map(|(_, below)| *below);
+        let below = below.unwrap_or_else(|| panic!("{name} has no place in the table of layers yet"));
+        let ours = manifest.dependencies.iter().filter(|name| name.starts_with("tollgate"));
+        wrong.extend(ours.filter(|of| !below.contains(&of.as_str())).map(|of| format!("{name} on {of}")));
+    }
+    assert_none("No crate may build on one beside or above it:", wrong);
+}
+
+#[test]
+fn every_crate_takes_the_lints_and_versions_of_its_workspace() {
+    let mut wrong = Vec::new();
+    for (name, manifest) in manifests() {
+        if !manifest.lints {
+            wrong.push(format!("{name}: [lints] workspace = true is missing"));
+        }
+        for own in manifest.own_versions {
+            wrong.push(format!("{name}: {own} has a version of its own"));
+        }
+    }
+    assert_none("Lints and versions are the workspace's:", wrong);
+}
+
+struct Manifest {
+    /// What is built into it, for any target; build scripts included.
+    dependencies: BTreeSet<String>,
+    for_tests: BTreeSet<String>,
+    /// Dependencies that do not say `workspace = true`.
+    own_versions: Vec<String>,
+    lints: bool,
+}
+
+/// The manifests of all crates of the repository, by name.
+fn manifests() -> BTreeMap<String, Manifest> {
+    text_files()
+        .iter()
+        .filter(|file| file.name() == "Cargo.toml")
+        .filter_map(|file| {
+            let table: Table = file.text.parse().unwrap_or_else(|why| panic!("{}: {why}", file.path));
+            let name = table.get("package")?.get("name")?.as_str()?.to_owned();
+            Some((name, Manifest::read(&table)))
+        })
+        .collect()
+}
+
+impl Manifest {
+    fn read(table: &Table) -> Manifest {
+        let mut manifest = Manifest {
+            dependencies: BTreeSet::new(),
+            for_tests: BTreeSet::new(),
+            own_versions: Vec::new(),
+            lints: table.get("lints").and_then(|lints| lints.get("workspace")) == Some(&Value::Boolean(true)),
+        };
+        manifest.take_dependencies(table);
+        for target in table.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values) {
+            manifest.take_dependencies(target.as_table().expect("a target is a table"));
+        }
+        manifest
+    }
+
+    fn take_dependencies(&mut self, of: &Table) {
+        for (section, is_built_in) in
+            [("dependencies", true), ("build-dependencies", true), ("dev-dependencies", false)]
+        {
+            let Some(section) = of.get(section).and_then(Value::as_table) else { continue };
+            let names = if is_built_in { &mut self.dependencies } else { &mut self.for_tests };
+            names.extend(section.keys().cloned());
+            let own =
+                section.iter().filter(|(_, value)| value.get("workspace") != Some(&Value::Boolean(true)));
+            self.own_versions.extend(own.map(|(name, _)| name.clone()));
+        }
+    }
+}
