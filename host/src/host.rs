@@ -2,7 +2,7 @@
 
 use crate::model::Model;
 use crate::run::{Driver, DriverParts, RunEnd, RunError, RunHandle, Teller};
-use crate::store::{MemoryStore, Store, StoreError};
+use crate::store::{MemoryStore, RunFilter, RunSummary, Store, StoreError};
 use crate::tools::Toolbox;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -262,12 +262,22 @@ impl Host {
         &self.inner.store
     }
 
-    /// Starts a run of an agent.
+    /// Starts a run of an agent. A run of the thread that was interrupted is carried
+    /// to its end first; one that waits for a person is not started anew: the prompt
+    /// answers its open calls as superseded, and it goes on.
     ///
     /// # Errors
     /// The agent is not known, the thread is busy, or the store cannot be read.
     pub async fn run(&self, request: RunRequest) -> Result<RunHandle, HostError> {
         let agent = self.agent(&request.agent_id)?;
+        if let Some(thread_id) = &request.thread_id {
+            for run in self.open_runs(thread_id).await? {
+                if run.status == "waiting" {
+                    return self.carry_on(&run.run_id, Input::Message(request.prompt)).await;
+                }
+                self.recover(&run.run_id).await?.wait().await?;
+            }
+        }
         let thread_id: Arc<str> = request.thread_id.map_or_else(new_id, Arc::from);
         let turn = self.lock_thread(&thread_id, request.busy).await?;
         let thread = self.inner.store.thread(&thread_id).await?;
@@ -314,6 +324,30 @@ impl Host {
     /// not fit what was asked; then nothing changed.
     pub async fn decide(&self, run_id: &str, decision: Decision) -> Result<RunHandle, HostError> {
         self.carry_on(run_id, Input::Decided(decision)).await
+    }
+
+    /// Carries on a run whose process is gone. What was under way is run again where
+    /// that is harmless, and answered as interrupted where it is not.
+    ///
+    /// # Errors
+    /// The run is not known, or another process carries it.
+    pub async fn recover(&self, run_id: &str) -> Result<RunHandle, HostError> {
+        self.carry_on(run_id, Input::Restarted).await
+    }
+
+    /// The runs of a thread that wait for a person or were interrupted.
+    async fn open_runs(&self, thread_id: &str) -> Result<Vec<RunSummary>, HostError> {
+        let mut open = Vec::new();
+        for status in ["running", "waiting"] {
+            let filter = RunFilter {
+                thread_id: Some(thread_id.to_owned()),
+                status: Some(status.to_owned()),
+                ..RunFilter::default()
+            };
+            let runs = self.inner.store.runs(filter).await?;
+            open.extend(runs.into_iter().filter(|run| run.kind == "prompt" && !run.at_work));
+        }
+        Ok(open)
     }
 
     async fn carry_on(&self, run_id: &str, input: Input) -> Result<RunHandle, HostError> {

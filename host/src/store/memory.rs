@@ -1,12 +1,13 @@
 //! A store that ends with the process.
 
-use super::{Commit, CommitError, Store, StoreError};
+use super::summary::{label, status_after};
+use super::{Commit, CommitError, RunFilter, RunSummary, Store, StoreError};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_agent::message::Message;
-use tollgate_agent::run::{Numbered, Thread};
-use tollgate_agent::state::{KeyScope, State, StateChange};
+use tollgate_agent::run::{Event, Numbered, Thread};
+use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 
 /// Keeps everything in memory.
 #[derive(Debug, Default)]
@@ -45,8 +46,8 @@ impl Store for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
         let mut tables = self.tables();
         let Tables { runs, threads } = &mut *tables;
-        let log = runs.entry(Arc::clone(&commit.run_id)).or_default();
-        if log.len() as u64 != commit.after {
+        let known = runs.get(&commit.run_id).map_or(0, Vec::len);
+        if known as u64 != commit.after {
             return Err(CommitError::Advanced);
         }
         let thread = threads.entry(Arc::clone(&commit.thread_id)).or_default();
@@ -71,7 +72,7 @@ impl Store for MemoryStore {
                 Arc::new(Numbered { run_id, number, at_ms: commit.at_ms, event })
             })
             .collect();
-        log.extend(numbered.iter().cloned());
+        runs.entry(Arc::clone(&commit.run_id)).or_default().extend(numbered.iter().cloned());
         Ok(numbered)
     }
 
@@ -87,4 +88,48 @@ impl Store for MemoryStore {
         let log = tables.runs.get(run_id).map_or(&[][..], Vec::as_slice);
         Ok(log.iter().filter(|event| event.number > after).cloned().collect())
     }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        let tables = self.tables();
+        let mut runs: Vec<RunSummary> = tables.runs.values().filter_map(|log| summarize(log)).collect();
+        runs.retain(|run| {
+            filter.thread_id.as_ref().is_none_or(|id| *id == run.thread_id)
+                && filter.status.as_ref().is_none_or(|status| *status == run.status)
+                && filter.run_id_prefix.as_ref().is_none_or(|prefix| run.run_id.starts_with(prefix))
+        });
+        runs.sort_by(|a, b| b.run_id.cmp(&a.run_id));
+        runs.truncate(filter.limit);
+        Ok(runs)
+    }
+
+    async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {
+        let mut tables = self.tables();
+        let thread = tables.threads.entry(Arc::from(thread_id)).or_default();
+        let change = StateChange {
+            revision: thread.state.revision() + 1,
+            updates: state.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone())).collect(),
+        };
+        thread.state.apply(&change);
+        thread.changes.push(change);
+        Ok(thread.state.revision())
+    }
+}
+
+fn summarize(log: &[Arc<Numbered>]) -> Option<RunSummary> {
+    let (first, last) = (log.first()?, log.last()?);
+    let Event::RunStarted { spec } = &first.event else { return None };
+    let (kind, title) = label(spec);
+    let status = status_after(&last.event).unwrap_or("running");
+    Some(RunSummary {
+        run_id: first.run_id.to_string(),
+        thread_id: spec.identity.thread_id.clone(),
+        agent_id: spec.identity.agent_id.clone(),
+        kind: kind.to_owned(),
+        title,
+        status: status.to_owned(),
+        events: last.number,
+        started_at_ms: first.at_ms,
+        updated_at_ms: last.at_ms,
+        at_work: status == "running",
+    })
 }

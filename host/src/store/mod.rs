@@ -5,14 +5,18 @@
 //! afterwards, or nothing. What a client is told was committed before.
 
 pub mod memory;
+pub mod sqlite;
+mod summary;
 
 pub use memory::MemoryStore;
+pub use sqlite::SqliteStore;
+pub use summary::{RunFilter, RunSummary};
 
 use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, Numbered, Thread};
-use tollgate_agent::state::StateChange;
+use tollgate_agent::state::{State, StateChange};
 
 /// A store of runs and threads.
 #[async_trait]
@@ -38,6 +42,19 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// The store cannot be read.
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError>;
+
+    /// Runs and direct calls, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError>;
+
+    /// Sets keys of a thread to these values, as one change of its own. Gives the
+    /// thread's new revision.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError>;
 }
 
 /// What is to be stored as one unit.
@@ -83,6 +100,9 @@ pub enum CommitError {
     /// The run's log holds events that the caller does not know of.
     #[error("the run was carried on by another process")]
     Advanced,
+    /// Another run of the thread is at work.
+    #[error("the thread is at work on the run {0}; wait for it, or queue")]
+    Busy(String),
     /// The store failed.
     #[error(transparent)]
     Failed(#[from] StoreError),

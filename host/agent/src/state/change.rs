@@ -43,6 +43,15 @@ pub struct KeyUpdate {
     pub value: Option<Arc<Value>>,
 }
 
+impl KeyUpdate {
+    /// A thread's persistent key that is set to a value from outside.
+    #[must_use]
+    pub fn restored(key: &str, value: Value) -> Self {
+        let value = Some(Arc::new(value));
+        Self { key: key.to_owned(), scope: KeyScope::Thread, persistent: true, update: value.clone(), value }
+    }
+}
+
 impl Serialize for KeyUpdate {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;

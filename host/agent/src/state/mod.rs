@@ -72,6 +72,13 @@ impl State {
         values.extend(other.values.iter().map(|(key, value)| (Arc::clone(key), Arc::clone(value))));
     }
 
+    /// A state as a store kept it.
+    #[must_use]
+    pub fn restored(revision: u64, values: impl IntoIterator<Item = (String, Value)>) -> Self {
+        let values = values.into_iter().map(|(key, value)| (Arc::from(key), Arc::new(value)));
+        Self { revision, values: Arc::new(values.collect()) }
+    }
+
     /// Sets a key without a change of its own: seeds and restored values.
     pub fn set(&mut self, key: &str, value: Value) {
         Arc::make_mut(&mut self.values).insert(Arc::from(key), Arc::new(value));

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
+use std::collections::BTreeMap;
 
 /// The six ways to join an update with a value. The last four commute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,12 +121,27 @@ fn is_greater(a: &Number, b: &Number) -> bool {
 }
 
 fn union(items: &[Value], more: &[Value]) -> Value {
-    let mut keyed: std::collections::BTreeMap<String, Value> =
-        items.iter().map(|item| (item.to_string(), item.clone())).collect();
+    let mut keyed: BTreeMap<String, Value> =
+        items.iter().map(|item| (canonical(item), item.clone())).collect();
     for item in more {
-        keyed.entry(item.to_string()).or_insert_with(|| item.clone());
+        keyed.entry(canonical(item)).or_insert_with(|| item.clone());
     }
     Value::Array(keyed.into_values().collect())
+}
+
+/// A text that is the same for the same value, in whatever order its members were
+/// written.
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let sorted: BTreeMap<String, String> =
+                map.iter().map(|(key, part)| (Value::from(key.as_str()).to_string(), canonical(part))).collect();
+            let members: Vec<String> = sorted.into_iter().map(|(key, part)| format!("{key}:{part}")).collect();
+            format!("{{{}}}", members.join(","))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
+        other => other.to_string(),
+    }
 }
 
 fn merge(target: &mut Value, patch: &Value) {
@@ -180,6 +196,7 @@ mod tests {
             (Reducer::Add, json!(1), json!(2), json!(3)),
             (Reducer::Add, json!(1.5), json!(2), json!(3.5)),
             (Reducer::Union, json!(["b"]), json!(["a", "b"]), json!(["a", "b"])),
+            (Reducer::Union, json!([{"a": 1, "b": 2}]), json!([{"b": 2, "a": 1}]), json!([{"a": 1, "b": 2}])),
             (Reducer::Max, json!(3), json!(2.5), json!(3)),
         ] {
             assert_eq!(reducer.join(&value, &update).unwrap(), joined, "{reducer:?}");

@@ -1,0 +1,116 @@
+//! A store in one SQLite file, for any number of processes on one machine.
+//!
+//! Commits go through one writer thread, which takes what has come in meanwhile
+//! into the same transaction, so that calls at once share one sync of the disk.
+//! A commit is answered when the disk has it (`synchronous = FULL`). Several
+//! processes write to one file in turn; a process that carries a run holds a
+//! locked file, so that the others can tell a run at work from one whose process
+//! is gone.
+
+mod open;
+mod process;
+mod read;
+mod write;
+
+use super::{Commit, CommitError, RunFilter, RunSummary, Store, StoreError, change_of};
+use async_trait::async_trait;
+use process::Process;
+use read::Readers;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use tollgate_agent::run::{Event, Numbered, Thread};
+use tollgate_agent::state::{KeyScope, State, StateChange};
+use write::Writer;
+
+/// The values of one thread's keys that do not persist.
+type Volatile = BTreeMap<String, Arc<serde_json::Value>>;
+
+/// Keeps everything in a directory; what a client was told survives the process.
+pub struct SqliteStore {
+    writer: Writer,
+    readers: Arc<Readers>,
+    process: Arc<Process>,
+    /// Keys that do not persist live as long as this process.
+    volatile: Mutex<HashMap<Arc<str>, Volatile>>,
+}
+
+impl SqliteStore {
+    /// Opens the store in this directory, and makes both where they are missing.
+    ///
+    /// # Errors
+    /// The directory cannot be written, the file is no store of Tollgate's, was
+    /// written by a newer version, or is damaged.
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        let file = open::prepare(directory)?;
+        let process = Arc::new(Process::register(directory)?);
+        let writer = Writer::start(open::connect(&file)?, Arc::clone(&process));
+        let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
+        Ok(Self { writer, readers, process, volatile: Mutex::default() })
+    }
+
+    /// The id under which this process carries runs.
+    #[must_use]
+    pub fn process_id(&self) -> &str {
+        self.process.id()
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&read::Reader<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let readers = Arc::clone(&self.readers);
+        tokio::task::spawn_blocking(move || readers.query(query))
+            .await
+            .map_err(|e| StoreError(format!("a query of the store broke off: {e}")))?
+    }
+
+    /// Keeps what the record leaves out, and adds it to events that come back.
+    fn remember<'a>(&self, thread_id: &Arc<str>, changes: impl Iterator<Item = &'a StateChange>) {
+        let fleeting: Vec<_> = changes
+            .flat_map(|change| &change.updates)
+            .filter(|update| !update.persistent && update.scope == KeyScope::Thread)
+            .filter_map(|update| Some((update.key.clone(), update.value.clone()?)))
+            .collect();
+        if !fleeting.is_empty() {
+            let mut volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
+            volatile.entry(Arc::clone(thread_id)).or_default().extend(fleeting);
+        }
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
+        let thread_id = Arc::clone(&commit.thread_id);
+        let (run_id, at_ms, after) = (Arc::clone(&commit.run_id), commit.at_ms, commit.after);
+        let events: Vec<Event> = self.writer.commit(commit).await?;
+        self.remember(&thread_id, events.iter().filter_map(change_of));
+        let number =
+            |(number, event)| Arc::new(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event });
+        Ok((after + 1..).zip(events).map(number).collect())
+    }
+
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        let id = thread_id.to_owned();
+        let mut thread = self.read(move |reader| reader.thread(&id)).await?;
+        let volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, value) in volatile.get(thread_id).into_iter().flatten() {
+            thread.state.set(key, (**value).clone());
+        }
+        Ok(thread)
+    }
+
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.read(move |reader| reader.events(&run_id, after)).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.read(move |reader| reader.runs(&filter)).await
+    }
+
+    async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {
+        self.writer.restore(Arc::from(thread_id), state.clone()).await
+    }
+}

@@ -1,0 +1,134 @@
+//! Opening the file: where it lies, whether it is ours, and whether this version
+//! can read it.
+
+use crate::store::StoreError;
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The file within the data directory.
+const FILE: &str = "tollgate.db";
+/// What marks the file as a store of Tollgate's: "TOLG".
+const APPLICATION_ID: i32 = 0x544f_4c47;
+/// How long a process waits for its turn to write.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+mod migrations {
+    refinery::embed_migrations!("src/store/sqlite/migrations");
+}
+
+/// Makes or checks the store, brings it up to this version, and gives its path.
+pub(super) fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
+    make_private(directory)?;
+    let file = directory.join(FILE);
+    let mut connection = connect(&file)?;
+    check_ours(&connection, &file)?;
+    check_not_newer(&connection, &file)?;
+    let runner = migrations::migrations::runner();
+    if applied(&connection)? < newest() {
+        runner.run(&mut connection).map_err(|e| {
+            StoreError(format!("cannot bring the store {} up to this version: {e}", file.display()))
+        })?;
+    }
+    Ok(file)
+}
+
+/// One more connection to the store.
+pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let open = || -> rusqlite::Result<Connection> {
+        let connection = Connection::open_with_flags(file, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(connection)
+    };
+    open().map_err(|e| explain("open", file, &e))
+}
+
+/// What an error of SQLite means to an operator.
+pub(super) fn explain(verb: &str, file: &Path, error: &rusqlite::Error) -> StoreError {
+    use rusqlite::ErrorCode::{
+        DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, PermissionDenied, ReadOnly,
+    };
+    let why = match error.sqlite_error_code() {
+        Some(DiskFull) => "the disk is full; free some room and try again, nothing was lost".to_owned(),
+        Some(ReadOnly | PermissionDenied) => {
+            "it may not be written; check its owner and mode, or name another directory with --data"
+                .to_owned()
+        }
+        Some(DatabaseCorrupt) => {
+            "the file is damaged; restore it from a copy, or move it away to begin anew".to_owned()
+        }
+        Some(NotADatabase) => "it is no SQLite file; name another directory with --data".to_owned(),
+        Some(DatabaseBusy | DatabaseLocked) => {
+            "other processes have been writing to it all the time; try again".to_owned()
+        }
+        _ => error.to_string(),
+    };
+    StoreError(format!("cannot {verb} the store {}: {why}", file.display()))
+}
+
+fn make_private(directory: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|e| {
+        StoreError(format!(
+            "cannot make the data directory {}: {e}; name another with --data",
+            directory.display()
+        ))
+    })
+}
+
+fn check_ours(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+    let read = || -> rusqlite::Result<(i32, i64)> {
+        let id = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+        let tables = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+        Ok((id, tables))
+    };
+    let (id, tables) = read().map_err(|e| explain("read", file, &e))?;
+    if id == APPLICATION_ID {
+        return Ok(());
+    }
+    if tables > 0 {
+        return Err(StoreError(format!(
+            "{} is another program's database; name another directory with --data",
+            file.display()
+        )));
+    }
+    connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(|e| explain("write", file, &e))
+}
+
+fn check_not_newer(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+    let (has, knows) = (applied(connection)?, newest());
+    if has <= knows {
+        return Ok(());
+    }
+    Err(StoreError(format!(
+        "the store {} has version {has} and this program knows up to {knows}; use the newer tollgate that wrote it",
+        file.display()
+    )))
+}
+
+/// The newest migration that the file has had; 0 for a new file.
+fn applied(connection: &Connection) -> Result<i64, StoreError> {
+    let table = "SELECT 1 FROM sqlite_master WHERE name = 'refinery_schema_history'";
+    let newest = "SELECT coalesce(max(version), 0) FROM refinery_schema_history";
+    let read = || -> rusqlite::Result<i64> {
+        match connection.query_row(table, [], |_| Ok(())).optional()? {
+            None => Ok(0),
+            Some(()) => connection.query_row(newest, [], |row| row.get(0)),
+        }
+    };
+    read().map_err(|e| StoreError(format!("cannot read the store's version: {e}")))
+}
+
+/// The newest migration that this program knows.
+fn newest() -> i64 {
+    let runner = migrations::migrations::runner();
+    runner.get_migrations().iter().map(|migration| i64::from(migration.version())).max().unwrap_or(0)
+}

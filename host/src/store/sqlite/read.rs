@@ -1,0 +1,198 @@
+//! Reading: threads, events and lists of runs.
+
+use super::open::{connect, explain};
+use super::process::Process;
+use crate::store::{RunFilter, RunSummary, StoreError};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use tollgate_agent::message::Message;
+use tollgate_agent::run::{Event, Numbered, Thread};
+use tollgate_agent::state::{State, StateChange};
+
+/// Connections for reading; a few are kept.
+pub(super) struct Readers {
+    file: PathBuf,
+    process: Arc<Process>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// The most idle connections that are kept.
+const MAX_IDLE: usize = 4;
+
+impl Readers {
+    pub(super) fn new(file: PathBuf, process: Arc<Process>) -> Self {
+        Self { file, process, idle: Mutex::default() }
+    }
+
+    pub(super) fn query<T>(
+        &self,
+        query: impl FnOnce(&Reader<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => connect(&self.file)?,
+        };
+        let answer = query(&Reader { connection: &connection, file: &self.file, process: &self.process });
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE {
+            idle.push(connection);
+        }
+        answer
+    }
+}
+
+/// One connection at work.
+pub(super) struct Reader<'a> {
+    connection: &'a Connection,
+    file: &'a Path,
+    process: &'a Process,
+}
+
+impl Reader<'_> {
+    pub(super) fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        // One transaction: state and conversation belong to one moment.
+        let read = || -> rusqlite::Result<Option<(i64, u64)>> {
+            self.connection.execute_batch("BEGIN")?;
+            let find = "SELECT id, revision FROM threads WHERE thread_id = ?1";
+            self.connection
+                .prepare_cached(find)?
+                .query_row([thread_id], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
+                .optional()
+        };
+        let thread = read().map_err(|e| self.explain(&e)).and_then(|found| match found {
+            None => Ok(Thread::default()),
+            Some((id, revision)) => Ok(Thread {
+                messages: Arc::new(self.messages(id)?),
+                state: State::restored(revision, self.state(id)?),
+            }),
+        });
+        self.connection.execute_batch("COMMIT").map_err(|e| self.explain(&e))?;
+        thread
+    }
+
+    fn messages(&self, thread: i64) -> Result<Vec<Message>, StoreError> {
+        let bodies = self.column("SELECT body FROM messages WHERE thread = ?1 ORDER BY position", thread)?;
+        bodies.iter().map(|body| self.parse("message", body)).collect()
+    }
+
+    fn state(&self, thread: i64) -> Result<Vec<(String, serde_json::Value)>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<(String, String)>> {
+            let mut statement =
+                self.connection.prepare_cached("SELECT key, value FROM state WHERE thread = ?1")?;
+            let rows = statement.query_map([thread], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        };
+        let rows = query().map_err(|e| self.explain(&e))?;
+        rows.into_iter().map(|(key, value)| Ok((key, self.parse("state value", &value)?))).collect()
+    }
+
+    pub(super) fn events(&self, run_id: &Arc<str>, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<(u64, u64, String)>> {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT number, at_ms, body FROM events
+                 WHERE run = (SELECT id FROM runs WHERE run_id = ?1) AND number > ?2 ORDER BY number",
+            )?;
+            let rows = statement.query_map(params![run_id.as_ref(), after.cast_signed()], |row| {
+                Ok((
+                    row.get::<_, i64>(0)?.cast_unsigned(),
+                    row.get::<_, i64>(1)?.cast_unsigned(),
+                    row.get(2)?,
+                ))
+            })?;
+            rows.collect()
+        };
+        let rows = query().map_err(|e| self.explain(&e))?;
+        let numbered = |(number, at_ms, body): (u64, u64, String)| {
+            let event: Event = self.parse("event", &body)?;
+            Ok(Arc::new(Numbered { run_id: Arc::clone(run_id), number, at_ms, event }))
+        };
+        rows.into_iter().map(numbered).collect()
+    }
+
+    pub(super) fn runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<(RunSummary, String)>> {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT r.run_id, t.thread_id, r.agent_id, r.kind, r.title, r.status, r.events,
+                        r.started_at_ms, r.updated_at_ms, r.owner
+                 FROM runs r JOIN threads t ON t.id = r.thread
+                 WHERE (?1 IS NULL OR t.thread_id = ?1) AND (?2 IS NULL OR r.status = ?2)
+                   AND (?3 IS NULL OR substr(r.run_id, 1, length(?3)) = ?3)
+                 ORDER BY r.id DESC LIMIT ?4",
+            )?;
+            let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+            let rows = statement
+                .query_map(params![filter.thread_id, filter.status, filter.run_id_prefix, limit], summary)?;
+            rows.collect()
+        };
+        let rows = query().map_err(|e| self.explain(&e))?;
+        let alive = |(summary, owner): (RunSummary, String)| RunSummary {
+            at_work: summary.status == "running" && self.process.is_alive(&owner),
+            ..summary
+        };
+        Ok(rows.into_iter().map(alive).collect())
+    }
+
+    fn column(&self, sql: &str, key: i64) -> Result<Vec<String>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<String>> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let rows = statement.query_map([key], |row| row.get(0))?;
+            rows.collect()
+        };
+        query().map_err(|e| self.explain(&e))
+    }
+
+    fn parse<T: serde::de::DeserializeOwned>(&self, what: &str, body: &str) -> Result<T, StoreError> {
+        serde_json::from_str(body).map_err(|e| {
+            StoreError(format!("the store {} holds a {what} that cannot be read: {e}", self.file.display()))
+        })
+    }
+
+    fn explain(&self, error: &rusqlite::Error) -> StoreError {
+        explain("read", self.file, error)
+    }
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<(RunSummary, String)> {
+    let summary = RunSummary {
+        run_id: row.get(0)?,
+        thread_id: row.get(1)?,
+        agent_id: row.get(2)?,
+        kind: row.get(3)?,
+        title: row.get(4)?,
+        status: row.get(5)?,
+        events: row.get::<_, i64>(6)?.cast_unsigned(),
+        started_at_ms: row.get::<_, i64>(7)?.cast_unsigned(),
+        updated_at_ms: row.get::<_, i64>(8)?.cast_unsigned(),
+        at_work: false,
+    };
+    Ok((summary, row.get(9)?))
+}
+
+/// The changes of a thread after a revision, oldest first.
+pub(super) fn changes_since(
+    connection: &Connection,
+    thread: i64,
+    revision: u64,
+) -> rusqlite::Result<Vec<StateChange>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT coalesce(c.body, e.body), c.body IS NULL FROM changes c
+         LEFT JOIN events e ON e.run = c.run AND e.number = c.number
+         WHERE c.thread = ?1 AND c.revision > ?2 ORDER BY c.revision",
+    )?;
+    let rows = statement.query_map(params![thread, revision.cast_signed()], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
+    })?;
+    let mut changes = Vec::new();
+    for row in rows {
+        let (body, of_event) = row?;
+        let change = if of_event {
+            serde_json::from_str::<Event>(&body).ok().as_ref().and_then(crate::store::change_of).cloned()
+        } else {
+            serde_json::from_str(&body).ok()
+        };
+        changes.extend(change);
+    }
+    Ok(changes)
+}

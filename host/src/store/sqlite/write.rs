@@ -1,0 +1,301 @@
+//! Writing: one thread, one transaction for all that waits.
+
+use super::open::explain;
+use super::process::Process;
+use super::read::changes_since;
+use crate::store::summary::{label, status_after};
+use crate::store::{Commit, CommitError, StoreError, change_of};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use tokio::sync::oneshot;
+use tollgate_agent::message::Message;
+use tollgate_agent::run::Event;
+use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
+
+/// The most commits that share one transaction.
+const MAX_GROUP: usize = 256;
+
+type Reply<T> = oneshot::Sender<T>;
+
+enum Job {
+    Commit(Prepared, Reply<Result<Vec<Event>, CommitError>>),
+    Restore(Arc<str>, State, Reply<Result<u64, StoreError>>),
+}
+
+/// A commit whose rows were serialized by whoever asked for it.
+struct Prepared {
+    commit: Commit,
+    events: Vec<String>,
+    messages: Vec<String>,
+}
+
+/// The thread that writes; it ends when this is dropped.
+pub(super) struct Writer {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start(connection: Connection, process: Arc<Process>) -> Self {
+        let (jobs, queue) = mpsc::channel();
+        let write = move || write_all(connection, &process, &queue);
+        let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write).ok();
+        Self { jobs: Some(jobs), thread }
+    }
+
+    pub(super) async fn commit(&self, commit: Commit) -> Result<Vec<Event>, CommitError> {
+        let events = commit.events.iter().map(serialize).collect::<Result<_, _>>()?;
+        let messages = commit.messages.iter().map(serialize::<Message>).collect::<Result<_, _>>()?;
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Commit(Prepared { commit, events, messages }, reply))?;
+        answer.await.map_err(|_| StoreError(GONE.to_owned()))?
+    }
+
+    pub(super) async fn restore(&self, thread_id: Arc<str>, state: State) -> Result<u64, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Restore(thread_id, state, reply))?;
+        answer.await.map_err(|_| StoreError(GONE.to_owned()))?
+    }
+
+    fn send(&self, job: Job) -> Result<(), StoreError> {
+        let taken = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        if taken { Ok(()) } else { Err(StoreError(GONE.to_owned())) }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // What was sent before is written; a panic there was reported already.
+            let _ = thread.join();
+        }
+    }
+}
+
+const GONE: &str = "the store's writer has stopped; restart the program";
+
+fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
+    serde_json::to_string(row).map_err(|e| StoreError(format!("a record cannot be written: {e}")))
+}
+
+fn write_all(mut connection: Connection, process: &Process, queue: &mpsc::Receiver<Job>) {
+    let file = PathBuf::from(connection.path().unwrap_or_default());
+    while let Ok(first) = queue.recv() {
+        let mut jobs = vec![first];
+        jobs.extend(queue.try_iter().take(MAX_GROUP - 1));
+        match write_group(&mut connection, process, &jobs) {
+            Ok(written) => jobs.into_iter().zip(written).for_each(|(job, written)| answer(job, written)),
+            Err(e) => {
+                let why = explain("write to", &file, &e);
+                jobs.into_iter().for_each(|job| answer(job, Err(CommitError::Failed(why.clone()))));
+            }
+        }
+    }
+}
+
+fn answer(job: Job, written: Result<u64, CommitError>) {
+    // Whoever asked may be gone; what is written stays written.
+    match job {
+        Job::Commit(prepared, reply) => drop(reply.send(written.map(|_| prepared.commit.events))),
+        Job::Restore(_, _, reply) => drop(reply.send(written.map_err(|e| StoreError(e.to_string())))),
+    }
+}
+
+/// One transaction. A commit that is refused leaves the others alone; an error of
+/// SQLite undoes all.
+fn write_group(
+    connection: &mut Connection,
+    process: &Process,
+    jobs: &[Job],
+) -> rusqlite::Result<Vec<Result<u64, CommitError>>> {
+    let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut written = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let savepoint = transaction.savepoint()?;
+        let result = match job {
+            Job::Commit(prepared, _) => write_commit(&savepoint, process, prepared)?,
+            Job::Restore(thread_id, state, _) => Ok(write_restored(&savepoint, thread_id, state)?),
+        };
+        if result.is_ok() {
+            savepoint.commit()?;
+        }
+        written.push(result);
+    }
+    transaction.commit()?;
+    Ok(written)
+}
+
+fn write_commit(
+    connection: &Connection,
+    process: &Process,
+    prepared: &Prepared,
+) -> rusqlite::Result<Result<u64, CommitError>> {
+    let commit = &prepared.commit;
+    let (thread, revision) = thread_row(connection, &commit.thread_id)?;
+    let run = match run_row(connection, process, commit, thread)? {
+        Ok(run) => run,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    if let Some(first) = commit.changes().next()
+        && first.revision != revision + 1
+    {
+        let missed = changes_since(connection, thread, first.revision.saturating_sub(1))?;
+        return Ok(Err(CommitError::Conflict(missed)));
+    }
+    let mut insert =
+        connection.prepare_cached("INSERT INTO events (run, number, at_ms, body) VALUES (?1, ?2, ?3, ?4)")?;
+    for ((number, body), event) in (commit.after + 1..).zip(&prepared.events).zip(&commit.events) {
+        insert.execute(params![run, number.cast_signed(), commit.at_ms.cast_signed(), body])?;
+        if let Some(change) = change_of(event) {
+            write_change(connection, thread, change, Some((run, number)))?;
+        }
+    }
+    write_messages(connection, thread, &prepared.messages)?;
+    update_run(connection, process, run, commit)?;
+    Ok(Ok(0))
+}
+
+fn thread_row(connection: &Connection, thread_id: &str) -> rusqlite::Result<(i64, u64)> {
+    let find = "SELECT id, revision FROM threads WHERE thread_id = ?1";
+    let found = connection
+        .prepare_cached(find)?
+        .query_row([thread_id], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
+        .optional()?;
+    if let Some(row) = found {
+        return Ok(row);
+    }
+    connection.prepare_cached("INSERT INTO threads (thread_id) VALUES (?1)")?.execute([thread_id])?;
+    Ok((connection.last_insert_rowid(), 0))
+}
+
+/// The run's row, new where this is its first commit.
+fn run_row(
+    connection: &Connection,
+    process: &Process,
+    commit: &Commit,
+    thread: i64,
+) -> rusqlite::Result<Result<i64, CommitError>> {
+    let find = "SELECT id, events, owner, status FROM runs WHERE run_id = ?1";
+    let found = connection
+        .prepare_cached(find)?
+        .query_row([commit.run_id.as_ref()], |row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, i64>(1)?,
+                row.get::<_, String>(2)?,
+                row.get::<_, String>(3)?,
+            ))
+        })
+        .optional()?;
+    if let Some((id, events, owner, status)) = found {
+        let carried_elsewhere = status == "running" && owner != process.id() && process.is_alive(&owner);
+        let known = events.cast_unsigned() == commit.after && !carried_elsewhere;
+        return Ok(if known { Ok(id) } else { Err(CommitError::Advanced) });
+    }
+    let Some(Event::RunStarted { spec }) = commit.events.first().filter(|_| commit.after == 0) else {
+        return Ok(Err(CommitError::Advanced));
+    };
+    let (kind, title) = label(spec);
+    if kind == "prompt"
+        && let Some(other) = at_work(connection, process, thread)?
+    {
+        return Ok(Err(CommitError::Busy(other)));
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO runs (run_id, thread, agent_id, kind, title, status, owner, events, started_at_ms, updated_at_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, 'running', ?6, 0, ?7, ?7)",
+        )?
+        .execute(params![
+            commit.run_id.as_ref(),
+            thread,
+            spec.identity.agent_id,
+            kind,
+            title,
+            process.id(),
+            commit.at_ms.cast_signed()
+        ])?;
+    Ok(Ok(connection.last_insert_rowid()))
+}
+
+/// The run of a prompt that a living process carries on this thread.
+fn at_work(connection: &Connection, process: &Process, thread: i64) -> rusqlite::Result<Option<String>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT run_id, owner FROM runs WHERE thread = ?1 AND kind = 'prompt' AND status = 'running'",
+    )?;
+    let rows =
+        statement.query_map([thread], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
+    for row in rows {
+        let (run_id, owner) = row?;
+        if process.is_alive(&owner) {
+            return Ok(Some(run_id));
+        }
+    }
+    Ok(None)
+}
+
+fn write_change(
+    connection: &Connection,
+    thread: i64,
+    change: &StateChange,
+    event: Option<(i64, u64)>,
+) -> rusqlite::Result<()> {
+    let (run, number) = event.unzip();
+    let body = event.is_none().then(|| serde_json::to_string(change).unwrap_or_default());
+    connection
+        .prepare_cached(
+            "INSERT INTO changes (thread, revision, run, number, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![thread, change.revision.cast_signed(), run, number.map(u64::cast_signed), body])?;
+    for update in change.updates.iter().filter(|update| update.persistent && update.scope == KeyScope::Thread)
+    {
+        if let Some(value) = &update.value {
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO state (thread, key, value) VALUES (?1, ?2, ?3)")?
+                .execute(params![thread, update.key, value.to_string()])?;
+        }
+    }
+    connection
+        .prepare_cached("UPDATE threads SET revision = ?2 WHERE id = ?1")?
+        .execute(params![thread, change.revision.cast_signed()])?;
+    Ok(())
+}
+
+fn write_messages(connection: &Connection, thread: i64, messages: &[String]) -> rusqlite::Result<()> {
+    if messages.is_empty() {
+        return Ok(());
+    }
+    let known: i64 = connection
+        .prepare_cached("SELECT messages FROM threads WHERE id = ?1")?
+        .query_row([thread], |row| row.get(0))?;
+    let mut insert =
+        connection.prepare_cached("INSERT INTO messages (thread, position, body) VALUES (?1, ?2, ?3)")?;
+    for (position, body) in (known..).zip(messages) {
+        insert.execute(params![thread, position, body])?;
+    }
+    connection
+        .prepare_cached("UPDATE threads SET messages = messages + ?2 WHERE id = ?1")?
+        .execute(params![thread, i64::try_from(messages.len()).unwrap_or(i64::MAX)])?;
+    Ok(())
+}
+
+fn update_run(connection: &Connection, process: &Process, run: i64, commit: &Commit) -> rusqlite::Result<()> {
+    let status = commit.events.iter().rev().find_map(status_after).unwrap_or("running");
+    let events = commit.after + commit.events.len() as u64;
+    connection
+        .prepare_cached(
+            "UPDATE runs SET status = ?2, owner = ?3, events = ?4, updated_at_ms = ?5 WHERE id = ?1",
+        )?
+        .execute(params![run, status, process.id(), events.cast_signed(), commit.at_ms.cast_signed()])?;
+    Ok(())
+}
+
+fn write_restored(connection: &Connection, thread_id: &str, state: &State) -> rusqlite::Result<u64> {
+    let (thread, revision) = thread_row(connection, thread_id)?;
+    let updates = state.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone()));
+    let change = StateChange { revision: revision + 1, updates: updates.collect() };
+    write_change(connection, thread, &change, None)?;
+    Ok(change.revision)
+}

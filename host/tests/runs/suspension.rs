@@ -1,0 +1,64 @@
+//! Calls that wait for a person, across hosts.
+
+use crate::with_each_store;
+use crate::world::host;
+use serde_json::{Value, json};
+use tollgate::model::Turn;
+use tollgate::{CallRequest, HostError, RunRequest};
+use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, RunStatus};
+
+fn decision(id: &str, target: &str, answer: DecisionAnswer) -> Decision {
+    Decision {
+        id: id.to_owned(),
+        target: target.to_owned(),
+        answer,
+        reason: Some("because".to_owned()),
+        at_ms: 1,
+    }
+}
+
+fn resume(value: Value) -> DecisionAnswer {
+    DecisionAnswer::Resume(value)
+}
+
+with_each_store! {
+    async fn w2_a_waiting_run_survives_its_host(store: StoreAt) {
+        let turns = vec![Turn::calls([("ask", json!({"what": "send"})), ("add", json!({"n": 1}))])];
+        let end = {
+            let host = host(&store, turns);
+            host.run(RunRequest::new("default", "Do it").on_thread("t")).await.unwrap().wait().await.unwrap()
+        };
+        assert_eq!((end.status, end.waiting.len()), (None, 1));
+        let asked = &end.waiting[0];
+        assert_eq!((asked.ticket.action.as_str(), asked.tool_name.as_str()), ("approve", "ask"));
+
+        let next = host(&store, vec![Turn::text("Sent.")]);
+        let wrong = next.decide(&end.run_id, decision("d0", &asked.call_id, resume(json!("yes")))).await;
+        assert!(matches!(wrong, Err(HostError::Refused(_))), "w3: {wrong:?}");
+        let handle = next.decide(&end.run_id, decision("d1", &asked.call_id, resume(json!({"ok": true})))).await;
+        let end = handle.unwrap().wait().await.unwrap();
+        assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Sent."));
+        let thread = store.open().thread("t").await.unwrap();
+        assert_eq!(thread.state.get("basics.notes"), Some(&json!(["asked"])), "l4: a pending call's mutations commit");
+        assert_eq!(thread.state.get("basics.total"), Some(&json!(1)));
+        let again = next.decide(&end.run_id, decision("d2", &asked.call_id, resume(json!({"ok": false})))).await;
+        assert!(matches!(again, Err(HostError::Refused(_))), "w5");
+    }
+
+    async fn w4_a_cancelled_call_never_runs(store: StoreAt) {
+        let host = host(&store, Vec::new());
+        let end = host.call(CallRequest::new("ask", "{}")).await.unwrap();
+        let target = end.waiting[0].suspension_id.clone();
+        let handle = host.decide(&end.run_id, decision("d1", &target, DecisionAnswer::Cancel)).await.unwrap();
+        let CallEnd::Fault(fault) = handle.wait().await.unwrap().last_call.unwrap().end else { panic!() };
+        assert!(fault.message.contains("because"), "{}", fault.message);
+    }
+
+    async fn w7_a_new_message_supersedes_what_waits(store: StoreAt) {
+        let first = host(&store, vec![Turn::calls([("ask", json!({}))])]);
+        let waiting = first.run(RunRequest::new("default", "Do it").on_thread("t")).await.unwrap().wait().await.unwrap();
+        let next = host(&store, vec![Turn::text("Never mind.")]);
+        let end = next.run(RunRequest::new("default", "Forget it").on_thread("t")).await.unwrap().wait().await.unwrap();
+        assert_eq!((end.run_id, end.text.as_str()), (waiting.run_id, "Never mind."));
+    }
+}

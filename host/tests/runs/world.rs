@@ -1,0 +1,140 @@
+//! The world of these tests: a few native tools, and a place for a store that can
+//! be opened again.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tollgate::model::{Recorded, Turn};
+use tollgate::store::{MemoryStore, SqliteStore, Store};
+use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
+use tollgate::{Agent, Host};
+use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess, StateKey, ToolDescriptor};
+use tollgate_agent::outcome::{Fault, Mutation, Ticket, ToolOutput, ToolResult};
+use tollgate_agent::state::{KeyScope, Reducer};
+
+/// Where a store is, so that it can be opened a second time.
+pub(crate) struct StoreAt {
+    memory: Option<Arc<MemoryStore>>,
+    directory: tempfile::TempDir,
+}
+
+impl StoreAt {
+    pub(crate) fn memory() -> Self {
+        Self { memory: Some(Arc::new(MemoryStore::new())), directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        Self { memory: None, directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn is_durable(&self) -> bool {
+        self.memory.is_none()
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.directory.path()
+    }
+
+    /// The store; of SQLite, another one on the same file each time, as another
+    /// process has.
+    pub(crate) fn open(&self) -> Arc<dyn Store> {
+        match &self.memory {
+            Some(store) => Arc::clone(store) as Arc<dyn Store>,
+            None => Arc::new(SqliteStore::open(self.directory.path()).unwrap()),
+        }
+    }
+}
+
+type Body = fn(&ToolCall<'_>) -> ToolOutput;
+
+struct Simple {
+    descriptor: ToolDescriptor,
+    pause: Duration,
+    body: Body,
+}
+
+#[async_trait]
+impl NativeTool for Simple {
+    fn descriptor(&self) -> ToolDescriptor {
+        self.descriptor.clone()
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        tokio::time::sleep(self.pause).await;
+        Ok((self.body)(&call))
+    }
+}
+
+fn tool(name: &str, idempotent: bool, body: Body) -> Simple {
+    let descriptor = ToolDescriptor::new(name.replace('_', "-"), name, "A tool of the tests.")
+        .with_execution(ExecutionPolicy { idempotent, ..ExecutionPolicy::default() });
+    Simple { descriptor, pause: Duration::ZERO, body }
+}
+
+fn key(name: &str, initial: Value, reducer: Reducer, scope: KeyScope, persistent: bool) -> StateAccess {
+    let defines = Some(StateKey { initial, schema: None, reducer, scope, persistent });
+    StateAccess { key: format!("basics.{name}"), read: true, write: true, defines }
+}
+
+fn writes(key: &str, update: Value) -> Vec<Mutation> {
+    vec![Mutation { key: format!("basics.{key}"), update }]
+}
+
+/// `echo`, `add`, `note`, `set_city`, `city`, `count`, `ask`, `slow`.
+pub(crate) fn toolbox() -> Toolbox {
+    let slow = Simple {
+        pause: Duration::from_secs(30),
+        ..tool("slow", false, |_| ToolResult::success("late").into())
+    };
+    let plugin = NativePlugin::new("basics")
+        .with_state(key("total", json!(0), Reducer::Add, KeyScope::Thread, true))
+        .with_state(key("notes", json!([]), Reducer::Append, KeyScope::Thread, true))
+        .with_state(key("city", json!(""), Reducer::Replace, KeyScope::Thread, true))
+        .with_state(key("steps", json!(0), Reducer::Add, KeyScope::Run, true))
+        .with_state(key("fleeting", json!(0), Reducer::Add, KeyScope::Thread, false))
+        .with_tool(tool("echo", true, |call| ToolResult::success(call.arguments().clone()).into()))
+        .with_tool(tool("add", false, |call| ToolOutput {
+            result: ToolResult::success(call.state("basics.total").cloned().unwrap_or_default()),
+            mutations: writes("total", call.arguments()["n"].clone()),
+            actions: Vec::new(),
+        }))
+        .with_tool(tool("step", false, |call| {
+            let mut mutations = writes("steps", json!(1));
+            mutations.extend(writes("fleeting", json!(1)));
+            let seen = json!([call.state("basics.steps"), call.state("basics.fleeting")]);
+            ToolOutput { result: ToolResult::success(seen), mutations, actions: Vec::new() }
+        }))
+        .with_tool(tool("set_city", true, |call| ToolOutput {
+            result: ToolResult::success("set"),
+            mutations: writes("city", call.arguments()["city"].clone()),
+            actions: Vec::new(),
+        }))
+        .with_tool(tool("city", true, |call| {
+            ToolResult::success(call.state("basics.city").cloned().unwrap_or_default()).into()
+        }))
+        .with_tool(tool("ask", false, |call| match call.attempt().resume {
+            Some(resume) => ToolResult::success(json!({"decided": resume.value, "why": resume.reason})).into(),
+            None => ToolOutput {
+                result: ToolResult::suspended_with(Ticket {
+                    action: "approve".to_owned(),
+                    message: "May I?".to_owned(),
+                    parameters: call.arguments().clone(),
+                    response_schema: Some(json!({"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}})),
+                    resume_mode: tollgate_agent::outcome::ResumeMode::ReplayToolCall,
+                }),
+                mutations: writes("notes", json!("asked")),
+                actions: Vec::new(),
+            },
+        }))
+        .with_tool(slow);
+    let mut toolbox = Toolbox::default();
+    plugin.install(&mut toolbox).unwrap();
+    toolbox
+}
+
+/// A host with the agent `default`, which plays these turns.
+pub(crate) fn host(store: &StoreAt, turns: Vec<Turn>) -> Host {
+    let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]);
+    Host::builder().toolbox(toolbox()).agent(agent).store(store.open()).build().unwrap()
+}
