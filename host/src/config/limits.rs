@@ -1,7 +1,7 @@
 //! `[limits]`: what one call, one run and all of them together may use.
 //!
 //! Every value is a whole number with its unit in its name. `[limits]` holds for
-//! everything, `[limits.tools.NAME]` for one tool, `[limits.ceiling]` is what no
+//! everything, `[tools.NAME.limits]` for one tool, `[limits.ceiling]` is what no
 //! tool may be given more of, and `[agents.ID.limits]` bounds one agent's runs.
 
 use super::ConfigError;
@@ -53,12 +53,11 @@ impl LimitsConfig {
 #[derive(Debug, Default)]
 pub(super) struct RawLimits {
     numbers: Numbers,
-    tools: BTreeMap<Spanned<String>, Numbers>,
-    tables: Vec<Spanned<String>>,
-    ceiling: Numbers,
+    ceiling: Option<(Spanned<String>, Numbers)>,
 }
 
-type Numbers = BTreeMap<Spanned<String>, Spanned<i64>>;
+/// Limits by name, with the places where name and number stand.
+pub(super) type Numbers = BTreeMap<Spanned<String>, Spanned<i64>>;
 
 /// Bounds on all calls together, which are no part of any one call's limits.
 #[derive(Debug, Serialize, Deserialize)]
@@ -83,9 +82,17 @@ const MAY_BE_ZERO: [&str; 11] = [
     "random_bytes",
 ];
 
-pub(super) fn check(source: &Source<'_>, raw: RawLimits) -> Result<LimitsConfig, ConfigError> {
+pub(super) fn check(
+    source: &Source<'_>,
+    raw: RawLimits,
+    tools: BTreeMap<String, Numbers>,
+) -> Result<LimitsConfig, ConfigError> {
     let mut config = LimitsConfig::default();
-    let ceiling = Table::read(source, raw.ceiling, &[names(&config.sandbox.ceiling)])?;
+    let ceiling = Table::read(
+        source,
+        raw.ceiling.map(|(_, numbers)| numbers).unwrap_or_default(),
+        &[names(&config.sandbox.ceiling)],
+    )?;
     config.sandbox.ceiling = ceiling.over(&config.sandbox.ceiling)?;
 
     let mut host = HostNumbers {
@@ -104,9 +111,9 @@ pub(super) fn check(source: &Source<'_>, raw: RawLimits) -> Result<LimitsConfig,
     config.sandbox.waiting_calls = host.waiting_calls;
     config.sandbox.timeout_ceiling = Duration::from_millis(u64::from(config.run.timeout_ceiling_ms));
 
-    for (name, numbers) in raw.tools {
+    for (name, numbers) in tools {
         let limits = of_one_tool(source, numbers, &config)?;
-        config.tools.insert(name.into_inner(), limits);
+        config.tools.insert(name, limits);
     }
     Ok(config)
 }
@@ -117,8 +124,8 @@ pub(super) fn check_run(
     raw: RawLimits,
     all: &RunLimits,
 ) -> Result<RunLimits, ConfigError> {
-    if let Some(table) = raw.tables.first() {
-        return Err(source.unknown(table.span(), table.get_ref(), &as_strs(&run_names())));
+    if let Some((key, _)) = &raw.ceiling {
+        return Err(source.unknown(key.span(), key.get_ref(), &as_strs(&run_names())));
     }
     Table::read(source, raw.numbers, &[run_names()])?.over(all)
 }
@@ -243,13 +250,9 @@ impl<'de> Visitor<'de> for RawLimitsVisitor {
         let mut raw = RawLimits::default();
         while let Some(key) = map.next_key::<Spanned<String>>()? {
             match key.get_ref().as_str() {
-                "tools" => {
-                    raw.tools = map.next_value()?;
-                    raw.tables.push(key);
-                }
                 "ceiling" => {
-                    raw.ceiling = map.next_value()?;
-                    raw.tables.push(key);
+                    let numbers = map.next_value()?;
+                    raw.ceiling = Some((key, numbers));
                 }
                 _ => {
                     let value = map.next_value()?;

@@ -73,7 +73,8 @@ impl Config {
             Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
             _ => PathBuf::from("."),
         };
-        let limits = limits::check(&source, raw.limits)?;
+        let of_tools = raw.tools.of.into_iter().map(|(name, tool)| (name, tool.limits)).collect();
+        let limits = limits::check(&source, raw.limits, of_tools)?;
         Ok(Self {
             file: Some(path.to_owned()),
             tools_dir: in_dir(&base_dir, &raw.tools.dir),

@@ -1,10 +1,12 @@
 //! The configuration as it is written. Nothing here has a meaning yet.
 
 use super::DEFAULT_TOOLS_DIR;
-use super::limits::RawLimits;
+use super::limits::{Numbers, RawLimits};
 use crate::model::ModelConfig;
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use tollgate_sandbox::FileAccess;
 use toml::Spanned;
@@ -24,18 +26,53 @@ pub(super) struct RawConfig {
     pub(super) grants: BTreeMap<Spanned<String>, RawGrants>,
 }
 
-/// `[tools]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// `[tools]`: the directory, and a table for each tool that something is said of.
+#[derive(Debug)]
 pub(super) struct RawTools {
-    #[serde(default = "default_tools_dir")]
     pub(super) dir: PathBuf,
+    pub(super) of: BTreeMap<String, RawTool>,
 }
 
 impl Default for RawTools {
     fn default() -> Self {
-        Self { dir: default_tools_dir() }
+        Self { dir: PathBuf::from(DEFAULT_TOOLS_DIR), of: BTreeMap::new() }
     }
+}
+
+impl<'de> Deserialize<'de> for RawTools {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(RawToolsVisitor)
+    }
+}
+
+struct RawToolsVisitor;
+
+impl<'de> Visitor<'de> for RawToolsVisitor {
+    type Value = RawTools;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<RawTools, M::Error> {
+        let mut raw = RawTools::default();
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "dir" {
+                raw.dir = map.next_value()?;
+            } else {
+                raw.of.insert(key, map.next_value()?);
+            }
+        }
+        Ok(raw)
+    }
+}
+
+/// `[tools.NAME]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "the table of a tool, as in [tools.NAME.limits]; or `dir`")]
+pub(super) struct RawTool {
+    #[serde(default)]
+    pub(super) limits: Numbers,
 }
 
 /// `[agents.ID]`
@@ -82,10 +119,6 @@ pub(super) struct RawStateGrants {
     pub(super) read: Vec<Spanned<String>>,
     #[serde(default)]
     pub(super) write: Vec<Spanned<String>>,
-}
-
-fn default_tools_dir() -> PathBuf {
-    PathBuf::from(DEFAULT_TOOLS_DIR)
 }
 
 fn read_only() -> FileAccess {

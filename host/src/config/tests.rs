@@ -71,6 +71,18 @@ fn an_unknown_key_or_table_names_what_is_known_there() {
 }
 
 #[test]
+fn what_stands_under_tools_is_the_directory_or_a_tool() {
+    assert_eq!(
+        refusal("[tools]\ndri = \"t\"").lines().next().unwrap(),
+        "tollgate.toml:2:7: invalid type: string \"t\", expected the table of a tool, as in [tools.NAME.limits]; or `dir`"
+    );
+    assert_eq!(
+        refusal("[tools.x]\nlimit = {}").lines().next().unwrap(),
+        "tollgate.toml:2:1: unknown key `limit`; did you mean `limits`? known: limits"
+    );
+}
+
+#[test]
 fn a_missing_key_and_a_wrong_type_are_said_in_plain_words() {
     assert_eq!(
         refusal("[grants.a]\nfiles = [{ host = \".\" }]").lines().next().unwrap(),
@@ -99,14 +111,14 @@ fn t5_a_concurrency_of_zero_is_an_error() {
 fn limits_of_a_tool_lie_over_those_of_all_and_under_the_ceiling() {
     let config = parse(
         "[limits]\nfuel = 1000\nmemory_bytes = 2000\ntimeout_ms = 0\n\
-         [limits.tools.word_count]\nfuel = 7\ntimeout_ms = 50\n",
+         [tools.word_count.limits]\nfuel = 7\ntimeout_ms = 50\n",
     )
     .unwrap();
     let tool = config.limits.of_tool("word_count");
     assert_eq!((tool.call.fuel, tool.call.memory_bytes, tool.timeout_ms), (7, 2000, Some(50)));
     assert_eq!(config.limits.of_tool("other").call.fuel, 1000);
 
-    let above = "[limits.tools.big]\nmemory_bytes = 2147483648\n";
+    let above = "[tools.big.limits]\nmemory_bytes = 2147483648\n";
     assert_eq!(
         refusal(above).lines().next().unwrap(),
         "tollgate.toml:2:16: `memory_bytes` is 2147483648, above the ceiling of 1073741824; lower it, or raise `memory_bytes` in [limits.ceiling]"
@@ -135,7 +147,7 @@ fn an_agent_bounds_its_own_runs_and_nothing_else() {
     assert!(
         refusal("[agents.a.limits]\nfuel = 3").starts_with("tollgate.toml:2:1: unknown key `fuel`; known: ")
     );
-    assert!(refusal("[agents.a.limits.tools.x]\nfuel = 3").contains("unknown key `tools`"));
+    assert!(refusal("[agents.a.limits.ceiling]\nfuel = 3").contains("unknown key `ceiling`"));
 }
 
 #[test]

@@ -196,7 +196,7 @@ fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
         .tools
         .keys()
         .filter(|tool| loaded.toolbox.catalog().tool(tool).is_none())
-        .map(|tool| format!("{name} has [limits.tools.{tool}], and no tool of that name is served"));
+        .map(|tool| format!("{name} has [tools.{tool}.limits], and no tool of that name is served"));
     grants.chain(limits).collect()
 }
 

@@ -1,0 +1,83 @@
+//! Compiling with cargo, whose own progress goes to standard error.
+
+use super::{BuildError, WASM_TARGET};
+use serde::Deserialize;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A component that cargo made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Artifact {
+    /// The `.wasm` file.
+    pub(crate) file: PathBuf,
+    /// Whether it was there already, and nothing it is made of had changed.
+    pub(crate) fresh: bool,
+}
+
+/// Compiles the project, or every tool of the workspace, in `dir`.
+///
+/// # Errors
+/// There is no project, cargo cannot be run, the code does not compile, or nothing
+/// of it becomes a component.
+pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
+    let manifest = dir.join("Cargo.toml");
+    if !manifest.is_file() {
+        return Err(BuildError::Usage(format!(
+            "there is no project in {}: it has no Cargo.toml. Start one with `new NAME`, or name the directory of one",
+            dir.display()
+        )));
+    }
+    let mut cargo = Command::new("cargo")
+        .args(["build", "--release", "--target", WASM_TARGET, "--message-format", "json-render-diagnostics"])
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| {
+            BuildError::Failed(format!("cargo cannot be run: {e}. Install it from https://rustup.rs"))
+        })?;
+    let artifacts = artifacts(&mut cargo);
+    let ended = cargo.wait().map_err(|e| BuildError::Failed(format!("cargo broke off: {e}")))?;
+    if !ended.success() {
+        return Err(BuildError::Failed(format!(
+            "{} does not compile; cargo says why above. Where it could not download, connect and try again",
+            dir.display()
+        )));
+    }
+    if artifacts.is_empty() {
+        return Err(BuildError::Failed(format!(
+            "nothing in {} becomes a component. Add to {}:\n\n  [lib]\n  crate-type = [\"cdylib\", \"lib\"]",
+            dir.display(),
+            manifest.display()
+        )));
+    }
+    Ok(artifacts)
+}
+
+/// One of cargo's messages, as far as it matters here.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
+    #[serde(default)]
+    fresh: bool,
+}
+
+fn artifacts(cargo: &mut Child) -> Vec<Artifact> {
+    let lines =
+        cargo.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok);
+    let messages = lines.filter_map(|line| serde_json::from_str::<Message>(&line).ok());
+    let mut artifacts: Vec<Artifact> =
+        messages.filter(|message| message.reason == "compiler-artifact").filter_map(artifact).collect();
+    artifacts.sort_by(|a, b| a.file.cmp(&b.file));
+    artifacts
+}
+
+fn artifact(message: Message) -> Option<Artifact> {
+    let fresh = message.fresh;
+    let file =
+        message.filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "wasm"))?;
+    Some(Artifact { file, fresh })
+}

@@ -1,0 +1,82 @@
+//! From cargo's directory into the tools directory: checked by loading it once,
+//! and moved into place so that nobody ever sees half a file.
+
+use super::{Artifact, BuildError};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::descriptor::ToolDescriptor;
+use tollgate_sandbox::Sandbox;
+
+/// A component in the tools directory.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    /// The component's id.
+    pub(crate) id: String,
+    /// Its file in the tools directory.
+    pub(crate) file: PathBuf,
+    /// Bytes of the file.
+    pub(crate) bytes: u64,
+    /// Whether the very same bytes were there already.
+    pub(crate) unchanged: bool,
+    /// Its tools, checked and cleaned.
+    pub(crate) tools: Vec<ToolDescriptor>,
+}
+
+/// Loads a component, lets it describe itself, and puts it into `tools_dir` under
+/// its own id.
+///
+/// # Errors
+/// It is no component that would be served, or the directory cannot be written.
+pub(crate) async fn install(
+    sandbox: &Sandbox,
+    artifact: &Artifact,
+    tools_dir: &Path,
+) -> Result<Installed, BuildError> {
+    let bytes = fs::read(&artifact.file).map_err(BuildError::file(&artifact.file, "read"))?;
+    let name = artifact.file.display().to_string();
+    let refused =
+        |why: &dyn std::fmt::Display| BuildError::Failed(format!("{name} would not be served: {why}"));
+    let component = sandbox.load_bytes(&name, bytes.clone()).await.map_err(|e| refused(&e))?;
+    let descriptor = component.descriptor().clone();
+    let owner = Owner {
+        id: descriptor.id.clone(),
+        kind: OwnerKind::Component,
+        origin: name.clone(),
+        version: component.digest().to_owned(),
+    };
+    let mut alone = Catalog::default();
+    alone.add(owner, descriptor.clone(), &CatalogGrants::default()).map_err(|e| refused(&e))?;
+    let file = tools_dir.join(format!("{}.wasm", descriptor.id));
+    let unchanged = fs::read(&file).is_ok_and(|there| there == bytes);
+    if !unchanged {
+        put(&bytes, &file, tools_dir)?;
+    }
+    Ok(Installed {
+        id: descriptor.id,
+        file,
+        bytes: bytes.len() as u64,
+        unchanged,
+        tools: alone.tools().map(|tool| tool.descriptor.clone()).collect(),
+    })
+}
+
+fn put(bytes: &[u8], file: &Path, dir: &Path) -> Result<(), BuildError> {
+    fs::create_dir_all(dir).map_err(BuildError::file(dir, "made"))?;
+    let mut part = tempfile::Builder::new()
+        .prefix(".part-")
+        .permissions(readable_by_all())
+        .tempfile_in(dir)
+        .map_err(BuildError::file(dir, "written to"))?;
+    part.write_all(bytes)
+        .and_then(|()| part.as_file().sync_all())
+        .map_err(BuildError::file(file, "written"))?;
+    part.persist(file).map_err(|e| BuildError::file(file, "written")(e.error))?;
+    Ok(())
+}
+
+#[cfg(unix)]
+fn readable_by_all() -> fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o644)
+}

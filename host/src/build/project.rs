@@ -1,0 +1,129 @@
+//! A new project: a tool that works, with a test, ready to be changed.
+
+use super::BuildError;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tollgate_agent::name;
+
+/// A project that is to be written.
+#[derive(Debug)]
+pub(crate) struct NewProject {
+    /// The component's id, and the directory's name.
+    pub(crate) name: String,
+    /// Where the project's directory shall be.
+    pub(crate) dir: PathBuf,
+    /// Where the SDK is; none for the one of the checkout nearby.
+    pub(crate) sdk: Option<PathBuf>,
+}
+
+const FILES: [(&str, &str); 5] = [
+    ("Cargo.toml", include_str!("templates/Cargo.toml.txt")),
+    (".cargo/config.toml", include_str!("templates/config.toml.txt")),
+    (".gitignore", include_str!("templates/gitignore.txt")),
+    ("README.md", include_str!("templates/README.md.txt")),
+    ("src/lib.rs", include_str!("templates/lib.rs.txt")),
+];
+
+impl NewProject {
+    /// Writes the project.
+    ///
+    /// # Errors
+    /// The name does not fit, the directory is there already, the SDK is not found,
+    /// or a file cannot be written.
+    pub(crate) fn write(&self) -> Result<(), BuildError> {
+        if !name::is_id(&self.name) || name::is_reserved_id(&self.name) {
+            return Err(BuildError::Usage(format!(
+                "\"{}\" cannot be a tool's name: it must fit [a-z][a-z0-9-]{{0,63}}, such as word-count, and not be host or tollgate",
+                self.name.escape_debug()
+            )));
+        }
+        if self.dir.exists() {
+            return Err(BuildError::Usage(format!(
+                "{} is there already; choose another name, or remove it first",
+                self.dir.display()
+            )));
+        }
+        let sdk = self.sdk_path()?;
+        for (file, template) in FILES {
+            self.write_file(file, &self.fill(template, &sdk))?;
+        }
+        Ok(())
+    }
+
+    fn write_file(&self, file: &str, text: &str) -> Result<(), BuildError> {
+        let path = self.dir.join(file);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(BuildError::file(parent, "made"))?;
+        }
+        fs::write(&path, text).map_err(BuildError::file(&path, "written"))
+    }
+
+    fn fill(&self, template: &str, sdk: &str) -> String {
+        template
+            .replace("{{name}}", &self.name)
+            .replace("{{function}}", &self.name.replace('-', "_"))
+            .replace("{{sdk}}", sdk)
+    }
+
+    /// The path of the SDK as the manifest writes it: relative where the project
+    /// lies in the same checkout.
+    fn sdk_path(&self) -> Result<String, BuildError> {
+        let parent = match self.dir.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let parent = parent.canonicalize().map_err(BuildError::file(parent, "found"))?;
+        let sdk = match &self.sdk {
+            Some(sdk) => named_sdk(sdk)?,
+            None => nearby_sdk(&parent)?,
+        };
+        let below = sdk.parent().filter(|checkout| parent.starts_with(checkout));
+        let path = match below {
+            Some(checkout) => {
+                let steps = parent.strip_prefix(checkout).map_or(0, |rest| rest.components().count());
+                PathBuf::from("../".repeat(steps + 1)).join(sdk.file_name().unwrap_or_default())
+            }
+            None => sdk,
+        };
+        match path.to_str() {
+            Some(path) => Ok(path.replace('\\', "/").replace('"', "\\\"")),
+            None => Err(BuildError::Usage(format!("the path {} is not UTF-8; move the SDK", path.display()))),
+        }
+    }
+}
+
+fn named_sdk(sdk: &Path) -> Result<PathBuf, BuildError> {
+    let found = sdk.canonicalize().map_err(BuildError::file(sdk, "found"))?;
+    if is_sdk(&found) {
+        return Ok(found);
+    }
+    Err(BuildError::Usage(format!(
+        "there is no tollgate-sdk in {}; --sdk names the directory guest-sdk of a checkout of Tollgate",
+        sdk.display()
+    )))
+}
+
+/// The SDK of the checkout in which the project lies, or this program was built.
+fn nearby_sdk(project_parent: &Path) -> Result<PathBuf, BuildError> {
+    let starts =
+        [Some(project_parent.to_owned()), std::env::current_dir().ok(), std::env::current_exe().ok()];
+    let found = starts
+        .into_iter()
+        .flatten()
+        .find_map(|start| find_upwards(&start, "guest-sdk").filter(|s| is_sdk(s)));
+    found.ok_or_else(|| {
+        BuildError::Usage(
+            "the SDK was not found nearby; say where it is: --sdk PATH, the directory guest-sdk of a checkout of Tollgate"
+                .to_owned(),
+        )
+    })
+}
+
+fn is_sdk(dir: &Path) -> bool {
+    fs::read_to_string(dir.join("Cargo.toml")).is_ok_and(|text| text.contains("name = \"tollgate-sdk\""))
+}
+
+/// The nearest directory of this name, in `start` or above it.
+pub(crate) fn find_upwards(start: &Path, name: &str) -> Option<PathBuf> {
+    start.ancestors().map(|dir| dir.join(name)).find(|path| path.is_dir())
+}

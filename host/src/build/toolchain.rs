@@ -1,0 +1,49 @@
+//! The compiler's wasm target: there, or added, or the line that adds it.
+
+use super::{BuildError, WASM_TARGET};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Makes sure that the compiler that is used in `dir` has the wasm target. Returns
+/// whether it had to be added.
+///
+/// # Errors
+/// There is no compiler, or the target is missing and cannot be added.
+pub(crate) fn add_wasm_target(dir: &Path, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
+    if is_installed(dir)? {
+        return Ok(false);
+    }
+    say(&format!("adding the target {WASM_TARGET}: rustup target add {WASM_TARGET}"));
+    let added = Command::new("rustup")
+        .args(["target", "add", WASM_TARGET])
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status();
+    let advice = match added {
+        Ok(status) if status.success() && is_installed(dir)? => return Ok(true),
+        Ok(_) => format!("Type `rustup target add {WASM_TARGET}` where there is a network"),
+        Err(_) => format!(
+            "Install it with your system's packages for Rust, or install rustup and type `rustup target add {WASM_TARGET}`"
+        ),
+    };
+    Err(BuildError::Failed(format!(
+        "the Rust compiler has no target {WASM_TARGET}. {advice}, then try again."
+    )))
+}
+
+fn is_installed(dir: &Path) -> Result<bool, BuildError> {
+    let answer = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", WASM_TARGET])
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| {
+            BuildError::Failed(format!(
+                "the Rust compiler cannot be run: {e}. Install it from https://rustup.rs, then try again."
+            ))
+        })?;
+    let lib_dir = String::from_utf8_lossy(&answer.stdout);
+    let lib_dir = Path::new(lib_dir.trim());
+    Ok(answer.status.success() && std::fs::read_dir(lib_dir).is_ok_and(|mut files| files.next().is_some()))
+}

@@ -1,0 +1,228 @@
+//! `tollgate call`: one call, without a model.
+
+use super::narrate::Narrator;
+use super::output::{BAD, BOLD, DIM, WAITS, shown};
+use super::{Exit, Failure, Globals, Opened, Output, host_with, quantity};
+use clap::Args;
+use serde_json::{Value, json};
+use std::io::Read;
+use tollgate::CallRequest;
+use tollgate::run::{RunEnd, RunHandle};
+use tollgate_agent::outcome::Usage;
+use tollgate_agent::proposal::Arguments;
+use tollgate_agent::run::CallEnd;
+use tollgate_agent::run::event::{Finished, Suspended};
+use tollgate_agent::state::StateChange;
+
+/// Calls one tool: arguments, gate, sandbox and commit as in a run, but no model
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CallVerb {
+    /// The tool's name, as `tollgate tools` shows it
+    tool: String,
+    /// The arguments as a JSON object; `-` reads them from standard input
+    #[arg(allow_hyphen_values = true)]
+    args: Option<String>,
+    /// The conversation whose state the call reads and changes (kept in memory: it ends with this command)
+    #[arg(long, value_name = "ID")]
+    thread: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate call word_count '{\"text\": \"one two three\"}'
+  tollgate call json_query - < arguments.json
+  tollgate call word_count '{\"path\": \"/docs/README.md\"}' --json | jq .data.words
+
+With --json, one object is printed:
+  {\"tool\", \"call_id\", \"status\", \"data\", \"message\", \"suspension\", \"error\", \"mutations\", \"usage\"}
+where status is success, pending or error. The exit code is 0, 3 or 1; it is 2 where the
+arguments are not JSON.";
+
+impl CallVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let arguments = read_arguments(self.args)?;
+        let opened = Opened::open(globals, output).await?;
+        if opened.loaded.toolbox.catalog().tool(&self.tool).is_none() {
+            opened.warn_of_refused(output);
+        }
+        let host = host_with(opened, None)?;
+        let mut request = CallRequest::new(self.tool, arguments);
+        request.thread_id = self.thread;
+        let handle = host.start_call(request).await?;
+        let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
+        answer(&end, output)
+    }
+}
+
+/// Tells what happens until it has ended; an interrupt from the keyboard cancels.
+pub(super) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -> Result<RunEnd, Failure> {
+    let cancellation = handle.cancellation();
+    let interrupt = async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            cancellation.cancel();
+        }
+        std::future::pending::<()>().await;
+    };
+    let told = async {
+        while let Some(told) = handle.events.next().await {
+            narrator.tell(&told);
+        }
+    };
+    tokio::select! {
+        () = told => {}
+        () = interrupt => {}
+    }
+    handle.wait().await.map_err(|e| Failure::failed(e.to_string()))
+}
+
+fn read_arguments(typed: Option<String>) -> Result<String, Failure> {
+    let text = match typed.as_deref() {
+        None => String::new(),
+        Some("-") => read_stdin()?,
+        Some(text) => text.to_owned(),
+    };
+    let read = Arguments::read(&text).map_err(|fault| Failure::usage(fault.message))?;
+    match read.value() {
+        Value::Object(_) => Ok(text),
+        other => Err(Failure::usage(format!(
+            "the arguments are {}, and must be a JSON object, such as '{{\"text\": \"one two\"}}'",
+            kind_of(other)
+        ))),
+    }
+}
+
+pub(super) fn read_stdin() -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|e| Failure::usage(format!("standard input cannot be read: {e}")))?;
+    Ok(text)
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn answer(end: &RunEnd, output: &Output) -> Result<Exit, Failure> {
+    if let Some(waiting) = end.waiting.first() {
+        pending(waiting, output);
+        return Ok(Exit::Waiting);
+    }
+    let Some(finished) = &end.last_call else {
+        return Err(Failure::failed(format!("the call did not come to an end: {:?}", end.status)));
+    };
+    if output.is_json() {
+        output.json(&finished_json(finished));
+    } else {
+        show(finished, output);
+    }
+    Ok(if finished.end.code().is_none() { Exit::Done } else { Exit::Failed })
+}
+
+fn show(finished: &Finished, output: &Output) {
+    match &finished.end {
+        CallEnd::Result(result) => {
+            if let Some(message) = &result.message {
+                let style = if result.is_error() { BAD } else { BOLD };
+                output.say(&format!("{style}{}{style:#}", shown(message)));
+            }
+            match &result.data {
+                Value::Null => {}
+                Value::String(text) => output.line(&shown(text)),
+                data => output.line(&shown(&serde_json::to_string_pretty(data).unwrap_or_default())),
+            }
+        }
+        CallEnd::Fault(fault) => {
+            output.say(&format!("{BAD}{}:{BAD:#} {}", fault.code, shown(&fault.message)));
+            if let Some(detail) = &fault.detail {
+                output.say(&format!("{DIM}{}{DIM:#}", shown(detail)));
+            }
+        }
+    }
+    for update in finished.change.iter().flat_map(|change| &change.updates) {
+        output.say(&format!("{DIM}state {} changed{DIM:#}", update.key));
+    }
+    output.say(&format!("{DIM}{}{DIM:#}", used(&finished.usage)));
+}
+
+/// What a call used, in words.
+pub(super) fn used(usage: &Usage) -> String {
+    let attempts = match usage.attempts {
+        0 => return "nothing ran".to_owned(),
+        1 => String::new(),
+        more => format!(" in {more} attempts"),
+    };
+    format!(
+        "{} fuel, {}, {}{attempts}",
+        quantity::fuel(usage.fuel),
+        quantity::micros(usage.wall_us),
+        quantity::bytes(usage.memory_bytes)
+    )
+}
+
+fn finished_json(finished: &Finished) -> Value {
+    let (status, data, message, error) = match &finished.end {
+        CallEnd::Result(result) => {
+            let code = finished.end.code();
+            let words = result.message.clone().unwrap_or_default();
+            let error = code.map_or(Value::Null, |code| json!({"code": code, "message": words}));
+            let status = if result.is_error() { "error" } else { "success" };
+            (status, result.data.clone(), json!(result.message), error)
+        }
+        CallEnd::Fault(fault) => {
+            ("error", Value::Null, Value::Null, json!({"code": fault.code, "message": fault.message}))
+        }
+    };
+    json!({
+        "tool": finished.tool_name,
+        "call_id": finished.call_id,
+        "status": status,
+        "data": data,
+        "message": message,
+        "suspension": null,
+        "error": error,
+        "mutations": mutations(finished.change.as_ref()),
+        "usage": finished.usage,
+    })
+}
+
+fn pending(waiting: &Suspended, output: &Output) {
+    if output.is_json() {
+        output.json(&json!({
+            "tool": waiting.tool_name,
+            "call_id": waiting.call_id,
+            "status": "pending",
+            "data": null,
+            "message": waiting.ticket.message,
+            "suspension": {"id": waiting.suspension_id, "gate": waiting.gate, "ticket": waiting.ticket},
+            "error": null,
+            "mutations": mutations(waiting.change.as_ref()),
+            "usage": waiting.usage,
+        }));
+        return;
+    }
+    let asks = waiting.gate.as_ref().unwrap_or(&waiting.tool_name);
+    output.say(&format!(
+        "{WAITS}{} asks ({}):{WAITS:#} {}",
+        shown(asks),
+        shown(&waiting.ticket.action),
+        shown(&waiting.ticket.message)
+    ));
+    if !waiting.ticket.parameters.is_null() {
+        output.line(&shown(&serde_json::to_string_pretty(&waiting.ticket.parameters).unwrap_or_default()));
+    }
+    output.say(&format!("{DIM}the call waits for a decision; {}{DIM:#}", used(&waiting.usage)));
+}
+
+fn mutations(change: Option<&StateChange>) -> Value {
+    let updates = change.into_iter().flat_map(|change| &change.updates);
+    updates.map(|u| json!({"key": u.key, "update": u.update, "value": u.value})).collect()
+}

@@ -1,0 +1,75 @@
+//! Arguments to try a tool with, made from its schema.
+
+use serde_json::{Map, Value, json};
+
+/// An object with every required property. Where none is required, with the first
+/// that there is.
+pub(super) fn arguments(schema: &Value) -> Value {
+    let no_properties = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let chosen = match required.as_slice() {
+        [] => properties.keys().take(1).map(String::as_str).collect(),
+        required => required.to_vec(),
+    };
+    let values =
+        chosen.into_iter().map(|name| (name.to_owned(), properties.get(name).map_or(json!("..."), value)));
+    Value::Object(values.collect())
+}
+
+fn value(schema: &Value) -> Value {
+    let first = |key: &str| schema.get(key).and_then(|list| list.get(0)).cloned();
+    if let Some(given) =
+        schema.get("default").cloned().or_else(|| first("examples")).or_else(|| first("enum"))
+    {
+        return given;
+    }
+    match kind(schema) {
+        Some("string") => json!("..."),
+        Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or(json!(1)),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some("object") => json!({}),
+        _ => json!("..."),
+    }
+}
+
+/// The type; of several the first that is not null.
+fn kind(schema: &Value) -> Option<&str> {
+    match schema.get("type")? {
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
+        kind => kind.as_str(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_required_is_shown() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "times": {"type": "integer", "minimum": 0},
+                "loud": {"type": "boolean"},
+            },
+            "required": ["name", "times"],
+        });
+        assert_eq!(arguments(&schema), json!({"name": "...", "times": 0}));
+    }
+
+    #[test]
+    fn one_property_is_shown_where_none_is_required() {
+        let schema = json!({"properties": {"text": {"type": ["null", "string"]}}});
+        assert_eq!(arguments(&schema), json!({"text": "..."}));
+        assert_eq!(arguments(&json!({"type": "object"})), json!({}));
+    }
+}

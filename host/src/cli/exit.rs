@@ -1,0 +1,87 @@
+//! How the program ends: four codes, and failures that are sentences.
+
+use tollgate::HostError;
+use tollgate::config::ConfigError;
+use tollgate::tools::directory::DirectoryError;
+use tollgate_sandbox::{Refusal, SandboxError};
+
+/// The exit codes, which scripts rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done,
+    /// The tool or the run failed, and said so.
+    Failed,
+    /// Usage or configuration.
+    Usage,
+    /// Suspended, waiting for a decision.
+    Waiting,
+}
+
+impl Exit {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Waiting => 3,
+        }
+    }
+}
+
+/// Why a verb did not do what it was asked: a sentence, and the code it ends with.
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+pub(crate) struct Failure {
+    exit: Exit,
+    words: String,
+}
+
+impl Failure {
+    /// What was typed, or the configuration, cannot be meant.
+    pub(crate) fn usage(words: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, words: words.into() }
+    }
+
+    /// It was tried and did not work.
+    pub(crate) fn failed(words: impl Into<String>) -> Self {
+        Self { exit: Exit::Failed, words: words.into() }
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<DirectoryError> for Failure {
+    fn from(error: DirectoryError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<SandboxError> for Failure {
+    fn from(error: SandboxError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::failed(refusal.to_string())
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        match &error {
+            HostError::Setup(_) | HostError::Refused(_) => Self::usage(error.to_string()),
+            HostError::Busy(_) | HostError::Store(_) | HostError::Run(_) => Self::failed(error.to_string()),
+        }
+    }
+}

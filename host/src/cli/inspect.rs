@@ -1,0 +1,213 @@
+//! `tollgate inspect`: what a component is and asks for, before it is trusted with
+//! anything. None of its tools runs; it describes itself in a sealed instance.
+
+use super::output::{BAD, BOLD, DIM, GOOD, shown, shown_line};
+use super::tools::lacking;
+use super::{Exit, Failure, Globals, Output};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use tollgate::config::Config;
+use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
+use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
+use tollgate_sandbox::{Component, Sandbox};
+
+/// Shows what a component is and asks for, without running its tools
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct InspectVerb {
+    /// The component, a `.wasm` file
+    file: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate inspect downloads/find-in-files.wasm
+  tollgate inspect tools/notes.wasm --json | jq .imports
+
+The exit code is 1 where the component would not be served.";
+
+impl InspectVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let config = Config::load(globals.config.as_deref())?;
+        if let Err(e) = std::fs::symlink_metadata(&self.file) {
+            return Err(Failure::usage(format!("{} cannot be read: {e}", self.file.display())));
+        }
+        let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
+        let component = sandbox.load(&self.file).await?;
+        let seen = Seen::of(&self.file, &component, &config);
+        if output.is_json() {
+            output.json(&seen.as_json());
+        } else {
+            seen.show(output);
+        }
+        Ok(if seen.refusal.is_none() { Exit::Done } else { Exit::Failed })
+    }
+}
+
+/// What there is to see of a component.
+struct Seen<'a> {
+    file: &'a Path,
+    component: &'a Component,
+    descriptor: &'a ComponentDescriptor,
+    config: &'a Config,
+    /// Why its own words would keep it from being served, even alone.
+    refusal: Option<String>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(file: &'a Path, component: &'a Component, config: &'a Config) -> Self {
+        let descriptor = component.descriptor();
+        let owner = Owner {
+            id: descriptor.id.clone(),
+            kind: OwnerKind::Component,
+            origin: file.display().to_string(),
+            version: component.digest().to_owned(),
+        };
+        let grants = config.grants_of(&descriptor.id);
+        let added = Catalog::default().add(owner, descriptor.clone(), &grants.catalog);
+        Self { file, component, descriptor, config, refusal: added.err().map(|e| e.to_string()) }
+    }
+
+    fn show(&self, output: &Output) {
+        let id = shown_line(&self.descriptor.id, 64);
+        let version = shown_line(&self.descriptor.version, 64);
+        output.line(&format!("{BOLD}{id}{BOLD:#} {version}"));
+        output.line(&format!("  file    {}", shown_line(&self.file.display().to_string(), 200)));
+        output.line(&format!("  digest  sha256:{}", self.component.digest()));
+        for tool in &self.descriptor.tools {
+            show_tool(tool, output);
+        }
+        for key in &self.descriptor.state {
+            output.line(&format!("\n{BOLD}state{BOLD:#} {}", state_in_words(key)));
+        }
+        self.show_imports(output);
+        match &self.refusal {
+            Some(reason) => output.line(&format!("\n{BAD}It would not be served:{BAD:#} {}", shown(reason))),
+            None => self.show_grants(output),
+        }
+    }
+
+    fn show_imports(&self, output: &Output) {
+        output.line(&format!("\n{BOLD}imports{BOLD:#}"));
+        for import in self.component.imports() {
+            let power = import
+                .power
+                .map(|power| format!("  needs the grant `{}`", power.as_str()))
+                .unwrap_or_default();
+            output.line(&format!("  {}{power}", shown_line(&import.interface, 120)));
+        }
+        if self.component.imports().is_empty() {
+            output.line("  nothing");
+        }
+    }
+
+    fn show_grants(&self, output: &Output) {
+        let lines = self.lines_to_grant();
+        if lines.is_empty() {
+            output.line(&format!("\n{GOOD}It has all that it asks for.{GOOD:#}"));
+            return;
+        }
+        output.line(&format!(
+            "\nIt runs without these; what it uses of them then refuses. To grant, in {}:",
+            self.config.name()
+        ));
+        output.line(&format!("\n  [grants.{}]", self.descriptor.id));
+        for line in lines {
+            output.line(&format!("  {line}"));
+        }
+        output.say(&format!("\n{DIM}Toolchains import what their tools may never use; grant what the tool's purpose needs.{DIM:#}"));
+    }
+
+    /// The lines that grant what it lacks.
+    fn lines_to_grant(&self) -> Vec<String> {
+        let grants = self.config.grants_of(&self.descriptor.id);
+        let mut lines = Vec::new();
+        if lacking(self.component.imports(), &grants).contains(&"files") {
+            lines.push("files = [{ host = \"docs\", guest = \"/docs\", access = \"read\" }]".to_owned());
+        }
+        let prefix = format!("{}.", self.descriptor.id);
+        let foreign = |wants: fn(&StateAccess) -> bool, has: &dyn Fn(&str) -> bool| -> Vec<String> {
+            let keys = self.descriptor.state.iter().filter(|key| wants(key) && !key.key.starts_with(&prefix));
+            keys.filter(|key| !has(&key.key))
+                .map(|key| format!("\"{}\"", shown_line(&key.key, 140)))
+                .collect()
+        };
+        let reads = foreign(|key| key.read, &|key| grants.catalog.reads.contains(key));
+        let writes = foreign(|key| key.write, &|key| grants.catalog.writes.contains(key));
+        if !reads.is_empty() || !writes.is_empty() {
+            lines.push(format!(
+                "state = {{ read = [{}], write = [{}] }}",
+                reads.join(", "),
+                writes.join(", ")
+            ));
+        }
+        lines
+    }
+
+    fn as_json(&self) -> Value {
+        let grants = self.config.grants_of(&self.descriptor.id);
+        json!({
+            "file": self.file,
+            "digest": self.component.digest(),
+            "id": self.descriptor.id,
+            "version": self.descriptor.version,
+            "tools": self.descriptor.tools,
+            "state": self.descriptor.state,
+            "imports": self.component.imports(),
+            "lacking": lacking(self.component.imports(), &grants),
+            "to_grant": self.lines_to_grant(),
+            "refused": self.refusal,
+        })
+    }
+}
+
+fn show_tool(tool: &ToolDescriptor, output: &Output) {
+    output.line(&format!("\n{BOLD}tool{BOLD:#} {}", shown_line(&tool.name, 64)));
+    for line in shown(&tool.description).lines() {
+        output.line(&format!("  {line}"));
+    }
+    let required: Vec<&str> = tool
+        .parameters
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let properties = tool.parameters.get("properties").and_then(Value::as_object);
+    for (name, schema) in properties.into_iter().flatten() {
+        let kind = schema.get("type").map(|kind| kind.to_string().replace('"', "")).unwrap_or_default();
+        let needed = if required.contains(&name.as_str()) { ", required" } else { "" };
+        let words = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        output.line(&format!(
+            "    {} ({}{needed}) {}",
+            shown_line(name, 64),
+            shown_line(&kind, 40),
+            shown_line(words, 200)
+        ));
+    }
+}
+
+fn state_in_words(key: &StateAccess) -> String {
+    let access = match (key.read, key.write) {
+        (true, true) => "reads and writes",
+        (true, false) => "reads",
+        (false, true) => "writes",
+        (false, false) => "names",
+    };
+    let brings = match &key.defines {
+        Some(own) => format!(
+            ", its own: reducer {}, scope {:?}, {}",
+            own.reducer.as_str(),
+            own.scope,
+            if own.persistent { "persistent" } else { "not persistent" }
+        ),
+        None => String::new(),
+    };
+    format!(
+        "{access} {}{}",
+        shown_line(&key.key, 140),
+        brings.replace("Run", "run").replace("Thread", "thread")
+    )
+}

@@ -1,0 +1,151 @@
+//! `tollgate new` and `tollgate build`: a tool's first five minutes.
+
+use super::output::{BOLD, DIM, GOOD, shown_line};
+use super::{Exit, Failure, Globals, Output, example, program, quantity};
+use crate::build::{self, BuildError, Installed, NewProject};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use tollgate::config::Config;
+use tollgate_sandbox::Sandbox;
+
+/// Starts a tool: a project with a test, ready to be built
+#[derive(Debug, Args)]
+#[command(after_help = NEW_EXAMPLES)]
+pub(crate) struct NewVerb {
+    /// The tool's name, such as word-count; the directory is made in the working directory
+    name: String,
+    /// The language
+    #[arg(long, value_enum, default_value_t = Language::Rust)]
+    lang: Language,
+    /// Where the SDK is: the directory guest-sdk of a checkout of Tollgate. Without it, the one nearby
+    #[arg(long, value_name = "PATH")]
+    sdk: Option<PathBuf>,
+}
+
+/// The languages for which there is a project to start from.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Language {
+    Rust,
+}
+
+const NEW_EXAMPLES: &str = "\
+Examples:
+  tollgate new hello --lang rust
+  tollgate new hello --sdk ~/src/tollgate/guest-sdk
+  tollgate build hello && tollgate call hello '{\"name\": \"Ada\"}'";
+
+/// Compiles a tool into the tools directory, and checks that it would be served
+#[derive(Debug, Args)]
+#[command(after_help = BUILD_EXAMPLES)]
+pub(crate) struct BuildVerb {
+    /// The project's directory; a workspace builds all its tools
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+}
+
+const BUILD_EXAMPLES: &str = "\
+Examples:
+  tollgate build hello
+  cd hello && tollgate build
+  tollgate build example-tools
+
+The tools directory is the one of tollgate.toml; without one it is `tools` in the working
+directory, or, where that is the project itself, beside the project.";
+
+impl NewVerb {
+    pub(crate) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let Language::Rust = self.lang;
+        let project = NewProject { dir: PathBuf::from(&self.name), name: self.name, sdk: self.sdk };
+        project.write()?;
+        if output.is_json() {
+            output.json(&json!({"name": project.name, "dir": project.dir}));
+        } else {
+            let (name, program) = (&project.name, program());
+            output.line(&format!(
+                "{GOOD}started{GOOD:#} {BOLD}{name}{BOLD:#}: the tool is in {name}/src/lib.rs"
+            ));
+            output.say(&format!("{DIM}next: {program} build {name}{DIM:#}"));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl BuildVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let config = Config::load(globals.config.as_deref())?;
+        let tools_dir = tools_dir(&config, &self.dir);
+        let dir = self.dir.clone();
+        let say = |words: &str| output.say(words);
+        if dir.join("Cargo.toml").is_file() {
+            build::add_wasm_target(&dir, &say)?;
+        }
+        let artifacts = build::compile(&dir)?;
+        let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
+        let mut installed = Vec::with_capacity(artifacts.len());
+        for artifact in &artifacts {
+            let tool = build::install(&sandbox, artifact, &tools_dir).await?;
+            if !output.is_json() {
+                show(&tool, artifact.fresh, output);
+            }
+            installed.push(tool);
+        }
+        if output.is_json() {
+            output.json(&installed.iter().map(as_json).collect::<Vec<_>>());
+        } else if let Some(tool) = installed.iter().flat_map(|built| &built.tools).next() {
+            let arguments = example::arguments(&tool.parameters);
+            let place = if in_project(&config, &self.dir) { "cd .. && " } else { "" };
+            output.say(&format!("{DIM}next: {place}{} call {} '{arguments}'{DIM:#}", program(), tool.name));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Where the tool goes. A project that is built from within is a neighbour of the
+/// tools directory, not its home.
+fn tools_dir(config: &Config, dir: &Path) -> PathBuf {
+    if in_project(config, dir) { Path::new("..").join(&config.tools_dir) } else { config.tools_dir.clone() }
+}
+
+/// Whether the working directory is the project, and nothing says where tools go.
+fn in_project(config: &Config, dir: &Path) -> bool {
+    let here = Path::new(".").canonicalize();
+    config.file.is_none()
+        && !config.tools_dir.exists()
+        && here.is_ok_and(|here| dir.canonicalize().is_ok_and(|dir| dir == here))
+}
+
+fn show(built: &Installed, fresh: bool, output: &Output) {
+    let what = match (built.unchanged, fresh) {
+        (true, _) => "unchanged",
+        (false, true) => "installed",
+        (false, false) => "built",
+    };
+    let names: Vec<&str> = built.tools.iter().map(|tool| tool.name.as_str()).collect();
+    output.line(&format!(
+        "{GOOD}{what}{GOOD:#} {BOLD}{}{BOLD:#} ({}) in {}: {}",
+        built.id,
+        quantity::bytes(built.bytes),
+        shown_line(&built.file.display().to_string(), 200),
+        names.join(", ")
+    ));
+}
+
+fn as_json(built: &Installed) -> serde_json::Value {
+    json!({
+        "id": built.id,
+        "file": built.file,
+        "bytes": built.bytes,
+        "unchanged": built.unchanged,
+        "tools": built.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+    })
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        match &error {
+            BuildError::Usage(_) => Self::usage(error.to_string()),
+            BuildError::Failed(_) | BuildError::File { .. } => Self::failed(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The command line: what can be typed, one file for each verb.
+
+mod call;
+mod completions;
+mod example;
+mod exit;
+mod inspect;
+mod make;
+pub(crate) mod narrate;
+mod open;
+pub(crate) mod output;
+pub(crate) mod progress;
+pub(crate) mod quantity;
+mod run;
+mod table;
+mod tools;
+
+pub(crate) use exit::{Exit, Failure};
+pub(crate) use open::{Opened, host_with};
+pub(crate) use output::{Output, program};
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Runs agent tools that nobody has to trust.
+///
+/// A tool is a WebAssembly component in the tools directory. Every call of one
+/// passes a gate, runs in a fresh sandbox under limits, sees only what it was
+/// granted, and changes state only together with its result.
+#[derive(Debug, Parser)]
+#[command(name = "tollgate", version, after_help = EXAMPLES, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate demo                                      the tour, without a key
+  tollgate new hello && tollgate build hello         start a tool and compile it
+  tollgate call hello '{\"name\": \"Ada\"}'              one call, without a model
+  tollgate run \"How long is our README?\"             an agent, with the model of tollgate.toml
+
+Exit codes:
+  0  done
+  1  the tool or the run failed, and said so
+  2  usage or configuration
+  3  suspended, waiting for a decision";
+
+/// What every verb takes.
+#[derive(Debug, Args)]
+pub(crate) struct Globals {
+    /// The configuration; without it, tollgate.toml in the working directory if it is there
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print machine-readable output on standard output, and nothing else there
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Demo(crate::demo::Demo),
+    Run(run::RunVerb),
+    Call(call::CallVerb),
+    Tools(tools::ToolsVerb),
+    Inspect(inspect::InspectVerb),
+    New(make::NewVerb),
+    Build(make::BuildVerb),
+    Completions(completions::CompletionsVerb),
+}
+
+/// Does what was typed.
+pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
+    let Cli { globals, verb } = cli;
+    match verb {
+        Verb::Demo(verb) => verb.run(output).await,
+        Verb::Run(verb) => verb.run(&globals, output).await,
+        Verb::Call(verb) => verb.run(&globals, output).await,
+        Verb::Tools(verb) => verb.run(&globals, output).await,
+        Verb::Inspect(verb) => verb.run(&globals, output).await,
+        Verb::New(verb) => verb.run(output),
+        Verb::Build(verb) => verb.run(&globals, output).await,
+        Verb::Completions(verb) => verb.run(output),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_shows_an_example() {
+        for verb in Cli::command().get_subcommands() {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{} has no example", verb.get_name());
+        }
+    }
+}

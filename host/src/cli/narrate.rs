@@ -1,0 +1,246 @@
+//! A run as a person follows it: turns, calls, gates, reports, results, state.
+//!
+//! The answer goes to standard output, everything else to standard error. Where
+//! standard output is for a program, every event goes there as a line of JSON.
+
+use super::call::used;
+use super::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line};
+use super::{Exit, Output, quantity};
+use std::collections::HashMap;
+use tollgate::run::{Piece, RunEnd, Told};
+use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate_agent::run::event::{Finished, Proposed, Suspended};
+use tollgate_agent::run::{CallEnd, Event, RunStatus};
+use tollgate_sandbox::Report;
+
+/// The most characters of arguments, results and reasons on one line.
+const LINE_CHARS: usize = 110;
+
+/// Tells one run.
+pub(crate) struct Narrator<'a> {
+    output: &'a Output,
+    reports_only: bool,
+    tools: HashMap<String, String>,
+    last_report: String,
+    /// Text of the present turn that a person has seen already.
+    streamed: String,
+}
+
+impl<'a> Narrator<'a> {
+    pub(crate) fn new(output: &'a Output) -> Self {
+        Self {
+            output,
+            reports_only: false,
+            tools: HashMap::new(),
+            last_report: String::new(),
+            streamed: String::new(),
+        }
+    }
+
+    /// Tells only what tools report: for a call whose result is shown by itself.
+    pub(crate) fn reports_only(mut self) -> Self {
+        self.reports_only = true;
+        self
+    }
+
+    /// Tells one event.
+    pub(crate) fn tell(&mut self, told: &Told) {
+        match told {
+            _ if self.output.is_json() && self.reports_only => {}
+            told if self.output.is_json() => self.output.json_line(told),
+            Told::Transient(transient) => self.piece(&transient.piece),
+            Told::Stored(_) if self.reports_only => {}
+            Told::Stored(numbered) => self.event(&numbered.event),
+        }
+    }
+
+    /// Prints the answer where it is not on the screen already, and how it ended.
+    pub(crate) fn finish(&self, end: &RunEnd) {
+        if self.output.is_json() {
+            return;
+        }
+        if self.streamed.trim() != shown(&end.text).trim() {
+            self.output.line(&shown(&end.text));
+        }
+        if let Some(words) = how_it_ended(end) {
+            self.output.say(&words);
+        }
+        let usage = &end.usage;
+        self.output.say(&format!(
+            "{DIM}{}, {}, {} fuel, {} in tools, {}{DIM:#}",
+            quantity::count(usage.steps, "turn"),
+            quantity::count(usage.calls, "call"),
+            quantity::fuel(usage.tools.fuel),
+            quantity::micros(usage.tools.wall_us),
+            quantity::count(usage.tokens.total(), "token"),
+        ));
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::StepStarted { step } => {
+                self.streamed.clear();
+                self.output.say(&format!("{BOLD}turn {step}{BOLD:#}"));
+            }
+            Event::ModelReplied { reply, .. } => {
+                self.replied(&reply.message.text, !reply.message.calls.is_empty())
+            }
+            Event::CallProposed(proposed) => self.proposed(proposed),
+            Event::CallGated { call_id, verdicts } => self.gated(call_id, verdicts),
+            Event::CallRetried { call_id, fault, attempt, .. } => {
+                let words = shown_line(&fault.message, LINE_CHARS);
+                self.say_of(
+                    call_id,
+                    &format!("{WAITS}attempt {attempt}: {words}; it is tried again{WAITS:#}"),
+                );
+            }
+            Event::CallConflicted { call_id, key, .. } => {
+                let key = shown_line(key, LINE_CHARS);
+                self.say_of(call_id, &format!("{WAITS}{key} changed under way; it runs again{WAITS:#}"));
+            }
+            Event::CallFinished(finished) => self.finished(finished),
+            Event::CallSuspended(suspended) => self.suspended(suspended),
+            _ => {}
+        }
+    }
+
+    fn piece(&mut self, piece: &Piece) {
+        match piece {
+            Piece::TextDelta { text } if self.output.is_live() => {
+                let text = shown(text);
+                self.output.write(&text);
+                self.streamed.push_str(&text);
+            }
+            Piece::ReplyRestarted { pause_ms, reason, .. } => {
+                self.end_line();
+                self.streamed.clear();
+                let (pause, reason) = (quantity::millis(*pause_ms), shown_line(reason, LINE_CHARS));
+                self.output
+                    .say(&format!("  {WAITS}the reply broke ({reason}); asked again in {pause}{WAITS:#}"));
+            }
+            Piece::CallReport { call_id, report, .. } => self.report(call_id, report),
+            Piece::TextDelta { .. } | Piece::ReasoningDelta { .. } => {}
+        }
+    }
+
+    fn replied(&mut self, text: &str, goes_on: bool) {
+        self.end_line();
+        if self.streamed.is_empty() && goes_on && !text.trim().is_empty() {
+            self.output.say(&format!("  {}", shown(text).trim().replace('\n', "\n  ")));
+        }
+    }
+
+    fn proposed(&mut self, proposed: &Proposed) {
+        let name = shown_line(&proposed.tool_name, 64);
+        let arguments =
+            proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS)).unwrap_or_default();
+        self.tools.insert(proposed.call_id.clone(), name.clone());
+        self.output.say(&format!("  {NAME}→ {name}{NAME:#} {arguments}"));
+    }
+
+    fn gated(&self, call_id: &str, verdicts: &[Recorded]) {
+        for recorded in verdicts {
+            let (style, words) = match &recorded.verdict {
+                Verdict::Allow => (DIM, "allows".to_owned()),
+                Verdict::SetResult(_) => (WAITS, "answers in its place".to_owned()),
+                Verdict::Suspend(ticket) => {
+                    (WAITS, format!("asks: {}", shown_line(&ticket.message, LINE_CHARS)))
+                }
+                Verdict::Deny(why) => (BAD, format!("denies: {}", shown_line(why, LINE_CHARS))),
+                Verdict::Block(why) => (BAD, format!("blocks the run: {}", shown_line(why, LINE_CHARS))),
+            };
+            self.say_of(call_id, &format!("{style}gate {} {words}{style:#}", shown_line(&recorded.gate, 64)));
+        }
+    }
+
+    fn finished(&self, finished: &Finished) {
+        let name = shown_line(&finished.tool_name, 64);
+        let used = used(&finished.usage);
+        let line = match &finished.end {
+            CallEnd::Result(result) if result.is_success() => {
+                let data = (!result.data.is_null()).then(|| result.data.to_string());
+                let text = [result.message.clone(), data].into_iter().flatten().collect::<Vec<_>>().join(" ");
+                format!("  {GOOD}✓ {name}{GOOD:#} {} {DIM}({used}){DIM:#}", shown_line(&text, LINE_CHARS))
+            }
+            CallEnd::Result(result) => {
+                let words = result.message.clone().unwrap_or_else(|| result.data.to_string());
+                format!("  {BAD}✗ {name}{BAD:#} {} {DIM}({used}){DIM:#}", shown_line(&words, LINE_CHARS))
+            }
+            CallEnd::Fault(fault) => {
+                let words = shown_line(&fault.message, 2 * LINE_CHARS);
+                format!("  {BAD}✗ {name} {}{BAD:#} {words} {DIM}({used}){DIM:#}", fault.code)
+            }
+        };
+        self.output.say(&line);
+        if let Some(change) = &finished.change {
+            let keys: Vec<&str> = change.updates.iter().map(|update| update.key.as_str()).collect();
+            let words = format!("state committed: {}, revision {}", keys.join(", "), change.revision);
+            self.output.say(&format!("    {words}"));
+        }
+    }
+
+    fn suspended(&self, suspended: &Suspended) {
+        let asks = suspended.gate.as_ref().unwrap_or(&suspended.tool_name);
+        let words = shown_line(&suspended.ticket.message, 2 * LINE_CHARS);
+        self.output.say(&format!("  {WAITS}? {} asks:{WAITS:#} {words}", shown_line(asks, 64)));
+    }
+
+    fn report(&mut self, call_id: &str, report: &Report) {
+        let words = match report {
+            Report::Progress { message, progress, .. } => {
+                let percent = progress.map(|p| format!("{:3.0} % ", p * 100.0)).unwrap_or_default();
+                format!("{percent}{}", shown_line(message.as_deref().unwrap_or_default(), LINE_CHARS))
+            }
+            Report::Activity { content, .. } => shown_line(content, LINE_CHARS),
+            Report::ActivityDelta { .. } => return,
+            Report::Output(text) => format!("│ {}", shown_line(text, LINE_CHARS)),
+            Report::Log { level, message } => {
+                format!("{}: {}", format!("{level:?}").to_lowercase(), shown_line(message, LINE_CHARS))
+            }
+        };
+        if words.trim().is_empty() || words == self.last_report {
+            return;
+        }
+        self.say_of(call_id, &format!("{DIM}{words}{DIM:#}"));
+        self.last_report = words;
+    }
+
+    fn say_of(&self, call_id: &str, words: &str) {
+        match self.tools.get(call_id).filter(|_| self.tools.len() > 1) {
+            Some(name) => self.output.say(&format!("    {DIM}{name}{DIM:#} {words}")),
+            None => self.output.say(&format!("    {words}")),
+        }
+    }
+
+    fn end_line(&self) {
+        if !self.streamed.is_empty() && !self.streamed.ends_with('\n') {
+            self.output.write("\n");
+        }
+    }
+}
+
+/// The code to end with after a run.
+pub(crate) fn outcome(end: &RunEnd) -> Exit {
+    match &end.status {
+        None => Exit::Waiting,
+        Some(RunStatus::Completed) => Exit::Done,
+        Some(_) => Exit::Failed,
+    }
+}
+
+fn how_it_ended(end: &RunEnd) -> Option<String> {
+    let words = match &end.status {
+        Some(RunStatus::Completed) => return None,
+        Some(RunStatus::Blocked { reason }) => format!("{BAD}blocked:{BAD:#} {}", shown(reason)),
+        Some(RunStatus::Stopped { limit }) => format!(
+            "{BAD}stopped:{BAD:#} it met its limit `{limit}`; change it in [limits], or in [agents.ID.limits], of tollgate.toml"
+        ),
+        Some(RunStatus::Cancelled { reason }) => format!("{BAD}cancelled:{BAD:#} {}", shown(reason)),
+        Some(RunStatus::Failed { error }) => format!("{BAD}failed:{BAD:#} {}", shown(error)),
+        None => format!(
+            "{WAITS}the run waits for {}{WAITS:#}",
+            quantity::count(end.waiting.len() as u64, "decision")
+        ),
+    };
+    Some(words)
+}

@@ -1,0 +1,66 @@
+//! From configuration to something that can be called: the tools, and the host.
+
+use super::progress::Progress;
+use super::{Failure, Globals, Output};
+use std::sync::Arc;
+use tollgate::config::{AgentConfig, Config};
+use tollgate::model::Model;
+use tollgate::tools::{Loaded, directory};
+use tollgate::{Agent, Host};
+use tollgate_agent::context::AgentView;
+use tollgate_agent::run::AgentSpec;
+use tollgate_sandbox::Sandbox;
+
+/// The configuration with everything that it loads.
+pub(crate) struct Opened {
+    pub(crate) config: Config,
+    pub(crate) loaded: Loaded,
+}
+
+impl Opened {
+    /// Reads the configuration that was named and loads its tools.
+    pub(crate) async fn open(globals: &Globals, output: &Output) -> Result<Self, Failure> {
+        Self::load(Config::load(globals.config.as_deref())?, output).await
+    }
+
+    /// Loads the tools of a configuration.
+    pub(crate) async fn load(config: Config, output: &Output) -> Result<Self, Failure> {
+        let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
+        if let Some(notice) = sandbox.notice() {
+            output.warn(notice);
+        }
+        let progress = Progress::new("loading tools");
+        let told = |done, total, file: &std::path::Path| progress.file(done, total, file);
+        let loaded = directory::load(&sandbox, &config, &told).await?;
+        drop(progress);
+        for notice in &loaded.notices {
+            output.warn(notice);
+        }
+        Ok(Self { config, loaded })
+    }
+
+    /// Says which files are not served, and why.
+    pub(crate) fn warn_of_refused(&self, output: &Output) {
+        for refused in self.loaded.toolbox.refused() {
+            let name = super::output::shown_line(&refused.file.display().to_string(), 200);
+            output.warn(&format!("{name} is not served: {}", super::output::shown(&refused.reason)));
+        }
+    }
+}
+
+/// A host with the tools and agents of the configuration. Only the agent that
+/// shall run needs a model.
+pub(crate) fn host_with(opened: Opened, running: Option<(&str, Arc<dyn Model>)>) -> Result<Host, Failure> {
+    let mut builder = Host::builder().toolbox(opened.loaded.toolbox);
+    for (id, agent) in opened.config.agents {
+        let model = running.as_ref().filter(|(runs, _)| *runs == id).map(|(_, model)| Arc::clone(model));
+        builder = builder.agent(agent_of(id, agent, model));
+    }
+    Ok(builder.build()?)
+}
+
+fn agent_of(id: String, config: AgentConfig, model: Option<Arc<dyn Model>>) -> Agent {
+    let view = AgentView { id, description: config.description, delegates: Vec::new() };
+    let spec = AgentSpec { view, instructions: config.instructions.into(), tools: config.tools };
+    Agent { spec, model, limits: config.limits }
+}

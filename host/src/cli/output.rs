@@ -1,0 +1,149 @@
+//! Where words go: answers to standard output, everything else to standard error.
+//! A reader that left is no failure, and colours are for terminals.
+
+use super::{Exit, Failure};
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Mutex;
+use tollgate_agent::text::clean;
+
+/// The most bytes of a stranger's text that one place of the screen shows.
+const MAX_SHOWN_BYTES: usize = 64 * 1024;
+
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+pub(crate) const WAITS: Style = AnsiColor::Yellow.on_default();
+pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
+
+/// The program's two streams.
+#[derive(Debug)]
+pub(crate) struct Output {
+    json: bool,
+    /// The first thing that went wrong with standard output.
+    broken: Mutex<Option<io::ErrorKind>>,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json, broken: Mutex::new(None) }
+    }
+
+    /// Whether standard output is for a program to read.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether a person sees standard output as it is written.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.json && io::stdout().is_terminal()
+    }
+
+    /// A line of the answer.
+    pub(crate) fn line(&self, text: &str) {
+        self.write(&format!("{text}\n"));
+    }
+
+    /// A piece of the answer, shown at once.
+    pub(crate) fn write(&self, text: &str) {
+        let mut stdout = anstream::stdout().lock();
+        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        if let Err(e) = written
+            && let Ok(mut broken) = self.broken.lock()
+        {
+            broken.get_or_insert(e.kind());
+        }
+    }
+
+    /// The whole answer as JSON, indented.
+    pub(crate) fn json(&self, value: &impl Serialize) {
+        match serde_json::to_string_pretty(value) {
+            Ok(text) => self.line(&text),
+            Err(e) => self.say(&format!("the answer cannot be written as JSON: {e}")),
+        }
+    }
+
+    /// One JSON value on one line.
+    pub(crate) fn json_line(&self, value: &impl Serialize) {
+        match serde_json::to_string(value) {
+            Ok(text) => self.line(&text),
+            Err(e) => self.say(&format!("an event cannot be written as JSON: {e}")),
+        }
+    }
+
+    /// A line beside the answer, for people.
+    pub(crate) fn say(&self, text: &str) {
+        // Whoever closed standard error does not want to be told.
+        let _ = writeln!(anstream::stderr().lock(), "{text}");
+    }
+
+    /// A warning, for people.
+    pub(crate) fn warn(&self, text: &str) {
+        self.say(&format!("{WAITS}warning:{WAITS:#} {text}"));
+    }
+
+    /// Why the program ends without having done what it was asked.
+    pub(crate) fn error(&self, failure: &Failure) {
+        self.say(&format!("{BAD}error:{BAD:#} {failure}"));
+    }
+
+    /// The code to end with. A reader that left early does not change it; output
+    /// that was lost otherwise is a failure.
+    pub(crate) fn close(&self, exit: Exit) -> u8 {
+        let broken = self.broken.lock().map(|kind| *kind).unwrap_or_default();
+        match broken {
+            None | Some(io::ErrorKind::BrokenPipe) => exit.code(),
+            Some(kind) => {
+                self.say(&format!("{BAD}error:{BAD:#} standard output cannot be written: {kind}"));
+                Exit::Failed.code()
+            }
+        }
+    }
+}
+
+/// Whether standard error shows colours.
+pub(crate) fn stderr_has_colours() -> bool {
+    anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never
+}
+
+/// A stranger's text as a person may see it: no escapes, nothing invisible.
+pub(crate) fn shown(text: &str) -> String {
+    clean(text, MAX_SHOWN_BYTES)
+}
+
+/// A stranger's text on one line of at most so many characters.
+pub(crate) fn shown_line(text: &str, max_chars: usize) -> String {
+    let cleaned = shown(text);
+    let line = cleaned.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(max_chars.saturating_sub(1)) {
+        Some((at, _)) if line[at..].chars().count() > 1 => format!("{}…", &line[..at]),
+        _ => line,
+    }
+}
+
+/// How this program was called, so that a line that is shown can be typed.
+pub(crate) fn program() -> String {
+    let typed = std::env::args_os().next().unwrap_or_default().to_string_lossy().into_owned();
+    let relative = std::env::current_dir().ok().and_then(|here| {
+        std::path::Path::new(&typed).strip_prefix(here).ok().map(|path| path.display().to_string())
+    });
+    match relative.unwrap_or(typed) {
+        typed if typed.is_empty() => "tollgate".to_owned(),
+        typed => clean(&typed, 300),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strangers_text_is_cleaned_and_cut() {
+        assert_eq!(shown("a\x1b[31mb\u{202e}"), "a[31mb");
+        assert_eq!(shown_line("one\n two\tthree", 80), "one two three");
+        assert_eq!(shown_line("abcdef", 6), "abcdef");
+        assert_eq!(shown_line("abcdefg", 6), "abcde…");
+    }
+}

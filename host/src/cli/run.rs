@@ -1,0 +1,135 @@
+//! `tollgate run`: an agent answers a prompt, with its tools.
+
+use super::call::{follow, read_stdin};
+use super::narrate::{Narrator, outcome};
+use super::{Exit, Failure, Globals, Opened, Output, host_with};
+use clap::Args;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+use tollgate::RunRequest;
+use tollgate::config::{Config, DEFAULT_AGENT};
+use tollgate::model::{Model, ModelConfig};
+use tollgate_agent::name;
+
+/// Runs an agent: it answers the prompt, and calls its tools on the way
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunVerb {
+    /// What to ask; `-` reads it from standard input
+    prompt: Option<String>,
+    /// The agent, one of [agents.ID]; without it `default`, or the only one there is
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+    /// The conversation to continue (kept in memory: it ends with this command)
+    #[arg(long, value_name = "ID")]
+    thread: Option<String>,
+    /// The model in place of the configured one: NAME, or PROVIDER/NAME
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate run \"Which of our documents speaks of gates?\"
+  tollgate run --agent reviewer --model anthropic/claude-sonnet-4-5 \"Review CHANGES.md\"
+  tollgate run --model recorded/turns.toml \"Play what was written down\"
+  git log -5 | tollgate run - --json
+
+The answer goes to standard output, what happens on the way to standard error. With --json
+every event is one line of JSON on standard output. PROVIDER is openai, anthropic, gemini,
+ollama or recorded; the model of every run is set in [model] of tollgate.toml.";
+
+impl RunVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let prompt = read_prompt(self.prompt)?;
+        let config = Config::load(globals.config.as_deref())?;
+        let agent_id = chosen_agent(self.agent, &config)?;
+        let model = chosen_model(self.model.as_deref(), &agent_id, &config)?;
+        let opened = Opened::load(config, output).await?;
+        opened.warn_of_refused(output);
+        let host = host_with(opened, Some((&agent_id, model)))?;
+        let mut request = RunRequest::new(agent_id, prompt);
+        request.thread_id = self.thread;
+        let mut narrator = Narrator::new(output);
+        let end = follow(host.run(request).await?, &mut narrator).await?;
+        narrator.finish(&end);
+        Ok(outcome(&end))
+    }
+}
+
+fn read_prompt(typed: Option<String>) -> Result<String, Failure> {
+    let piped = || !std::io::stdin().is_terminal();
+    let prompt = match typed.as_deref() {
+        Some("-") => read_stdin()?,
+        Some(prompt) => prompt.to_owned(),
+        None if piped() => read_stdin()?,
+        None => String::new(),
+    };
+    match prompt.trim() {
+        "" => Err(Failure::usage("there is no prompt; type it behind `run`, or `-` to read standard input")),
+        prompt => Ok(prompt.to_owned()),
+    }
+}
+
+/// The agent that was named; else `default`; else the only one that is configured.
+fn chosen_agent(named: Option<String>, config: &Config) -> Result<String, Failure> {
+    let known: Vec<&str> =
+        config.agents.keys().map(String::as_str).filter(|id| *id != tollgate::DIRECT_AGENT).collect();
+    match named {
+        Some(id) if known.contains(&id.as_str()) => Ok(id),
+        Some(id) => {
+            let near = name::nearest(&id, known.iter().copied());
+            let hint = near.first().map(|near| format!(" Did you mean `{near}`?")).unwrap_or_default();
+            Err(Failure::usage(format!(
+                "there is no agent `{}` in {}.{hint} Known: {}.",
+                super::output::shown_line(&id, 80),
+                config.name(),
+                known.join(", ")
+            )))
+        }
+        None => match known.as_slice() {
+            [only] => Ok((*only).to_owned()),
+            _ if known.contains(&DEFAULT_AGENT) => Ok(DEFAULT_AGENT.to_owned()),
+            _ => Err(Failure::usage(format!("say which agent runs: --agent {}", known.join(" or --agent ")))),
+        },
+    }
+}
+
+fn chosen_model(named: Option<&str>, agent_id: &str, config: &Config) -> Result<Arc<dyn Model>, Failure> {
+    let configured =
+        config.agents.get(agent_id).and_then(|agent| agent.model.as_ref()).or(config.model.as_ref());
+    let env = |name: &str| std::env::var(name).ok();
+    let built = match named {
+        None => configured.ok_or_else(|| no_model(config))?.build(&config.base_dir, env),
+        Some(named) => named_model(named, configured)?.build(Path::new("."), env),
+    };
+    built.map_err(|e| Failure::usage(e.to_string()))
+}
+
+fn no_model(config: &Config) -> Failure {
+    Failure::usage(format!(
+        "no model is configured. Add to {}:\n\n  [model]\n  provider = \"openai\"   # or anthropic, gemini, ollama, recorded\n  model = \"gpt-5-mini\"\n\nor name one: --model ollama/qwen3",
+        config.name()
+    ))
+}
+
+/// `PROVIDER/NAME`, or another name for the configured provider.
+fn named_model(named: &str, configured: Option<&ModelConfig>) -> Result<ModelConfig, Failure> {
+    let with_provider = named.split_once('/').and_then(|(provider, name)| {
+        let key = if provider == "recorded" { "file" } else { "model" };
+        let table = toml::Table::from_iter([
+            ("provider".to_owned(), toml::Value::from(provider)),
+            (key.to_owned(), toml::Value::from(name)),
+        ]);
+        table.try_into::<ModelConfig>().ok()
+    });
+    match (with_provider, configured) {
+        (Some(model), _) => Ok(model),
+        (None, Some(configured)) => Ok(ModelConfig { model: Some(named.to_owned()), ..configured.clone() }),
+        (None, None) => Err(Failure::usage(format!(
+            "whose model is `{}`? Write PROVIDER/NAME, such as --model openai/gpt-5-mini; providers are openai, anthropic, gemini, ollama and recorded",
+            super::output::shown_line(named, 80)
+        ))),
+    }
+}
