@@ -46,7 +46,7 @@ impl CallVerb {
         if opened.loaded.toolbox.catalog().tool(&self.tool).is_none() {
             opened.warn_of_refused(output);
         }
-        let host = host_with(opened, None)?;
+        let host = host_with(opened, None, |builder| builder)?;
         let mut request = CallRequest::new(self.tool, arguments);
         request.thread_id = self.thread;
         let handle = host.start_call(request).await?;
@@ -56,7 +56,7 @@ impl CallVerb {
 }
 
 /// Tells what happens until it has ended; an interrupt from the keyboard cancels.
-pub(super) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -> Result<RunEnd, Failure> {
+pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -> Result<RunEnd, Failure> {
     let cancellation = handle.cancellation();
     let interrupt = async move {
         if tokio::signal::ctrl_c().await.is_ok() {

@@ -15,6 +15,7 @@ mod run;
 mod table;
 mod tools;
 
+pub(crate) use call::follow;
 pub(crate) use exit::{Exit, Failure};
 pub(crate) use open::{Opened, host_with};
 pub(crate) use output::{Output, program};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate::config::{AgentConfig, Config};
 use tollgate::model::Model;
 use tollgate::tools::{Loaded, directory};
-use tollgate::{Agent, Host};
+use tollgate::{Agent, Host, HostBuilder};
 use tollgate_agent::context::AgentView;
 use tollgate_agent::run::AgentSpec;
 use tollgate_sandbox::Sandbox;
@@ -49,14 +49,18 @@ impl Opened {
 }
 
 /// A host with the tools and agents of the configuration. Only the agent that
-/// shall run needs a model.
-pub(crate) fn host_with(opened: Opened, running: Option<(&str, Arc<dyn Model>)>) -> Result<Host, Failure> {
+/// shall run needs a model; `more` adds what the configuration cannot say.
+pub(crate) fn host_with(
+    opened: Opened,
+    running: Option<(&str, Arc<dyn Model>)>,
+    more: impl FnOnce(HostBuilder) -> HostBuilder,
+) -> Result<Host, Failure> {
     let mut builder = Host::builder().toolbox(opened.loaded.toolbox);
     for (id, agent) in opened.config.agents {
         let model = running.as_ref().filter(|(runs, _)| *runs == id).map(|(_, model)| Arc::clone(model));
         builder = builder.agent(agent_of(id, agent, model));
     }
-    Ok(builder.build()?)
+    Ok(more(builder).build()?)
 }
 
 fn agent_of(id: String, config: AgentConfig, model: Option<Arc<dyn Model>>) -> Agent {

@@ -48,7 +48,7 @@ impl RunVerb {
         let model = chosen_model(self.model.as_deref(), &agent_id, &config)?;
         let opened = Opened::load(config, output).await?;
         opened.warn_of_refused(output);
-        let host = host_with(opened, Some((&agent_id, model)))?;
+        let host = host_with(opened, Some((&agent_id, model)), |builder| builder)?;
         let mut request = RunRequest::new(agent_id, prompt);
         request.thread_id = self.thread;
         let mut narrator = Narrator::new(output);

@@ -1,12 +1,102 @@
-//! stand-in
-use crate::cli::{Exit, Failure, Output};
+//! `tollgate demo`: the tour. The example tools are built, and an agent works with
+//! them over this repository's own documents. What the model says was written
+//! down before; what the tools answer is computed when it runs.
+
+mod tour;
+
+use crate::build;
+use crate::cli::narrate::{Narrator, outcome};
+use crate::cli::output::{BOLD, DIM};
+use crate::cli::{Exit, Failure, Opened, Output, follow, host_with, program};
 use clap::Args;
-/// The tour
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tollgate::RunRequest;
+use tollgate::model::Recorded;
+
+/// Builds the example tools and shows an agent at work, with a recorded model and without a key
 #[derive(Debug, Args)]
-#[command(after_help = "Example:")]
-pub(crate) struct Demo {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Demo {
+    /// The checkout of Tollgate; without it, the one in which the working directory lies
+    #[arg(long, value_name = "DIR")]
+    repository: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Example:
+  cargo run --release -- demo
+
+It needs a Rust toolchain, and for the first build a network for cargo.";
+
 impl Demo {
-    pub(crate) async fn run(self, _output: &Output) -> Result<Exit, Failure> {
-        Ok(Exit::Done)
+    pub(crate) async fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let repository = find_repository(self.repository.as_deref())?;
+        let place = tempfile::tempdir()
+            .map_err(|e| Failure::failed(format!("there is no temporary directory: {e}")))?;
+        build_tools(&repository, place.path(), output)?;
+
+        let recording = place.path().join("turns.toml");
+        fs::write(&recording, tour::TURNS).map_err(|e| unwritable(&recording, &e))?;
+        let model = Recorded::open(&recording).map_err(|e| Failure::failed(e.to_string()))?;
+
+        let opened = Opened::load(tour::config(&repository, place.path()), output).await?;
+        opened.warn_of_refused(output);
+        let host =
+            host_with(opened, Some((tour::AGENT, Arc::new(model))), |builder| builder.gate(tour::KeepNotes))?;
+        output.say(&format!(
+            "\n{BOLD}The tour:{BOLD:#} {}\n{DIM}{}{DIM:#}\n",
+            tour::PROMPT,
+            tour::EXPLANATION
+        ));
+        let handle = host.run(RunRequest::new(tour::AGENT, tour::PROMPT)).await?;
+        let mut narrator = Narrator::new(output);
+        let end = follow(handle, &mut narrator).await?;
+        narrator.finish(&end);
+        say_what_is_next(output);
+        Ok(outcome(&end))
     }
+}
+
+/// The checkout: the nearest directory upwards that has the example tools.
+fn find_repository(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let start = named.unwrap_or(Path::new("."));
+    let start = start
+        .canonicalize()
+        .map_err(|e| Failure::usage(format!("{} cannot be opened: {e}", start.display())))?;
+    let tools = build::find_upwards(&start, "example-tools").filter(|dir| dir.join("Cargo.toml").is_file());
+    tools.as_deref().and_then(Path::parent).map(Path::to_owned).ok_or_else(|| {
+        Failure::usage(
+            "the tour runs in a checkout of Tollgate, and there are no example-tools here or above. \
+             Go to the checkout and type `cargo run --release -- demo`, or name it: demo --repository DIR",
+        )
+    })
+}
+
+/// Compiles what is missing and lays the components out as a tools directory.
+fn build_tools(repository: &Path, tools_dir: &Path, output: &Output) -> Result<(), Failure> {
+    let project = repository.join("example-tools");
+    build::add_wasm_target(&project, &|words| output.say(words))?;
+    output.say(&format!("{BOLD}building the example tools{BOLD:#} {DIM}(cargo build in example-tools; the first time takes a minute){DIM:#}"));
+    for artifact in build::compile(&project)? {
+        let name = artifact.file.file_name().unwrap_or_default().to_string_lossy().replace('_', "-");
+        let file = tools_dir.join(name);
+        fs::copy(&artifact.file, &file).map_err(|e| unwritable(&file, &e))?;
+    }
+    Ok(())
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("{} cannot be written: {error}", path.display()))
+}
+
+fn say_what_is_next(output: &Output) {
+    let program = program();
+    output.say(&format!(
+        "\n{BOLD}next{BOLD:#}\n  \
+         {program} build example-tools                  the same tools, for your own use\n  \
+         {program} call word_count '{{\"text\": \"one two\"}}'   one call\n  \
+         {program} new hello && {program} build hello   a tool of your own"
+    ));
 }

@@ -1,0 +1,56 @@
+//! What the tour is made of: the question, the agent, its grants, and a gate.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use tollgate::config::{AgentConfig, ComponentGrants, Config, FileGrantConfig};
+use tollgate_agent::gate::{Gate, ProposedCall, Verdict};
+use tollgate_sandbox::FileAccess;
+
+/// The agent's id.
+pub(super) const AGENT: &str = "tour";
+
+/// What the agent is asked.
+pub(super) const PROMPT: &str = "What do this repository's documents say about gates, and how long are the ones that I should read first?";
+
+/// What a person should know before they watch.
+pub(super) const EXPLANATION: &str = "The model's words were written down before; every result is computed now, \
+in a fresh sandbox for each call. The tools see this checkout read-only, as /repo, and nothing else.";
+
+/// What the model says, turn by turn.
+pub(super) const TURNS: &str = include_str!("turns.toml");
+
+/// The components that may read the checkout.
+const READERS: [&str; 4] = ["find-in-files", "word-count", "markdown-outline", "slow-report"];
+
+/// The configuration of the tour.
+pub(super) fn config(repository: &Path, tools_dir: &Path) -> Config {
+    let mut config = Config { tools_dir: tools_dir.to_owned(), ..Config::default() };
+    let agent = AgentConfig {
+        instructions: "Answer from the documents, with figures that a tool computed.".to_owned(),
+        description: Some("Shows what Tollgate does.".to_owned()),
+        tools: vec!["*".to_owned()],
+        ..AgentConfig::default()
+    };
+    config.agents = BTreeMap::from([(AGENT.to_owned(), agent)]);
+    let files =
+        FileGrantConfig { host: repository.to_owned(), guest: "/repo".to_owned(), access: FileAccess::Read };
+    let grants = ComponentGrants { files: vec![files], ..ComponentGrants::default() };
+    config.grants = READERS.iter().map(|id| ((*id).to_owned(), grants.clone())).collect();
+    config
+}
+
+/// A gate of the tour's own: what the agent noted stays noted.
+pub(super) struct KeepNotes;
+
+impl Gate for KeepNotes {
+    fn id(&self) -> &'static str {
+        "keep-notes"
+    }
+
+    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+        match call.tool.descriptor.name.as_str() {
+            "delete_note" => Verdict::Deny("Notes are kept in this tour.".to_owned()),
+            _ => Verdict::Allow,
+        }
+    }
+}
