@@ -1,63 +1,136 @@
 //! A loaded component: what it says about itself, and its tools to call.
+//!
+//! Invariants: each call has a store and an instance of its own, dropped when it
+//! ends, whatever way it ends; nothing that a guest does is an error of the host;
+//! and whatever a call needs that could fail for the component's sake (parsing,
+//! type-checking, linking) was done when it was loaded.
 
 use crate::attempt::{Attempt, Call, Console};
+use crate::attend::Term;
+use crate::ending::{Ending, Under};
+use crate::error::Refusal;
 use crate::import::Import;
+use crate::instance::Instance;
+use crate::limits::Limits;
+use crate::load;
+use crate::meter::Stop;
+use crate::sandbox::Inner as Host;
+use crate::v0_1_0::{self, ToolPre, Visible};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Arguments;
+use wasmtime::Store;
+use wasmtime::component::Component as Compiled;
+
+/// How long a sealed function may take.
+const SEALED_TIME: Duration = Duration::from_secs(10);
+/// The fuel of a sealed function.
+const SEALED_FUEL: u64 = 100_000_000;
 
 /// A component that was loaded. Cloning is cheap; calls keep the version on which
 /// they began for as long as they run.
 #[derive(Clone)]
 pub struct Component {
-    inner: Arc<Inner>,
+    linked: Arc<Linked>,
+    descriptor: Arc<ComponentDescriptor>,
 }
 
-struct Inner {
+/// A component of which nothing has run yet.
+pub(crate) struct Linked {
+    host: Arc<Host>,
     name: String,
     digest: String,
     imports: Vec<Import>,
-    descriptor: ComponentDescriptor,
+    real: ToolPre<Instance>,
+    sealed: ToolPre<Instance>,
 }
 
 impl Component {
     /// What stands for it in messages: the file's path.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.inner.name
+        &self.linked.name
     }
 
     /// The SHA-256 of its bytes, in hexadecimal.
     #[must_use]
     pub fn digest(&self) -> &str {
-        &self.inner.digest
+        &self.linked.digest
     }
 
     /// The interfaces that it imports, sorted.
     #[must_use]
     pub fn imports(&self) -> &[Import] {
-        &self.inner.imports
+        &self.linked.imports
     }
 
-    /// What it says about itself. The catalog checks it; here it is only bounded.
+    /// What it says about itself: parsed and bounded here, judged by the catalog.
     #[must_use]
     pub fn descriptor(&self) -> &ComponentDescriptor {
-        &self.inner.descriptor
+        &self.descriptor
     }
 
-    /// Runs a permitted call once, in a fresh instance.
+    /// Checks that a component is a tool and links it, with both linkers.
+    pub(crate) fn link(
+        host: Arc<Host>,
+        name: String,
+        digest: String,
+        compiled: &Compiled,
+    ) -> Result<Linked, Refusal> {
+        load::check_exports(&host.engine, &name, compiled)?;
+        let imports = load::read_imports(&host.engine, &name, compiled)?;
+        let unlinked = |why: wasmtime::Error| {
+            let why = tollgate_agent::text::clean(&format!("{why:#}"), 1_000);
+            Refusal::new(format!("{name} does not fit the interfaces that it names: {why}"))
+        };
+        let real = host.real.instantiate_pre(compiled).and_then(ToolPre::new).map_err(unlinked)?;
+        let sealed = host.sealed.instantiate_pre(compiled).and_then(ToolPre::new).map_err(unlinked)?;
+        Ok(Linked { host, name, digest, imports, real, sealed })
+    }
+
+    /// Runs a permitted call once, in a fresh instance. Limits and timeout are held
+    /// to the sandbox's ceilings. Run it as a task of a multi-threaded runtime: see
+    /// [`runtime`](crate::runtime).
+    ///
+    /// Dropping the future ends the call at once.
     pub async fn call(&self, call: Call<'_>) -> Attempt {
-        let fault = Fault::new(
-            Code::HostFailed,
-            format!("'{}' cannot run yet.", call.permit.tool().descriptor.name),
-        );
-        Attempt {
-            outcome: Outcome::Faulted(fault),
-            usage: Usage::default(),
-            console: Console::default(),
-            dropped_reports: 0,
+        let host = &self.linked.host;
+        let limits = call.limits.clone().at_most(&host.config.ceiling);
+        let timeout = call.timeout.min(host.config.timeout_ceiling);
+        let tool = &call.permit.tool().descriptor.name;
+        let under = Under { limits: &limits, timeout, stack_bytes: host.config.stack_bytes };
+        let turn = tokio::select! {
+            biased;
+            turn = host.turns.take(limits.memory_bytes, timeout) => turn,
+            () = call.cancel.cancelled() => {
+                return unstarted(Ending::Cancelled.fault(tool, &under));
+            }
+        };
+        let Ok(_turn) = turn else {
+            return unstarted(Fault::new(
+                Code::Overloaded,
+                format!("There is no room to run '{tool}' now: too many calls run or wait. Try again later."),
+            ));
+        };
+        let _ticking = host.ticker.keep_ticking();
+        let began = Instant::now();
+        let term = Term::new(timeout, call.cancel.clone());
+        let mut store = self.linked.store(Instance::serving(&call, &limits), &limits, &term);
+        let returned = match &mut store {
+            Ok(store) => term.attend(self.linked.execute(store, &call, timeout)).await,
+            Err(ending) => Err(ending.clone()),
+        };
+        let outcome = match returned {
+            Ok(returned) => v0_1_0::lift_returned(tool, returned),
+            Err(ending) => Outcome::Faulted(ending.fault(tool, &under)),
+        };
+        match store {
+            Ok(store) => attempt(outcome, &store, &limits, began),
+            Err(_) => unstarted_with(outcome),
         }
     }
 
@@ -68,12 +141,124 @@ impl Component {
     /// `invalid_arguments` with the tool's words; a trap or a limit met has its own
     /// code.
     pub async fn validate_args(&self, tool_name: &str, arguments: &Arguments) -> Result<(), Fault> {
-        Err(Fault::new(
-            Code::HostFailed,
-            format!(
-                "'{tool_name}' cannot check {} bytes yet.",
-                arguments.text().len()
-            ),
-        ))
+        let checked = self
+            .linked
+            .sealed(async |store, tool: &ToolPre<Instance>| {
+                let tool = tool.instantiate_async(&mut *store).await?;
+                tool.tollgate_tool_tool().call_validate_args(store, tool_name, arguments.text()).await
+            })
+            .await;
+        match checked {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(v0_1_0::lift_rejection(tool_name, &error)),
+            Err(ending) => Err(self.linked.sealed_fault(ending, tool_name)),
+        }
     }
+}
+
+impl Linked {
+    /// Lets it describe itself.
+    pub(crate) async fn describe(self) -> Result<Component, Refusal> {
+        let described = self
+            .sealed(async |store, tool: &ToolPre<Instance>| {
+                let tool = tool.instantiate_async(&mut *store).await?;
+                tool.tollgate_tool_tool().call_describe(store).await
+            })
+            .await;
+        let name = &self.name;
+        let given = described.map_err(|ending| {
+            let code = ending.code();
+            let fault = self.sealed_fault(ending, "describe");
+            let detail = fault.detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
+            Refusal::new(format!("{name} does not describe itself ({code}): {}{detail}", fault.message))
+        })?;
+        let descriptor = v0_1_0::lift_descriptor(given)
+            .map_err(|why| Refusal::new(format!("{name} describes itself wrongly: {why}")))?;
+        Ok(Component { linked: Arc::new(self), descriptor: Arc::new(descriptor) })
+    }
+
+    async fn execute(
+        &self,
+        store: &mut Store<Instance>,
+        call: &Call<'_>,
+        timeout: Duration,
+    ) -> wasmtime::Result<Result<v0_1_0::types::ToolOutput, v0_1_0::types::ToolError>> {
+        let arguments = call.permit.arguments().text();
+        let visible = Visible::of(call);
+        enter(store, arguments.len() as u64 + visible.bytes())?;
+        let entries = visible.entries();
+        let delegates: Vec<&str> = call.agent.delegates.iter().map(String::as_str).collect();
+        let deadline_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        let context = visible.context(&entries, &delegates, deadline_ms);
+        let tool = self.real.instantiate_async(&mut *store).await?;
+        let returned = tool.tollgate_tool_tool().call_execute(&mut *store, arguments, context).await?;
+        store.data().boundary.leave(v0_1_0::returned_bytes(&returned))?;
+        Ok(returned)
+    }
+
+    /// Runs one function of the component sealed.
+    async fn sealed<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Store<Instance>, &ToolPre<Instance>) -> wasmtime::Result<T>,
+    ) -> Result<T, Ending> {
+        let limits = sealed_limits();
+        let turn = self.host.turns.take(limits.memory_bytes, SEALED_TIME).await;
+        let _turn = turn.map_err(|_| Ending::NoSlot)?;
+        let _ticking = self.host.ticker.keep_ticking();
+        let term = Term::new(SEALED_TIME, CancellationToken::new());
+        let mut store = self.store(Instance::sealed(&limits), &limits, &term)?;
+        term.attend(work(&mut store, &self.sealed)).await
+    }
+
+    fn sealed_fault(&self, ending: Ending, what: &str) -> Fault {
+        let limits = sealed_limits();
+        let stack_bytes = self.host.config.stack_bytes;
+        ending.fault(what, &Under { limits: &limits, timeout: SEALED_TIME, stack_bytes })
+    }
+
+    /// A store for one instance, under these limits and until this term.
+    fn store(&self, instance: Instance, limits: &Limits, term: &Term) -> Result<Store<Instance>, Ending> {
+        let mut store = Store::new(&self.host.engine, instance);
+        store.limiter(|instance| &mut instance.meter);
+        store.set_hostcall_fuel(usize::try_from(limits.crossing_bytes).unwrap_or(usize::MAX));
+        store.set_max_component_handles(limits.handles as usize);
+        store.set_fuel(limits.fuel).map_err(|error| Ending::Host(error.to_string()))?;
+        term.watch(&mut store);
+        Ok(store)
+    }
+}
+
+/// Counts what goes into the guest at the start.
+fn enter(store: &Store<Instance>, bytes: u64) -> Result<(), Stop> {
+    let instance = store.data();
+    if bytes > instance.crossing_bytes() {
+        return Err(Stop::Crossing);
+    }
+    instance.boundary.enter(bytes)
+}
+
+/// Limits of an instance that answers without power.
+fn sealed_limits() -> Limits {
+    Limits { fuel: SEALED_FUEL, ..Limits::default() }
+}
+
+fn attempt(outcome: Outcome, store: &Store<Instance>, limits: &Limits, began: Instant) -> Attempt {
+    let instance = store.data();
+    let usage = Usage {
+        // Fuel is always on, so there is always an answer.
+        fuel: limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0)),
+        wall_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+        memory_bytes: instance.meter.peak_memory_bytes(),
+        attempts: 1,
+    };
+    Attempt { outcome, usage, console: instance.console(), dropped_reports: instance.dropped_reports() }
+}
+
+/// An attempt of which nothing ran.
+fn unstarted(fault: Fault) -> Attempt {
+    unstarted_with(Outcome::Faulted(fault))
+}
+
+fn unstarted_with(outcome: Outcome) -> Attempt {
+    Attempt { outcome, usage: Usage::default(), console: Console::default(), dropped_reports: 0 }
 }

@@ -19,6 +19,8 @@ pub struct SandboxConfig {
     pub timeout_ceiling: Duration,
     /// Bytes of stack for wasm code.
     pub stack_bytes: usize,
+    /// Where instances get their memory.
+    pub allocation: Allocation,
     /// Bytes of memory that stay resident for the next call after calls ended.
     pub warm_bytes: u64,
 }
@@ -44,7 +46,18 @@ impl Default for SandboxConfig {
             },
             timeout_ceiling: Duration::from_secs(300),
             stack_bytes: 512 << 10,
+            allocation: Allocation::Pooled,
             warm_bytes: 64 << 20,
         }
     }
+}
+
+/// Where instances get their memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allocation {
+    /// From a pool that is reserved at the start; several times faster. Where no
+    /// pool can be had, from the system.
+    Pooled,
+    /// From the system, anew for each call.
+    OnDemand,
 }

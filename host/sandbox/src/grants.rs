@@ -1,9 +1,17 @@
 //! What a person granted to a component. Nothing is granted by default.
 
 use crate::error::SandboxError;
+#[cfg(target_os = "linux")]
+use rustix::fs::{CWD, ResolveFlags};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use wasmtime_wasi::filesystem::Dir;
+use wasmtime_wasi::{FsPerms, OpenMode};
 
 /// A power that a component can be granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -81,6 +89,7 @@ pub struct FileGrant {
     host_path: PathBuf,
     guest_path: String,
     access: FileAccess,
+    directory: Dir,
 }
 
 impl FileGrant {
@@ -88,20 +97,27 @@ impl FileGrant {
     ///
     /// # Errors
     /// It does not exist, is no directory, may not be opened, or is reached by a
-    /// symbolic link.
+    /// symbolic link; or the guest path is empty.
     pub fn open(
         host_path: impl AsRef<Path>,
         guest_path: impl Into<String>,
         access: FileAccess,
     ) -> Result<Self, SandboxError> {
         let host_path = host_path.as_ref().to_owned();
-        std::fs::read_dir(&host_path)
-            .map_err(|e| SandboxError::new(format!("cannot open {}: {e}", host_path.display())))?;
-        Ok(Self {
-            host_path,
-            guest_path: guest_path.into(),
-            access,
-        })
+        let guest_path = guest_path.into();
+        if guest_path.is_empty() {
+            return Err(SandboxError::new(format!(
+                "the directory {} is granted under an empty path; name the path at which the tool shall see it, such as \"/data\"",
+                host_path.display()
+            )));
+        }
+        let directory = open_directory(&host_path).map_err(|why| not_granted(&host_path, why))?;
+        let (perms, mode) = match access {
+            FileAccess::Read => (FsPerms::ReadOnly, OpenMode::READ),
+            FileAccess::ReadWrite => (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE),
+        };
+        let directory = Dir::new(directory, perms, mode, false);
+        Ok(Self { host_path, guest_path, access, directory })
     }
 
     /// The path on the host, as it was granted.
@@ -120,5 +136,91 @@ impl FileGrant {
     #[must_use]
     pub fn access(&self) -> FileAccess {
         self.access
+    }
+
+    /// The handle, for one call.
+    pub(crate) fn directory(&self) -> Dir {
+        self.directory.clone()
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open_directory(path: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(CWD, path, flags, Mode::empty(), links) {
+        // Kernels before 5.6, and some containers, do not have the call.
+        Err(Errno::NOSYS | Errno::PERM) => open_last_part(path),
+        opened => Ok(opened?.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_directory(path: &Path) -> io::Result<File> {
+    open_last_part(path)
+}
+
+/// Follows no link in the last part, and refuses a path that has one before it.
+fn open_last_part(path: &Path) -> io::Result<File> {
+    let absolute = std::path::absolute(path)?;
+    if path.canonicalize()? != absolute {
+        return Err(Errno::LOOP.into());
+    }
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(rustix::fs::open(&absolute, flags, Mode::empty())?.into())
+}
+
+fn not_granted(path: &Path, why: io::Error) -> SandboxError {
+    let shown = path.display();
+    if why.raw_os_error() != Some(Errno::LOOP.raw_os_error()) {
+        return SandboxError::new(format!("the directory {shown} cannot be granted: {why}"));
+    }
+    let real = path.canonicalize().map_or(String::new(), |real| format!("; grant {} itself", real.display()));
+    SandboxError::new(format!(
+        "the directory {shown} cannot be granted: a part of the path is a symbolic link{real}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn refusal(path: &Path) -> String {
+        match FileGrant::open(path, "/data", FileAccess::Read) {
+            Ok(_) => String::new(),
+            Err(why) => why.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_directory_is_opened_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap().join("real");
+        std::fs::create_dir(&real).unwrap();
+        let grant = FileGrant::open(&real, "/data", FileAccess::Read).unwrap();
+        std::fs::rename(&real, real.with_extension("old")).unwrap();
+        std::fs::create_dir(&real).unwrap();
+        std::fs::write(real.join("planted"), "").unwrap();
+        let again = open_last_part(&real.with_extension("old")).unwrap();
+        use std::os::unix::fs::MetadataExt as _;
+        assert_eq!(grant.directory.dir.metadata().unwrap().ino(), again.metadata().unwrap().ino());
+    }
+
+    #[test]
+    fn links_files_and_nothing_are_not_granted() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(real.join("a/b")).unwrap();
+        std::fs::write(real.join("file"), "").unwrap();
+        std::os::unix::fs::symlink(real.join("a"), real.join("link")).unwrap();
+        assert_eq!(refusal(&real.join("a/b")), "");
+        assert!(refusal(&real.join("link")).contains("symbolic link"));
+        let inner = refusal(&real.join("link/b"));
+        assert!(inner.contains(&format!("grant {} itself", real.join("a/b").display())), "{inner}");
+        assert!(open_last_part(&real.join("link/b")).is_err());
+        assert!(refusal(&real.join("file")).contains("cannot be granted"));
+        assert!(refusal(&real.join("absent")).contains("cannot be granted"));
+        assert!(FileGrant::open(&real, "", FileAccess::Read).is_err());
     }
 }

@@ -1,24 +1,54 @@
 //! Runs agent tools as WebAssembly components that nobody has to trust: the only
 //! crate of the host that knows wasmtime.
+//!
+//! A [`Sandbox`] is made once. It loads a [`Component`] from a file, which says
+//! what it is and what it asks for. A [`Call`] of one of its tools runs under
+//! [`Limits`] and with [`Grants`], and comes to an [`Attempt`], whatever the tool
+//! does: nothing that a guest does is an `Err`.
+//!
+//! ```no_run
+//! # async fn load() -> Result<(), Box<dyn std::error::Error>> {
+//! use tollgate_sandbox::{Sandbox, SandboxConfig};
+//!
+//! let sandbox = Sandbox::new(SandboxConfig::default())?;
+//! let component = sandbox.load("tools/word-count.wasm").await?;
+//! for tool in &component.descriptor().tools {
+//!     println!("{}: {}", tool.name, tool.description);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod attempt;
+mod attend;
 mod component;
 mod config;
+mod console;
+mod ending;
+mod engine;
 mod error;
 mod grants;
 mod import;
+mod instance;
+mod interfaces;
 mod limits;
+mod load;
+mod meter;
 mod report;
 mod runtime;
 mod sandbox;
+mod ticker;
+mod turns;
+mod v0_1_0;
 
 pub use attempt::{Attempt, Call, Console};
 pub use component::Component;
-pub use config::SandboxConfig;
+pub use config::{Allocation, SandboxConfig};
 pub use error::{Refusal, SandboxError};
 pub use grants::{FileAccess, FileGrant, Grants, Power};
 pub use import::Import;
 pub use limits::{LimitOverrides, Limits};
+pub use load::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES};
 pub use report::{Level, ProgressStatus, Report, ReportSink};
 pub use runtime::runtime;
 pub use sandbox::Sandbox;

@@ -97,15 +97,8 @@ mod tests {
 
     #[test]
     fn a_ceiling_lowers_and_never_raises() {
-        let ceiling = Limits {
-            fuel: 10,
-            ..Limits::default()
-        };
-        let asked = Limits {
-            fuel: 20,
-            memory_bytes: 5,
-            ..Limits::default()
-        };
+        let ceiling = Limits { fuel: 10, ..Limits::default() };
+        let asked = Limits { fuel: 20, memory_bytes: 5, ..Limits::default() };
         let limits = asked.at_most(&ceiling);
         assert_eq!((limits.fuel, limits.memory_bytes), (10, 5));
     }
@@ -113,9 +106,6 @@ mod tests {
     #[test]
     fn limits_read_back_as_they_were_written() {
         let text = serde_json::to_string(&Limits::default()).unwrap();
-        assert_eq!(
-            serde_json::from_str::<Limits>(&text).unwrap(),
-            Limits::default()
-        );
+        assert_eq!(serde_json::from_str::<Limits>(&text).unwrap(), Limits::default());
     }
 }

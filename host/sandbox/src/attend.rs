@@ -1,0 +1,111 @@
+//! Watches over a guest while it runs, so that it ends when it must: at its
+//! deadline, or when its call is cancelled, whether it computes or waits.
+//!
+//! A guest that computes is stopped by the tick that interrupts it. A guest that
+//! waits within a host function is not interrupted by any tick, so the whole call
+//! is waited for beside a timer. A panic of a host function ends here.
+
+use crate::ending::Ending;
+use crate::instance::Instance;
+use crate::meter::Stop;
+use futures::FutureExt as _;
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use wasmtime::{Store, UpdateDeadline};
+
+/// How long a cancelled guest may go on to end by itself.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// When a guest must end.
+#[derive(Clone)]
+pub(crate) struct Term {
+    deadline: Instant,
+    cancel: CancellationToken,
+}
+
+impl Term {
+    /// From now on, for so long, unless it is cancelled.
+    pub(crate) fn new(timeout: Duration, cancel: CancellationToken) -> Self {
+        Self { deadline: Instant::now() + timeout, cancel }
+    }
+
+    /// Has the guest of this store interrupted at each tick: it ends, or it gives
+    /// way to others.
+    pub(crate) fn watch(&self, store: &mut Store<Instance>) {
+        let term = self.clone();
+        let mut cancelled_at = None;
+        store.epoch_deadline_callback(move |_| {
+            let now = Instant::now();
+            if now >= term.deadline {
+                return Err(Stop::Deadline.into());
+            }
+            if term.cancel.is_cancelled() && now >= *cancelled_at.get_or_insert(now) + GRACE {
+                return Err(Stop::Cancelled.into());
+            }
+            Ok(UpdateDeadline::Yield(1))
+        });
+        store.set_epoch_deadline(1);
+    }
+
+    /// Waits for the guest's work, or for the moment at which it must end.
+    pub(crate) async fn attend<T>(
+        &self,
+        work: impl Future<Output = wasmtime::Result<T>>,
+    ) -> Result<T, Ending> {
+        let work = AssertUnwindSafe(work).catch_unwind();
+        tokio::select! {
+            // Work that is done counts as done, and most is done at the first look:
+            // then no timer was ever set.
+            biased;
+            done = work => match done {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(error)) => Err(Ending::of(&error)),
+                Err(panic) => Err(Ending::Host(panic_message(&*panic))),
+            },
+            ending = self.end() => Err(ending),
+        }
+    }
+
+    async fn end(&self) -> Ending {
+        tokio::select! {
+            () = tokio::time::sleep_until(self.deadline.into()) => Ending::Deadline,
+            () = self.cancelled_and_grace() => Ending::Cancelled,
+        }
+    }
+
+    async fn cancelled_and_grace(&self) {
+        self.cancel.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("a host function panicked: {}", text.unwrap_or("without a message"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_the_host_is_an_ending() {
+        let term = Term::new(Duration::from_secs(60), CancellationToken::new());
+        let panics = async { if term.deadline > Instant::now() { panic!("on purpose") } else { Ok(()) } };
+        let ending = term.attend(panics).await;
+        assert_eq!(ending, Err(Ending::Host("a host function panicked: on purpose".to_owned())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_ends_at_the_deadline_and_after_the_grace() {
+        let cancel = CancellationToken::new();
+        let term = Term::new(Duration::from_secs(5), cancel.clone());
+        assert_eq!(term.attend(std::future::pending::<wasmtime::Result<()>>()).await, Err(Ending::Deadline));
+        let term = Term::new(Duration::from_secs(5), cancel.clone());
+        cancel.cancel();
+        assert_eq!(term.attend(std::future::pending::<wasmtime::Result<()>>()).await, Err(Ending::Cancelled));
+    }
+}

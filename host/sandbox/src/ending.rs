@@ -1,0 +1,300 @@
+//! Why a guest ended: the one place that reads wasmtime's errors and our own, and
+//! says which code each is.
+//!
+//! Where wasmtime has a type for a reason, the type is asked. Some reasons it tells
+//! by message alone; those messages are constants here, and a test for each makes
+//! the guest that provokes it, so that an update that changes one is noticed.
+
+use crate::limits::Limits;
+use crate::meter::Stop;
+use std::fmt::Write as _;
+use std::time::Duration;
+use tollgate_agent::code::Code;
+use tollgate_agent::outcome::Fault;
+use tollgate_agent::text::clean;
+use wasmtime::component::ResourceTableError;
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
+use wasmtime_wasi::I32Exit;
+
+const HOSTCALL_FUEL: &str = "fuel allocated for hostcalls has been exhausted";
+const HANDLES: &str = "store handle limit exceeded";
+const LENDS: &str = "too many active lends";
+const INSTANCES: &str = "instance count too high";
+const MEMORIES: &str = "memory count too high";
+const TABLES: &str = "table count too high";
+
+/// The longest text about a trap that is kept, in bytes.
+const MAX_DETAIL_BYTES: usize = 2 * 1024;
+
+/// Why a guest ended before it returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Fuel,
+    Deadline,
+    Cancelled,
+    Memory,
+    TableElements,
+    Instances,
+    Memories,
+    Tables,
+    Handles,
+    Stack,
+    Crossing,
+    Boundary,
+    /// What it handed over is not what the contract says.
+    Malformed(String),
+    Trapped(Trapped),
+    Exited(i32),
+    /// The pool has no slot: other calls hold them all.
+    NoSlot,
+    /// A host function panicked, or something else of ours broke.
+    Host(String),
+}
+
+/// A trap that is the guest's own doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Trapped {
+    what: String,
+    frames: String,
+}
+
+impl Ending {
+    /// Reads an error that ended a guest.
+    pub(crate) fn of(error: &wasmtime::Error) -> Self {
+        if let Some(stop) = error.downcast_ref::<Stop>() {
+            return Self::of_stop(*stop);
+        }
+        if let Some(I32Exit(status)) = error.downcast_ref() {
+            return Ending::Exited(*status);
+        }
+        if let Some(trap) = error.downcast_ref::<Trap>() {
+            return Self::of_trap(*trap, error);
+        }
+        if error.is::<PoolConcurrencyLimitError>() {
+            return Ending::NoSlot;
+        }
+        if let Some(ResourceTableError::Full) = error.downcast_ref() {
+            return Ending::Handles;
+        }
+        Self::of_message(error)
+    }
+
+    fn of_stop(stop: Stop) -> Self {
+        match stop {
+            Stop::Memory => Ending::Memory,
+            Stop::TableElements => Ending::TableElements,
+            Stop::Crossing => Ending::Crossing,
+            Stop::Boundary => Ending::Boundary,
+            Stop::Fuel => Ending::Fuel,
+            Stop::Deadline => Ending::Deadline,
+            Stop::Cancelled => Ending::Cancelled,
+        }
+    }
+
+    fn of_trap(trap: Trap, error: &wasmtime::Error) -> Self {
+        match trap {
+            Trap::OutOfFuel => Ending::Fuel,
+            Trap::StackOverflow => Ending::Stack,
+            _ => Ending::Trapped(Trapped::new(trap.to_string().trim_start_matches("wasm trap: "), error)),
+        }
+    }
+
+    fn of_message(error: &wasmtime::Error) -> Self {
+        let root = error.root_cause().to_string();
+        let known = [
+            (HOSTCALL_FUEL, Ending::Crossing),
+            (HANDLES, Ending::Handles),
+            (LENDS, Ending::Handles),
+            (INSTANCES, Ending::Instances),
+            (MEMORIES, Ending::Memories),
+            (TABLES, Ending::Tables),
+        ];
+        if let Some((_, ending)) = known.into_iter().find(|(message, _)| root.contains(message)) {
+            return ending;
+        }
+        // What goes wrong within the guest, or within what it called, has frames of
+        // the guest. Without them it had returned, and its answer could not be read.
+        match error.downcast_ref::<WasmBacktrace>() {
+            Some(_) => Ending::Trapped(Trapped::new(&root, error)),
+            None => Ending::Malformed(clean(&root, MAX_DETAIL_BYTES)),
+        }
+    }
+
+    /// The code of this ending.
+    pub(crate) fn code(&self) -> Code {
+        match self {
+            Ending::Fuel => Code::OutOfFuel,
+            Ending::Deadline => Code::TimedOut,
+            Ending::Cancelled => Code::Cancelled,
+            Ending::Memory => Code::OutOfMemory,
+            Ending::TableElements
+            | Ending::Instances
+            | Ending::Memories
+            | Ending::Tables
+            | Ending::Handles => Code::OutOfResources,
+            Ending::Stack => Code::StackOverflow,
+            Ending::Crossing | Ending::Boundary => Code::TooLarge,
+            Ending::Malformed(_) => Code::MalformedOutput,
+            Ending::Trapped(_) => Code::Trapped,
+            Ending::Exited(_) => Code::Exited,
+            Ending::NoSlot => Code::Overloaded,
+            Ending::Host(_) => Code::HostFailed,
+        }
+    }
+
+    /// The fault that a call ends with: the sentence names the limit that was met,
+    /// its value, and where to change it.
+    pub(crate) fn fault(self, tool: &str, under: &Under<'_>) -> Fault {
+        let code = self.code();
+        let limits = under.limits;
+        let met = |limit: &str, value: u64, what: &str| {
+            format!(
+                "Tool '{tool}' {what}: its limit is {limit} = {value}. An operator can raise it in tollgate.toml, \
+                 under [limits] or [tools.{tool}.limits]."
+            )
+        };
+        let (message, detail) = match self {
+            Ending::Fuel => (met("fuel", limits.fuel, "used up its fuel"), None),
+            Ending::Memory => {
+                (met("memory_bytes", limits.memory_bytes, "asked for more memory than it may have"), None)
+            }
+            Ending::TableElements => {
+                (met("table_elements", limits.table_elements, "grew its tables too large"), None)
+            }
+            Ending::Instances => (met("instances", limits.instances.into(), "has too many instances"), None),
+            Ending::Memories => (met("memories", limits.memories.into(), "has too many memories"), None),
+            Ending::Tables => (met("tables", limits.tables.into(), "has too many tables"), None),
+            Ending::Handles => (met("handles", limits.handles.into(), "holds too many handles"), None),
+            Ending::Crossing => {
+                (met("crossing_bytes", limits.crossing_bytes, "passed too much at once"), None)
+            }
+            Ending::Boundary => {
+                (met("boundary_bytes", limits.boundary_bytes, "passed too much in all"), None)
+            }
+            Ending::Deadline => (timed_out(tool, under.timeout), None),
+            Ending::Cancelled => (format!("The call of '{tool}' was cancelled."), None),
+            Ending::Stack => (
+                format!(
+                    "Tool '{tool}' recursed too deep: wasm code has {} bytes of stack.",
+                    under.stack_bytes
+                ),
+                None,
+            ),
+            Ending::Malformed(why) => {
+                (format!("Tool '{tool}' returned something that is not of the contract's type: {why}."), None)
+            }
+            Ending::Trapped(trapped) => {
+                (format!("Tool '{tool}' trapped: {}.", trapped.what), Some(trapped.frames))
+            }
+            Ending::Exited(status) => (
+                format!("Tool '{tool}' ended itself with the exit status {status} instead of returning."),
+                None,
+            ),
+            Ending::NoSlot => (format!("There is no room to run '{tool}' now. Try again later."), None),
+            Ending::Host(why) => {
+                (format!("The host failed while it ran '{tool}'. This is not the tool's fault."), Some(why))
+            }
+        };
+        let fault = Fault::new(code, message);
+        match detail.filter(|text| !text.is_empty()) {
+            Some(detail) => fault.with_detail(detail),
+            None => fault,
+        }
+    }
+}
+
+/// What a call ran under, for the sentence that says what it met.
+pub(crate) struct Under<'a> {
+    pub(crate) limits: &'a Limits,
+    pub(crate) timeout: Duration,
+    pub(crate) stack_bytes: usize,
+}
+
+fn timed_out(tool: &str, timeout: Duration) -> String {
+    format!("Tool '{tool}' timed out after {:.1}s", timeout.as_secs_f64())
+}
+
+impl Trapped {
+    fn new(what: &str, error: &wasmtime::Error) -> Self {
+        Self { what: clean(what, MAX_DETAIL_BYTES), frames: frames(error) }
+    }
+}
+
+/// The functions in which it trapped, innermost first, by the names that the
+/// component gives them. They are not demangled: that is unbounded work.
+fn frames(error: &wasmtime::Error) -> String {
+    let mut text = String::new();
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else {
+        return text;
+    };
+    for frame in backtrace.frames() {
+        let name = frame
+            .func_name()
+            .map_or_else(|| format!("function {}", frame.func_index()), |name| clean(name, 120));
+        if text.len() + name.len() > MAX_DETAIL_BYTES {
+            break;
+        }
+        // Writing to a string does not fail.
+        let _ = write!(text, "{}{name}", if text.is_empty() { "in " } else { ", called by " });
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(ending: Ending) -> Fault {
+        let under = Under { limits: &Limits::default(), timeout: Duration::from_secs(5), stack_bytes: 1024 };
+        ending.fault("name", &under)
+    }
+
+    #[test]
+    fn t3_a_timeout_says_after_how_long() {
+        let fault = fault(Ending::Deadline);
+        assert_eq!(
+            (fault.code, fault.message.as_str()),
+            (Code::TimedOut, "Tool 'name' timed out after 5.0s")
+        );
+    }
+
+    #[test]
+    fn a_limit_is_named_with_its_value_and_its_place() {
+        let message = fault(Ending::Memory).message;
+        for part in ["memory_bytes = 67108864", "tollgate.toml", "[limits]", "[tools.name.limits]"] {
+            assert!(message.contains(part), "{part} in {message}");
+        }
+    }
+
+    #[test]
+    fn our_own_stops_are_known_under_any_context() {
+        for (stop, code) in [
+            (Stop::Memory, Code::OutOfMemory),
+            (Stop::TableElements, Code::OutOfResources),
+            (Stop::Crossing, Code::TooLarge),
+            (Stop::Boundary, Code::TooLarge),
+            (Stop::Fuel, Code::OutOfFuel),
+            (Stop::Deadline, Code::TimedOut),
+            (Stop::Cancelled, Code::Cancelled),
+        ] {
+            let error = wasmtime::Error::from(stop).context("while something was done");
+            assert_eq!(Ending::of(&error).code(), code);
+        }
+    }
+
+    #[test]
+    fn what_wasmtime_has_types_for_is_known_by_type() {
+        assert_eq!(Ending::of(&Trap::OutOfFuel.into()), Ending::Fuel);
+        assert_eq!(Ending::of(&Trap::StackOverflow.into()), Ending::Stack);
+        assert_eq!(Ending::of(&I32Exit(3).into()), Ending::Exited(3));
+        assert_eq!(Ending::of(&ResourceTableError::Full.into()), Ending::Handles);
+        assert_eq!(Ending::of(&Trap::UnreachableCodeReached.into()).code(), Code::Trapped);
+    }
+
+    #[test]
+    fn the_hosts_failure_is_told_to_the_operator_alone() {
+        let fault = fault(Ending::Host("a secret path".to_owned()));
+        assert!(!fault.message.contains("secret"));
+        assert_eq!(fault.detail.as_deref(), Some("a secret path"));
+    }
+}

@@ -1,0 +1,147 @@
+//! What belongs to one instance: its limits, its handles, and what it may see of
+//! its call. It lives in the instance's store and ends with it.
+
+use crate::attempt::{Call, Console};
+use crate::console::Capture;
+use crate::grants::FileGrant;
+use crate::interfaces::clocks;
+use crate::interfaces::http::NoEgress;
+use crate::limits::Limits;
+use crate::meter::{Boundary, Meter};
+use crate::report::ReportSink;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::state::{Access, KeySet, Snapshot};
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+/// The data of one instance's store.
+pub(crate) struct Instance {
+    pub(crate) meter: Meter,
+    pub(crate) boundary: Boundary,
+    pub(crate) table: ResourceTable,
+    /// The call that it serves; none in a sealed instance.
+    pub(crate) serves: Option<Serves>,
+    wasi: Option<Box<Wasi>>,
+    crossing_bytes: u64,
+    console_bytes: u64,
+    random_bytes: u64,
+}
+
+/// What an instance may see and tell of the call that it serves.
+pub(crate) struct Serves {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) keys: KeySet,
+    pub(crate) access: Arc<Access>,
+    pub(crate) files: Vec<Arc<FileGrant>>,
+    pub(crate) reports: Reports,
+    pub(crate) cancel: CancellationToken,
+}
+
+/// Where reports go, and how many more may.
+pub(crate) struct Reports {
+    pub(crate) sink: Arc<dyn ReportSink>,
+    pub(crate) left: u32,
+    pub(crate) bytes_left: u64,
+    pub(crate) each_bytes: u64,
+    pub(crate) dropped: u64,
+}
+
+/// What WASI keeps for a guest. Made when the guest first asks for any of it, which
+/// most calls never do.
+struct Wasi {
+    ctx: WasiCtx,
+    http: WasiHttpCtx,
+    egress: NoEgress,
+    capture: Capture,
+}
+
+impl Instance {
+    /// An instance in which every power refuses.
+    pub(crate) fn sealed(limits: &Limits) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.handles as usize);
+        Self {
+            meter: Meter::new(limits),
+            boundary: Boundary::new(limits),
+            table,
+            serves: None,
+            wasi: None,
+            crossing_bytes: limits.crossing_bytes,
+            console_bytes: limits.console_bytes,
+            random_bytes: limits.random_bytes,
+        }
+    }
+
+    /// An instance that serves a call.
+    pub(crate) fn serving(call: &Call<'_>, limits: &Limits) -> Self {
+        let serves = Serves {
+            snapshot: call.snapshot.clone(),
+            keys: call.keys.clone(),
+            access: Arc::clone(&call.permit.tool().access),
+            files: call.grants.files().to_vec(),
+            reports: Reports {
+                sink: Arc::clone(&call.reports),
+                left: limits.reports,
+                bytes_left: limits.reports_bytes,
+                each_bytes: limits.report_bytes,
+                dropped: 0,
+            },
+            cancel: call.cancel.clone(),
+        };
+        Self { serves: Some(serves), ..Self::sealed(limits) }
+    }
+
+    /// The most bytes that may cross at once.
+    pub(crate) fn crossing_bytes(&self) -> u64 {
+        self.crossing_bytes
+    }
+
+    /// What the guest wrote to standard output and error.
+    pub(crate) fn console(&self) -> Console {
+        self.wasi.as_ref().map(|wasi| wasi.capture.finish()).unwrap_or_default()
+    }
+
+    /// How many of its reports were lost.
+    pub(crate) fn dropped_reports(&self) -> u64 {
+        self.serves.as_ref().map_or(0, |serves| serves.reports.dropped)
+    }
+
+    fn parts(&mut self) -> (&mut Wasi, &mut ResourceTable) {
+        let wasi = self.wasi.get_or_insert_with(|| {
+            Box::new(Wasi::new(self.console_bytes, self.random_bytes, &self.boundary))
+        });
+        (wasi, &mut self.table)
+    }
+}
+
+impl Wasi {
+    fn new(console_bytes: u64, random_bytes: u64, boundary: &Boundary) -> Self {
+        let capture = Capture::new(console_bytes, boundary.clone());
+        // No arguments, no environment, no directories, no network: those are what
+        // the builder begins with.
+        let ctx = WasiCtxBuilder::new()
+            .stdout(capture.clone())
+            .stderr(capture.clone())
+            .wall_clock(clocks::Wall)
+            .monotonic_clock(clocks::Monotonic::start())
+            .max_random_size(random_bytes)
+            .build();
+        Self { ctx, http: WasiHttpCtx::new(), egress: NoEgress, capture }
+    }
+}
+
+impl WasiView for Instance {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let (wasi, table) = self.parts();
+        WasiCtxView { ctx: &mut wasi.ctx, table }
+    }
+}
+
+impl WasiHttpView for Instance {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let (wasi, table) = self.parts();
+        WasiHttpCtxView { hooks: &mut wasi.egress, table, ctx: &mut wasi.http }
+    }
+}

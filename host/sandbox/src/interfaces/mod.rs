@@ -1,0 +1,46 @@
+//! What guests can import, one file for each interface that is more than wasmtime's
+//! own. The linkers made here are the list of everything that a guest can reach.
+//!
+//! Two linkers of one shape: in the sealed one every power refuses, in the other
+//! those powers work that the call was granted. A component is linked with both
+//! when it is loaded, so that what is missing shows then and not in a call.
+
+pub(crate) mod agents;
+pub(crate) mod call;
+pub(crate) mod clocks;
+pub(crate) mod config;
+pub(crate) mod filesystem;
+pub(crate) mod http;
+
+use crate::instance::Instance;
+use wasmtime::Engine;
+use wasmtime::component::Linker;
+
+/// The linker for instances that serve a call.
+pub(crate) fn real(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
+    let mut linker = without_power(engine)?;
+    filesystem::add_granted(&mut linker)?;
+    Ok(linker)
+}
+
+/// The linker for instances that describe themselves or check arguments: every
+/// power refuses.
+pub(crate) fn sealed(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
+    without_power(engine)
+}
+
+/// Every interface, with the powers refusing.
+fn without_power(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
+    let mut linker = Linker::new(engine);
+    // Clocks, randomness, streams, and a command line without arguments,
+    // environment and directories. Sockets are there and refuse, which is how the
+    // context is built.
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    http::add_refusing(&mut linker)?;
+    config::add_empty(&mut linker)?;
+    agents::add_refusing(&mut linker)?;
+    call::add(&mut linker)?;
+    // An interface may take the place of what wasmtime brings.
+    linker.allow_shadowing(true);
+    Ok(linker)
+}

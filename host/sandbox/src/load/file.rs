@@ -1,0 +1,104 @@
+//! Opens a component's file: once, without following a link, without waiting, and
+//! looks at what was opened rather than at what the path said.
+
+use super::MAX_COMPONENT_BYTES;
+use crate::error::Refusal;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+/// The file's bytes.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
+    let shown = path.display();
+    let file = open(path)?;
+    let metadata = file.metadata().map_err(|why| Refusal::new(format!("{shown} cannot be read: {why}")))?;
+    if metadata.is_dir() {
+        return Err(Refusal::new(format!("{shown} is a directory, not a component")));
+    }
+    if !metadata.is_file() {
+        return Err(Refusal::new(format!(
+            "{shown} is not a regular file (but a pipe, a socket or a device)"
+        )));
+    }
+    if metadata.len() > MAX_COMPONENT_BYTES {
+        return Err(too_large(path));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    // One byte more than may be: the file may grow while it is read.
+    file.take(MAX_COMPONENT_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|why| Refusal::new(format!("{shown} cannot be read: {why}")))?;
+    if bytes.len() as u64 > MAX_COMPONENT_BYTES {
+        return Err(too_large(path));
+    }
+    Ok(bytes)
+}
+
+fn open(path: &Path) -> Result<File, Refusal> {
+    // Opening a pipe for reading waits for its writer, but for NONBLOCK.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(opened) => Ok(opened.into()),
+        Err(Errno::LOOP) => Err(Refusal::new(format!(
+            "{} is a symbolic link; put the component itself there",
+            path.display()
+        ))),
+        Err(Errno::NXIO) => Err(Refusal::new(format!(
+            "{} is not a regular file (but a pipe, a socket or a device)",
+            path.display()
+        ))),
+        Err(why) => {
+            let why = std::io::Error::from(why);
+            Err(Refusal::new(format!("{} cannot be opened: {why}", path.display())))
+        }
+    }
+}
+
+fn too_large(path: &Path) -> Refusal {
+    Refusal::new(format!(
+        "{} is larger than {} MiB, the most that is read of a component; build it in release mode, or strip it (wasm-tools strip)",
+        path.display(),
+        MAX_COMPONENT_BYTES >> 20
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn refusal(path: &Path) -> String {
+        read(path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn regular_files_are_read_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file.wasm"), b"bytes").unwrap();
+        assert_eq!(read(&at("file.wasm")).unwrap(), b"bytes");
+
+        std::os::unix::fs::symlink(at("file.wasm"), at("link.wasm")).unwrap();
+        assert!(refusal(&at("link.wasm")).contains("symbolic link"));
+        std::fs::create_dir(at("folder.wasm")).unwrap();
+        assert!(refusal(&at("folder.wasm")).contains("is a directory"));
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe.wasm"), fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(refusal(&at("pipe.wasm")).contains("not a regular file"));
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket.wasm")).unwrap();
+        assert!(refusal(&at("socket.wasm")).contains("not a regular file"));
+        assert!(refusal(Path::new("/dev/zero")).contains("not a regular file"));
+        assert!(refusal(&at("absent.wasm")).contains("cannot be opened"));
+    }
+
+    #[test]
+    fn large_files_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large.wasm");
+        let file = File::create(&path).unwrap();
+        file.set_len(MAX_COMPONENT_BYTES + 1).unwrap();
+        assert!(refusal(&path).contains("larger than 64 MiB"));
+    }
+}

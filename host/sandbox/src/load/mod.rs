@@ -1,0 +1,22 @@
+//! From a file that nobody trusts to a component that may be called.
+//!
+//! Each step is one function and refuses with a sentence: the file is opened once
+//! and read ([`file`]), its bytes are looked at ([`bytes`]), compiled ([`compile`]),
+//! its imports are compared with what this host knows ([`imports`]), and it is asked
+//! to describe itself, sealed. Every step works on the bytes that were read; the
+//! file is never opened again.
+
+mod bytes;
+mod compile;
+mod file;
+mod imports;
+
+pub(crate) use bytes::{Checked, check};
+pub(crate) use compile::compile;
+pub(crate) use file::read;
+pub(crate) use imports::{check_exports, read_imports};
+
+/// The largest component that is read, in bytes.
+pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;
+/// The most bytes of custom sections (names, debug information) in a component.
+pub const MAX_CUSTOM_BYTES: u64 = 1 << 20;

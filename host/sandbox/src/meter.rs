@@ -1,0 +1,209 @@
+//! Counts what a call takes, and says stop.
+//!
+//! wasmtime's own limiter holds each memory and each table to the limit by itself;
+//! this one holds all of a call's together to it. What it refuses traps at once:
+//! a guest that is told "no" by a return value usually ends in an `unreachable`
+//! that says nothing.
+
+use crate::limits::Limits;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wasmtime::ResourceLimiter;
+
+/// Why we end a call: carried by the error that ends the guest, and read again by
+/// the classifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Stop {
+    #[error("more memory than the limit")]
+    Memory,
+    #[error("more table elements than the limit")]
+    TableElements,
+    #[error("more bytes in one crossing than the limit")]
+    Crossing,
+    #[error("more bytes across the boundary than the limit")]
+    Boundary,
+    #[error("no fuel left for the bytes that cross the boundary")]
+    Fuel,
+    #[error("the deadline")]
+    Deadline,
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// Counts memory and tables of one instance.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    memory: Sum,
+    elements: Sum,
+    instances: usize,
+    tables: usize,
+    memories: usize,
+}
+
+/// A sum with its limit, its peak, and the last addition, in case it fails.
+#[derive(Debug)]
+struct Sum {
+    now: u64,
+    peak: u64,
+    last: u64,
+    limit: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            memory: Sum::new(limits.memory_bytes),
+            elements: Sum::new(limits.table_elements),
+            instances: limits.instances as usize,
+            tables: limits.tables as usize,
+            memories: limits.memories as usize,
+        }
+    }
+
+    /// The most memory that was held at once, in bytes.
+    pub(crate) fn peak_memory_bytes(&self) -> u64 {
+        self.memory.peak
+    }
+}
+
+impl Sum {
+    fn new(limit: u64) -> Self {
+        Self { now: 0, peak: 0, last: 0, limit }
+    }
+
+    /// Adds the growth; false where the sum would be over the limit.
+    fn grow(&mut self, current: usize, desired: usize) -> bool {
+        let growth = desired.saturating_sub(current) as u64;
+        let next = self.now.saturating_add(growth);
+        if next > self.limit {
+            return false;
+        }
+        self.last = growth;
+        self.now = next;
+        self.peak = self.peak.max(next);
+        true
+    }
+
+    fn take_back(&mut self) {
+        self.now -= std::mem::take(&mut self.last);
+    }
+}
+
+impl ResourceLimiter for Meter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if self.memory.grow(current, desired) { Ok(true) } else { Err(Stop::Memory.into()) }
+    }
+
+    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        // The memory's own maximum, which the guest chose: it is told so.
+        self.memory.take_back();
+        Ok(())
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if self.elements.grow(current, desired) { Ok(true) } else { Err(Stop::TableElements.into()) }
+    }
+
+    fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.elements.take_back();
+        Ok(())
+    }
+
+    fn instances(&self) -> usize {
+        self.instances
+    }
+
+    fn tables(&self) -> usize {
+        self.tables
+    }
+
+    fn memories(&self) -> usize {
+        self.memories
+    }
+}
+
+/// Counts the bytes that cross the boundary in a whole call, each way. Shared by
+/// the streams that a guest holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Boundary {
+    counts: Arc<(AtomicU64, AtomicU64)>,
+    limit: u64,
+}
+
+impl Boundary {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { counts: Arc::default(), limit: limits.boundary_bytes }
+    }
+
+    /// Counts bytes on their way to the guest.
+    pub(crate) fn enter(&self, bytes: u64) -> Result<(), Stop> {
+        self.count(&self.counts.0, bytes)
+    }
+
+    /// Counts bytes that came from the guest.
+    pub(crate) fn leave(&self, bytes: u64) -> Result<(), Stop> {
+        self.count(&self.counts.1, bytes)
+    }
+
+    fn count(&self, sum: &AtomicU64, bytes: u64) -> Result<(), Stop> {
+        let before = sum.fetch_add(bytes, Relaxed);
+        if before.saturating_add(bytes) > self.limit { Err(Stop::Boundary) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const PAGE: usize = 64 * 1024;
+
+    #[test]
+    fn memories_are_counted_together() {
+        let limits = Limits { memory_bytes: 4 * PAGE as u64, ..Limits::default() };
+        let mut meter = Meter::new(&limits);
+        assert!(meter.memory_growing(0, 2 * PAGE, None).unwrap());
+        assert!(meter.memory_growing(0, PAGE, None).unwrap());
+        let refusal = meter.memory_growing(PAGE, 3 * PAGE, None).unwrap_err();
+        assert_eq!(refusal.downcast_ref::<Stop>(), Some(&Stop::Memory));
+        assert!(meter.memory_growing(PAGE, 2 * PAGE, None).unwrap());
+        assert_eq!(meter.peak_memory_bytes(), 4 * PAGE as u64);
+    }
+
+    #[test]
+    fn growth_that_failed_is_not_held_against_the_guest() {
+        let limits = Limits { memory_bytes: 4 * PAGE as u64, ..Limits::default() };
+        let mut meter = Meter::new(&limits);
+        assert!(meter.memory_growing(0, 3 * PAGE, None).unwrap());
+        meter.memory_grow_failed(wasmtime::Error::msg("its own maximum")).unwrap();
+        assert!(meter.memory_growing(0, 4 * PAGE, None).unwrap());
+    }
+
+    #[test]
+    fn table_elements_are_counted_together() {
+        let limits = Limits { table_elements: 10, ..Limits::default() };
+        let mut meter = Meter::new(&limits);
+        assert!(meter.table_growing(0, 6, None).unwrap());
+        let refusal = meter.table_growing(0, 5, None).unwrap_err();
+        assert_eq!(refusal.downcast_ref::<Stop>(), Some(&Stop::TableElements));
+    }
+
+    #[test]
+    fn the_two_directions_are_counted_apart() {
+        let boundary = Boundary::new(&Limits { boundary_bytes: 10, ..Limits::default() });
+        assert_eq!(boundary.enter(10), Ok(()));
+        assert_eq!(boundary.clone().leave(9), Ok(()));
+        assert_eq!(boundary.leave(2), Err(Stop::Boundary));
+        assert_eq!(boundary.enter(1), Err(Stop::Boundary));
+    }
+}

@@ -1,0 +1,124 @@
+//! What a call is told: the context, lent to the guest as it stands.
+
+use super::types;
+use crate::attempt::Call;
+use serde_json::Value;
+use std::io::{self, Write};
+use tollgate_agent::context::Resumption;
+
+/// Values above this are not in the list; the tool asks for them by `read-state`.
+const MAX_LISTED_BYTES: usize = 64 * 1024;
+
+/// The visible part of the state, serialized, and everything else of the context
+/// that has to be written out before it can be lent.
+pub(crate) struct Visible<'a> {
+    call: &'a Call<'a>,
+    entries: Vec<(&'a str, String)>,
+    decision: Option<String>,
+}
+
+impl<'a> Visible<'a> {
+    /// Writes out what the call's tool may see.
+    pub(crate) fn of(call: &'a Call<'a>) -> Self {
+        let access = &call.permit.tool().access;
+        let entries = call
+            .snapshot
+            .visible(call.keys, access)
+            .filter_map(|(key, value)| Some((key, listed(value)?)))
+            .collect();
+        let decision = call.resume.map(|resume| resume.value.to_string());
+        Self { call, entries, decision }
+    }
+
+    /// How many bytes of state and decision there are.
+    pub(crate) fn bytes(&self) -> u64 {
+        let entries: usize = self.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
+        (entries + self.decision.as_ref().map_or(0, String::len)) as u64
+    }
+
+    /// The entries as the context lends them.
+    pub(crate) fn entries(&self) -> Vec<types::EntryParam<'_>> {
+        self.entries.iter().map(|(key, value)| types::EntryParam { key, value }).collect()
+    }
+
+    /// The context of one attempt.
+    pub(crate) fn context<'b>(
+        &'b self,
+        entries: &'b [types::EntryParam<'b>],
+        delegates: &'b [&'b str],
+        deadline_ms: u32,
+    ) -> types::ToolCallContext<'b> {
+        let call = self.call;
+        types::ToolCallContext {
+            call_id: call.permit.call_id(),
+            tool_name: &call.permit.tool().descriptor.name,
+            run_identity: types::RunIdentity {
+                run_id: &call.identity.run_id,
+                thread_id: &call.identity.thread_id,
+                agent_id: &call.identity.agent_id,
+                parent_run_id: call.identity.parent_run_id.as_deref(),
+                parent_thread_id: call.identity.parent_thread_id.as_deref(),
+                parent_call_id: call.identity.parent_call_id.as_deref(),
+            },
+            agent: types::AgentView {
+                id: &call.agent.id,
+                description: call.agent.description.as_deref(),
+                delegates,
+            },
+            snapshot: types::Snapshot { revision: call.snapshot.revision(), values: entries },
+            deadline_ms,
+            attempt: call.attempt,
+            resume: call.resume.zip(self.decision.as_deref()).map(|(resume, value)| lent(resume, value)),
+        }
+    }
+}
+
+fn lent<'a>(resume: &'a Resumption, value: &'a str) -> types::Resumption<'a> {
+    types::Resumption {
+        suspension_id: &resume.suspension_id,
+        action: &resume.action,
+        message: &resume.message,
+        decision_id: &resume.decision_id,
+        value,
+        reason: resume.reason.as_deref(),
+        decided_at_ms: resume.decided_at_ms,
+    }
+}
+
+/// The value's JSON, unless it is too long for the list.
+fn listed(value: &Value) -> Option<String> {
+    let mut text = Bounded(Vec::new());
+    serde_json::to_writer(&mut text, value).ok()?;
+    String::from_utf8(text.0).ok()
+}
+
+/// A buffer that refuses to become longer than what is listed, so that a value of
+/// many megabytes costs no more than one of the largest that are.
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_LISTED_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_above_64_kib_are_not_listed() {
+        assert_eq!(listed(&json!({"a": [1, null]})).as_deref(), Some(r#"{"a":[1,null]}"#));
+        assert!(listed(&json!("x".repeat(MAX_LISTED_BYTES - 2))).is_some());
+        assert!(listed(&json!("x".repeat(MAX_LISTED_BYTES - 1))).is_none());
+    }
+}

@@ -1,0 +1,35 @@
+//! Version 0.1.0 of the contract, in the words of wasmtime: generated bindings, and
+//! the conversion from and to the host's own words.
+//!
+//! Whatever comes from a guest passes through here once, and leaves as a value of
+//! `tollgate-agent` that was parsed, bounded and cleaned, or as a fault.
+
+mod context;
+mod descriptor;
+mod output;
+
+pub(crate) use context::Visible;
+pub(crate) use descriptor::lift_descriptor;
+pub(crate) use output::{lift_rejection, lift_returned, returned_bytes};
+
+mod generated {
+    #![allow(missing_docs, clippy::all, unreachable_pub)]
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "tollgate:tool/agent-tool-component",
+        // What goes in is borrowed: arguments and state are not copied before they
+        // are copied into the guest.
+        ownership: Borrowing { duplicate_if_necessary: true },
+        exports: { default: async },
+    });
+}
+
+pub(crate) use generated::AgentToolComponentPre as ToolPre;
+pub(crate) use generated::tollgate::tool::{agents, call, types};
+
+/// The interface that makes a component a tool, without its version.
+pub(crate) const TOOL: &str = "tollgate:tool/tool";
+/// The interface that makes a component a gate, without its version.
+pub(crate) const GATE: &str = "tollgate:tool/gate";
+/// The version of the contract that this module serves.
+pub(crate) const VERSION: &str = "0.1.0";

@@ -1,0 +1,146 @@
+//! What every test of the sandbox needs: a sandbox, a permitted call, and what came
+//! of it.
+
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
+use tollgate_agent::gate::{Judgement, Permit, Recorded, Verdict, judge};
+use tollgate_agent::outcome::{Fault, Outcome, ToolOutput};
+use tollgate_agent::proposal::{Arguments, Proposal};
+use tollgate_agent::state::State;
+use tollgate_artifacts::Guest;
+use tollgate_sandbox::{
+    Attempt, Call, Component, Grants, Limits, Refusal, Report, ReportSink, Sandbox, SandboxConfig,
+};
+
+/// A sandbox that is large enough for a test.
+pub fn sandbox() -> Sandbox {
+    Sandbox::new(SandboxConfig { concurrent_calls: 16, ..SandboxConfig::default() }).unwrap()
+}
+
+/// A loaded tool, and everything that its calls are made with.
+pub struct Bench {
+    pub component: Component,
+    pub catalog: Catalog,
+    pub state: State,
+    pub limits: Limits,
+    pub timeout: Duration,
+    pub grants: Grants,
+    pub cancel: CancellationToken,
+    pub reports: Arc<Kept>,
+    pub resume: Option<Resumption>,
+}
+
+/// Keeps the reports.
+#[derive(Default)]
+pub struct Kept(pub Mutex<Vec<Report>>);
+
+impl ReportSink for Kept {
+    fn offer(&self, report: Report) -> bool {
+        self.0.lock().unwrap().push(report);
+        true
+    }
+}
+
+impl Bench {
+    /// Loads a guest, as a catalog would take it.
+    pub async fn load(sandbox: &Sandbox, guest: &Guest) -> Result<Self, String> {
+        Self::load_bytes(sandbox, guest.name, guest.bytes()).await
+    }
+
+    /// The same of bytes.
+    pub async fn load_bytes(sandbox: &Sandbox, name: &str, bytes: Vec<u8>) -> Result<Self, String> {
+        let component = sandbox.load_bytes(name, bytes).await.map_err(|e: Refusal| e.to_string())?;
+        let mut catalog = Catalog::default();
+        let owner = Owner {
+            id: component.descriptor().id.clone(),
+            kind: OwnerKind::Component,
+            origin: name.to_owned(),
+            version: component.digest().to_owned(),
+        };
+        catalog
+            .add(owner, component.descriptor().clone(), &CatalogGrants::default())
+            .map_err(|e| e.to_string())?;
+        Ok(Self {
+            component,
+            catalog,
+            state: State::default(),
+            limits: Limits::default(),
+            timeout: Duration::from_secs(15),
+            grants: Grants::default(),
+            cancel: CancellationToken::new(),
+            reports: Arc::default(),
+            resume: None,
+        })
+    }
+
+    /// The name of its first tool.
+    pub fn tool(&self) -> &str {
+        &self.component.descriptor().tools[0].name
+    }
+
+    /// Leave to call its first tool.
+    pub fn permit(&self, arguments: Value) -> Permit {
+        let arguments = Arguments::from_value(arguments);
+        let proposal = Proposal::check(&self.catalog, |_| true, "call-1", self.tool(), &arguments).unwrap();
+        match judge(proposal, &[Recorded::new("test", Verdict::Allow)]) {
+            Judgement::Permitted(permit) => permit,
+            Judgement::Held(_, held) => panic!("{held:?}"),
+        }
+    }
+
+    /// Calls its first tool.
+    pub async fn call(&self, arguments: Value) -> Attempt {
+        let permit = self.permit(arguments);
+        let identity = RunIdentity { run_id: "run-1".into(), ..RunIdentity::default() };
+        let agent = AgentView { id: "direct".into(), ..AgentView::default() };
+        let snapshot = self.state.snapshot();
+        self.component
+            .call(Call {
+                permit: &permit,
+                identity: &identity,
+                agent: &agent,
+                snapshot: &snapshot,
+                keys: self.catalog.keys(),
+                attempt: 1,
+                resume: self.resume.as_ref(),
+                limits: &self.limits,
+                timeout: self.timeout,
+                grants: &self.grants,
+                reports: Arc::clone(&self.reports) as Arc<dyn ReportSink>,
+                cancel: self.cancel.clone(),
+            })
+            .await
+    }
+
+    /// The reports so far.
+    pub fn reports(&self) -> Vec<Report> {
+        self.reports.0.lock().unwrap().clone()
+    }
+}
+
+/// The answer of an attempt that was one.
+pub fn returned(attempt: Attempt) -> ToolOutput {
+    match attempt.outcome {
+        Outcome::Returned(output) => output,
+        Outcome::Faulted(fault) => panic!("{fault:?}"),
+    }
+}
+
+/// The fault of an attempt that was one.
+pub fn fault(attempt: Attempt) -> Fault {
+    match attempt.outcome {
+        Outcome::Faulted(fault) => fault,
+        Outcome::Returned(output) => panic!("{output:?}"),
+    }
+}
+
+/// Arguments that any tool without a schema takes.
+pub fn anything() -> Value {
+    json!({"text": "some words"})
+}
