@@ -65,6 +65,13 @@ impl Sandbox {
         &self.inner.config
     }
 
+    /// The engine, for benches that compare a call with wasmtime's own.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
     /// Reads, checks and compiles a component, and lets it describe itself. The
     /// blocking parts happen on a thread where they block nobody. Needs a runtime of
     /// tokio with timers.

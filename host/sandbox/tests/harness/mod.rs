@@ -96,6 +96,11 @@ impl Bench {
 
     /// Calls its first tool.
     pub async fn call(&self, arguments: Value) -> Attempt {
+        self.call_with(arguments, Arc::clone(&self.reports) as Arc<dyn ReportSink>).await
+    }
+
+    /// The same, with reports that go elsewhere.
+    pub async fn call_with(&self, arguments: Value, reports: Arc<dyn ReportSink>) -> Attempt {
         let permit = self.permit(arguments);
         let identity = RunIdentity { run_id: "run-1".into(), ..RunIdentity::default() };
         let agent = AgentView { id: "direct".into(), ..AgentView::default() };
@@ -112,7 +117,7 @@ impl Bench {
                 limits: &self.limits,
                 timeout: self.timeout,
                 grants: &self.grants,
-                reports: Arc::clone(&self.reports) as Arc<dyn ReportSink>,
+                reports,
                 cancel: self.cancel.clone(),
             })
             .await

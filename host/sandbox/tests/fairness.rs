@@ -1,0 +1,49 @@
+//! Guests that compute leave the rest of the host alive.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod harness;
+
+use harness::{Bench, anything, fault, returned, sandbox};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tollgate_agent::code::Code;
+use tollgate_artifacts::{good, hostile};
+use tollgate_sandbox::Limits;
+
+const SPINNERS: usize = 8;
+
+#[test]
+fn t7_an_echo_answers_while_more_guests_compute_than_there_are_cores() {
+    let runtime = tollgate_sandbox::runtime().unwrap();
+    let slowest = runtime.block_on(runtime.spawn(slowest_echo()));
+    // Guests that held their thread until their time is over would make it three
+    // seconds at least. On an idle machine it is some milliseconds.
+    assert!(slowest.unwrap() < Duration::from_secs(2));
+}
+
+async fn slowest_echo() -> Duration {
+    let sandbox = sandbox();
+    let mut spinner = Bench::load(&sandbox, &hostile::SPIN_FOR_EVER).await.unwrap();
+    spinner.timeout = Duration::from_secs(3);
+    spinner.limits = Limits { fuel: u64::MAX, ..Limits::default() };
+    let spinner = Arc::new(spinner);
+    let spinning: Vec<_> = (0..SPINNERS)
+        .map(|_| {
+            let spinner = Arc::clone(&spinner);
+            tokio::spawn(async move { fault(spinner.call(anything()).await).code })
+        })
+        .collect();
+    let echo = Bench::load(&sandbox, &good::ECHO).await.unwrap();
+    let mut slowest = Duration::ZERO;
+    while !spinning.iter().all(|guest| guest.is_finished()) {
+        let began = Instant::now();
+        returned(echo.call(anything()).await);
+        slowest = slowest.max(began.elapsed());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for guest in spinning {
+        assert_eq!(guest.await.unwrap(), Code::TimedOut);
+    }
+    slowest
+}

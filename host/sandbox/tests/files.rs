@@ -1,0 +1,131 @@
+//! Directories that were granted, and what a guest may do in them.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod harness;
+
+use harness::{Bench, returned, sandbox};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tollgate_artifacts::{Expectation, Guest};
+use tollgate_sandbox::{FileAccess, FileGrant, Grants};
+
+/// What opening came to, as the guest answers it: 1, or ten and the error's number.
+const OPENED: u64 = 1;
+const NO_ENTRY: u64 = 10 + 20;
+const NOT_PERMITTED: u64 = 10 + 31;
+const NO_DIRECTORY: u64 = 0;
+
+/// A tool that opens `{"p":"PATH"}` in its first directory.
+fn opens(name: &'static str, open_flags: u32, descriptor_flags: u32) -> Guest {
+    let source = r#";; Opens a path in its first directory.
+;; imports: wasi:filesystem/types wasi:filesystem/preopens
+
+(import "wasi:filesystem/preopens@0.2.12" "get-directories" (func $directories (param i32)))
+(import "wasi:filesystem/types@0.2.12" "[method]descriptor.open-at"
+  (func $open (param i32 i32 i32 i32 i32 i32 i32)))
+(data (memory $memory) (i32.const 64) "01")
+(func $execute (param $call i32) (result i32) (local $error i32)
+  (call $directories (i32.const 16))
+  (if (i32.eqz (i32.load $memory (i32.const 20)))
+    (then (call $data (i32.const 64) (i32.const 1)) (return (global.get $returns))))
+  (call $open
+    (i32.load $memory (i32.load $memory (i32.const 16))) (i32.const 1)
+    (i32.add (i32.load $memory (local.get $call)) (i32.const 6))
+    (i32.sub (i32.load $memory offset=4 (local.get $call)) (i32.const 8))
+    (i32.const OPEN) (i32.const DESCRIPTOR) (i32.const 32))
+  (if (i32.eqz (i32.load8_u $memory (i32.const 32)))
+    (then (call $data (i32.const 65) (i32.const 1)) (return (global.get $returns))))
+  (local.set $error (i32.add (i32.load8_u $memory (i32.const 36)) (i32.const 10)))
+  (i32.store8 $memory (i32.const 70) (i32.add (i32.const 48) (i32.div_u (local.get $error) (i32.const 10))))
+  (i32.store8 $memory (i32.const 71) (i32.add (i32.const 48) (i32.rem_u (local.get $error) (i32.const 10))))
+  (call $data (i32.const 70) (i32.const 2))
+  (global.get $returns))
+"#;
+    let source = source
+        .replace("OPEN)", &format!("{open_flags})"))
+        .replace("DESCRIPTOR)", &format!("{descriptor_flags})"));
+    Guest { name, attack: "", limit: "", expects: Expectation::Succeeds, source: source.leak() }
+}
+
+fn reads() -> Guest {
+    opens("reads", 0, 1)
+}
+
+fn creates() -> Guest {
+    opens("creates", 1, 2)
+}
+
+async fn answer(bench: &Bench, path: &str) -> u64 {
+    returned(bench.call(json!({ "p": path })).await).result.data.as_u64().unwrap()
+}
+
+fn granted(path: &Path, access: FileAccess) -> Grants {
+    Grants::default().with_files(FileGrant::open(path, "/data", access).unwrap())
+}
+
+/// A folder with a file, and with what must not be opened.
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let real = folder.path().canonicalize().unwrap();
+    std::fs::write(real.join("outside"), "secret").unwrap();
+    let inner = real.join("inner");
+    std::fs::create_dir_all(inner.join("sub")).unwrap();
+    std::fs::write(inner.join("file"), "text").unwrap();
+    std::os::unix::fs::symlink(inner.join("../outside"), inner.join("absolute-link")).unwrap();
+    std::os::unix::fs::symlink("../outside", inner.join("link")).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, inner.join("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    (folder, inner)
+}
+
+#[tokio::test]
+async fn without_a_grant_there_is_no_directory() {
+    let bench = Bench::load(&sandbox(), &reads()).await.unwrap();
+    assert_eq!(answer(&bench, "file").await, NO_DIRECTORY);
+}
+
+#[tokio::test]
+async fn a_guest_stays_in_its_directory_and_opens_files_alone() {
+    let (_folder, inner) = folder();
+    let socket = std::os::unix::net::UnixListener::bind(inner.join("socket")).unwrap();
+    let mut bench = Bench::load(&sandbox(), &reads()).await.unwrap();
+    bench.grants = granted(&inner, FileAccess::Read);
+    bench.timeout = Duration::from_secs(5);
+    assert_eq!(answer(&bench, "file").await, OPENED);
+    assert_eq!(answer(&bench, "sub").await, OPENED);
+    assert_eq!(answer(&bench, "absent").await, NO_ENTRY);
+    for outside in ["../outside", "sub/../../outside", "link", "absolute-link", "/etc/passwd"] {
+        assert!(answer(&bench, outside).await > OPENED, "{outside}");
+    }
+    for special in ["pipe", "socket", "sub/../pipe"] {
+        assert_eq!(answer(&bench, special).await, NOT_PERMITTED, "{special}");
+    }
+    drop(socket);
+}
+
+#[tokio::test]
+async fn only_a_read_write_grant_lets_a_guest_write() {
+    let (_folder, inner) = folder();
+    let mut bench = Bench::load(&sandbox(), &creates()).await.unwrap();
+    bench.grants = granted(&inner, FileAccess::Read);
+    assert_eq!(answer(&bench, "new").await, NOT_PERMITTED);
+    assert!(!inner.join("new").exists());
+    bench.grants = granted(&inner, FileAccess::ReadWrite);
+    assert_eq!(answer(&bench, "new").await, OPENED);
+    assert!(inner.join("new").exists());
+    assert_eq!(answer(&bench, "pipe").await, NOT_PERMITTED);
+}
+
+#[tokio::test]
+async fn what_takes_the_directorys_place_later_is_not_seen() {
+    let (_folder, inner) = folder();
+    let mut bench = Bench::load(&sandbox(), &reads()).await.unwrap();
+    bench.grants = granted(&inner, FileAccess::Read);
+    std::fs::rename(&inner, inner.with_extension("old")).unwrap();
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::write(inner.join("planted"), "").unwrap();
+    assert_eq!(answer(&bench, "planted").await, NO_ENTRY);
+    assert_eq!(answer(&bench, "file").await, OPENED);
+}
