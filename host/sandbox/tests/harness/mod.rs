@@ -88,7 +88,7 @@ impl Bench {
     pub fn permit(&self, arguments: Value) -> Permit {
         let arguments = Arguments::from_value(arguments);
         let proposal = Proposal::check(&self.catalog, |_| true, "call-1", self.tool(), &arguments).unwrap();
-        match judge(proposal, &[Recorded::new("test", Verdict::Allow)]) {
+        match judge(proposal, &[Recorded::new("test", Verdict::Allow)], None) {
             Judgement::Permitted(permit) => permit,
             Judgement::Held(_, held) => panic!("{held:?}"),
         }
