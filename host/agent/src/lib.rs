@@ -14,6 +14,7 @@ pub mod code;
 pub mod context;
 pub mod descriptor;
 pub mod gate;
+pub mod history;
 pub mod json;
 pub mod message;
 pub mod name;

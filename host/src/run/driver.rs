@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::gate::Gate;
+use tollgate_agent::history;
 use tollgate_agent::message::{Message, ModelRequest, ToolSpec};
 use tollgate_agent::run::event::{Event, Finished};
 use tollgate_agent::run::{CallStatus, Effect, EffectKey, Input, Phase, Run, Task};
@@ -228,7 +229,7 @@ impl Driver {
         self.tool_specs = Some(Arc::clone(&tools));
         ModelRequest {
             system: Arc::clone(&self.run.spec().agent.instructions),
-            messages: Arc::clone(self.run.messages()),
+            messages: history::shorten(self.run.messages(), self.run.spec().limits.history_bytes),
             tools,
         }
     }

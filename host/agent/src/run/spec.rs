@@ -88,6 +88,9 @@ pub struct RunLimits {
     pub timeout_ms: u32,
     /// The most milliseconds for one attempt, whatever a tool says.
     pub timeout_ceiling_ms: u32,
+    /// How much of the conversation the model is shown, in bytes of its text; older
+    /// exchanges are left out, whole.
+    pub history_bytes: usize,
     /// Turns in a row that ask for the very same calls.
     pub identical_turns: u32,
     /// The run ends once one of these tools succeeded.
@@ -105,6 +108,7 @@ impl Default for RunLimits {
             concurrency: 5,
             timeout_ms: DEFAULT_TIMEOUT_MS,
             timeout_ceiling_ms: 300_000,
+            history_bytes: 512 * 1024,
             identical_turns: 4,
             stop_on_tools: Vec::new(),
         }

@@ -134,9 +134,12 @@ fn union(items: &[Value], more: &[Value]) -> Value {
 fn canonical(value: &Value) -> String {
     match value {
         Value::Object(map) => {
-            let sorted: BTreeMap<String, String> =
-                map.iter().map(|(key, part)| (Value::from(key.as_str()).to_string(), canonical(part))).collect();
-            let members: Vec<String> = sorted.into_iter().map(|(key, part)| format!("{key}:{part}")).collect();
+            let sorted: BTreeMap<String, String> = map
+                .iter()
+                .map(|(key, part)| (Value::from(key.as_str()).to_string(), canonical(part)))
+                .collect();
+            let members: Vec<String> =
+                sorted.into_iter().map(|(key, part)| format!("{key}:{part}")).collect();
             format!("{{{}}}", members.join(","))
         }
         Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),

@@ -1,0 +1,156 @@
+//! How much of a conversation a model is shown.
+//!
+//! A long conversation is shortened at turn boundaries only: no answer is shown
+//! without its call, no call without its answers, and the current question is
+//! always there.
+
+use crate::message::Message;
+use std::sync::Arc;
+
+/// The conversation, shortened to about `max_bytes`: the oldest exchanges go
+/// first, then the oldest turns since the current question. What is indispensable
+/// (the question, the last turn) stays, however large it is.
+#[must_use]
+pub fn shorten(messages: &Arc<Vec<Message>>, max_bytes: usize) -> Arc<Vec<Message>> {
+    let sizes: Vec<usize> = messages.iter().map(bytes).collect();
+    let total: usize = sizes.iter().sum();
+    if total <= max_bytes {
+        return Arc::clone(messages);
+    }
+    let question = messages.iter().rposition(|m| matches!(m, Message::User(_))).unwrap_or(0);
+    let mut dropped = 0;
+    // Whole exchanges: a conversation that is shown begins with a user's words.
+    for (at, message) in messages.iter().enumerate().take(question + 1) {
+        if total - dropped <= max_bytes || at == question {
+            if at == question || matches!(message, Message::User(_)) {
+                return keep_after(messages, &sizes, (at, question), total - dropped, max_bytes);
+            }
+        }
+        dropped += sizes[at];
+    }
+    Arc::clone(messages)
+}
+
+/// Keeps what begins at `from`; where that begins with the current question and is
+/// still too large, turns after the question go, the oldest first.
+fn keep_after(
+    messages: &[Message],
+    sizes: &[usize],
+    (from, question): (usize, usize),
+    mut left: usize,
+    max_bytes: usize,
+) -> Arc<Vec<Message>> {
+    if from < question || left <= max_bytes {
+        return Arc::new(messages[from..].to_vec());
+    }
+    let turns: Vec<usize> =
+        (question + 1..messages.len()).filter(|at| matches!(messages[*at], Message::Assistant(_))).collect();
+    let mut tail = turns.first().copied().unwrap_or(messages.len());
+    for next in turns.into_iter().skip(1) {
+        if left <= max_bytes {
+            break;
+        }
+        left -= sizes[tail..next].iter().sum::<usize>();
+        tail = next;
+    }
+    let mut kept = vec![messages[question].clone()];
+    kept.extend_from_slice(&messages[tail..]);
+    Arc::new(kept)
+}
+
+/// What a message weighs: its text, without the provider's framing.
+fn bytes(message: &Message) -> usize {
+    match message {
+        Message::User(text) | Message::Note(text) => text.len(),
+        Message::Answer(answer) => answer.content.len(),
+        Message::Assistant(said) => {
+            let calls: usize = said.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
+            said.text.len() + said.reasoning.as_ref().map_or(0, String::len) + calls
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Answer, AssistantMessage, ModelCall};
+    use proptest::prelude::*;
+
+    fn turn(calls: usize, weight: usize, id: usize) -> Vec<Message> {
+        let made =
+            |n: usize| ModelCall { id: format!("c{id}-{n}"), name: "t".to_owned(), ..ModelCall::default() };
+        let said = AssistantMessage {
+            text: "x".repeat(weight),
+            calls: (0..calls).map(made).collect(),
+            ..Default::default()
+        };
+        let answers = (0..calls).map(|n| {
+            let content = Arc::from("y".repeat(weight));
+            Message::Answer(Answer {
+                call_id: format!("c{id}-{n}"),
+                tool_name: "t".to_owned(),
+                content,
+                is_error: false,
+            })
+        });
+        std::iter::once(Message::Assistant(said)).chain(answers).collect()
+    }
+
+    fn conversation() -> impl Strategy<Value = Vec<Message>> {
+        let exchange = (1usize..40, proptest::collection::vec((0usize..4, 0usize..40), 0..5));
+        proptest::collection::vec(exchange, 1..6).prop_map(|exchanges| {
+            let mut messages = Vec::new();
+            for (question, turns) in exchanges {
+                messages.push(Message::User("q".repeat(question)));
+                for (calls, weight) in turns {
+                    let id = messages.len();
+                    messages.extend(turn(calls, weight, id));
+                }
+            }
+            messages
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a7_no_cut_breaks_a_turn_or_drops_the_question(messages in conversation(), max in 0usize..600) {
+            let messages = Arc::new(messages);
+            let kept = shorten(&messages, max);
+            let question = messages.iter().rev().find(|m| matches!(m, Message::User(_)));
+            prop_assert!(matches!(kept.first(), Some(Message::User(_))));
+            prop_assert_eq!(kept.iter().rev().find(|m| matches!(m, Message::User(_))), question);
+            let mut open: Vec<&str> = Vec::new();
+            for message in kept.iter() {
+                match message {
+                    Message::Answer(answer) => {
+                        prop_assert!(!open.is_empty());
+                        prop_assert_eq!(open.remove(0), answer.call_id.as_str());
+                    }
+                    Message::Assistant(said) => {
+                        prop_assert!(open.is_empty());
+                        open = said.calls.iter().map(|call| call.id.as_str()).collect();
+                    }
+                    _ => prop_assert!(open.is_empty()),
+                }
+            }
+            prop_assert!(open.is_empty());
+            prop_assert_eq!(kept.last(), messages.last());
+        }
+
+        #[test]
+        fn a7_what_fits_is_kept_whole(messages in conversation()) {
+            let total: usize = messages.iter().map(bytes).sum();
+            let messages = Arc::new(messages);
+            prop_assert_eq!(shorten(&messages, total), messages);
+        }
+
+        #[test]
+        fn a7_it_is_shortened_as_far_as_turns_allow(messages in conversation(), max in 0usize..600) {
+            let messages = Arc::new(messages);
+            let kept = shorten(&messages, max);
+            let size: usize = kept.iter().map(bytes).sum();
+            let indispensable = kept.len() <= 1 || kept.iter().filter(|m| matches!(m, Message::Assistant(_))).count() <= 1;
+            prop_assert!(size <= max || indispensable, "{} bytes kept of {}", size, max);
+        }
+    }
+}
