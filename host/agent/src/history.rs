@@ -21,10 +21,9 @@ pub fn shorten(messages: &Arc<Vec<Message>>, max_bytes: usize) -> Arc<Vec<Messag
     let mut dropped = 0;
     // Whole exchanges: a conversation that is shown begins with a user's words.
     for (at, message) in messages.iter().enumerate().take(question + 1) {
-        if total - dropped <= max_bytes || at == question {
-            if at == question || matches!(message, Message::User(_)) {
-                return keep_after(messages, &sizes, (at, question), total - dropped, max_bytes);
-            }
+        let fits = total - dropped <= max_bytes && matches!(message, Message::User(_));
+        if fits || at == question {
+            return keep_after(messages, &sizes, (at, question), total - dropped, max_bytes);
         }
         dropped += sizes[at];
     }

@@ -1,7 +1,9 @@
 //! `tollgate call`: one call, without a model.
 
+use super::ask::say_how_to_decide;
+use super::data::open_store;
 use super::narrate::Narrator;
-use super::output::{BAD, BOLD, DIM, WAITS, shown};
+use super::output::{BAD, BOLD, DIM, shown};
 use super::{Exit, Failure, Globals, Opened, Output, host_with, quantity};
 use clap::Args;
 use serde_json::{Value, json};
@@ -23,7 +25,7 @@ pub(crate) struct CallVerb {
     /// The arguments as a JSON object; `-` reads them from standard input
     #[arg(allow_hyphen_values = true)]
     args: Option<String>,
-    /// The conversation whose state the call reads and changes (kept in memory: it ends with this command)
+    /// The conversation whose state the call reads and changes
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
 }
@@ -46,7 +48,8 @@ impl CallVerb {
         if opened.loaded.toolbox.catalog().tool(&self.tool).is_none() {
             opened.warn_of_refused(output);
         }
-        let host = host_with(opened, None, |builder| builder)?;
+        let store = open_store(globals)?;
+        let host = host_with(opened, None, |builder| builder.store(store))?;
         let mut request = CallRequest::new(self.tool, arguments);
         request.thread_id = self.thread;
         let handle = host.start_call(request).await?;
@@ -111,9 +114,9 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-fn answer(end: &RunEnd, output: &Output) -> Result<Exit, Failure> {
+pub(super) fn answer(end: &RunEnd, output: &Output) -> Result<Exit, Failure> {
     if let Some(waiting) = end.waiting.first() {
-        pending(waiting, output);
+        pending(end, waiting, output);
         return Ok(Exit::Waiting);
     }
     let Some(finished) = &end.last_call else {
@@ -194,32 +197,22 @@ fn finished_json(finished: &Finished) -> Value {
     })
 }
 
-fn pending(waiting: &Suspended, output: &Output) {
-    if output.is_json() {
-        output.json(&json!({
-            "tool": waiting.tool_name,
-            "call_id": waiting.call_id,
-            "status": "pending",
-            "data": null,
-            "message": waiting.ticket.message,
-            "suspension": {"id": waiting.suspension_id, "gate": waiting.gate, "ticket": waiting.ticket},
-            "error": null,
-            "mutations": mutations(waiting.change.as_ref()),
-            "usage": waiting.usage,
-        }));
-        return;
+fn pending(end: &RunEnd, waiting: &Suspended, output: &Output) {
+    if !output.is_json() {
+        return say_how_to_decide(end, output);
     }
-    let asks = waiting.gate.as_ref().unwrap_or(&waiting.tool_name);
-    output.say(&format!(
-        "{WAITS}{} asks ({}):{WAITS:#} {}",
-        shown(asks),
-        shown(&waiting.ticket.action),
-        shown(&waiting.ticket.message)
-    ));
-    if !waiting.ticket.parameters.is_null() {
-        output.line(&shown(&serde_json::to_string_pretty(&waiting.ticket.parameters).unwrap_or_default()));
-    }
-    output.say(&format!("{DIM}the call waits for a decision; {}{DIM:#}", used(&waiting.usage)));
+    output.json(&json!({
+        "tool": waiting.tool_name,
+        "call_id": waiting.call_id,
+        "run_id": end.run_id,
+        "status": "pending",
+        "data": null,
+        "message": waiting.ticket.message,
+        "suspension": {"id": waiting.suspension_id, "gate": waiting.gate, "ticket": waiting.ticket},
+        "error": null,
+        "mutations": mutations(waiting.change.as_ref()),
+        "usage": waiting.usage,
+    }));
 }
 
 fn mutations(change: Option<&StateChange>) -> Value {

@@ -1,7 +1,10 @@
 //! The command line: what can be typed, one file for each verb.
 
+mod ask;
 mod call;
 mod completions;
+mod data;
+mod decide;
 mod example;
 mod exit;
 mod inspect;
@@ -12,6 +15,9 @@ pub(crate) mod output;
 pub(crate) mod progress;
 pub(crate) mod quantity;
 mod run;
+mod runs;
+mod show;
+mod state;
 mod table;
 mod tools;
 
@@ -56,6 +62,9 @@ pub(crate) struct Globals {
     /// The configuration; without it, tollgate.toml in the working directory if it is there
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Where runs and state are kept; without it, the user's data directory
+    #[arg(long, global = true, value_name = "DIR", env = "TOLLGATE_DATA")]
+    pub(crate) data: Option<PathBuf>,
     /// Print machine-readable output on standard output, and nothing else there
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -68,6 +77,10 @@ pub(crate) enum Verb {
     Call(call::CallVerb),
     Tools(tools::ToolsVerb),
     Inspect(inspect::InspectVerb),
+    Runs(runs::RunsVerb),
+    Show(show::ShowVerb),
+    Decide(decide::DecideVerb),
+    State(state::StateVerb),
     New(make::NewVerb),
     Build(make::BuildVerb),
     Completions(completions::CompletionsVerb),
@@ -82,6 +95,10 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::Call(verb) => verb.run(&globals, output).await,
         Verb::Tools(verb) => verb.run(&globals, output).await,
         Verb::Inspect(verb) => verb.run(&globals, output).await,
+        Verb::Runs(verb) => verb.run(&globals, output).await,
+        Verb::Show(verb) => verb.run(&globals, output).await,
+        Verb::Decide(verb) => verb.run(&globals, output).await,
+        Verb::State(verb) => verb.run(&globals, output).await,
         Verb::New(verb) => verb.run(output),
         Verb::Build(verb) => verb.run(&globals, output).await,
         Verb::Completions(verb) => verb.run(output),

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use tollgate::run::{Piece, RunEnd, Told};
 use tollgate_agent::gate::{Recorded, Verdict};
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
-use tollgate_agent::run::{CallEnd, Event, RunStatus};
+use tollgate_agent::run::{CallEnd, Event, RunStatus, RunUsage};
 use tollgate_sandbox::Report;
 
 /// The most characters of arguments, results and reasons on one line.
@@ -20,6 +20,9 @@ const LINE_CHARS: usize = 110;
 pub(crate) struct Narrator<'a> {
     output: &'a Output,
     reports_only: bool,
+    /// Where the run is history: when it began. Then all of it is the answer.
+    began_ms: Option<u64>,
+    at_ms: u64,
     tools: HashMap<String, String>,
     last_report: String,
     /// Text of the present turn that a person has seen already.
@@ -31,6 +34,8 @@ impl<'a> Narrator<'a> {
         Self {
             output,
             reports_only: false,
+            began_ms: None,
+            at_ms: 0,
             tools: HashMap::new(),
             last_report: String::new(),
             streamed: String::new(),
@@ -43,6 +48,13 @@ impl<'a> Narrator<'a> {
         self
     }
 
+    /// Tells a run that is history: on standard output, each turn and call with the
+    /// time since the run began.
+    pub(crate) fn timeline_from(mut self, began_ms: u64) -> Self {
+        self.began_ms = Some(began_ms);
+        self
+    }
+
     /// Tells one event.
     pub(crate) fn tell(&mut self, told: &Told) {
         match told {
@@ -50,7 +62,10 @@ impl<'a> Narrator<'a> {
             told if self.output.is_json() => self.output.json_line(told),
             Told::Transient(transient) => self.piece(&transient.piece),
             Told::Stored(_) if self.reports_only => {}
-            Told::Stored(numbered) => self.event(&numbered.event),
+            Told::Stored(numbered) => {
+                self.at_ms = numbered.at_ms;
+                self.event(&numbered.event);
+            }
         }
     }
 
@@ -65,22 +80,14 @@ impl<'a> Narrator<'a> {
         if let Some(words) = how_it_ended(end) {
             self.output.say(&words);
         }
-        let usage = &end.usage;
-        self.output.say(&format!(
-            "{DIM}{}, {}, {} fuel, {} in tools, {}{DIM:#}",
-            quantity::count(usage.steps, "turn"),
-            quantity::count(usage.calls, "call"),
-            quantity::fuel(usage.tools.fuel),
-            quantity::micros(usage.tools.wall_us),
-            quantity::count(usage.tokens.total(), "token"),
-        ));
+        self.output.say(&format!("{DIM}{}{DIM:#}", spent(&end.usage)));
     }
 
     fn event(&mut self, event: &Event) {
         match event {
             Event::StepStarted { step } => {
                 self.streamed.clear();
-                self.output.say(&format!("{BOLD}turn {step}{BOLD:#}"));
+                self.say(&format!("{BOLD}turn {step}{BOLD:#}"));
             }
             Event::ModelReplied { reply, .. } => {
                 self.replied(&reply.message.text, !reply.message.calls.is_empty())
@@ -126,7 +133,7 @@ impl<'a> Narrator<'a> {
     fn replied(&mut self, text: &str, goes_on: bool) {
         self.end_line();
         if self.streamed.is_empty() && goes_on && !text.trim().is_empty() {
-            self.output.say(&format!("  {}", shown(text).trim().replace('\n', "\n  ")));
+            self.say(&format!("  {}", shown(text).trim().replace('\n', "\n  ")));
         }
     }
 
@@ -135,7 +142,7 @@ impl<'a> Narrator<'a> {
         let arguments =
             proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS)).unwrap_or_default();
         self.tools.insert(proposed.call_id.clone(), name.clone());
-        self.output.say(&format!("  {NAME}→ {name}{NAME:#} {arguments}"));
+        self.say(&format!("  {NAME}→ {name}{NAME:#} {arguments}"));
     }
 
     fn gated(&self, call_id: &str, verdicts: &[Recorded]) {
@@ -171,18 +178,18 @@ impl<'a> Narrator<'a> {
                 format!("  {BAD}✗ {name} {}{BAD:#} {words} {DIM}({used}){DIM:#}", fault.code)
             }
         };
-        self.output.say(&line);
+        self.say(&line);
         if let Some(change) = &finished.change {
             let keys: Vec<&str> = change.updates.iter().map(|update| update.key.as_str()).collect();
             let words = format!("state committed: {}, revision {}", keys.join(", "), change.revision);
-            self.output.say(&format!("    {words}"));
+            self.say(&format!("    {words}"));
         }
     }
 
     fn suspended(&self, suspended: &Suspended) {
         let asks = suspended.gate.as_ref().unwrap_or(&suspended.tool_name);
         let words = shown_line(&suspended.ticket.message, 2 * LINE_CHARS);
-        self.output.say(&format!("  {WAITS}? {} asks:{WAITS:#} {words}", shown_line(asks, 64)));
+        self.say(&format!("  {WAITS}? {} asks:{WAITS:#} {words}", shown_line(asks, 64)));
     }
 
     fn report(&mut self, call_id: &str, report: &Report) {
@@ -207,8 +214,20 @@ impl<'a> Narrator<'a> {
 
     fn say_of(&self, call_id: &str, words: &str) {
         match self.tools.get(call_id).filter(|_| self.tools.len() > 1) {
-            Some(name) => self.output.say(&format!("    {DIM}{name}{DIM:#} {words}")),
-            None => self.output.say(&format!("    {words}")),
+            Some(name) => self.say(&format!("    {DIM}{name}{DIM:#} {words}")),
+            None => self.say(&format!("    {words}")),
+        }
+    }
+
+    /// A line about the run: beside the answer while it goes on, the answer where it
+    /// is history.
+    fn say(&self, words: &str) {
+        match self.began_ms {
+            None => self.output.say(words),
+            Some(began_ms) => {
+                let since = quantity::millis(self.at_ms.saturating_sub(began_ms));
+                self.output.line(&format!("{DIM}{since:>8}{DIM:#} {words}"));
+            }
         }
     }
 
@@ -243,4 +262,16 @@ fn how_it_ended(end: &RunEnd) -> Option<String> {
         ),
     };
     Some(words)
+}
+
+/// What a run used, in words.
+pub(crate) fn spent(usage: &RunUsage) -> String {
+    format!(
+        "{}, {}, {} fuel, {} in tools, {}",
+        quantity::count(usage.steps, "turn"),
+        quantity::count(usage.calls, "call"),
+        quantity::fuel(usage.tools.fuel),
+        quantity::micros(usage.tools.wall_us),
+        quantity::count(usage.tokens.total(), "token"),
+    )
 }

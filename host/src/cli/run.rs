@@ -1,15 +1,17 @@
 //! `tollgate run`: an agent answers a prompt, with its tools.
 
+use super::ask::{ask, say_how_to_decide, somebody_is_there};
 use super::call::{follow, read_stdin};
+use super::data::open_store;
 use super::narrate::{Narrator, outcome};
 use super::{Exit, Failure, Globals, Opened, Output, host_with};
 use clap::Args;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
-use tollgate::RunRequest;
 use tollgate::config::{Config, DEFAULT_AGENT};
 use tollgate::model::{Model, ModelConfig};
+use tollgate::{HostError, RunRequest};
 use tollgate_agent::name;
 
 /// Runs an agent: it answers the prompt, and calls its tools on the way
@@ -21,7 +23,7 @@ pub(crate) struct RunVerb {
     /// The agent, one of [agents.ID]; without it `default`, or the only one there is
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// The conversation to continue (kept in memory: it ends with this command)
+    /// The conversation to continue
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
     /// The model in place of the configured one: NAME, or PROVIDER/NAME
@@ -48,12 +50,24 @@ impl RunVerb {
         let model = chosen_model(self.model.as_deref(), &agent_id, &config)?;
         let opened = Opened::load(config, output).await?;
         opened.warn_of_refused(output);
-        let host = host_with(opened, Some((&agent_id, model)), |builder| builder)?;
+        let store = open_store(globals)?;
+        let host = host_with(opened, Some((&agent_id, model)), |builder| builder.store(store))?;
         let mut request = RunRequest::new(agent_id, prompt);
         request.thread_id = self.thread;
         let mut narrator = Narrator::new(output);
-        let end = follow(host.run(request).await?, &mut narrator).await?;
+        let mut end = follow(host.run(request).await?, &mut narrator).await?;
+        while somebody_is_there(output) && !end.waiting.is_empty() {
+            let Some(decision) = ask(&end.waiting[0], output)? else { break };
+            match host.decide(&end.run_id, decision).await {
+                Ok(handle) => end = follow(handle, &mut narrator).await?,
+                Err(HostError::Refused(why)) => output.warn(&why),
+                Err(e) => return Err(e.into()),
+            }
+        }
         narrator.finish(&end);
+        if !output.is_json() {
+            say_how_to_decide(&end, output);
+        }
         Ok(outcome(&end))
     }
 }
@@ -94,6 +108,11 @@ fn chosen_agent(named: Option<String>, config: &Config) -> Result<String, Failur
             _ => Err(Failure::usage(format!("say which agent runs: --agent {}", known.join(" or --agent ")))),
         },
     }
+}
+
+/// The model with which the configuration runs this agent.
+pub(super) fn configured_model(agent_id: &str, config: &Config) -> Result<Arc<dyn Model>, Failure> {
+    chosen_model(None, agent_id, config)
 }
 
 fn chosen_model(named: Option<&str>, agent_id: &str, config: &Config) -> Result<Arc<dyn Model>, Failure> {

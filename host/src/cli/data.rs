@@ -1,0 +1,53 @@
+//! The data directory: where runs, threads and state are kept.
+
+use super::{Failure, Globals};
+use etcetera::BaseStrategy;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tollgate::Host;
+use tollgate::store::{RunFilter, RunSummary, SqliteStore, Store, StoreError};
+
+/// Opens the store that was named with `--data`, or the one of this user.
+pub(crate) fn open_store(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
+    let directory = match &globals.data {
+        Some(directory) => directory.clone(),
+        None => user_data()?,
+    };
+    Ok(Arc::new(SqliteStore::open(&directory)?))
+}
+
+fn user_data() -> Result<PathBuf, Failure> {
+    let strategy = etcetera::choose_base_strategy().map_err(|e| {
+        Failure::usage(format!("there is no home directory ({e}); name a data directory with --data DIR"))
+    })?;
+    Ok(strategy.data_dir().join("tollgate"))
+}
+
+/// The one run whose id begins with what was typed.
+pub(super) async fn find_run(store: &Arc<dyn Store>, typed: &str) -> Result<RunSummary, Failure> {
+    let filter = RunFilter { run_id_prefix: Some(typed.to_owned()), limit: 4, ..RunFilter::default() };
+    let mut found = store.runs(filter).await?;
+    let shown = super::output::shown_line(typed, 80);
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(Failure::usage(format!("there is no run {shown}; `{} runs` lists them", super::program()))),
+        _ => Err(Failure::usage(format!(
+            "several runs begin with {shown}: {}; type more of the id",
+            found.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>().join(", ")
+        ))),
+    }
+}
+
+/// Carries on what an earlier process left unfinished on the way of this one.
+pub(super) async fn recovered(host: &Host, run: &RunSummary) -> Result<(), Failure> {
+    if run.status == "running" && !run.at_work {
+        host.recover(&run.run_id).await?.wait().await.map_err(|e| Failure::failed(e.to_string()))?;
+    }
+    Ok(())
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::failed(error.to_string())
+    }
+}

@@ -1,0 +1,71 @@
+//! `tollgate decide`: a person's answer to a suspended call.
+
+use super::ask::{decision, read_answer, say_how_to_decide};
+use super::call::{answer, follow};
+use super::data::{find_run, open_store, recovered};
+use super::narrate::{Narrator, outcome};
+use super::run::configured_model;
+use super::{Exit, Failure, Globals, Opened, Output, host_with};
+use clap::Args;
+use tollgate::config::Config;
+use tollgate_agent::run::DecisionAnswer;
+
+/// Answers a suspended call, and carries its run on
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DecideVerb {
+    /// The run's id, or its beginning
+    run: String,
+    /// The call, or the suspension, that is answered
+    call: String,
+    /// Lets the call go on with this value as JSON; without a value, `true`
+    #[arg(long, value_name = "JSON", num_args = 0..=1, conflicts_with = "cancel", required_unless_present = "cancel")]
+    resume: Option<Option<String>>,
+    /// Ends the call; it does not run
+    #[arg(long)]
+    cancel: bool,
+    /// Why, for the record and for the model
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// The decision's own id: the same decision twice changes nothing
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate decide 0192f0a1 call-1-1 --resume '{\"approved\": true}'
+  tollgate decide 0192f0a1 call-1-1 --cancel --reason \"not on a Friday\"
+  tollgate runs --status waiting                     what waits
+
+An answer that does not fit the question's schema is refused, and the call goes on waiting.";
+
+impl DecideVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let chosen = match &self.resume {
+            Some(typed) => DecisionAnswer::Resume(read_answer(typed.as_deref())?),
+            None => DecisionAnswer::Cancel,
+        };
+        let store = open_store(globals)?;
+        let run = find_run(&store, &self.run).await?;
+        let config = Config::load(globals.config.as_deref())?;
+        let model = (run.kind == "prompt").then(|| configured_model(&run.agent_id, &config)).transpose()?;
+        let opened = Opened::load(config, output).await?;
+        let running = model.map(|model| (run.agent_id.as_str(), model));
+        let host = host_with(opened, running, |builder| builder.store(store))?;
+        recovered(&host, &run).await?;
+        let decision = decision(&self.call, chosen, self.reason, self.id);
+        let handle = host.decide(&run.run_id, decision).await?;
+        if run.kind == "call" {
+            let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
+            return answer(&end, output);
+        }
+        let mut narrator = Narrator::new(output);
+        let end = follow(handle, &mut narrator).await?;
+        narrator.finish(&end);
+        if !output.is_json() {
+            say_how_to_decide(&end, output);
+        }
+        Ok(outcome(&end))
+    }
+}
