@@ -251,6 +251,13 @@ pub struct Usage {
     pub memory_bytes: u64,
     /// How many times the tool was started.
     pub attempts: u32,
+    /// Reports that were lost: over a bound, malformed, or faster than they were read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped_reports: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Usage {
@@ -262,6 +269,7 @@ impl Usage {
             wall_us: self.wall_us.saturating_add(other.wall_us),
             memory_bytes: self.memory_bytes.max(other.memory_bytes),
             attempts: self.attempts.saturating_add(other.attempts),
+            dropped_reports: self.dropped_reports.saturating_add(other.dropped_reports),
         }
     }
 }
@@ -290,8 +298,11 @@ mod tests {
 
     #[test]
     fn usage_adds_up_over_attempts() {
-        let one = Usage { fuel: 5, wall_us: 10, memory_bytes: 100, attempts: 1 };
-        let two = Usage { fuel: 7, wall_us: 20, memory_bytes: 50, attempts: 1 };
-        assert_eq!(one.plus(two), Usage { fuel: 12, wall_us: 30, memory_bytes: 100, attempts: 2 });
+        let one = Usage { fuel: 5, wall_us: 10, memory_bytes: 100, attempts: 1, dropped_reports: 1 };
+        let two = Usage { fuel: 7, wall_us: 20, memory_bytes: 50, attempts: 1, dropped_reports: 1 };
+        assert_eq!(
+            one.plus(two),
+            Usage { fuel: 12, wall_us: 30, memory_bytes: 100, attempts: 2, dropped_reports: 2 }
+        );
     }
 }

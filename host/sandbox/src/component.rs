@@ -250,6 +250,7 @@ fn attempt(outcome: Outcome, store: &Store<Instance>, limits: &Limits, began: In
         wall_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
         memory_bytes: instance.meter.peak_memory_bytes(),
         attempts: 1,
+        ..Usage::default()
     };
     Attempt { outcome, usage, console: instance.console(), dropped_reports: instance.dropped_reports() }
 }

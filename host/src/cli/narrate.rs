@@ -126,6 +126,11 @@ impl<'a> Narrator<'a> {
                     .say(&format!("  {WAITS}the reply broke ({reason}); asked again in {pause}{WAITS:#}"));
             }
             Piece::CallReport { call_id, report, .. } => self.report(call_id, report),
+            Piece::CallConsole { call_id, console, .. } => {
+                for line in shown(&console.text).lines() {
+                    self.say_of(call_id, &format!("{DIM}│ {}{DIM:#}", shown_line(line, LINE_CHARS)));
+                }
+            }
             Piece::TextDelta { .. } | Piece::ReasoningDelta { .. } => {}
         }
     }

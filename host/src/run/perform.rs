@@ -14,7 +14,7 @@ use tollgate_agent::message::ModelRequest;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
 use tollgate_agent::run::{Execution, Input, Question, Run, RunSpec};
-use tollgate_sandbox::{Report, ReportSink};
+use tollgate_sandbox::{Console, Report, ReportSink};
 
 /// Milliseconds since the Unix epoch.
 pub(crate) fn now_ms() -> u64 {
@@ -108,10 +108,11 @@ pub(super) async fn execute(
     }
     let Execution { permit, attempt, timeout_ms, snapshot, resume, .. } = execution;
     let (name, call_id) = (&permit.tool().descriptor.name, permit.call_id().to_owned());
-    let told_id = call_id.clone();
     let (outcome, usage) = match toolbox.runner(name) {
         None => (gone(name).into(), Usage::default()),
         Some(runner) => {
+            let reports = CallReports { teller, call_id: call_id.clone(), attempt };
+            let written = reports.clone();
             let request = AttemptRequest {
                 permit: &permit,
                 identity: &spec.identity,
@@ -121,11 +122,14 @@ pub(super) async fn execute(
                 attempt,
                 resume: resume.as_deref(),
                 timeout: Duration::from_millis(u64::from(timeout_ms)),
-                reports: Arc::new(CallReports { teller, call_id: told_id, attempt }),
+                reports: Arc::new(reports),
                 cancel: &cancel,
             };
             match AssertUnwindSafe(runner.run(request)).catch_unwind().await {
-                Ok(attempt) => (attempt.outcome, attempt.usage),
+                Ok(ended) => {
+                    written.console(ended.console);
+                    (ended.outcome, Usage { dropped_reports: ended.dropped_reports, ..ended.usage })
+                }
                 Err(_) => (panicked(name).into(), Usage::default()),
             }
         }
@@ -135,10 +139,21 @@ pub(super) async fn execute(
 }
 
 /// Tells the run's client what one attempt reports.
+#[derive(Clone)]
 struct CallReports {
     teller: Teller,
     call_id: String,
     attempt: u32,
+}
+
+impl CallReports {
+    /// Tells what the tool wrote to its standard output and error.
+    fn console(self, console: Console) {
+        if !console.text.is_empty() {
+            let Self { teller, call_id, attempt } = self;
+            teller.transient(Piece::CallConsole { call_id, attempt, console });
+        }
+    }
 }
 
 impl ReportSink for CallReports {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 use tollgate_agent::run::Numbered;
-use tollgate_sandbox::Report;
+use tollgate_sandbox::{Console, Report};
 
 /// The most transient events that wait for a slow reader; more are dropped.
 const MAX_WAITING: usize = 4_096;
@@ -73,6 +73,15 @@ pub enum Piece {
         attempt: u32,
         /// The report.
         report: Report,
+    },
+    /// What a tool wrote to standard output and error, told at the attempt's end.
+    CallConsole {
+        /// The call.
+        call_id: String,
+        /// Which attempt.
+        attempt: u32,
+        /// What was kept of it, for the operator; the model never sees it.
+        console: Console,
     },
 }
 
