@@ -22,6 +22,8 @@ const LENDS: &str = "too many active lends";
 const INSTANCES: &str = "instance count too high";
 const MEMORIES: &str = "memory count too high";
 const TABLES: &str = "table count too high";
+/// The guest's own allocator answered nonsense while the host handed it something.
+const REALLOC: &str = "realloc return: ";
 
 /// The longest text about a trap that is kept, in bytes.
 const MAX_DETAIL_BYTES: usize = 2 * 1024;
@@ -114,9 +116,10 @@ impl Ending {
         }
         // What goes wrong within the guest, or within what it called, has frames of
         // the guest. Without them it had returned, and its answer could not be read.
-        match error.downcast_ref::<WasmBacktrace>() {
-            Some(_) => Ending::Trapped(Trapped::new(&root, error)),
-            None => Ending::Malformed(clean(&root, MAX_DETAIL_BYTES)),
+        if error.is::<WasmBacktrace>() || root.contains(REALLOC) {
+            Ending::Trapped(Trapped::new(&root, error))
+        } else {
+            Ending::Malformed(clean(&root, MAX_DETAIL_BYTES))
         }
     }
 

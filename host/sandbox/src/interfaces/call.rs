@@ -1,8 +1,8 @@
 //! `tollgate:tool/call`: what a tool tells and asks while it runs. In a sealed
 //! instance it tells nobody, and there is nothing to ask for.
 //!
-//! Bytes that cross cost fuel as instructions do, so that the same call is cut at
-//! the same place whether it computes or talks.
+//! Calls of the host and the bytes that they carry cost fuel as instructions do, so
+//! that a guest is cut at the same place whether it computes or talks.
 
 use crate::instance::{Instance, Reports};
 use crate::meter::Stop;
@@ -13,6 +13,8 @@ use tollgate_agent::text::clean;
 use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
+/// Fuel for a call of the host, whatever it carries: about what it costs.
+const CALL_FUEL: u64 = 1_000;
 /// The longest kind of an activity, in bytes; a longer one is cut.
 const MAX_KIND_BYTES: usize = 64;
 
@@ -44,7 +46,8 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> Unit {
     call.func_wrap("read-state", |mut store: Store<'_>, (key,): (String,)| {
         Ok((read_state(&mut store, &key)?,))
     })?;
-    call.func_wrap("is-cancelled", |store: Store<'_>, (): ()| {
+    call.func_wrap("is-cancelled", |mut store: Store<'_>, (): ()| {
+        charge(&mut store, 0)?;
         Ok((store.data().serves.as_ref().is_some_and(|serves| serves.cancel.is_cancelled()),))
     })
 }
@@ -103,6 +106,7 @@ impl Bounds {
 }
 
 fn read_state(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<String>> {
+    charge(store, key.len())?;
     let Some(serves) = &store.data().serves else {
         return Ok(None);
     };
@@ -120,9 +124,9 @@ fn read_state(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<Strin
     Ok(Some(value))
 }
 
-/// Takes fuel for bytes: one unit each.
+/// Takes the fuel of a call of the host with so many bytes, of one unit each.
 fn charge(store: &mut Store<'_>, bytes: usize) -> Unit {
-    match store.get_fuel()?.checked_sub(bytes as u64) {
+    match store.get_fuel()?.checked_sub(CALL_FUEL + bytes as u64) {
         Some(left) => store.set_fuel(left),
         None => {
             store.set_fuel(0)?;

@@ -39,8 +39,11 @@ pub(crate) fn check(name: &str, bytes: Vec<u8>) -> Result<Checked, Refusal> {
     if !Parser::is_component(&bytes) {
         return refuse("is not a component in binary form (it does not begin as one); text is not read");
     }
-    let custom = custom_bytes(&bytes)
-        .map_err(|why| Refusal::new(format!("{name} is damaged: {why}; copy or build it again")))?;
+    let custom = custom_bytes(&bytes).map_err(|why| {
+        Refusal::new(format!(
+            "{name} is not a valid component, it is damaged or cut off ({why}); copy or build it again"
+        ))
+    })?;
     if custom > MAX_CUSTOM_BYTES {
         return refuse(&format!(
             "carries {} KiB of custom sections (names and debug information); {} KiB are accepted. \
@@ -86,7 +89,7 @@ mod tests {
         assert!(refusal(b"(component)").contains("text is not read"));
         assert!(refusal(&wat::parse_str("(module)").unwrap()).contains("core wasm module"));
         let component = wat::parse_str("(component (core module (func)))").unwrap();
-        assert!(refusal(&component[..component.len() - 3]).contains("is damaged"));
+        assert!(refusal(&component[..component.len() - 3]).contains("damaged or cut off"));
         let engine = Engine::default();
         let compiled = engine.precompile_component(&component).unwrap();
         assert!(refusal(&compiled).contains("machine code"));

@@ -4,7 +4,7 @@ use crate::error::Refusal;
 use crate::grants::Power;
 use crate::import::Import;
 use crate::interfaces::config;
-use crate::v0_1_0::{GATE, TOOL, VERSION};
+use crate::v0_1_0::{GATE, TOOL, TYPES, VERSION};
 use tollgate_agent::text::clean;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -12,7 +12,6 @@ use wasmtime::component::types::ComponentItem;
 
 /// Every interface that this host knows, and the power that it takes to use it.
 const KNOWN: &[(&str, Option<Power>)] = &[
-    ("tollgate:tool/types", None),
     ("tollgate:tool/call", None),
     ("tollgate:tool/agents", Some(Power::Delegates)),
     ("wasi:io/error", None),
@@ -59,6 +58,8 @@ pub(crate) fn read_imports(
     let mut imports = component
         .component_type()
         .imports(engine)
+        // Words alone: nothing of it can be called.
+        .filter(|(interface, _)| split(interface) != (TYPES, VERSION))
         .map(|(interface, _)| import(name, interface))
         .collect::<Result<Vec<_>, _>>()?;
     imports.sort();
@@ -87,6 +88,9 @@ pub(crate) fn check_exports(engine: &Engine, name: &str, component: &Component) 
 
 fn import(name: &str, full: &str) -> Result<Import, Refusal> {
     let (interface, version) = split(full);
+    if interface == TYPES {
+        return Err(other_version(name, interface, version));
+    }
     let known = KNOWN.iter().find(|(known, _)| *known == interface);
     let Some((_, power)) = known else {
         return Err(unknown(name, full));

@@ -31,5 +31,7 @@ pub(crate) use generated::tollgate::tool::{agents, call, types};
 pub(crate) const TOOL: &str = "tollgate:tool/tool";
 /// The interface that makes a component a gate, without its version.
 pub(crate) const GATE: &str = "tollgate:tool/gate";
+/// The interface that holds the words of the others, and no function.
+pub(crate) const TYPES: &str = "tollgate:tool/types";
 /// The version of the contract that this module serves.
 pub(crate) const VERSION: &str = "0.1.0";

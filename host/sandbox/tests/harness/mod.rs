@@ -86,10 +86,15 @@ impl Bench {
 
     /// Leave to call its first tool.
     pub fn permit(&self, arguments: Value) -> Permit {
+        self.judged(arguments).unwrap()
+    }
+
+    /// The same, where the arguments may not be fit.
+    pub fn judged(&self, arguments: Value) -> Result<Permit, Fault> {
         let arguments = Arguments::from_value(arguments);
-        let proposal = Proposal::check(&self.catalog, |_| true, "call-1", self.tool(), &arguments).unwrap();
+        let proposal = Proposal::check(&self.catalog, |_| true, "call-1", self.tool(), &arguments)?;
         match judge(proposal, &[Recorded::new("test", Verdict::Allow)], None) {
-            Judgement::Permitted(permit) => permit,
+            Judgement::Permitted(permit) => Ok(permit),
             Judgement::Held(_, held) => panic!("{held:?}"),
         }
     }

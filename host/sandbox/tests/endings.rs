@@ -1,0 +1,79 @@
+//! Each way in which the sandbox ends a guest, provoked by a guest that does
+//! nothing else: some reasons are known by wasmtime's words alone, and these tests
+//! notice when the words change.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod harness;
+
+use harness::{Bench, anything, fault, returned, sandbox};
+use std::time::Duration;
+use tollgate_agent::code::Code;
+use tollgate_artifacts::{Expectation, Guest, HOSTILE, good};
+use tollgate_sandbox::Limits;
+
+/// The codes that the sandbox gives, apart from those for a call that never ran.
+const CODES: &[Code] = &[
+    Code::OutOfFuel,
+    Code::TimedOut,
+    Code::OutOfMemory,
+    Code::OutOfResources,
+    Code::StackOverflow,
+    Code::TooLarge,
+    Code::MalformedOutput,
+    Code::Trapped,
+    Code::Exited,
+];
+
+/// The code, if the guest is expected to be ended by the sandbox in a call.
+fn code(guest: &Guest) -> Option<Code> {
+    match guest.expects {
+        Expectation::Code(text) => CODES.iter().copied().find(|code| code.as_str() == text),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_ending_has_its_code_and_the_next_call_works() {
+    let sandbox = sandbox();
+    let echo = Bench::load(&sandbox, &good::ECHO).await.unwrap();
+    let mut wrong = Vec::new();
+    let mut seen = Vec::new();
+    for (guest, code) in HOSTILE.iter().filter_map(|guest| Some((guest, code(guest)?))) {
+        let mut bench = Bench::load(&sandbox, guest).await.unwrap();
+        bench.timeout = Duration::from_secs(30);
+        if code == Code::TimedOut {
+            bench.timeout = Duration::from_millis(200);
+        }
+        bench.limits = Limits { fuel: 1_000_000_000, ..Limits::default() };
+        let fault = match bench.component.descriptor().tools[0].execution.validates {
+            true => bench
+                .component
+                .validate_args(bench.tool(), bench.permit(anything()).arguments())
+                .await
+                .unwrap_err(),
+            false => fault(bench.call(anything()).await),
+        };
+        if fault.code != code {
+            wrong.push(format!("{}: {code} was expected, but: {fault:?}", guest.name));
+        }
+        seen.push(fault.code);
+        assert_eq!(returned(echo.call(anything()).await).result.data, anything(), "after {}", guest.name);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let unseen: Vec<_> = CODES.iter().filter(|code| !seen.contains(code)).collect();
+    assert!(unseen.is_empty(), "no guest ends by {unseen:?}");
+}
+
+#[tokio::test]
+async fn a_sealed_function_that_goes_too_far_refuses_the_component() {
+    let sandbox = sandbox();
+    let mut refused = 0;
+    for guest in HOSTILE.iter().filter(|guest| guest.limit == "describe") {
+        let Expectation::Refused(words) = guest.expects else { continue };
+        let why = sandbox.load_bytes(guest.name, guest.bytes()).await.err().unwrap().to_string();
+        assert!(why.contains(words), "{}: {why}", guest.name);
+        refused += 1;
+    }
+    assert!(refused > 3);
+}
