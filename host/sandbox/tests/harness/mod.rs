@@ -19,26 +19,26 @@ use tollgate_sandbox::{
 };
 
 /// A sandbox that is large enough for a test.
-pub fn sandbox() -> Sandbox {
+pub(crate) fn sandbox() -> Sandbox {
     Sandbox::new(SandboxConfig { concurrent_calls: 16, ..SandboxConfig::default() }).unwrap()
 }
 
 /// A loaded tool, and everything that its calls are made with.
-pub struct Bench {
-    pub component: Component,
-    pub catalog: Catalog,
-    pub state: State,
-    pub limits: Limits,
-    pub timeout: Duration,
-    pub grants: Grants,
-    pub cancel: CancellationToken,
-    pub reports: Arc<Kept>,
-    pub resume: Option<Resumption>,
+pub(crate) struct Bench {
+    pub(crate) component: Component,
+    pub(crate) catalog: Catalog,
+    pub(crate) state: State,
+    pub(crate) limits: Limits,
+    pub(crate) timeout: Duration,
+    pub(crate) grants: Grants,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) reports: Arc<Kept>,
+    pub(crate) resume: Option<Resumption>,
 }
 
 /// Keeps the reports.
 #[derive(Default)]
-pub struct Kept(pub Mutex<Vec<Report>>);
+pub(crate) struct Kept(pub(crate) Mutex<Vec<Report>>);
 
 impl ReportSink for Kept {
     fn offer(&self, report: Report) -> bool {
@@ -49,12 +49,12 @@ impl ReportSink for Kept {
 
 impl Bench {
     /// Loads a guest, as a catalog would take it.
-    pub async fn load(sandbox: &Sandbox, guest: &Guest) -> Result<Self, String> {
+    pub(crate) async fn load(sandbox: &Sandbox, guest: &Guest) -> Result<Self, String> {
         Self::load_bytes(sandbox, guest.name, guest.bytes()).await
     }
 
     /// The same of bytes.
-    pub async fn load_bytes(sandbox: &Sandbox, name: &str, bytes: Vec<u8>) -> Result<Self, String> {
+    pub(crate) async fn load_bytes(sandbox: &Sandbox, name: &str, bytes: Vec<u8>) -> Result<Self, String> {
         let component = sandbox.load_bytes(name, bytes).await.map_err(|e: Refusal| e.to_string())?;
         let mut catalog = Catalog::default();
         let owner = Owner {
@@ -80,17 +80,17 @@ impl Bench {
     }
 
     /// The name of its first tool.
-    pub fn tool(&self) -> &str {
+    pub(crate) fn tool(&self) -> &str {
         &self.component.descriptor().tools[0].name
     }
 
     /// Leave to call its first tool.
-    pub fn permit(&self, arguments: Value) -> Permit {
+    pub(crate) fn permit(&self, arguments: Value) -> Permit {
         self.judged(arguments).unwrap()
     }
 
     /// The same, where the arguments may not be fit.
-    pub fn judged(&self, arguments: Value) -> Result<Permit, Fault> {
+    pub(crate) fn judged(&self, arguments: Value) -> Result<Permit, Fault> {
         let arguments = Arguments::from_value(arguments);
         let proposal = Proposal::check(&self.catalog, |_| true, "call-1", self.tool(), &arguments)?;
         match judge(proposal, &[Recorded::new("test", Verdict::Allow)], None) {
@@ -100,12 +100,12 @@ impl Bench {
     }
 
     /// Calls its first tool.
-    pub async fn call(&self, arguments: Value) -> Attempt {
+    pub(crate) async fn call(&self, arguments: Value) -> Attempt {
         self.call_with(arguments, Arc::clone(&self.reports) as Arc<dyn ReportSink>).await
     }
 
     /// The same, with reports that go elsewhere.
-    pub async fn call_with(&self, arguments: Value, reports: Arc<dyn ReportSink>) -> Attempt {
+    pub(crate) async fn call_with(&self, arguments: Value, reports: Arc<dyn ReportSink>) -> Attempt {
         let permit = self.permit(arguments);
         let identity = RunIdentity { run_id: "run-1".into(), ..RunIdentity::default() };
         let agent = AgentView { id: "direct".into(), ..AgentView::default() };
@@ -129,13 +129,13 @@ impl Bench {
     }
 
     /// The reports so far.
-    pub fn reports(&self) -> Vec<Report> {
+    pub(crate) fn reports(&self) -> Vec<Report> {
         self.reports.0.lock().unwrap().clone()
     }
 }
 
 /// The answer of an attempt that was one.
-pub fn returned(attempt: Attempt) -> ToolOutput {
+pub(crate) fn returned(attempt: Attempt) -> ToolOutput {
     match attempt.outcome {
         Outcome::Returned(output) => output,
         Outcome::Faulted(fault) => panic!("{fault:?}"),
@@ -143,7 +143,7 @@ pub fn returned(attempt: Attempt) -> ToolOutput {
 }
 
 /// The fault of an attempt that was one.
-pub fn fault(attempt: Attempt) -> Fault {
+pub(crate) fn fault(attempt: Attempt) -> Fault {
     match attempt.outcome {
         Outcome::Faulted(fault) => fault,
         Outcome::Returned(output) => panic!("{output:?}"),
@@ -151,6 +151,6 @@ pub fn fault(attempt: Attempt) -> Fault {
 }
 
 /// Arguments that any tool without a schema takes.
-pub fn anything() -> Value {
+pub(crate) fn anything() -> Value {
     json!({"text": "some words"})
 }
