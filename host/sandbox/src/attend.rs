@@ -4,6 +4,10 @@
 //! A guest that computes is stopped by the tick that interrupts it. A guest that
 //! waits within a host function is not interrupted by any tick, so the whole call
 //! is waited for beside a timer. A panic of a host function ends here.
+//!
+//! A file operation that was handed to the system cannot be taken back. A call that
+//! may use files is therefore given a moment to see it through, lest its retry, or
+//! whoever is told that the call is over, meets the operation half done.
 
 use crate::ending::Ending;
 use crate::instance::Instance;
@@ -18,17 +22,27 @@ use wasmtime::{Store, UpdateDeadline};
 /// How long a cancelled guest may go on to end by itself.
 const GRACE: Duration = Duration::from_millis(100);
 
+/// How long a file operation may go on once its call must end.
+const FILE_GRACE: Duration = Duration::from_millis(30);
+
 /// When a guest must end.
 #[derive(Clone)]
 pub(crate) struct Term {
     deadline: Instant,
     cancel: CancellationToken,
+    file_grace: Duration,
 }
 
 impl Term {
     /// From now on, for so long, unless it is cancelled.
     pub(crate) fn new(timeout: Duration, cancel: CancellationToken) -> Self {
-        Self { deadline: Instant::now() + timeout, cancel }
+        Self { deadline: Instant::now() + timeout, cancel, file_grace: Duration::ZERO }
+    }
+
+    /// Sees file operations through.
+    pub(crate) fn using_files(mut self, uses_files: bool) -> Self {
+        self.file_grace = if uses_files { FILE_GRACE } else { Duration::ZERO };
+        self
     }
 
     /// Has the guest of this store interrupted at each tick: it ends, or it gives
@@ -54,18 +68,24 @@ impl Term {
         &self,
         work: impl Future<Output = wasmtime::Result<T>>,
     ) -> Result<T, Ending> {
-        let work = AssertUnwindSafe(work).catch_unwind();
-        tokio::select! {
+        let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
+        let ending = tokio::select! {
             // Work that is done counts as done, and most is done at the first look:
             // then no timer was ever set.
             biased;
-            done = work => match done {
+            done = &mut work => return match done {
                 Ok(Ok(value)) => Ok(value),
                 Ok(Err(error)) => Err(Ending::of(&error)),
                 Err(panic) => Err(Ending::Host(panic_message(&*panic))),
             },
-            ending = self.end() => Err(ending),
+            ending = self.end() => ending,
+        };
+        if !self.file_grace.is_zero() {
+            // The guest itself is stopped at its next tick; what it would still
+            // answer comes too late.
+            let _ = tokio::time::timeout(self.file_grace, work).await;
         }
+        Err(ending)
     }
 
     async fn end(&self) -> Ending {
@@ -97,6 +117,20 @@ mod tests {
         let panics = async { if term.deadline > Instant::now() { panic!("on purpose") } else { Ok(()) } };
         let ending = term.attend(panics).await;
         assert_eq!(ending, Err(Ending::Host("a host function panicked: on purpose".to_owned())));
+    }
+
+    #[tokio::test]
+    async fn x1_a_file_operation_under_way_is_waited_for() {
+        for (file_grace, done) in [(Duration::from_secs(60), true), (Duration::ZERO, false)] {
+            let term = Term { file_grace, ..Term::new(Duration::from_millis(1), CancellationToken::new()) };
+            let (tell, told) = std::sync::mpsc::channel();
+            let operation = async {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                tell.send(()).map_err(wasmtime::Error::from)
+            };
+            assert_eq!(term.attend(operation).await, Err(Ending::Deadline));
+            assert_eq!(told.try_recv().is_ok(), done);
+        }
     }
 
     #[tokio::test]

@@ -118,7 +118,7 @@ impl Component {
         };
         let _ticking = host.ticker.keep_ticking();
         let began = Instant::now();
-        let term = Term::new(timeout, call.cancel.clone());
+        let term = Term::new(timeout, call.cancel.clone()).using_files(!call.grants.files().is_empty());
         let mut store = self.linked.store(Instance::serving(&call, &limits), &limits, &term);
         let returned = match &mut store {
             Ok(store) => term.attend(self.linked.execute(store, &call, timeout)).await,
