@@ -28,7 +28,11 @@ pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
             dir.display()
         )));
     }
+    // Flags for other builds do not fit wasm, and would replace the project's own.
     let mut cargo = Command::new("cargo")
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .args(["build", "--release", "--target", WASM_TARGET, "--message-format", "json-render-diagnostics"])
         .current_dir(dir)
         .stdin(Stdio::null())

@@ -93,14 +93,12 @@ impl NewProject {
 }
 
 fn named_sdk(sdk: &Path) -> Result<PathBuf, BuildError> {
-    let found = sdk.canonicalize().map_err(BuildError::file(sdk, "found"))?;
-    if is_sdk(&found) {
-        return Ok(found);
-    }
-    Err(BuildError::Usage(format!(
-        "there is no tollgate-sdk in {}; --sdk names the directory guest-sdk of a checkout of Tollgate",
-        sdk.display()
-    )))
+    sdk.canonicalize().ok().filter(|found| is_sdk(found)).ok_or_else(|| {
+        BuildError::Usage(format!(
+            "there is no tollgate-sdk in {}; --sdk names the directory guest-sdk of a checkout of Tollgate",
+            sdk.display()
+        ))
+    })
 }
 
 /// The SDK of the checkout in which the project lies, or this program was built.

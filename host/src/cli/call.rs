@@ -4,12 +4,13 @@ use super::ask::say_how_to_decide;
 use super::data::open_store;
 use super::narrate::Narrator;
 use super::output::{BAD, BOLD, DIM, shown};
-use super::{Exit, Failure, Globals, Opened, Output, host_with, quantity};
+use super::{Exit, Failure, Globals, Opened, Output, host_with, program, quantity};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read;
 use tollgate::CallRequest;
 use tollgate::run::{RunEnd, RunHandle};
+use tollgate_agent::code::Code;
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::CallEnd;
@@ -145,6 +146,9 @@ fn show(finished: &Finished, output: &Output) {
         }
         CallEnd::Fault(fault) => {
             output.say(&format!("{BAD}{}:{BAD:#} {}", fault.code, shown(&fault.message)));
+            if fault.code == Code::NotFound {
+                output.say(&format!("{DIM}`{} tools` lists what there is{DIM:#}", program()));
+            }
             if let Some(detail) = &fault.detail {
                 output.say(&format!("{DIM}{}{DIM:#}", shown(detail)));
             }

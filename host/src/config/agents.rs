@@ -58,24 +58,36 @@ pub(super) fn check(
 }
 
 fn check_one(source: &Source<'_>, raw: RawAgent, limits: &LimitsConfig) -> Result<AgentConfig, ConfigError> {
-    let mut tools = Vec::with_capacity(raw.tools.len());
-    for tool in raw.tools {
-        if tool.get_ref() != "*" && !name::is_tool_name(tool.get_ref()) {
+    let mut limits = limits::check_run(source, raw.limits, &limits.run)?;
+    limits.stop_on_tools = tool_names(source, raw.stop_on_tools, false)?;
+    Ok(AgentConfig {
+        instructions: raw.instructions,
+        description: raw.description,
+        tools: tool_names(source, raw.tools, true)?,
+        model: raw.model,
+        limits,
+    })
+}
+
+fn tool_names(
+    source: &Source<'_>,
+    written: Vec<Spanned<String>>,
+    all_may_be_meant: bool,
+) -> Result<Vec<String>, ConfigError> {
+    let mut names = Vec::with_capacity(written.len());
+    for tool in written {
+        let is_all = all_may_be_meant && tool.get_ref() == "*";
+        if !is_all && !name::is_tool_name(tool.get_ref()) {
+            let all = if all_may_be_meant { ", or \"*\" for all tools" } else { "" };
             let problem = format!(
-                "`{}` is no tool name; write the name that `tollgate tools` shows, or \"*\" for all tools",
+                "`{}` is no tool name; write the name that `tollgate tools` shows{all}",
                 tollgate_agent::text::clean(tool.get_ref(), 100)
             );
             return Err(source.wrong(tool.span(), problem));
         }
-        tools.push(tool.into_inner());
+        names.push(tool.into_inner());
     }
-    Ok(AgentConfig {
-        instructions: raw.instructions,
-        description: raw.description,
-        tools,
-        model: raw.model,
-        limits: limits::check_run(source, raw.limits, &limits.run)?,
-    })
+    Ok(names)
 }
 
 fn add_defaults(agents: &mut BTreeMap<String, AgentConfig>, limits: &LimitsConfig, none_configured: bool) {

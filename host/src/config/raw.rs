@@ -84,6 +84,8 @@ pub(super) struct RawAgent {
     pub(super) description: Option<String>,
     #[serde(default)]
     pub(super) tools: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) stop_on_tools: Vec<Spanned<String>>,
     pub(super) model: Option<ModelConfig>,
     #[serde(default)]
     pub(super) limits: RawLimits,

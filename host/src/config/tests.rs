@@ -59,7 +59,7 @@ fn an_unknown_key_or_table_names_what_is_known_there() {
     );
     assert_eq!(
         refusal("[agents.a]\n  tolls = []").lines().next().unwrap(),
-        "tollgate.toml:2:3: unknown key `tolls`; did you mean `tools`? known: instructions, description, tools, model, limits"
+        "tollgate.toml:2:3: unknown key `tolls`; did you mean `tools`? known: instructions, description, tools, stop_on_tools, model, limits"
     );
     assert_eq!(
         refusal("[grants.a]\nfiles = [{ host = \".\", guest = \"/d\", access = \"write\" }]")
@@ -144,6 +144,9 @@ fn an_agent_bounds_its_own_runs_and_nothing_else() {
     let config = parse("[limits]\ntool_calls = 9\n[agents.a.limits]\nmodel_turns = 3").unwrap();
     let limits = &config.agents["a"].limits;
     assert_eq!((limits.model_turns, limits.tool_calls), (3, 9));
+    let config = parse("[agents.a]\nstop_on_tools = [\"submit\"]").unwrap();
+    assert_eq!(config.agents["a"].limits.stop_on_tools, ["submit"]);
+    assert!(refusal("[agents.a]\nstop_on_tools = [\"*\"]").contains("`*` is no tool name"));
     assert!(
         refusal("[agents.a.limits]\nfuel = 3").starts_with("tollgate.toml:2:1: unknown key `fuel`; known: ")
     );

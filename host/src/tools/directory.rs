@@ -155,13 +155,29 @@ fn limits_of(descriptor: &mut ComponentDescriptor, config: &Config) -> BTreeMap<
 /// One cannot be opened: the component is then not served, for it would run
 /// without what its operator believes it has.
 pub fn open_grants(granted: &ComponentGrants, component_id: &str, config: &Config) -> Result<Grants, String> {
+    let correct = format!("correct `files` in [grants.{component_id}] of {}", config.name());
     let mut grants = Grants::default();
     for file in &granted.files {
+        if let Some(own) = holds_the_hosts_own(&file.host, config) {
+            let host = file.host.display();
+            return Err(format!("the grant of {host} holds {own}, which no tool may see; {correct}"));
+        }
         let open = FileGrant::open(&file.host, file.guest.as_str(), file.access)
-            .map_err(|e| format!("{e}; correct `files` in [grants.{component_id}] of {}", config.name()))?;
+            .map_err(|e| format!("{e}; {correct}"))?;
         grants = grants.with_files(open);
     }
     Ok(grants)
+}
+
+/// What of the host's own lies in the directory, or holds it.
+fn holds_the_hosts_own(dir: &Path, config: &Config) -> Option<&'static str> {
+    let dir = dir.canonicalize().ok()?;
+    let within = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(&dir));
+    let inside_tools = config.tools_dir.canonicalize().is_ok_and(|tools| dir.starts_with(tools));
+    if within(&config.tools_dir) || inside_tools {
+        return Some("the tools directory");
+    }
+    config.file.as_deref().is_some_and(within).then_some("the configuration")
 }
 
 /// The files whose names end in `.wasm`, sorted by name, whatever they are.

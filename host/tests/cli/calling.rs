@@ -1,0 +1,95 @@
+//! `tollgate call`.
+
+use crate::place::{Place, Said};
+use serde_json::json;
+use tollgate_artifacts::{good, hostile};
+
+#[test]
+fn l2_a_call_answers_on_standard_output() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let said = place.type_in(&["call", "echo", r#"{"text": "hello"}"#]).ends_with(0).says("fuel");
+    assert_eq!(said.json(), json!({"text": "hello"}));
+}
+
+#[test]
+fn with_json_one_object_is_printed() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let answer = place.type_in(&["call", "echo", "{}", "--json"]).ends_with(0).json();
+    let mut keys: Vec<&str> = answer.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!(
+        keys,
+        ["call_id", "data", "error", "message", "mutations", "status", "suspension", "tool", "usage"]
+    );
+    assert_eq!((&answer["tool"], &answer["status"]), (&json!("echo"), &json!("success")));
+    assert!(answer["usage"]["fuel"].as_u64().unwrap() > 0);
+    assert_eq!(answer["usage"]["attempts"], 1);
+}
+
+#[test]
+fn arguments_come_from_standard_input() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let said =
+        Said::of(&place.tollgate(&["call", "echo", "-"]).write_stdin(r#"{"a": 1}"#).assert()).ends_with(0);
+    assert_eq!(said.json(), json!({"a": 1}));
+}
+
+#[test]
+fn a4_arguments_that_are_not_json_end_with_2() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    place.type_in(&["call", "echo", "{'a': 1}"]).ends_with(2).says("not acceptable JSON").says("{'a': 1}");
+    place.type_in(&["call", "echo", r#"{"a": 1, "a": 2}"#]).ends_with(2).says("not acceptable JSON");
+    place.type_in(&["call", "echo", "[1]"]).ends_with(2).says("must be a JSON object");
+}
+
+#[test]
+fn l7_an_unknown_tool_is_answered_with_the_nearest() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    place.type_in(&["call", "ecco"]).ends_with(1).says("not_found:").says("Did you mean 'echo'?");
+    let answer = place.type_in(&["call", "ecco", "--json"]).ends_with(1).json();
+    assert_eq!((&answer["status"], &answer["error"]["code"]), (&json!("error"), &json!("not_found")));
+}
+
+#[test]
+fn l4_a_tool_that_fails_ends_with_1_and_says_so() {
+    let place = Place::new().with_tools(&[good::FAILS]);
+    place.type_in(&["call", "fails"]).ends_with(1).says("tool_failed:").says("The printer is on fire");
+    let answer = place.type_in(&["call", "fails", "--json"]).ends_with(1).json();
+    assert_eq!(answer["error"]["code"], "tool_failed");
+    assert_eq!(answer["data"], json!(null));
+}
+
+#[test]
+fn l5_a_guest_that_breaks_out_of_its_limits_has_its_code() {
+    let place = Place::new()
+        .with_tools(&[hostile::UNREACHABLE])
+        .with_config("[tools.unreachable.limits]\nfuel = 1000000\n");
+    let answer = place.type_in(&["call", "unreachable", "--json"]).ends_with(1).json();
+    assert_eq!(answer["error"]["code"], "trapped");
+}
+
+#[test]
+fn w1_a_call_that_waits_for_a_person_ends_with_3() {
+    let place = Place::new().with_tools(&[good::SUSPENDS]);
+    place.type_in(&["call", "suspends"]).ends_with(3).says("Shall I?");
+    let answer = place.type_in(&["call", "suspends", "--json"]).ends_with(3).json();
+    assert_eq!(answer["status"], "pending");
+    assert_eq!(answer["suspension"]["ticket"]["action"], "approve");
+}
+
+#[test]
+fn what_a_tool_reports_goes_to_standard_error() {
+    let place = Place::new().with_tools(&[good::REPORTS]);
+    let said = place.type_in(&["call", "reports"]).ends_with(0);
+    assert!(said.stderr.lines().count() > 1, "{said:?}");
+    let said = place.type_in(&["call", "reports", "--json"]).ends_with(0);
+    assert_eq!(said.stderr, "");
+    said.json();
+}
+
+#[test]
+fn g3_direct_calls_are_made_as_the_agent_direct() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config("[agents.direct]\ntools = [\"other\"]\n");
+    let answer = place.type_in(&["call", "echo", "--json"]).ends_with(1).json();
+    assert!(["denied", "not_found"].contains(&answer["error"]["code"].as_str().unwrap()), "{answer}");
+}

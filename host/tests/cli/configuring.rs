@@ -1,0 +1,81 @@
+//! `tollgate.toml` as it meets a person: mistakes end with 2 and show their place.
+
+use crate::place::Place;
+use tollgate_artifacts::good;
+
+#[test]
+fn a_mistake_shows_its_place_and_what_is_known_there() {
+    let place = Place::new().with_config("[limits]\nmemry_bytes = 1\n");
+    let said = place.type_in(&["tools"]).ends_with(2);
+    assert_eq!(said.stdout, "");
+    said.says("error: tollgate.toml:2:1: unknown key `memry_bytes`; did you mean `memory_bytes`? known: ")
+        .says(" 2 | memry_bytes = 1\n   | ^^^^^^^^^^^");
+}
+
+#[test]
+fn a_named_configuration_must_be_there() {
+    Place::new()
+        .type_in(&["--config", "other.toml", "tools"])
+        .ends_with(2)
+        .says("other.toml: the configuration cannot be read: ")
+        .says("--config FILE");
+}
+
+#[test]
+fn a_configuration_that_is_no_text_is_refused() {
+    let place = Place::new();
+    place.write("tollgate.toml", [0xff, 0xfe]);
+    place.type_in(&["tools"]).ends_with(2).says("save it as UTF-8");
+}
+
+#[test]
+fn a_tools_directory_that_is_none_is_refused() {
+    let place = Place::new().with_config("[tools]\ndir = \"tollgate.toml\"\n");
+    place
+        .type_in(&["tools"])
+        .ends_with(2)
+        .says("the tools directory tollgate.toml cannot be read: ")
+        .says("name another in [tools] of tollgate.toml");
+}
+
+#[test]
+fn every_limit_is_read_back() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config(
+        "[limits]\nfuel = 1000000000\nconcurrency = 2\n[tools.echo.limits]\nmemory_bytes = 1048576\ntimeout_ms = 2500\n",
+    );
+    let read = place.type_in(&["tools", "--json"]).ends_with(0).json();
+    let limits = &read["tools"][0]["limits"];
+    assert_eq!(limits["fuel"], 1_000_000_000);
+    assert_eq!(limits["memory_bytes"], 1_048_576);
+    assert_eq!(limits["timeout_ms"], 2_500);
+    let every = serde_json::to_value(tollgate_sandbox::Limits::default()).unwrap();
+    for name in every.as_object().unwrap().keys() {
+        assert!(limits[name].is_number(), "{name}");
+    }
+    assert_eq!(read["limits"]["run"]["concurrency"], 2);
+    assert!(read["limits"]["host"]["memory_budget_bytes"].is_number());
+}
+
+#[test]
+fn words_that_nothing_answers_to_are_pointed_out() {
+    let place = Place::new().with_config("[grants.ghost]\n[tools.spook.limits]\nfuel = 1\n");
+    place
+        .type_in(&["tools"])
+        .ends_with(0)
+        .says("tollgate.toml has [grants.ghost], and no component of that id is served")
+        .says("tollgate.toml has [tools.spook.limits], and no tool of that name is served");
+}
+
+#[test]
+fn a_grant_that_cannot_be_given_keeps_the_tool_out() {
+    let grants = |host: &str| format!("[grants.echo]\nfiles = [{{ host = \"{host}\", guest = \"/d\" }}]\n");
+    for (host, reason) in
+        [("nowhere", "correct `files` in [grants.echo]"), (".", "holds the tools directory")]
+    {
+        let place = Place::new().with_tools(&[good::ECHO]).with_config(&grants(host));
+        let read = place.type_in(&["tools", "--json"]).ends_with(0).json();
+        assert_eq!(read["tools"].as_array().unwrap().len(), 0);
+        let said = read["refused"][0]["reason"].as_str().unwrap();
+        assert!(said.contains(reason), "{said}");
+    }
+}

@@ -1,0 +1,12 @@
+//! The program as a person or a script meets it: what it prints, where, and the
+//! code with which it ends.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod calling;
+mod configuring;
+mod inspecting;
+mod making;
+mod place;
+mod running;
+mod typing;

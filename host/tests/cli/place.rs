@@ -1,0 +1,107 @@
+//! A working directory of its own for each test, with tools in it.
+
+use assert_cmd::Command;
+use assert_cmd::assert::Assert;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use tollgate_artifacts::Guest;
+
+/// A working directory.
+pub(crate) struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// Puts guests into the tools directory.
+    pub(crate) fn with_tools(self, guests: &[Guest]) -> Self {
+        for guest in guests {
+            self.write(&format!("tools/{}.wasm", guest.name), guest.bytes());
+        }
+        self
+    }
+
+    /// Writes `tollgate.toml`.
+    pub(crate) fn with_config(self, text: &str) -> Self {
+        self.write("tollgate.toml", text);
+        self
+    }
+
+    /// Writes a file.
+    pub(crate) fn write(&self, file: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The program, as it is typed here.
+    pub(crate) fn tollgate(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.args(arguments).current_dir(self.path()).env("TOLLGATE_DATA", self.path().join("data"));
+        command.env_remove("TOLLGATE_LOG").env_remove("RUST_BACKTRACE");
+        command
+    }
+
+    /// Runs the program, and takes what it says.
+    pub(crate) fn type_in(&self, arguments: &[&str]) -> Said {
+        Said::of(&self.tollgate(arguments).assert())
+    }
+}
+
+/// What the program said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Said {
+    pub(crate) fn of(assert: &Assert) -> Self {
+        let output = assert.get_output();
+        let said = Self {
+            code: output.status.code().expect("the program ends by itself"),
+            stdout: String::from_utf8(output.stdout.clone()).unwrap(),
+            stderr: String::from_utf8(output.stderr.clone()).unwrap(),
+        };
+        assert!(!said.stderr.contains("panicked"), "{}", said.stderr);
+        said
+    }
+
+    /// Checks the code with which it ended.
+    #[track_caller]
+    pub(crate) fn ends_with(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+
+    /// Checks that standard error holds these words.
+    #[track_caller]
+    pub(crate) fn says(self, words: &str) -> Self {
+        assert!(self.stderr.contains(words), "{words:?} is not in:\n{}", self.stderr);
+        self
+    }
+
+    /// Checks that standard output holds these words.
+    #[track_caller]
+    pub(crate) fn answers(self, words: &str) -> Self {
+        assert!(self.stdout.contains(words), "{words:?} is not in:\n{}", self.stdout);
+        self
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.stdout))
+    }
+}

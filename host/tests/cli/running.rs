@@ -1,0 +1,73 @@
+//! `tollgate run`, with a recorded model.
+
+use crate::place::{Place, Said};
+use serde_json::Value;
+use tollgate_artifacts::good;
+
+const CONFIG: &str = "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n";
+const TURNS: &str = "\
+[[turn]]
+text = \"I will ask the echo.\"
+calls = [{ name = \"echo\", arguments = { word = \"mountain\" } }]
+
+[[turn]]
+text = \"It said {{echo/word}}.\"
+";
+
+fn place() -> Place {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config(CONFIG);
+    place.write("turns.toml", TURNS);
+    place
+}
+
+#[test]
+fn the_answer_goes_to_standard_output_and_the_rest_beside_it() {
+    let said = place().type_in(&["run", "What does it say?"]).ends_with(0);
+    assert_eq!(said.stdout, "It said mountain.\n");
+    said.says("turn 1").says("→ echo").says("gate tool-list allows").says("✓ echo").says("2 turns, 1 call");
+}
+
+#[test]
+fn e3_with_json_every_line_is_an_event_and_the_last_says_how_it_ended() {
+    let said = place().type_in(&["run", "--json", "What does it say?"]).ends_with(0);
+    let events: Vec<Value> = said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events[0]["type"], "run_started");
+    assert_eq!(events.iter().filter(|event| event["type"] == "run_finished").count(), 1);
+    assert_eq!(events.last().unwrap()["type"], "run_finished");
+    assert_eq!(said.stderr, "");
+}
+
+#[test]
+fn the_prompt_comes_from_standard_input() {
+    let said = Said::of(&place().tollgate(&["run", "-"]).write_stdin("What does it say?\n").assert());
+    assert_eq!(said.ends_with(0).stdout, "It said mountain.\n");
+    Said::of(&place().tollgate(&["run"]).write_stdin("").assert()).ends_with(2).says("there is no prompt");
+}
+
+#[test]
+fn a2_a_run_that_meets_a_limit_ends_with_1_and_names_it() {
+    let place = place().with_config(&format!("{CONFIG}[limits]\nmodel_turns = 1\n"));
+    place.type_in(&["run", "What does it say?"]).ends_with(1).says("model_turns");
+}
+
+#[test]
+fn without_a_model_the_lines_to_write_are_shown() {
+    Place::new().type_in(&["run", "hello"]).ends_with(2).says("[model]").says("provider = \"openai\"");
+}
+
+#[test]
+fn a_model_is_named_on_the_command_line() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    place.write("turns.toml", TURNS);
+    let said = place.type_in(&["run", "--model", "recorded/turns.toml", "hello"]).ends_with(0);
+    assert_eq!(said.stdout, "It said mountain.\n");
+    place.type_in(&["run", "--model", "recorded/gone.toml", "hello"]).ends_with(2).says("gone.toml");
+    place.type_in(&["run", "--model", "gpt-5-mini", "hello"]).ends_with(2).says("PROVIDER/NAME");
+}
+
+#[test]
+fn an_unknown_agent_is_answered_with_the_nearest() {
+    let place = place().with_config(&format!("{CONFIG}[agents.reviewer]\ntools = [\"*\"]\n"));
+    place.type_in(&["run", "--agent", "reviewr", "hello"]).ends_with(2).says("Did you mean `reviewer`?");
+    place.type_in(&["run", "hello"]).ends_with(0);
+}
