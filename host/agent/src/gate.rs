@@ -38,6 +38,16 @@ impl Verdict {
             Verdict::Block(_) => 4,
         }
     }
+
+    /// Whether it asks a person: a suspension, or a supplied result that waits.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        match self {
+            Verdict::Suspend(_) => true,
+            Verdict::SetResult(result) => result.is_pending(),
+            Verdict::Allow | Verdict::Deny(_) | Verdict::Block(_) => false,
+        }
+    }
 }
 
 /// A verdict with the id of the gate that gave it, as it is recorded.
@@ -100,11 +110,6 @@ pub enum Judgement {
 
 /// Leave to run one call with these arguments. Only [`judge`] makes one, and
 /// nothing else runs a tool.
-///
-/// ```compile_fail
-/// // The fields are private, and there is no constructor.
-/// let permit = tollgate_agent::gate::Permit { proposal: todo!() };
-/// ```
 #[derive(Debug, Clone)]
 pub struct Permit {
     proposal: Proposal,
@@ -133,11 +138,11 @@ impl Permit {
 /// Joins the answers of all gates about one call. The severest stands; of two of
 /// one weight, the one whose gate's id sorts first. No answer at all means deny.
 ///
-/// Where a person has answered a gate's question about this very call,
-/// `approved_gate` names that gate: its `suspend` counts as allowed.
+/// Where a person has answered gates' questions about this very call,
+/// `approved_gates` names those gates: their `suspend` counts as allowed.
 #[must_use]
-pub fn judge(proposal: Proposal, recorded: &[Recorded], approved_gate: Option<&str>) -> Judgement {
-    match stands(recorded, approved_gate) {
+pub fn judge(proposal: Proposal, recorded: &[Recorded], approved_gates: &[String]) -> Judgement {
+    match stands(recorded, approved_gates) {
         Standing::Unasked => Judgement::Held(
             Box::new(proposal),
             Recorded::new("host", Verdict::Deny("No gate is configured, so nothing may run.".to_owned())),
@@ -160,10 +165,9 @@ pub enum Standing<'a> {
 
 /// What stands among the answers of all gates; see [`judge`].
 #[must_use]
-pub fn stands<'a>(recorded: &'a [Recorded], approved_gate: Option<&str>) -> Standing<'a> {
-    let severity = |r: &Recorded| match &r.verdict {
-        Verdict::Suspend(_) if Some(r.gate.as_str()) == approved_gate => 0,
-        verdict => verdict.severity(),
+pub fn stands<'a>(recorded: &'a [Recorded], approved_gates: &[String]) -> Standing<'a> {
+    let severity = |r: &Recorded| {
+        if r.verdict.asks() && approved_gates.contains(&r.gate) { 0 } else { r.verdict.severity() }
     };
     let severest =
         recorded.iter().min_by(|a, b| severity(b).cmp(&severity(a)).then_with(|| a.gate.cmp(&b.gate)));
@@ -238,13 +242,13 @@ mod tests {
     proptest! {
         #[test]
         fn g2_the_order_of_gates_never_matters((one, other) in answers().prop_flat_map(|a| (Just(a.clone()), Just(a).prop_shuffle()))) {
-            prop_assert_eq!(stands(&one, None), stands(&other, None));
+            prop_assert_eq!(stands(&one, &[]), stands(&other, &[]));
         }
 
         #[test]
         fn g2_the_severest_stands_and_ties_go_to_the_first_id(answers in answers()) {
             let top = answers.iter().map(|r| r.verdict.severity()).max();
-            match stands(&answers, None) {
+            match stands(&answers, &[]) {
                 Standing::Unasked => prop_assert!(answers.is_empty()),
                 Standing::Allowed => prop_assert_eq!(top, Some(0)),
                 Standing::Held(held) => {
@@ -258,16 +262,18 @@ mod tests {
 
     #[test]
     fn g3_no_gate_at_all_means_deny() {
-        assert_eq!(stands(&[], None), Standing::Unasked);
+        assert_eq!(stands(&[], &[]), Standing::Unasked);
     }
 
     #[test]
     fn g8_only_the_question_that_was_answered_counts_as_allowed() {
         let suspend = |gate: &str| Recorded::new(gate, Verdict::Suspend(Box::new(Ticket::confirm("?"))));
         let both = [suspend("a"), suspend("b")];
-        assert_eq!(stands(&both, Some("a")), Standing::Held(&both[1]));
-        assert_eq!(stands(&both[..1], Some("a")), Standing::Allowed);
+        let one = ["a".to_owned()];
+        assert_eq!(stands(&both, &one), Standing::Held(&both[1]));
+        assert_eq!(stands(&both[..1], &one), Standing::Allowed);
+        assert_eq!(stands(&both, &["b".to_owned(), "a".to_owned()]), Standing::Allowed);
         let denied = [suspend("a"), Recorded::new("c", Verdict::Deny("no".to_owned()))];
-        assert_eq!(stands(&denied, Some("a")), Standing::Held(&denied[1]));
+        assert_eq!(stands(&denied, &one), Standing::Held(&denied[1]));
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn judge(
             decided: question.resumption.as_deref().map(|resumption| &resumption.value),
         };
         let recorded: Vec<Recorded> = gates.iter().map(|gate| ask_gate(gate.as_ref(), &call)).collect();
-        let goes_on = stands(&recorded, question.approved_gate.as_deref()) == Standing::Allowed;
+        let goes_on = stands(&recorded, &question.approved_gates) == Standing::Allowed;
         answers.push((call.call_id.to_owned(), recorded));
         if !goes_on {
             break;

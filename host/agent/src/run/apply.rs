@@ -6,10 +6,8 @@ use super::event::{Event, Finished, Suspended};
 use super::spec::{Decision, DecisionAnswer, MAX_CONTINUATIONS, RunSpec, Task};
 use super::turn::{Batch, Turn};
 use super::{Phase, Run};
-use crate::context::Resumption;
 use crate::message::{Finish, Message, ModelReply};
-use crate::outcome::{ResumeMode, Usage};
-use crate::proposal::Arguments;
+use crate::outcome::Usage;
 use crate::state::{State, StateChange};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -111,11 +109,14 @@ impl Run {
 
     fn replied(&mut self, reply: &Arc<ModelReply>) {
         self.usage.tokens = self.usage.tokens.plus(reply.usage);
-        self.last_text = format!("{}{}", self.carried, reply.message.text);
+        let said = self.said(reply);
+        if !said.is_empty() {
+            self.last_text.clone_from(&said);
+        }
         if self.continues(reply) {
             self.continuations += 1;
             self.asks += 1;
-            self.carried.clone_from(&self.last_text);
+            self.carried = said;
             self.say(Message::Assistant(reply.message.clone()));
             self.say(Message::Note(CONTINUE.to_owned()));
         } else if reply.message.calls.is_empty() {
@@ -127,11 +128,26 @@ impl Run {
         }
     }
 
+    /// What the turn has said with this reply, the parts that it continues included.
+    pub(super) fn said(&self, reply: &ModelReply) -> String {
+        format!("{}{}", self.carried, reply.message.text)
+    }
+
     /// Whether a reply was cut off by its length and is to be continued.
     pub(super) fn continues(&self, reply: &ModelReply) -> bool {
         reply.finish == Finish::Length
             && reply.message.calls.is_empty()
             && self.continuations < MAX_CONTINUATIONS
+            && !self.stops_on_text(reply)
+    }
+
+    /// Whether the model said one of the texts that end the run.
+    pub(super) fn stops_on_text(&self, reply: &ModelReply) -> bool {
+        let texts = &self.spec.limits.stop_on_texts;
+        !texts.is_empty() && {
+            let said = self.said(reply);
+            texts.iter().any(|text| said.contains(text.as_str()))
+        }
     }
 
     /// How many turns in a row asked for these very calls, this one included.
@@ -183,10 +199,9 @@ impl Run {
         if call.status != CallStatus::Suspended {
             call.become_status(CallStatus::Suspended)?;
         }
-        if call.version != suspended.owner {
-            call.version.clone_from(&suspended.owner);
-            call.tool = None;
-        }
+        // What waits holds nothing: it goes on with what is loaded by then.
+        call.version.clone_from(&suspended.owner);
+        call.tool = None;
         call.suspensions += 1;
         call.suspended = Some(Arc::new(suspended.clone()));
         call.let_through = None;
@@ -204,28 +219,13 @@ impl Run {
         };
         let suspended = call.suspended.clone().ok_or_else(|| unknown(call_id))?;
         call.become_status(CallStatus::Resuming)?;
-        call.resumption = Some(Arc::new(Resumption {
-            suspension_id: suspended.suspension_id.clone(),
-            action: suspended.ticket.action.clone(),
-            message: suspended.ticket.message.clone(),
-            decision_id: decision.id.clone(),
-            value: value.clone(),
-            reason: decision.reason.clone(),
-            decided_at_ms: decision.at_ms,
-        }));
-        if suspended.ticket.resume_mode == ResumeMode::PassDecisionToTool {
-            call.arguments = Some(Arguments::from_value(value.clone()));
-            call.validation = Validation::Unasked;
-        }
+        call.decided(&suspended, decision, value);
         Ok(())
     }
 
     /// The turn joins the conversation, each call with its answer.
     fn finish_step(&mut self) {
         let Some(turn) = self.turn.take() else { return };
-        if matches!(self.spec.task, Task::Call { .. }) {
-            return;
-        }
         let messages = Arc::make_mut(&mut self.messages);
         messages.push(Message::Assistant(turn.reply.message.clone()));
         for call in &turn.calls {
@@ -248,11 +248,17 @@ impl Run {
         Ok(())
     }
 
-    /// Answers of the gates that were recorded close the round that asked.
+    /// What the gates were asked is out of date once a call moves.
     fn end_round(&mut self, event: &Event) {
-        if matches!(event, Event::CallGated { .. } | Event::CallConflicted { .. } | Event::CallDecided { .. })
-            && let Some(turn) = &mut self.turn
-        {
+        let moves = matches!(
+            event,
+            Event::CallGated { .. }
+                | Event::CallConflicted { .. }
+                | Event::CallDecided { .. }
+                | Event::CallSuspended(_)
+                | Event::CallFinished(_)
+        );
+        if moves && let Some(turn) = &mut self.turn {
             turn.rounds += 1;
         }
     }

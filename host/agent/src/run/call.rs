@@ -1,13 +1,15 @@
 //! One call of a turn: its status, and which moves between statuses exist.
 
 use super::event::{Proposed, Suspended, ToolVersion};
+use super::spec::Decision;
 use crate::catalog::Tool;
 use crate::code::Code;
 use crate::context::Resumption;
 use crate::gate::Recorded;
-use crate::outcome::{Fault, Outcome, ToolResult, Usage};
+use crate::outcome::{Fault, Outcome, ResumeMode, ToolResult, Usage};
 use crate::proposal::Arguments;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Where a call stands.
@@ -127,6 +129,12 @@ pub struct Call {
     pub(super) returned: Option<(Arc<Outcome>, Usage)>,
     pub(super) not_before_ms: u64,
     pub(super) suspensions: u32,
+    /// The gates whose questions about these arguments a person answered.
+    pub(super) approved_gates: Vec<String>,
+    /// The decision that the tool is shown: the answer to its own question, and
+    /// to a gate's where it asked none.
+    pub(super) shown: Option<Arc<Resumption>>,
+    pub(super) asked_itself: bool,
 }
 
 /// Whether the tool's own check of the arguments was asked.
@@ -156,6 +164,9 @@ impl Call {
             returned: None,
             not_before_ms: 0,
             suspensions: 0,
+            approved_gates: Vec::new(),
+            shown: None,
+            asked_itself: false,
         }
     }
 
@@ -168,7 +179,10 @@ impl Call {
 
     /// Whether an attempt is under way.
     pub(super) fn is_under_way(&self) -> bool {
-        self.status == CallStatus::Running && self.started && self.returned.is_none()
+        self.status == CallStatus::Running
+            && self.let_through.is_some()
+            && self.started
+            && self.returned.is_none()
     }
 
     /// Whether it was let through and waits for a place among those under way.
@@ -176,10 +190,36 @@ impl Call {
         self.let_through.is_some() && !self.started && !self.status.is_final()
     }
 
-    /// The gate whose question a person answered for this call.
-    pub(super) fn approved_gate(&self) -> Option<&str> {
-        self.resumption.as_ref()?;
-        self.suspended.as_ref()?.gate.as_deref()
+    /// The id of the next question about this call, unique within the run.
+    pub(super) fn next_suspension(&self) -> String {
+        format!("{}/{}", self.id, self.suspensions + 1)
+    }
+
+    /// A person let the call go on with this.
+    pub(super) fn decided(&mut self, asked: &Suspended, decision: &Decision, value: &Value) {
+        let resumption = Arc::new(Resumption {
+            suspension_id: asked.suspension_id.clone(),
+            action: asked.ticket.action.clone(),
+            message: asked.ticket.message.clone(),
+            decision_id: decision.id.clone(),
+            value: value.clone(),
+            reason: decision.reason.clone(),
+            decided_at_ms: decision.at_ms,
+        });
+        if asked.ticket.resume_mode == ResumeMode::PassDecisionToTool {
+            self.arguments = Some(Arguments::from_value(value.clone()));
+            self.validation = Validation::Unasked;
+            // What was approved were other arguments.
+            self.approved_gates.clear();
+        }
+        if asked.gate.is_none() || !self.asked_itself {
+            self.shown = Some(Arc::clone(&resumption));
+        }
+        match &asked.gate {
+            Some(gate) => self.approved_gates.push(gate.clone()),
+            None => self.asked_itself = true,
+        }
+        self.resumption = Some(resumption);
     }
 }
 

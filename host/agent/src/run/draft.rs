@@ -1,20 +1,18 @@
 //! Events in the making: what one input leads to, call by call.
 //!
 //! A draft looks at the run as it stands and keeps beside it what the events so
-//! far would change: the calls' statuses, the state, the batch.
+//! far would change: the calls' statuses, and the state.
 
 use super::call::Call;
 use super::event::{Event, Finished, Proposed, RunStatus, Suspended, ToolVersion};
 use super::spec::{MAX_SUSPENSIONS, RunSpec, Task};
-use super::{CallEnd, CallStatus, Phase, Run};
+use super::{CallEnd, CallStatus, Phase, Run, RunUsage};
 use crate::catalog::Catalog;
 use crate::code::Code;
-use crate::message::ModelReply;
-use crate::outcome::{Fault, Ticket, Usage};
+use crate::outcome::{Fault, Ticket, ToolResult, Usage};
 use crate::schema::Schema;
 use crate::state::{State, StateChange};
 use crate::text::clean;
-use std::sync::Arc;
 
 impl From<Fault> for CallEnd {
     fn from(fault: Fault) -> Self {
@@ -27,10 +25,12 @@ pub(super) struct Draft<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) now_ms: u64,
     pub(super) events: Vec<Event>,
-    /// Each call's status as it will be; grows with calls that are proposed here.
-    statuses: Vec<(String, CallStatus)>,
-    ends: Vec<(String, bool)>,
+    /// Each call's status as it will be: the run's calls, then those proposed here.
+    statuses: Vec<CallStatus>,
+    /// Ids and tool names of the calls proposed here.
+    proposed: Vec<(String, String)>,
     pub(super) state: State,
+    /// What this draft changes.
     pub(super) changes: Vec<StateChange>,
 }
 
@@ -41,24 +41,15 @@ impl<'a> Draft<'a> {
             catalog,
             now_ms,
             events: Vec::new(),
-            statuses: run.calls().iter().map(|c| (c.id.clone(), c.status)).collect(),
-            ends: Vec::new(),
+            statuses: run.calls().iter().map(|call| call.status).collect(),
+            proposed: Vec::new(),
             state: run.state.clone(),
             changes: Vec::new(),
         }
     }
 
-    pub(super) fn catalog(&self) -> &'a Catalog {
-        self.catalog
-    }
-
     pub(super) fn into_events(self) -> Vec<Event> {
         self.events
-    }
-
-    /// A person let the call go on.
-    pub(super) fn resume(&mut self, call_id: &str) {
-        self.set_status(call_id, CallStatus::Resuming);
     }
 
     pub(super) fn push(&mut self, event: Event) {
@@ -68,25 +59,56 @@ impl<'a> Draft<'a> {
     /// A call joins the turn; one that cannot run is answered at once.
     pub(super) fn propose(&mut self, proposed: Proposed) {
         let (call_id, fault) = (proposed.call_id.clone(), proposed.fault.clone());
-        let tool_name = proposed.tool_name.clone();
-        self.statuses.push((call_id.clone(), CallStatus::New));
+        self.proposed.push((call_id.clone(), proposed.tool_name.clone()));
+        self.statuses.push(CallStatus::New);
         self.push(Event::CallProposed(proposed));
         if let Some(fault) = fault {
-            self.finish_named(&call_id, &tool_name, fault.into(), None, Vec::new(), Usage::default());
+            self.finish(&call_id, fault);
         }
     }
 
-    pub(super) fn validated(&mut self, call_id: &str, fault: Option<Fault>) {
-        let Some(call) = self.call(call_id).filter(|call| call.wants_judgement()) else {
-            return;
-        };
-        self.push(Event::CallValidated { call_id: call.id.clone(), fault: fault.clone() });
-        if let Some(fault) = fault {
-            self.finish_call(call_id, fault);
-            self.settle();
-        }
+    /// The call ends, and nothing commits with its end.
+    pub(super) fn finish(&mut self, call_id: &str, end: impl Into<CallEnd>) {
+        self.finish_after(call_id, end, Usage::default());
     }
 
+    /// The call ends after an attempt that used this; nothing commits with it.
+    pub(super) fn finish_after(&mut self, call_id: &str, end: impl Into<CallEnd>, usage: Usage) {
+        self.finish_with(call_id, end, None, Vec::new(), usage);
+    }
+
+    pub(super) fn finish_with(
+        &mut self,
+        call_id: &str,
+        end: impl Into<CallEnd>,
+        change: Option<StateChange>,
+        notes: Vec<String>,
+        usage: Usage,
+    ) {
+        let Some(at) = self.position(call_id) else { return };
+        let end = end.into();
+        self.statuses[at] = end.status();
+        let (call_id, tool_name) = (call_id.to_owned(), self.tool_name(at).to_owned());
+        self.push(Event::CallFinished(Finished { call_id, tool_name, end, change, notes, usage }));
+    }
+
+    /// What keeps a question from being asked, if anything does.
+    pub(super) fn check_question(call: &Call, ticket: &Ticket) -> Result<(), Fault> {
+        if call.suspensions >= MAX_SUSPENSIONS {
+            let message = format!(
+                "'{}' asked {MAX_SUSPENSIONS} times for a decision; that is the limit.",
+                call.tool_name
+            );
+            return Err(Fault::new(Code::MalformedOutput, message));
+        }
+        let Some(schema) = &ticket.response_schema else { return Ok(()) };
+        Schema::compile(schema).map(drop).map_err(|e| {
+            let message = format!("The question of '{}' cannot be asked: {e}.", call.tool_name);
+            Fault::new(Code::MalformedOutput, message)
+        })
+    }
+
+    /// Parks the call with a question that was checked.
     pub(super) fn suspend(
         &mut self,
         call: &Call,
@@ -95,25 +117,10 @@ impl<'a> Draft<'a> {
         change: Option<StateChange>,
         usage: Usage,
     ) {
-        let refused = if call.suspensions >= MAX_SUSPENSIONS {
-            Some(format!(
-                "'{}' asked {MAX_SUSPENSIONS} times for a decision; that is the limit.",
-                call.tool_name
-            ))
-        } else {
-            let schema = ticket.response_schema.as_ref().map(Schema::compile);
-            schema
-                .and_then(Result::err)
-                .map(|e| format!("The question of '{}' cannot be asked: {e}.", call.tool_name))
-        };
-        if let Some(why) = refused {
-            let fault = Fault::new(Code::MalformedOutput, why);
-            return self.finish_named(&call.id, &call.tool_name, fault.into(), change, Vec::new(), usage);
-        }
         self.set_status(&call.id, CallStatus::Suspended);
         self.push(Event::CallSuspended(Suspended {
             call_id: call.id.clone(),
-            suspension_id: format!("{}/{}", call.id, call.suspensions + 1),
+            suspension_id: call.next_suspension(),
             tool_name: call.tool_name.clone(),
             ticket: Ticket {
                 action: clean(&ticket.action, 64),
@@ -127,53 +134,31 @@ impl<'a> Draft<'a> {
         }));
     }
 
-    /// A call that was approved on a version of its tool that is gone asks again
-    /// on the one that is there. False where there is none.
-    pub(super) fn ask_again(&mut self, call: &Call) -> bool {
-        let (Some(asked), Some(tool)) = (&call.suspended, self.catalog.tool(&call.tool_name)) else {
-            return false;
-        };
-        let owner = Some(ToolVersion { id: tool.owner.id.clone(), version: tool.owner.version.clone() });
-        let suspension_id = format!("{}/{}", call.id, call.suspensions + 1);
-        let again =
-            Suspended { owner, suspension_id, change: None, usage: Usage::default(), ..(**asked).clone() };
-        self.push(Event::CallSuspended(again));
-        true
-    }
-
-    pub(super) fn finish_call(&mut self, call_id: &str, end: impl Into<CallEnd>) {
-        let tool_name = self.call(call_id).map(|call| call.tool_name.clone()).unwrap_or_default();
-        self.finish_named(call_id, &tool_name, end.into(), None, Vec::new(), Usage::default());
-    }
-
-    pub(super) fn finish_named(
-        &mut self,
-        call_id: &str,
-        tool_name: &str,
-        end: CallEnd,
-        change: Option<StateChange>,
-        notes: Vec<String>,
-        usage: Usage,
-    ) {
-        self.set_status(call_id, end.status());
-        self.ends.push((tool_name.to_owned(), end.status() == CallStatus::Succeeded));
-        let (call_id, tool_name) = (call_id.to_owned(), tool_name.to_owned());
-        self.push(Event::CallFinished(Finished { call_id, tool_name, end, change, notes, usage }));
+    /// A call that goes on after a decision asks again where its tool is there in
+    /// another version than the one that was approved; any other call whose tool
+    /// is gone ends.
+    pub(super) fn without_tool(&mut self, call: &Call) {
+        if let (Some(asked), Some(tool)) = (&call.suspended, self.catalog.tool(&call.tool_name)) {
+            self.set_status(&call.id, CallStatus::Suspended);
+            return self.push(Event::CallSuspended(Suspended {
+                owner: Some(ToolVersion { id: tool.owner.id.clone(), version: tool.owner.version.clone() }),
+                suspension_id: call.next_suspension(),
+                change: None,
+                usage: Usage::default(),
+                ..(**asked).clone()
+            }));
+        }
+        let message =
+            format!("The tool '{}' is not there any more in the version that was called.", call.tool_name);
+        self.finish(&call.id, Fault::new(Code::NotFound, message));
     }
 
     pub(super) fn finish_open_calls(&mut self, code: Code, message: &str) {
-        let open: Vec<String> =
-            self.statuses.iter().filter(|(_, s)| !s.is_final()).map(|(id, _)| id.clone()).collect();
-        for call_id in open {
-            let name = self.name_of(&call_id);
-            self.finish_named(
-                &call_id,
-                &name,
-                Fault::new(code, message).into(),
-                None,
-                Vec::new(),
-                Usage::default(),
-            );
+        for at in 0..self.statuses.len() {
+            if !self.statuses[at].is_final() {
+                let call_id = self.call_id(at).to_owned();
+                self.finish(&call_id, Fault::new(code, message));
+            }
         }
     }
 
@@ -190,99 +175,127 @@ impl<'a> Draft<'a> {
             _ => "The run ended before this call could run.".to_owned(),
         };
         self.finish_open_calls(code, &message);
-        if !self.statuses.is_empty() {
-            self.push(Event::StepFinished { step: self.run.step });
-        }
         self.finish_run(status);
     }
 
+    /// Ends the turn, where there is one, and the run.
     pub(super) fn finish_run(&mut self, status: RunStatus) {
         let said = self.events.iter().find_map(|event| match event {
-            Event::ModelReplied { reply, .. } => Some(format!("{}{}", self.run.carried, reply.message.text)),
+            Event::ModelReplied { reply, .. } => Some(self.run.said(reply)).filter(|said| !said.is_empty()),
             _ => None,
         });
         self.finish_run_with(status, said.unwrap_or_else(|| self.run.last_text.clone()));
     }
 
     pub(super) fn finish_run_with(&mut self, status: RunStatus, text: String) {
+        self.finish_step();
+        let usage = self.usage();
+        self.push(Event::RunFinished { status, text, usage });
+    }
+
+    /// A direct call has no turns; its call stays to be looked at.
+    pub(super) fn finish_step(&mut self) {
+        let step = self.run.step;
+        let finished = |event: &Event| matches!(event, Event::StepFinished { .. });
+        if step > 0 && !self.events.last().is_some_and(finished) {
+            self.push(Event::StepFinished { step });
+        }
+    }
+
+    pub(super) fn next_step(&mut self) {
+        self.finish_step();
+        self.push(Event::StepStarted { step: self.run.step + 1 });
+    }
+
+    /// What the run will have used.
+    fn usage(&self) -> RunUsage {
         let mut usage = self.run.usage;
         for event in &self.events {
             match event {
                 Event::ModelReplied { reply, .. } => usage.tokens = usage.tokens.plus(reply.usage),
                 Event::CallProposed(_) => usage.calls += 1,
-                Event::CallFinished(f) => usage.tools = usage.tools.plus(f.usage),
-                Event::CallSuspended(s) => usage.tools = usage.tools.plus(s.usage),
-                Event::CallConflicted { usage: used, .. } => usage.tools = usage.tools.plus(*used),
+                Event::CallFinished(Finished { usage: used, .. })
+                | Event::CallSuspended(Suspended { usage: used, .. })
+                | Event::CallConflicted { usage: used, .. } => usage.tools = usage.tools.plus(*used),
                 _ => {}
             }
         }
-        self.push(Event::RunFinished { status, text, usage });
-    }
-
-    pub(super) fn repeats_too_often(&self, reply: &ModelReply) -> bool {
-        self.run.repetitions(reply) >= self.run.spec.limits.identical_turns.max(1)
-    }
-
-    pub(super) fn next_step(&mut self) {
-        self.push(Event::StepStarted { step: self.run.step + 1 });
+        usage
     }
 
     /// Ends the turn where the last of its calls has ended, and says what follows.
     pub(super) fn settle(&mut self) {
-        self.settle_as(&Arc::clone(&self.run.spec));
+        let run = self.run;
+        self.settle_as(&run.spec);
     }
 
     pub(super) fn settle_as(&mut self, spec: &RunSpec) {
-        if self.events.iter().any(|event| matches!(event, Event::RunFinished { .. })) {
+        if matches!(self.events.last(), Some(Event::RunFinished { .. })) {
             return;
         }
-        let going_on = |status: CallStatus| !status.is_final() && status != CallStatus::Suspended;
-        if self.statuses.iter().any(|(_, status)| going_on(*status)) {
+        let going_on = |status: &CallStatus| !status.is_final() && *status != CallStatus::Suspended;
+        if self.statuses.iter().any(going_on) {
             return;
         }
-        if self.statuses.iter().any(|(_, status)| *status == CallStatus::Suspended) {
+        if self.statuses.contains(&CallStatus::Suspended) {
             return self.push(Event::RunWaiting);
         }
-        self.push(Event::StepFinished { step: self.run.step });
         match &spec.task {
             Task::Call { .. } => self.finish_run(RunStatus::Completed),
             Task::Prompt(_) => match self.limit_met(spec) {
-                Some(limit) => self.finish_run(RunStatus::Stopped { limit }),
+                Some(limit) => self.finish_run(RunStatus::Stopped { limit: limit.to_owned() }),
                 None => self.next_step(),
             },
         }
     }
 
-    fn limit_met(&self, spec: &RunSpec) -> Option<String> {
+    fn limit_met(&self, spec: &RunSpec) -> Option<&'static str> {
         let limits = &spec.limits;
-        let succeeded = |name: &String| {
-            self.ends.iter().any(|(n, ok)| *ok && n == name)
-                || self.run.calls().iter().any(|c| c.status == CallStatus::Succeeded && &c.tool_name == name)
+        let ends_run = |at: usize| {
+            self.statuses[at] == CallStatus::Succeeded
+                && limits.stop_on_tools.iter().any(|name| name == self.tool_name(at))
         };
-        if limits.stop_on_tools.iter().any(succeeded) {
-            return Some("stop_on_tools".to_owned());
+        if !limits.stop_on_tools.is_empty() && (0..self.statuses.len()).any(ends_run) {
+            return Some("stop_on_tools");
         }
-        if limits.tokens.is_some_and(|most| self.run.usage.tokens.total() >= most) {
-            return Some("tokens".to_owned());
+        if limits.tokens.is_some_and(|most| self.usage().tokens.total() >= most) {
+            return Some("tokens");
         }
-        (self.run.step >= limits.model_turns).then(|| "model_turns".to_owned())
+        (self.run.step >= limits.model_turns).then_some("model_turns")
     }
 
     pub(super) fn call(&self, call_id: &str) -> Option<&'a Call> {
         self.run.calls().iter().find(|call| call.id == call_id)
     }
 
-    fn name_of(&self, call_id: &str) -> String {
-        let proposed = self.events.iter().find_map(|event| match event {
-            Event::CallProposed(p) if p.call_id == call_id => Some(p.tool_name.clone()),
-            _ => None,
-        });
-        proposed.or_else(|| self.call(call_id).map(|c| c.tool_name.clone())).unwrap_or_default()
-    }
-
     pub(super) fn set_status(&mut self, call_id: &str, status: CallStatus) {
-        if let Some((_, place)) = self.statuses.iter_mut().find(|(id, _)| id == call_id) {
-            *place = status;
+        if let Some(at) = self.position(call_id) {
+            self.statuses[at] = status;
         }
     }
+
+    fn position(&self, call_id: &str) -> Option<usize> {
+        let known = self.run.calls();
+        // Calls are proposed and answered one after the other: the last is likely.
+        let proposed = self.proposed.iter().rposition(|(id, _)| id == call_id);
+        proposed.map(|at| known.len() + at).or_else(|| known.iter().position(|call| call.id == call_id))
+    }
+
+    fn call_id(&self, at: usize) -> &str {
+        let known = self.run.calls();
+        known.get(at).map_or_else(|| self.proposed[at - known.len()].0.as_str(), |call| &call.id)
+    }
+
+    fn tool_name(&self, at: usize) -> &str {
+        let known = self.run.calls();
+        known.get(at).map_or_else(|| self.proposed[at - known.len()].1.as_str(), |call| &call.tool_name)
+    }
+}
+
+/// The question of a result that waits.
+pub(super) fn question(tool_name: &str, result: &ToolResult, asked: Option<&Ticket>) -> Ticket {
+    asked.cloned().unwrap_or_else(|| {
+        let message = result.message.clone();
+        Ticket::confirm(message.unwrap_or_else(|| format!("Go on with '{tool_name}'?")))
+    })
 }

@@ -21,7 +21,8 @@ pub enum Effect {
     /// Ask the tool's own check of the arguments, sealed.
     Validate(Proposal),
     /// Ask every gate about each of these calls, in order, up to the first that
-    /// is held back.
+    /// is held back. Without calls there is nobody to ask; the answer, which is
+    /// as empty, ends the calls whose tool is gone.
     Judge {
         /// Which round of questions.
         round: u32,
@@ -34,7 +35,7 @@ pub enum Effect {
 
 /// What tells one effect from another; an effect that is under way is not begun
 /// again.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EffectKey {
     /// This time of asking the model.
     Model(u32),
@@ -53,8 +54,9 @@ pub struct Question {
     pub proposal: Proposal,
     /// What a person decided about it, where the call goes on after a decision.
     pub resumption: Option<Arc<Resumption>>,
-    /// The gate whose question that decision answered.
-    pub approved_gate: Option<String>,
+    /// The gates whose questions about this call a person answered; see
+    /// [`gate::stands`].
+    pub approved_gates: Vec<String>,
 }
 
 /// One attempt to run.
@@ -110,7 +112,7 @@ impl Run {
             .filter(|call| call.is_under_way())
             .filter_map(|call| {
                 let Judgement::Permitted(permit) =
-                    gate::judge(call.proposal(catalog)?, call.let_through.as_ref()?, call.approved_gate())
+                    gate::judge(call.proposal(catalog)?, call.let_through.as_ref()?, &call.approved_gates)
                 else {
                     return None;
                 };
@@ -119,7 +121,7 @@ impl Run {
                     not_before_ms: call.not_before_ms,
                     timeout_ms: self.spec.limits.attempt_timeout_ms(&permit.tool().descriptor.execution),
                     snapshot: batch.snapshot.clone(),
-                    resume: call.resumption.clone(),
+                    resume: call.shown.clone(),
                     permit,
                 }))
             })
@@ -128,6 +130,9 @@ impl Run {
 }
 
 fn questions(turn: &Turn, catalog: &Catalog, concurrency: u32) -> Vec<Effect> {
+    if !turn.calls.iter().any(Call::wants_judgement) {
+        return Vec::new();
+    }
     let pending: Vec<(&Call, Proposal)> = turn
         .calls
         .iter()
@@ -142,7 +147,7 @@ fn questions(turn: &Turn, catalog: &Catalog, concurrency: u32) -> Vec<Effect> {
         })
         .map(|(_, proposal)| Effect::Validate(proposal.clone()))
         .collect();
-    if !unasked.is_empty() || pending.is_empty() {
+    if !unasked.is_empty() {
         return unasked;
     }
     let questions = pending
@@ -150,7 +155,7 @@ fn questions(turn: &Turn, catalog: &Catalog, concurrency: u32) -> Vec<Effect> {
         .map(|(call, proposal)| Question {
             proposal,
             resumption: call.resumption.clone(),
-            approved_gate: call.approved_gate().map(str::to_owned),
+            approved_gates: call.approved_gates.clone(),
         })
         .collect();
     vec![Effect::Judge { round: turn.rounds, questions }]

@@ -1,9 +1,10 @@
 //! From the gates' answers to what runs: batches, and calls that are held back.
 
-use super::call::Call;
-use super::draft::Draft;
+use super::call::{Call, Validation};
+use super::draft::{Draft, question};
 use super::event::{Event, RunStatus};
-use super::{CallEnd, CallStatus};
+use super::turn::Turn;
+use super::{CallEnd, CallStatus, Phase};
 use crate::code::Code;
 use crate::gate::{Recorded, Standing, Verdict, stands};
 use crate::outcome::{Fault, Ticket, ToolStatus, Usage};
@@ -11,44 +12,48 @@ use crate::text::clean;
 use std::sync::Arc;
 
 impl Draft<'_> {
+    /// A tool's own check of its arguments answered.
+    pub(super) fn validated(&mut self, call_id: &str, fault: Option<Fault>) {
+        let asked = |call: &&Call| call.wants_judgement() && call.validation == Validation::Unasked;
+        let Some(call) = self.call(call_id).filter(asked) else { return };
+        self.push(Event::CallValidated { call_id: call.id.clone(), fault: fault.clone() });
+        if let Some(fault) = fault {
+            self.finish(call_id, fault);
+            self.settle();
+        }
+    }
+
     /// The allowed calls up to the first that is held back become a batch. A call
     /// that is held back first is dealt with; the ones after it are asked again.
     pub(super) fn judged(&mut self, round: u32, answers: Vec<(String, Vec<Recorded>)>) {
         let run = self.run;
-        let Some(turn) = run.turn.as_ref().filter(|turn| turn.rounds == round && turn.batch.is_none()) else {
+        let current = |turn: &&Turn| turn.rounds == round && turn.batch.is_none();
+        let Some(turn) = run.turn.as_ref().filter(|_| run.phase == Phase::Calling).filter(current) else {
             return;
         };
+        let wanting = || turn.calls.iter().filter(|call| call.wants_judgement());
+        for call in wanting().filter(|call| call.tool(self.catalog).is_none()).collect::<Vec<_>>() {
+            self.without_tool(call);
+        }
         let mut batch: Vec<&Call> = Vec::new();
-        let pending =
-            turn.calls.iter().filter(|call| call.wants_judgement() && call.tool(self.catalog).is_some());
-        for (call, (call_id, verdicts)) in pending.zip(answers) {
+        let pending = wanting().filter(|call| call.tool(self.catalog).is_some()).collect::<Vec<_>>();
+        for (call, (call_id, verdicts)) in pending.into_iter().zip(answers) {
             if call.id != call_id {
                 break;
             }
-            let held = match stands(&verdicts, call.approved_gate()) {
-                Standing::Allowed => None,
-                Standing::Held(held) => Some(held.clone()),
-                Standing::Unasked => Some(Recorded::new(
-                    "host",
-                    Verdict::Deny("No gate is configured, so nothing may run.".to_owned()),
-                )),
-            };
-            match held {
-                None => {
-                    self.push(Event::CallGated { call_id, verdicts });
-                    batch.push(call);
-                }
-                Some(held) => {
-                    if batch.is_empty() {
-                        self.push(Event::CallGated { call_id, verdicts });
-                        self.hold(call, held);
-                    }
+            let Some(held) = held(&verdicts, &call.approved_gates) else {
+                self.push(Event::CallGated { call_id, verdicts });
+                batch.push(call);
+                if run.spec.limits.concurrency == 1 {
                     break;
                 }
+                continue;
+            };
+            if batch.is_empty() {
+                self.push(Event::CallGated { call_id, verdicts });
+                self.hold(call, held);
             }
-            if run.spec.limits.concurrency == 1 {
-                break;
-            }
+            break;
         }
         self.start_batch(&batch);
     }
@@ -77,32 +82,44 @@ impl Draft<'_> {
             Verdict::Deny(reason) => {
                 let message =
                     format!("The call of '{}' was denied: {}", call.tool_name, clean(&reason, 2_000));
-                self.finish_call(
-                    &call.id,
-                    Fault::new(Code::Denied, message).with_detail(format!("gate {}", held.gate)),
-                );
+                let by = format!("gate {}", held.gate);
+                self.finish(&call.id, Fault::new(Code::Denied, message).with_detail(by));
             }
             Verdict::Block(reason) => {
                 let reason = clean(&reason, 2_000);
                 let message =
                     format!("The call of '{}' was blocked, and the run with it: {reason}", call.tool_name);
-                self.finish_call(
-                    &call.id,
-                    Fault::new(Code::Blocked, message).with_detail(format!("gate {}", held.gate)),
-                );
+                let by = format!("gate {}", held.gate);
+                self.finish(&call.id, Fault::new(Code::Blocked, message).with_detail(by));
                 self.end_early(Code::NotRun, RunStatus::Blocked { reason });
             }
-            Verdict::Suspend(ticket) => self.suspend(call, *ticket, Some(held.gate), None, Usage::default()),
-            Verdict::SetResult(result) => match result.status {
-                ToolStatus::Pending(ref ticket) => {
-                    let ticket = ticket.as_ref().map_or_else(
-                        || Ticket::confirm(result.message.clone().unwrap_or_default()),
-                        |t| (**t).clone(),
-                    );
-                    self.suspend(call, ticket, Some(held.gate), None, Usage::default());
+            Verdict::Suspend(ticket) => self.ask(call, *ticket, held.gate),
+            Verdict::SetResult(result) => match &result.status {
+                ToolStatus::Pending(asked) => {
+                    self.ask(call, question(&call.tool_name, &result, asked.as_deref()), held.gate);
                 }
-                _ => self.finish_call(&call.id, CallEnd::Result(Arc::new(*result))),
+                _ => self.finish(&call.id, CallEnd::Result(Arc::new(*result))),
             },
+        }
+    }
+
+    /// A gate asks a person.
+    fn ask(&mut self, call: &Call, ticket: Ticket, gate: String) {
+        match Self::check_question(call, &ticket) {
+            Ok(()) => self.suspend(call, ticket, Some(gate), None, Usage::default()),
+            Err(fault) => self.finish(&call.id, fault.with_detail(format!("gate {gate}"))),
+        }
+    }
+}
+
+/// The verdict that holds the call back.
+fn held(verdicts: &[Recorded], approved_gates: &[String]) -> Option<Recorded> {
+    match stands(verdicts, approved_gates) {
+        Standing::Allowed => None,
+        Standing::Held(held) => Some(held.clone()),
+        Standing::Unasked => {
+            let reason = "No gate is configured, so nothing may run.".to_owned();
+            Some(Recorded::new("host", Verdict::Deny(reason)))
         }
     }
 }

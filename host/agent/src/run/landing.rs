@@ -3,12 +3,12 @@
 
 use super::CallEnd;
 use super::call::Call;
-use super::draft::Draft;
+use super::draft::{Draft, question};
 use super::event::Event;
 use super::spec::{RETRY_PAUSE_MS, max_attempts};
 use crate::catalog::Tool;
 use crate::code::Code;
-use crate::outcome::{Action, Fault, Outcome, Ticket, ToolOutput, ToolStatus, Usage};
+use crate::outcome::{Action, Fault, Outcome, ToolOutput, ToolStatus, Usage};
 use crate::state::StateChange;
 use crate::state::change::{conflict, propose};
 use crate::text::clean;
@@ -32,43 +32,27 @@ impl Draft<'_> {
             self.push(Event::CallRetried { call_id: call.id.clone(), attempt, fault: fault.clone(), usage });
             return self.start_call(call, attempt + 1, self.now_ms + RETRY_PAUSE_MS);
         }
-        self.land(BTreeMap::from([(call.id.clone(), (outcome, usage))]));
+        self.land(BTreeMap::from([(call.id.as_str(), (outcome, usage))]));
     }
 
     /// What was under way when the host stopped runs again where that is harmless.
     pub(super) fn restarted(&mut self) {
         let run = self.run;
         let mut interrupted = BTreeMap::new();
-        for call in
-            run.calls().iter().filter(|call| call.wants_judgement() && call.tool(self.catalog).is_none())
-        {
-            let fault = Fault::new(
-                Code::NotFound,
-                format!(
-                    "The tool '{}' is not there any more in the version that was called.",
-                    call.tool_name
-                ),
-            );
-            self.finish_call(&call.id, fault);
-        }
         for call in run.calls().iter().filter(|call| call.is_under_way()) {
             if self.may_run_again(call) {
                 self.start_call(call, call.attempts + 1, 0);
-            } else {
-                let fault = Fault::new(
-                    Code::Interrupted,
-                    format!(
-                        "The host stopped while '{}' ran; it may have run, and is not run again.",
-                        call.tool_name
-                    ),
-                );
-                interrupted.insert(call.id.clone(), (Arc::new(Outcome::Faulted(fault)), Usage::default()));
+                continue;
             }
+            let message = format!(
+                "The host stopped while '{}' ran; it may have run, and is not run again.",
+                call.tool_name
+            );
+            let fault = Fault::new(Code::Interrupted, message);
+            interrupted.insert(call.id.as_str(), (Arc::new(fault.into()), Usage::default()));
         }
         if !interrupted.is_empty() {
             self.land(interrupted);
-        } else if !self.events.is_empty() {
-            self.settle();
         }
     }
 
@@ -80,16 +64,15 @@ impl Draft<'_> {
     }
 
     /// Applies what has returned, in the order of the calls; what is early waits.
-    fn land(&mut self, mut landed: BTreeMap<String, (Arc<Outcome>, Usage)>) {
+    fn land(&mut self, mut landed: BTreeMap<&str, (Arc<Outcome>, Usage)>) {
         let run = self.run;
         let Some(turn) = &run.turn else { return };
         let Some(batch) = &turn.batch else { return };
-        self.changes = batch.changes.clone();
         let mut in_order = true;
         let mut under_way = batch.calls.iter().filter(|at| turn.calls[**at].is_under_way()).count();
         for at in &batch.calls {
             let call = &turn.calls[*at];
-            match (landed.remove(&call.id), &call.returned) {
+            match (landed.remove(call.id.as_str()), &call.returned) {
                 (Some((outcome, usage)), _) => {
                     under_way -= 1;
                     if in_order {
@@ -103,57 +86,62 @@ impl Draft<'_> {
                 (None, None) => in_order = false,
             }
         }
-        let waiting = batch.calls.iter().map(|at| &turn.calls[*at]).filter(|call| call.is_queued());
-        let free = (run.spec.limits.concurrency.max(1) as usize).saturating_sub(under_way);
-        for call in waiting.take(free) {
+        let mut free = (run.spec.limits.concurrency.max(1) as usize).saturating_sub(under_way);
+        for call in batch.calls.iter().map(|at| &turn.calls[*at]).filter(|call| call.is_queued()) {
+            if free == 0 {
+                break;
+            }
+            if call.tool(self.catalog).is_none() {
+                self.without_tool(call);
+                continue;
+            }
             self.start_call(call, call.attempts + 1, 0);
+            free -= 1;
         }
         self.settle();
     }
 
     fn commit(&mut self, call: &Call, outcome: &Outcome, usage: Usage) {
         let output = match outcome {
-            Outcome::Faulted(fault) => {
-                return self.finish_named(
-                    &call.id,
-                    &call.tool_name,
-                    fault.clone().into(),
-                    None,
-                    Vec::new(),
-                    usage,
-                );
-            }
+            Outcome::Faulted(fault) => return self.finish_after(&call.id, fault.clone(), usage),
             Outcome::Returned(output) => output,
         };
-        let since: Vec<&StateChange> = self.changes.iter().collect();
-        if let Some(key) = conflict(self.catalog.keys(), &since, &output.mutations).map(str::to_owned) {
+        if let Some(key) = self.conflict(output) {
             return self.conflicted(call, key, usage);
         }
-        match self.check_output(call, output) {
-            Err(fault) => self.finish_named(&call.id, &call.tool_name, fault.into(), None, Vec::new(), usage),
-            Ok((change, notes)) => {
-                if let Some(change) = &change {
-                    self.state.apply(change);
-                    self.changes.push(change.clone());
-                }
-                match &output.result.status {
-                    ToolStatus::Pending(ticket) => {
-                        let message = output
-                            .result
-                            .message
-                            .clone()
-                            .unwrap_or_else(|| format!("Go on with '{}'?", call.tool_name));
-                        let ticket =
-                            ticket.as_ref().map_or_else(|| Ticket::confirm(message), |t| (**t).clone());
-                        self.suspend(call, ticket, None, change, usage);
-                    }
-                    _ => {
-                        let end = CallEnd::Result(Arc::new(output.result.clone()));
-                        self.finish_named(&call.id, &call.tool_name, end, change, notes, usage);
-                    }
-                }
+        let (change, notes) = match self.check_output(call, output) {
+            Ok(checked) => checked,
+            Err(fault) => return self.finish_after(&call.id, fault, usage),
+        };
+        let ticket = match &output.result.status {
+            ToolStatus::Pending(asked) => Some(question(&call.tool_name, &output.result, asked.as_deref())),
+            ToolStatus::Success | ToolStatus::Error => None,
+        };
+        if let Some(Err(fault)) = ticket.as_ref().map(|ticket| Self::check_question(call, ticket)) {
+            return self.finish_after(&call.id, fault, usage);
+        }
+        if let Some(change) = &change {
+            self.state.apply(change);
+            self.changes.push(change.clone());
+        }
+        match ticket {
+            Some(ticket) => self.suspend(call, ticket, None, change, usage),
+            None => {
+                let end = CallEnd::Result(Arc::new(output.result.clone()));
+                self.finish_with(&call.id, end, change, notes, usage);
             }
         }
+    }
+
+    /// The key of a mutation that was meant for a state that is gone.
+    fn conflict(&self, output: &ToolOutput) -> Option<String> {
+        if output.mutations.is_empty() {
+            return None;
+        }
+        let before = self.run.turn.as_ref().and_then(|turn| turn.batch.as_ref());
+        let since: Vec<&StateChange> =
+            before.iter().flat_map(|batch| &batch.changes).chain(&self.changes).collect();
+        conflict(self.catalog.keys(), &since, &output.mutations).map(str::to_owned)
     }
 
     fn conflicted(&mut self, call: &Call, key: String, usage: Usage) {
@@ -167,7 +155,7 @@ impl Draft<'_> {
                 call.tool_name
             ),
         );
-        self.finish_named(&call.id, &call.tool_name, fault.into(), None, Vec::new(), usage);
+        self.finish_after(&call.id, fault, usage);
     }
 
     fn check_output(

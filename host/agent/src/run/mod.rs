@@ -17,6 +17,7 @@ pub mod answer;
 mod apply;
 pub mod call;
 mod decide;
+mod deciding;
 mod draft;
 pub mod effect;
 pub mod event;
@@ -132,7 +133,8 @@ impl Run {
     }
 
     /// The conversation. Every call in it has its answer, at every moment: a turn
-    /// joins it when the last of its calls has ended.
+    /// joins it when the last of its calls has ended. Let go of the list before the
+    /// next event is applied, or that event copies it.
     #[must_use]
     pub fn messages(&self) -> &Arc<Vec<Message>> {
         &self.messages
@@ -144,7 +146,7 @@ impl Run {
         &self.state
     }
 
-    /// The calls of the present turn, in the order in which the model asked.
+    /// The calls of the present turn, or the one direct call, in the order in which the model asked.
     #[must_use]
     pub fn calls(&self) -> &[Call] {
         self.turn.as_ref().map_or(&[], |turn| &turn.calls)

@@ -34,6 +34,16 @@ pub struct RunSpec {
     pub task: Task,
 }
 
+impl RunSpec {
+    /// Whether the run offers the tool. A direct call names its tool itself, and
+    /// the gate says who may call what; the model is told of what its agent lists,
+    /// so what is not listed does not exist for it.
+    #[must_use]
+    pub fn offers(&self, tool_name: &str) -> bool {
+        self.agent.lists(tool_name) || matches!(self.task, Task::Call { .. })
+    }
+}
+
 /// What a run is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -82,7 +92,8 @@ pub struct RunLimits {
     pub tokens: Option<u64>,
     /// Wall time in milliseconds, time spent waiting for a person not counted.
     pub wall_ms: u64,
-    /// Calls of one batch that run at once; at least 1.
+    /// Calls of one batch that run at once; at least 1. With 1, every call is a
+    /// batch.
     pub concurrency: u32,
     /// Milliseconds for one attempt of a tool that does not say.
     pub timeout_ms: u32,
@@ -91,11 +102,16 @@ pub struct RunLimits {
     /// How much of the conversation the model is shown, in bytes of its text; older
     /// exchanges are left out, whole.
     pub history_bytes: usize,
-    /// Turns in a row that ask for the very same calls.
+    /// Turns in a row that ask for the very same calls: the last of them is not
+    /// run. At least 2.
     pub identical_turns: u32,
     /// The run ends once one of these tools succeeded.
     #[serde(default)]
     pub stop_on_tools: Vec<String>,
+    /// The run ends once the model says one of these texts, letter by letter; calls
+    /// beside it are not run.
+    #[serde(default)]
+    pub stop_on_texts: Vec<String>,
 }
 
 impl Default for RunLimits {
@@ -111,6 +127,7 @@ impl Default for RunLimits {
             history_bytes: 512 * 1024,
             identical_turns: 4,
             stop_on_tools: Vec::new(),
+            stop_on_texts: Vec::new(),
         }
     }
 }

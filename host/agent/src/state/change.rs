@@ -36,10 +36,10 @@ pub struct KeyUpdate {
     /// Whether update and value go into the record.
     pub persistent: bool,
     /// What was asked for.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "present")]
     pub update: Option<Arc<Value>>,
     /// What the key's value became.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "present")]
     pub value: Option<Arc<Value>>,
 }
 
@@ -50,6 +50,11 @@ impl KeyUpdate {
         let value = Some(Arc::new(value));
         Self { key: key.to_owned(), scope: KeyScope::Thread, persistent: true, update: value.clone(), value }
     }
+}
+
+/// A field that is there has a value, and `null` is one.
+fn present<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<Arc<Value>>, D::Error> {
+    Value::deserialize(reader).map(|value| Some(Arc::new(value)))
 }
 
 impl Serialize for KeyUpdate {
@@ -137,7 +142,10 @@ pub fn conflict<'a>(keys: &KeySet, since: &[&StateChange], mutations: &'a [Mutat
             .iter()
             .flat_map(|change| &change.updates)
             .filter(|earlier| earlier.key == key)
-            .any(|earlier| earlier.update.as_ref().is_none_or(|e| reducer.conflicts(e, update)))
+            .any(|earlier| match &earlier.update {
+                Some(earlier) => reducer.conflicts(earlier, update),
+                None => !reducer.commutes(),
+            })
             .then_some(key)
     })
 }

@@ -1,0 +1,116 @@
+//! What holds of every run, after every event.
+
+use crate::tools;
+use std::collections::BTreeMap;
+use tollgate_agent::message::Message;
+use tollgate_agent::run::{Event, Phase, Run};
+use tollgate_agent::state::StateChange;
+
+/// Watches the events of one run.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    tools: BTreeMap<String, String>,
+    attempts: BTreeMap<String, u32>,
+    allowed_starts: BTreeMap<String, u32>,
+    ends: BTreeMap<String, u32>,
+    steps_open: i32,
+    finished: bool,
+}
+
+impl Watch {
+    /// Looks at one event that was just applied.
+    pub(crate) fn applied(&mut self, event: &Event, revision_before: u64, run: &Run) {
+        assert!(!self.finished, "after the end: {event:?}");
+        match event {
+            Event::CallProposed(p) => {
+                let seen = self.tools.insert(p.call_id.clone(), p.tool_name.clone());
+                assert!(seen.is_none(), "the id {} is used twice", p.call_id);
+                self.allowed_starts.insert(p.call_id.clone(), 1);
+            }
+            Event::CallStarted { call_id, attempt, .. } => {
+                let attempts = self.attempts.entry(call_id.clone()).or_default();
+                *attempts += 1;
+                assert_eq!(*attempt, *attempts, "attempts of {call_id} are counted");
+                if !tools::is_idempotent(&self.tools[call_id]) {
+                    let left = self.allowed_starts.get_mut(call_id).unwrap();
+                    assert!(*left > 0, "{call_id} may not run twice");
+                    *left -= 1;
+                }
+            }
+            // A person lets a call run again; nobody else does.
+            Event::CallDecided { call_id, .. } => {
+                self.allowed_starts.insert(call_id.clone(), 1);
+            }
+            Event::CallFinished(f) => {
+                let ends = self.ends.entry(f.call_id.clone()).or_default();
+                *ends += 1;
+                assert_eq!(*ends, 1, "{} ended twice", f.call_id);
+            }
+            Event::StepStarted { .. } => self.steps_open += 1,
+            Event::StepFinished { .. } => self.steps_open -= 1,
+            Event::RunFinished { .. } => self.end(),
+            _ => {}
+        }
+        assert!((0..=1).contains(&self.steps_open), "steps begin and end in turn: {event:?}");
+        let grown = u64::from(change_of(event).is_some());
+        assert_eq!(run.state().revision(), revision_before + grown, "{event:?}");
+        transcript_is_valid(run.messages());
+    }
+
+    fn end(&mut self) {
+        self.finished = true;
+        assert_eq!(self.steps_open, 0, "the last step ended");
+        let open: Vec<_> = self.tools.keys().filter(|id| !self.ends.contains_key(*id)).collect();
+        assert!(open.is_empty(), "calls without an end: {open:?}");
+    }
+}
+
+pub(crate) fn change_of(event: &Event) -> Option<&StateChange> {
+    match event {
+        Event::CallFinished(f) => f.change.as_ref(),
+        Event::CallSuspended(s) => s.change.as_ref(),
+        _ => None,
+    }
+}
+
+/// Every call is answered exactly once, in order, right after it was asked for.
+pub(crate) fn transcript_is_valid(messages: &[Message]) {
+    let mut at = 0;
+    while at < messages.len() {
+        match &messages[at] {
+            Message::Assistant(said) => {
+                for call in &said.calls {
+                    at += 1;
+                    match messages.get(at) {
+                        Some(Message::Answer(answer)) => assert_eq!(answer.call_id, call.id),
+                        other => panic!("the call {} is followed by {other:?}", call.id),
+                    }
+                }
+            }
+            Message::Answer(answer) => panic!("an answer to no call: {answer:?}"),
+            Message::User(_) | Message::Note(_) => {}
+        }
+        at += 1;
+    }
+}
+
+/// A run that was folded from its record stands where the run stands.
+pub(crate) fn same(live: &Run, folded: &Run) {
+    assert_eq!(live.phase(), folded.phase());
+    assert_eq!(live.messages(), folded.messages());
+    assert_eq!(live.usage(), folded.usage());
+    assert_eq!(live.last_text(), folded.last_text());
+    assert_eq!(live.state().revision(), folded.state().revision());
+    for (key, value) in live.state().iter() {
+        if !matches!(key, "kit.fleeting" | "kit.tally") {
+            assert_eq!(Some(value), folded.state().get(key), "{key}");
+        }
+    }
+    assert_eq!(live.calls().len(), folded.calls().len());
+    for (a, b) in live.calls().iter().zip(folded.calls()) {
+        assert_eq!((&a.id, a.status, &a.end), (&b.id, b.status, &b.end));
+        assert_eq!((&a.arguments, a.attempts, &a.usage), (&b.arguments, b.attempts, &b.usage));
+        assert_eq!((&a.version, &a.resumption), (&b.version, &b.resumption));
+    }
+    assert_eq!(live.is_finished(), matches!(live.phase(), Phase::Finished(_)));
+}

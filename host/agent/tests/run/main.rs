@@ -1,0 +1,16 @@
+//! Runs in a scripted world: the step machine, driven as a host drives it.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod calls;
+mod cancelling;
+mod deciding;
+mod gates;
+mod invariants;
+mod random;
+mod restart;
+mod state;
+mod time;
+mod tools;
+mod turns;
+mod world;

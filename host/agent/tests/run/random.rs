@@ -1,0 +1,211 @@
+//! Runs with random scripts: whatever the world does, what holds of runs holds,
+//! and every run comes to its end or to a person.
+
+use crate::tools::NAMES;
+use crate::world::{World, allow, block, deny, done, faults, pends, reply, suspend, writes};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tollgate_agent::code::Code;
+use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate_agent::message::Finish;
+use tollgate_agent::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolResult, Usage};
+use tollgate_agent::run::{
+    CallStatus, Decision, DecisionAnswer, Effect, EffectKey, Input, Phase, RunLimits, Task,
+};
+
+/// One thing that the world does; the numbers choose among what is possible.
+#[derive(Debug, Clone)]
+enum Deed {
+    /// Answers one of the effects under way.
+    Answer(u8, Vec<u8>),
+    Decide {
+        target: u8,
+        id: u8,
+        value: u8,
+    },
+    Message,
+    Cancel,
+    WallTimeUp,
+    Crash,
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        30 => (any::<u8>(), proptest::collection::vec(any::<u8>(), 4..24)).prop_map(|(n, b)| Deed::Answer(n, b)),
+        8 => (any::<u8>(), 0..12u8, any::<u8>()).prop_map(|(target, id, value)| Deed::Decide { target, id, value }),
+        1 => Just(Deed::Message),
+        1 => (0..8u8).prop_map(|n| if n == 0 { Deed::Cancel } else { Deed::Crash }),
+        1 => (0..8u8).prop_map(|n| if n == 0 { Deed::WallTimeUp } else { Deed::Crash }),
+    ]
+}
+
+/// Bytes that choose; where they run out, the plainest choice is made.
+struct Choice(std::vec::IntoIter<u8>);
+
+impl Choice {
+    fn of(&mut self, n: u8) -> u8 {
+        self.0.next().unwrap_or(0) % n
+    }
+
+    fn replies(&mut self) -> (String, Vec<(String, String, String)>, Finish) {
+        let finish = if self.of(8) == 7 { Finish::Length } else { Finish::Stop };
+        let calls = (0..self.of(7)).map(|_| {
+            let id = ["", "a", "b", "call-1-1", "a/1"][usize::from(self.of(5))].to_owned();
+            let name = match self.of(8) {
+                7 => "nowhere".to_owned(),
+                n => NAMES[usize::from(n) % NAMES.len()].to_owned(),
+            };
+            let arguments = ["{}", r#"{"n":1}"#, r#"{"n":"#, "", r#"{"a":1,"a":2}"#][usize::from(self.of(5))];
+            (id, name, arguments.to_owned())
+        });
+        ("Text.".to_owned(), calls.collect(), finish)
+    }
+
+    fn verdicts(&mut self) -> Vec<Recorded> {
+        (0..1 + self.of(2))
+            .map(|gate| {
+                let gate = ["first", "second"][usize::from(gate)];
+                match self.of(16) {
+                    0 => deny(gate),
+                    1 | 2 => suspend(gate),
+                    3 => Recorded::new(gate, Verdict::SetResult(Box::new(ToolResult::success("cached")))),
+                    4 => Recorded::new(gate, Verdict::SetResult(Box::new(ToolResult::suspended("?")))),
+                    5 if self.of(8) == 0 => block(gate),
+                    _ => allow(gate),
+                }
+            })
+            .collect()
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        let mode =
+            [ResumeMode::ReplayToolCall, ResumeMode::UseDecisionAsToolResult, ResumeMode::PassDecisionToTool]
+                [usize::from(self.of(3))];
+        let ticket = Ticket {
+            resume_mode: mode,
+            response_schema: (self.of(2) == 0).then(|| json!({"type": "object"})),
+            ..Ticket::confirm("Sure?")
+        };
+        match self.of(10) {
+            0 => faults(Code::TimedOut),
+            1 => faults(Code::Trapped),
+            2 => pends(ticket),
+            3 => writes(ToolResult::suspended_with(ticket), &self.mutations()),
+            4 => writes(ToolResult::error("No."), &self.mutations()),
+            5 => done("seen"),
+            _ => writes(ToolResult::success("set"), &self.mutations()),
+        }
+    }
+
+    fn mutations(&mut self) -> Vec<(&'static str, Value)> {
+        (0..1 + self.of(2))
+            .map(|_| match self.of(9) {
+                0 => ("city", json!(self.of(9))),
+                1 => ("doc", json!({ "m": self.of(3) })),
+                2 => ("doc", json!({ "n": null })),
+                3 => ("count", json!(self.of(9))),
+                4 => ("items", json!(self.of(9))),
+                5 => ("fleeting", Value::Null),
+                6 => ("tally", json!(1)),
+                7 => ("city", Value::Null),
+                _ => ("locked", json!(1)),
+            })
+            .collect()
+    }
+}
+
+fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
+    let Some(effect) = world.under_way.remove(key) else { return };
+    world.give(match effect {
+        Effect::AskModel { ask } => {
+            let (text, calls, finish) = choice.replies();
+            let calls: Vec<_> = calls.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
+            Input::Replied { ask, reply: reply(&text, &calls, finish) }
+        }
+        Effect::Validate(proposal) => {
+            let fault = (choice.of(6) == 5).then(|| Fault::new(Code::InvalidArguments, "Not so."));
+            Input::Validated { call_id: proposal.call_id().to_owned(), fault }
+        }
+        Effect::Judge { round, questions } => {
+            // Some hosts ask on after a call that is held back; that is harmless.
+            let ask = |question: &tollgate_agent::run::Question| {
+                (question.proposal.call_id().to_owned(), choice.verdicts())
+            };
+            Input::Judged { round, answers: questions.iter().map(ask).collect() }
+        }
+        Effect::Execute(execution) => {
+            let call = world.call(execution.permit.call_id());
+            assert_eq!(Some(execution.permit.arguments()), call.arguments.as_ref(), "what was judged runs");
+            Input::Attempted {
+                call_id: call.id.clone(),
+                attempt: execution.attempt,
+                outcome: std::sync::Arc::new(choice.outcome()),
+                usage: Usage { attempts: 1, ..Usage::default() },
+            }
+        }
+    });
+}
+
+fn happen(world: &mut World, deed: Deed) {
+    world.now_ms += 1;
+    match deed {
+        Deed::Answer(at, bytes) => {
+            let keys: Vec<EffectKey> = world.under_way.keys().cloned().collect();
+            if !keys.is_empty() {
+                perform(world, &keys[usize::from(at) % keys.len()], Choice(bytes.into_iter()));
+            }
+        }
+        Deed::Decide { target, id, value } => {
+            let calls = world.run.calls();
+            let Some(call) = calls.get(usize::from(target) % calls.len().max(1)) else { return };
+            let waits = call.status == CallStatus::Suspended;
+            let known = world.run.events();
+            let answer = match value % 5 {
+                0 => DecisionAnswer::Cancel,
+                1 => DecisionAnswer::Resume(Value::Null),
+                _ => DecisionAnswer::Resume(json!({"n": value})),
+            };
+            let (id, target) = (id.to_string(), call.id.clone());
+            let decision = Decision { id, target, answer, reason: None, at_ms: world.now_ms };
+            let taken = world.try_give(Input::Decided(decision.clone()));
+            if taken.is_err() || !waits {
+                assert_eq!(world.run.events(), known, "what is refused changes nothing");
+            } else {
+                assert_eq!(world.give(Input::Decided(decision)).len(), 0, "the same twice changes nothing");
+            }
+        }
+        Deed::Message => drop(world.try_give(Input::Message("And now?".to_owned()))),
+        Deed::Cancel => drop(world.give(Input::Cancel { reason: "enough".to_owned() })),
+        Deed::WallTimeUp => drop(world.give(Input::WallTimeUp)),
+        Deed::Crash => drop(world.crash()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn l6_e3_whatever_happens_runs_keep_their_promises(
+        direct in (0..8u8).prop_map(|n| n == 0),
+        concurrency in 1..6u32,
+        deeds in proptest::collection::vec(deed(), 0..120),
+    ) {
+        let limits = RunLimits { concurrency, model_turns: 8, ..RunLimits::default() };
+        let mut world = World::new();
+        world.start(limits, match direct {
+            true => Task::Call { tool_name: "look".to_owned(), arguments: String::new() },
+            false => Task::Prompt("Do it.".to_owned()),
+        });
+        for deed in deeds {
+            happen(&mut world, deed);
+        }
+        // With every effect answered, a run ends or waits.
+        for _ in 0..4_000 {
+            let Some(key) = world.under_way.keys().next().cloned() else { break };
+            world.now_ms += 1_000;
+            perform(&mut world, &key, Choice(vec![9; 24].into_iter()));
+        }
+        prop_assert!(matches!(world.run.phase(), Phase::Finished(_) | Phase::Waiting), "{:?}", world.run.phase());
+        prop_assert!(world.under_way.is_empty());
+    }
+}
