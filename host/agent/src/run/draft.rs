@@ -118,7 +118,7 @@ impl<'a> Draft<'a> {
         usage: Usage,
     ) {
         self.set_status(&call.id, CallStatus::Suspended);
-        self.push(Event::CallSuspended(Suspended {
+        self.push(Event::CallSuspended(Box::new(Suspended {
             call_id: call.id.clone(),
             suspension_id: call.next_suspension(),
             tool_name: call.tool_name.clone(),
@@ -131,7 +131,7 @@ impl<'a> Draft<'a> {
             gate,
             change,
             usage,
-        }));
+        })));
     }
 
     /// A call that goes on after a decision asks again where its tool is there in
@@ -140,13 +140,13 @@ impl<'a> Draft<'a> {
     pub(super) fn without_tool(&mut self, call: &Call) {
         if let (Some(asked), Some(tool)) = (&call.suspended, self.catalog.tool(&call.tool_name)) {
             self.set_status(&call.id, CallStatus::Suspended);
-            return self.push(Event::CallSuspended(Suspended {
+            return self.push(Event::CallSuspended(Box::new(Suspended {
                 owner: Some(ToolVersion { id: tool.owner.id.clone(), version: tool.owner.version.clone() }),
                 suspension_id: call.next_suspension(),
                 change: None,
                 usage: Usage::default(),
                 ..(**asked).clone()
-            }));
+            })));
         }
         let message =
             format!("The tool '{}' is not there any more in the version that was called.", call.tool_name);
@@ -215,8 +215,8 @@ impl<'a> Draft<'a> {
                 Event::ModelReplied { reply, .. } => usage.tokens = usage.tokens.plus(reply.usage),
                 Event::CallProposed(_) => usage.calls += 1,
                 Event::CallFinished(Finished { usage: used, .. })
-                | Event::CallSuspended(Suspended { usage: used, .. })
                 | Event::CallConflicted { usage: used, .. } => usage.tools = usage.tools.plus(*used),
+                Event::CallSuspended(suspended) => usage.tools = usage.tools.plus(suspended.usage),
                 _ => {}
             }
         }

@@ -121,7 +121,7 @@ pub enum Event {
     /// The call ended, and what it changed is part of the state from here on.
     CallFinished(Finished),
     /// The call waits for a person.
-    CallSuspended(Suspended),
+    CallSuspended(Box<Suspended>),
     /// A person decided about a suspended call.
     CallDecided {
         /// The call.
