@@ -21,6 +21,7 @@ fn main() {
         println!("cargo:rerun-if-changed={}", folder_path.display());
         code.push_str(&table_of(&folder_path, folder, table));
     }
+    code.push_str(&for_each_hostile_guest(&guests.join("hostile")));
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo names a folder for output"));
     fs::write(out.join("guests.rs"), code).expect("cargo's folder for output is writable");
 }
@@ -52,6 +53,19 @@ fn table_of(folder_path: &Path, folder: &str, table: &str) -> String {
         "/// The guests of `tests/guests/{folder}`, each a constant.\npub mod {folder} {{\n\
          {constants}}}\n/// All guests of `tests/guests/{folder}`, by name.\n\
          pub const {table}: &[Guest] = &[{rows}];\n"
+    )
+}
+
+/// A macro that hands all hostile guests to another one.
+fn for_each_hostile_guest(folder: &Path) -> String {
+    let names = guest_files(folder)
+        .into_iter()
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.replace('-', "_")));
+    let pairs: String = names.map(|name| format!("{name} = {},\n", name.to_uppercase())).collect();
+    format!(
+        "/// Expands to `$with! {{ spin_for_ever = SPIN_FOR_EVER, ... }}`: a test for each guest\n\
+         /// of `tests/guests/hostile`, say.\n#[macro_export]\n\
+         macro_rules! for_each_hostile_guest {{\n($with:ident) => {{ $with! {{ {pairs} }} }};\n}}\n"
     )
 }
 

@@ -1,0 +1,86 @@
+//! Each hostile guest ends in its documented code or refusal, and the host goes on.
+
+use std::time::Duration;
+
+use tollgate_agent::code::Code;
+use tollgate_artifacts::{Expectation, Guest, HOSTILE, for_each_hostile_guest, good, hostile};
+use tollgate_sandbox::Limits;
+
+use crate::rig::{Ended, Rig};
+
+/// Enough for every attack to show what it wants, little enough to end soon.
+fn limits() -> Limits {
+    Limits { fuel: 1_000_000_000, ..Limits::default() }
+}
+
+/// Only what waits for ever is to meet its deadline, on a busy machine too.
+fn timeout(guest: &Guest) -> Duration {
+    match guest.expects {
+        Expectation::Code("timed_out") => Duration::from_millis(200),
+        _ => Duration::from_secs(60),
+    }
+}
+
+/// Loads and calls the guest, and says how that came out.
+fn attack(rig: &Rig, guest: &Guest) -> Result<Ended, String> {
+    let loaded = rig.load(guest)?;
+    Ok(rig.call(&loaded, "{}", &limits(), timeout(guest)))
+}
+
+fn ends_as_documented(guest: &Guest) {
+    let rig = Rig::new();
+    let echo = rig.load(&good::ECHO).unwrap();
+    let came_out = attack(&rig, guest);
+    match (guest.expects, &came_out) {
+        (Expectation::Refused(words), Err(reason)) => {
+            assert!(reason.contains(words), "refused for another reason: {reason}");
+        }
+        (Expectation::Refused(_), Ok(_)) => panic!("it was loaded: {}", guest.attack),
+        (_, Err(reason)) => panic!("it was refused: {reason}"),
+        (Expectation::Succeeds, Ok(ended)) => assert!(ended.result.is_ok(), "{:?}", ended.result),
+        (Expectation::Code(code), Ok(ended)) => {
+            assert_eq!(ended.code().map(Code::as_str), Some(code), "{:?}", ended.result);
+        }
+    }
+    let answer = rig.call(&echo, r#"{"still":"here"}"#, &limits(), Duration::from_secs(60));
+    assert_eq!(answer.result.unwrap().result.data["still"], "here");
+}
+
+macro_rules! tests {
+    ($($name:ident = $guest:ident,)*) => { $(
+        #[test]
+        fn $name() {
+            ends_as_documented(&hostile::$guest);
+        }
+    )* };
+}
+
+mod each {
+    use super::*;
+
+    for_each_hostile_guest!(tests);
+}
+
+#[test]
+fn memory_returns_to_where_it_was() {
+    let rig = Rig::new();
+    let all = || {
+        for guest in HOSTILE {
+            // How it ends is the business of its own test.
+            let _ = attack(&rig, guest);
+        }
+    };
+    // The first round warms what stays warm: the pool, the allocator, caches.
+    all();
+    let before = resident_bytes();
+    all();
+    let growth = resident_bytes().saturating_sub(before);
+    assert!(growth < 64 << 20, "{} MiB stayed", growth >> 20);
+}
+
+/// What this process holds of the machine's memory.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = status.split_whitespace().nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}

@@ -1,0 +1,5 @@
+//! The whole of Tollgate, from the outside.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub)]
+
+mod hostile;
+mod rig;

@@ -1,0 +1,139 @@
+//! A sandbox with one component in it, called as the host calls: checked, judged,
+//! run, and its mutations tried on the state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::code::Code;
+use tollgate_agent::context::{AgentView, RunIdentity};
+use tollgate_agent::gate::{Judgement, Permit, Recorded, Verdict, judge};
+use tollgate_agent::outcome::{Fault, Outcome, ToolOutput};
+use tollgate_agent::proposal::{Arguments, Proposal};
+use tollgate_agent::state::{Snapshot, State, propose};
+use tollgate_artifacts::Guest;
+use tollgate_sandbox::{Attempt, Call, Component, Grants, Limits, Sandbox, SandboxConfig, runtime};
+
+/// The runtime that is part of the sandbox's promise, and a sandbox on it.
+pub struct Rig {
+    runtime: Runtime,
+    sandbox: Sandbox,
+}
+
+/// A component that was loaded and accepted by a catalog of its own.
+pub struct Loaded {
+    component: Component,
+    catalog: Catalog,
+}
+
+/// The state of a thread in which nothing happened.
+fn empty() -> Snapshot {
+    State::default().snapshot()
+}
+
+/// How a call came out, after everything that the host checks.
+pub struct Ended {
+    pub attempt: Option<Attempt>,
+    pub result: Result<ToolOutput, Fault>,
+}
+
+impl Ended {
+    pub fn code(&self) -> Option<Code> {
+        self.result.as_ref().err().map(|fault| fault.code)
+    }
+}
+
+impl Rig {
+    pub fn new() -> Rig {
+        Rig::with(SandboxConfig::default())
+    }
+
+    pub fn with(config: SandboxConfig) -> Rig {
+        let runtime = runtime().unwrap();
+        let sandbox = Sandbox::new(config).unwrap();
+        Rig { runtime, sandbox }
+    }
+
+    /// Loads the guest as the host does, or says why the host does not.
+    pub fn load(&self, guest: &Guest) -> Result<Loaded, String> {
+        self.load_bytes(guest.name, guest.bytes())
+    }
+
+    pub fn load_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<Loaded, String> {
+        let component = self.runtime.block_on(self.sandbox.load_bytes(name, bytes));
+        let component = component.map_err(|refusal| refusal.to_string())?;
+        let descriptor = component.descriptor().clone();
+        let owner = Owner {
+            id: descriptor.id.clone(),
+            kind: OwnerKind::Component,
+            origin: format!("{name}.wasm"),
+            version: component.digest().to_owned(),
+        };
+        let mut catalog = Catalog::default();
+        catalog.add(owner, descriptor, &CatalogGrants::default()).map_err(|why| why.to_string())?;
+        Ok(Loaded { component, catalog })
+    }
+
+    /// Calls the component's first tool.
+    pub fn call(&self, loaded: &Loaded, arguments: &str, limits: &Limits, timeout: Duration) -> Ended {
+        self.runtime.block_on(loaded.call(arguments, limits, timeout))
+    }
+}
+
+impl Loaded {
+    async fn call(&self, arguments: &str, limits: &Limits, timeout: Duration) -> Ended {
+        match self.permit(arguments).await {
+            Err(fault) => Ended { attempt: None, result: Err(fault) },
+            Ok(permit) => {
+                let attempt = self.attempt(&permit, limits, timeout).await;
+                let result = self.settle(&permit, &attempt);
+                Ended { attempt: Some(attempt), result }
+            }
+        }
+    }
+
+    async fn permit(&self, arguments: &str) -> Result<Permit, Fault> {
+        let arguments = Arguments::read(arguments)?;
+        let tool = &self.catalog.tools().next().unwrap().descriptor;
+        let proposal = Proposal::check(&self.catalog, |_| true, "call-1", &tool.name, &arguments)?;
+        if tool.execution.validates {
+            self.component.validate_args(&tool.name, &arguments).await?;
+        }
+        match judge(proposal, &[Recorded::new("test", Verdict::Allow)], None) {
+            Judgement::Permitted(permit) => Ok(permit),
+            Judgement::Held(..) => unreachable!("the gate allows everything"),
+        }
+    }
+
+    async fn attempt(&self, permit: &Permit, limits: &Limits, timeout: Duration) -> Attempt {
+        let call = Call {
+            permit,
+            identity: &RunIdentity::default(),
+            agent: &AgentView::default(),
+            snapshot: &empty(),
+            keys: self.catalog.keys(),
+            attempt: 1,
+            resume: None,
+            limits,
+            timeout,
+            grants: &Grants::default(),
+            reports: Arc::new(()),
+            cancel: CancellationToken::new(),
+        };
+        self.component.call(call).await
+    }
+
+    /// What the host does with what a call came to.
+    fn settle(&self, permit: &Permit, attempt: &Attempt) -> Result<ToolOutput, Fault> {
+        match &attempt.outcome {
+            Outcome::Faulted(fault) => Err(fault.clone()),
+            Outcome::Returned(output) => {
+                let access = &permit.tool().access;
+                propose(self.catalog.keys(), access, &empty(), &output.mutations)?;
+                Ok(output.clone())
+            }
+        }
+    }
+}
