@@ -62,6 +62,32 @@ mod each {
 }
 
 #[test]
+fn arguments_with_duplicate_keys_run_nothing() {
+    let rig = Rig::new();
+    let echo = rig.load(&good::ECHO).unwrap();
+    let ended = rig.call(&echo, r#"{"path":"a","path":"b"}"#, &limits(), Duration::from_secs(60));
+    assert_eq!(ended.code(), Some(Code::InvalidArguments));
+    assert!(ended.attempt.is_none());
+}
+
+#[test]
+fn what_is_called_wasm_and_is_no_file_is_refused() {
+    let rig = Rig::new();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let real = good::ECHO.write_to(folder.path());
+    std::fs::create_dir(at("directory.wasm")).unwrap();
+    std::os::unix::fs::symlink(&real, at("symlink.wasm")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(at("pipe.wasm")).status().unwrap();
+    assert!(made.success());
+    for name in ["directory.wasm", "symlink.wasm", "pipe.wasm", "absent.wasm"] {
+        let reason = rig.load_file(&at(name)).err().unwrap();
+        assert!(reason.contains(name), "{reason}");
+    }
+    assert!(rig.load_file(&real).is_ok());
+}
+
+#[test]
 fn memory_returns_to_where_it_was() {
     let rig = Rig::new();
     let all = || {

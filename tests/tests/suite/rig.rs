@@ -1,6 +1,7 @@
 //! A sandbox with one component in it, called as the host calls: checked, judged,
 //! run, and its mutations tried on the state.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tollgate_agent::outcome::{Fault, Outcome, ToolOutput};
 use tollgate_agent::proposal::{Arguments, Proposal};
 use tollgate_agent::state::{Snapshot, State, propose};
 use tollgate_artifacts::Guest;
-use tollgate_sandbox::{Attempt, Call, Component, Grants, Limits, Sandbox, SandboxConfig, runtime};
+use tollgate_sandbox::{Attempt, Call, Component, Grants, Limits, Refusal, Sandbox, SandboxConfig, runtime};
 
 /// The runtime that is part of the sandbox's promise, and a sandbox on it.
 pub struct Rig {
@@ -62,18 +63,11 @@ impl Rig {
     }
 
     pub fn load_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<Loaded, String> {
-        let component = self.runtime.block_on(self.sandbox.load_bytes(name, bytes));
-        let component = component.map_err(|refusal| refusal.to_string())?;
-        let descriptor = component.descriptor().clone();
-        let owner = Owner {
-            id: descriptor.id.clone(),
-            kind: OwnerKind::Component,
-            origin: format!("{name}.wasm"),
-            version: component.digest().to_owned(),
-        };
-        let mut catalog = Catalog::default();
-        catalog.add(owner, descriptor, &CatalogGrants::default()).map_err(|why| why.to_string())?;
-        Ok(Loaded { component, catalog })
+        Loaded::accept(self.runtime.block_on(self.sandbox.load_bytes(name, bytes)))
+    }
+
+    pub fn load_file(&self, path: &Path) -> Result<Loaded, String> {
+        Loaded::accept(self.runtime.block_on(self.sandbox.load(path)))
     }
 
     /// Calls the component's first tool.
@@ -83,6 +77,20 @@ impl Rig {
 }
 
 impl Loaded {
+    fn accept(loaded: Result<Component, Refusal>) -> Result<Loaded, String> {
+        let component = loaded.map_err(|refusal| refusal.to_string())?;
+        let descriptor = component.descriptor().clone();
+        let owner = Owner {
+            id: descriptor.id.clone(),
+            kind: OwnerKind::Component,
+            origin: component.name().to_owned(),
+            version: component.digest().to_owned(),
+        };
+        let mut catalog = Catalog::default();
+        catalog.add(owner, descriptor, &CatalogGrants::default()).map_err(|why| why.to_string())?;
+        Ok(Loaded { component, catalog })
+    }
+
     async fn call(&self, arguments: &str, limits: &Limits, timeout: Duration) -> Ended {
         match self.permit(arguments).await {
             Err(fault) => Ended { attempt: None, result: Err(fault) },
