@@ -5,7 +5,7 @@ use crate::attempt::{Call, Console};
 use crate::console::Capture;
 use crate::grants::FileGrant;
 use crate::interfaces::clocks;
-use crate::interfaces::http::NoEgress;
+use crate::interfaces::http::{self, NoEgress};
 use crate::limits::Limits;
 use crate::meter::{Boundary, Meter};
 use crate::report::ReportSink;
@@ -128,7 +128,7 @@ impl Wasi {
             .monotonic_clock(clocks::Monotonic::start())
             .max_random_size(random_bytes)
             .build();
-        Self { ctx, http: WasiHttpCtx::new(), egress: NoEgress, capture }
+        Self { ctx, http: http::context(), egress: NoEgress, capture }
     }
 }
 

@@ -42,5 +42,6 @@ fn without_power(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
     call::add(&mut linker)?;
     // An interface may take the place of what wasmtime brings.
     linker.allow_shadowing(true);
+    http::count_what_is_kept(&mut linker)?;
     Ok(linker)
 }
