@@ -1,0 +1,60 @@
+//! The fenced blocks of a Markdown file, with what a comment above says of them:
+//! `<!-- not run: why -->` leaves one out, `<!-- file: path -->` is a file.
+
+/// What is between two fences.
+pub struct Block {
+    pub fence: Fence,
+    /// Why it is not run.
+    pub left_out: Option<String>,
+    /// The file that it is written to.
+    pub file: Option<String>,
+    pub text: String,
+}
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum Fence {
+    Shell,
+    /// What the commands before it print.
+    Text,
+    Toml,
+    Rust,
+}
+
+impl Fence {
+    fn of(word: &str) -> Fence {
+        match word {
+            "sh" => Fence::Shell,
+            "text" => Fence::Text,
+            "toml" => Fence::Toml,
+            "rust" => Fence::Rust,
+            other => panic!("nothing is known of blocks that begin with ```{other}"),
+        }
+    }
+}
+
+/// All blocks, in order.
+pub fn blocks(markdown: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut above = "";
+    let mut lines = markdown.lines();
+    while let Some(line) = lines.next() {
+        let Some(word) = line.strip_prefix("```") else {
+            above = line;
+            continue;
+        };
+        let text: String =
+            lines.by_ref().take_while(|line| *line != "```").flat_map(|line| [line, "\n"]).collect();
+        let says = |what: &str| {
+            let said = above.strip_prefix("<!-- ")?.strip_prefix(what)?.strip_suffix(" -->")?;
+            Some(said.to_owned())
+        };
+        blocks.push(Block {
+            fence: Fence::of(word),
+            left_out: says("not run: "),
+            file: says("file: "),
+            text,
+        });
+        above = "";
+    }
+    blocks
+}

@@ -1,0 +1,164 @@
+//! The README is true: what it shows is run, what it configures is read, and what
+//! it calls a default is one.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod blocks;
+
+use blocks::{Block, Fence, blocks};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use tollgate::config::Config;
+
+#[test]
+fn its_commands_do_what_it_says() {
+    let place = Place::new();
+    let mut said = String::new();
+    let mut commands = 0;
+    for Block { fence, file, text, .. } in blocks(&readme()).iter().filter(|block| block.left_out.is_none()) {
+        match (fence, file) {
+            (_, Some(file)) => std::fs::write(place.dir.path().join(file), text).unwrap(),
+            (Fence::Shell, None) => {
+                said = place.run(text);
+                commands += 1;
+            }
+            (Fence::Text, None) => assert_says(&said, text),
+            _ => {}
+        }
+    }
+    assert!(commands >= 5, "only {commands} blocks of commands were run");
+}
+
+#[test]
+fn what_is_not_run_says_why() {
+    for block in blocks(&readme()) {
+        if let Some(reason) = &block.left_out {
+            assert!(
+                reason.split_whitespace().count() >= 5,
+                "{reason:?} is no reason to leave out:\n{}",
+                block.text
+            );
+        }
+    }
+}
+
+#[test]
+fn its_configurations_are_accepted() {
+    let configurations = configurations();
+    assert!(!configurations.is_empty());
+    for text in configurations {
+        parse(&text);
+    }
+}
+
+#[test]
+fn it_shows_every_limit_with_its_default() {
+    let text = reference();
+    let written = &text.parse::<toml::Table>().unwrap()["limits"];
+    let meant = parse(&text).limits;
+    let default = Config::default().limits;
+
+    let mut run = serde_json::to_value(&meant.run).unwrap();
+    run["tokens"] = Value::Null; // shown with a value, because its default is to be absent
+    assert_eq!(run, serde_json::to_value(&default.run).unwrap());
+    assert_eq!(meant.call, default.call);
+    assert_eq!(meant.sandbox, default.sandbox);
+
+    let runs = numbers_of(&run);
+    let calls = numbers_of(&serde_json::to_value(&meant.call).unwrap());
+    let all = ["memory_budget_bytes", "concurrent_calls", "waiting_calls"].map(str::to_owned);
+    for limit in runs.into_iter().chain(calls).chain(all) {
+        assert!(written.get(&limit).is_some(), "the README does not show the limit {limit}");
+    }
+}
+
+#[test]
+fn it_names_every_verb_of_the_command_line() {
+    let help = Command::new(env!("CARGO_BIN_EXE_tollgate")).arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let (_, listed) = help.split_once("Commands:").unwrap();
+    let verbs: Vec<&str> = listed
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|verb| *verb != "help")
+        .collect();
+    assert!(verbs.len() >= 7, "{help}");
+    for verb in verbs {
+        assert!(readme().contains(&format!("| `{verb}")), "the README does not name the verb {verb}");
+    }
+}
+
+/// A directory in this checkout, as a reader would work in one, with the program on
+/// the path.
+struct Place {
+    dir: TempDir,
+    path: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let target = root().join("target");
+        std::fs::create_dir_all(&target).unwrap();
+        let dir = tempfile::Builder::new().prefix("readme-").tempdir_in(target).unwrap();
+        let bin = Path::new(env!("CARGO_BIN_EXE_tollgate")).parent().unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        Self { dir, path }
+    }
+
+    /// Runs commands as a shell does, and returns what they print.
+    fn run(&self, commands: &str) -> String {
+        let mut shell = Command::new("bash");
+        shell.args(["-eu", "-c", commands]).current_dir(self.dir.path()).env("PATH", &self.path);
+        shell.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme"));
+        // Flags for the build that runs the tests do not fit wasm.
+        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER"] {
+            shell.env_remove(name);
+        }
+        let output = shell.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}\n{commands}\n{errors}", output.status);
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// Fails unless the lines are printed, in this order, among others.
+fn assert_says(said: &str, lines: &str) {
+    let mut rest = said.lines();
+    for line in lines.lines() {
+        assert!(rest.any(|said| said.trim_end() == line), "{line:?} was not printed, but:\n{said}");
+    }
+}
+
+/// The README's examples of `tollgate.toml`.
+fn configurations() -> Vec<String> {
+    blocks(&readme()).into_iter().filter(|block| block.fence == Fence::Toml).map(|block| block.text).collect()
+}
+
+/// The longest of them: the one that shows every key.
+fn reference() -> String {
+    configurations().into_iter().max_by_key(String::len).unwrap()
+}
+
+fn parse(text: &str) -> Config {
+    Config::parse(&root().join("tollgate.toml"), text).unwrap_or_else(|why| panic!("{why}\n{text}"))
+}
+
+/// The names of the limits that are numbers; one that is absent by default is null.
+fn numbers_of(limits: &Value) -> Vec<String> {
+    let fields = limits.as_object().unwrap().iter();
+    fields
+        .filter(|(_, value)| value.is_number() || **value == json!(null))
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+fn readme() -> String {
+    std::fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
