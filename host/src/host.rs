@@ -1,16 +1,20 @@
 //! The host: tools, gates, agents and a store, and the runs that they make.
 
-use crate::model::Model;
+mod builder;
+mod request;
+
+pub use builder::{Agent, HostBuilder};
+pub use request::{Busy, CallRequest, RunRequest};
+
 use crate::run::{Driver, DriverParts, RunEnd, RunError, RunHandle, Teller};
-use crate::store::{MemoryStore, RunFilter, RunSummary, Store, StoreError};
+use crate::store::{RunFilter, RunSummary, Store, StoreError};
 use crate::tools::Toolbox;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::context::{AgentView, RunIdentity};
-use tollgate_agent::gate::{Gate, ToolList};
-use tollgate_agent::name;
-use tollgate_agent::run::{AgentSpec, Decision, Event, Input, Run, RunLimits, RunSpec, Task};
+use tollgate_agent::context::RunIdentity;
+use tollgate_agent::gate::Gate;
+use tollgate_agent::run::{Decision, Event, Input, Run, RunSpec, Task};
 use uuid::Uuid;
 
 /// The agent as which direct calls are made.
@@ -28,193 +32,6 @@ struct Inner {
     store: Arc<dyn Store>,
     agents: BTreeMap<String, Agent>,
     threads: Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>,
-}
-
-/// An agent that the host can run.
-#[derive(Clone)]
-pub struct Agent {
-    /// What it is and which tools it lists.
-    pub spec: AgentSpec,
-    /// Who replies; none for the agent of direct calls.
-    pub model: Option<Arc<dyn Model>>,
-    /// What bounds its runs.
-    pub limits: RunLimits,
-}
-
-impl Agent {
-    /// An agent without tools, with default limits.
-    #[must_use]
-    pub fn new(id: impl Into<String>, model: Arc<dyn Model>) -> Self {
-        let view = AgentView { id: id.into(), ..AgentView::default() };
-        let spec = AgentSpec { view, ..AgentSpec::default() };
-        Self { spec, model: Some(model), limits: RunLimits::default() }
-    }
-
-    /// Sets the system prompt.
-    #[must_use]
-    pub fn with_instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
-        self.spec.instructions = instructions.into();
-        self
-    }
-
-    /// Sets the tools that it is offered; `*` is all.
-    #[must_use]
-    pub fn with_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.spec.tools = tools.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Sets what bounds its runs.
-    #[must_use]
-    pub fn with_limits(mut self, limits: RunLimits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    fn direct() -> Self {
-        let view = AgentView { id: DIRECT_AGENT.to_owned(), ..AgentView::default() };
-        let spec = AgentSpec { view, tools: vec!["*".to_owned()], ..AgentSpec::default() };
-        Self { spec, model: None, limits: RunLimits::default() }
-    }
-}
-
-/// Puts a host together.
-pub struct HostBuilder {
-    toolbox: Toolbox,
-    gates: Vec<Arc<dyn Gate>>,
-    store: Option<Arc<dyn Store>>,
-    agents: BTreeMap<String, Agent>,
-}
-
-impl HostBuilder {
-    /// Sets what can be called.
-    #[must_use]
-    pub fn toolbox(mut self, toolbox: Toolbox) -> Self {
-        self.toolbox = toolbox;
-        self
-    }
-
-    /// Adds an agent; one of the same id is replaced.
-    #[must_use]
-    pub fn agent(mut self, agent: Agent) -> Self {
-        self.agents.insert(agent.spec.view.id.clone(), agent);
-        self
-    }
-
-    /// Adds a gate beside the one that knows which agent lists which tools.
-    #[must_use]
-    pub fn gate(mut self, gate: impl Gate + 'static) -> Self {
-        self.gates.push(Arc::new(gate));
-        self
-    }
-
-    /// Sets the store; without one, everything ends with the process.
-    #[must_use]
-    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = Some(store);
-        self
-    }
-
-    /// The host.
-    ///
-    /// # Errors
-    /// Two gates have one id, or an id does not fit.
-    pub fn build(mut self) -> Result<Host, HostError> {
-        self.agents.entry(DIRECT_AGENT.to_owned()).or_insert_with(Agent::direct);
-        let lists = self.agents.iter().fold(ToolList::default(), |lists, (id, agent)| {
-            lists.with_agent(id.clone(), agent.spec.tools.clone())
-        });
-        self.gates.push(Arc::new(lists));
-        self.gates.sort_by(|a, b| a.id().cmp(b.id()));
-        if let Some(twice) = self.gates.windows(2).find(|pair| pair[0].id() == pair[1].id()) {
-            return Err(HostError::Setup(format!("two gates have the id \"{}\"", twice[0].id())));
-        }
-        for id in self.gates.iter().map(|gate| gate.id()).chain(self.agents.keys().map(String::as_str)) {
-            if !name::is_id(id) {
-                return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
-            }
-        }
-        Ok(Host {
-            inner: Arc::new(Inner {
-                toolbox: RwLock::new(Arc::new(self.toolbox)),
-                gates: self.gates.into(),
-                store: self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
-                agents: self.agents,
-                threads: Mutex::default(),
-            }),
-        })
-    }
-}
-
-/// A prompt for an agent.
-#[derive(Debug, Clone)]
-pub struct RunRequest {
-    /// The agent.
-    pub agent_id: String,
-    /// What the user says.
-    pub prompt: String,
-    /// The conversation to continue; a new one where there is none.
-    pub thread_id: Option<String>,
-    /// What to do while another run of the thread is at work.
-    pub busy: Busy,
-}
-
-impl RunRequest {
-    /// A prompt that begins a new conversation.
-    #[must_use]
-    pub fn new(agent_id: impl Into<String>, prompt: impl Into<String>) -> Self {
-        Self { agent_id: agent_id.into(), prompt: prompt.into(), thread_id: None, busy: Busy::Refuse }
-    }
-
-    /// Continues this conversation.
-    #[must_use]
-    pub fn on_thread(mut self, thread_id: impl Into<String>) -> Self {
-        self.thread_id = Some(thread_id.into());
-        self
-    }
-}
-
-/// What to do while another run of the thread is at work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Busy {
-    /// Refuse the new run.
-    Refuse,
-    /// Wait until it is its turn.
-    Queue,
-}
-
-/// One call without a model.
-#[derive(Debug, Clone)]
-pub struct CallRequest {
-    /// The tool's name.
-    pub tool_name: String,
-    /// The arguments, as JSON text; blank counts as `{}`.
-    pub arguments: String,
-    /// The thread whose state the call reads and changes; a new one where there is
-    /// none.
-    pub thread_id: Option<String>,
-    /// Ends the call early.
-    pub cancel: CancellationToken,
-}
-
-impl CallRequest {
-    /// A call on a thread of its own.
-    #[must_use]
-    pub fn new(tool_name: impl Into<String>, arguments: impl Into<String>) -> Self {
-        Self {
-            tool_name: tool_name.into(),
-            arguments: arguments.into(),
-            thread_id: None,
-            cancel: CancellationToken::new(),
-        }
-    }
-
-    /// Reads and changes the state of this thread.
-    #[must_use]
-    pub fn on_thread(mut self, thread_id: impl Into<String>) -> Self {
-        self.thread_id = Some(thread_id.into());
-        self
-    }
 }
 
 /// Why the host did not do what it was asked.
@@ -241,7 +58,7 @@ impl Host {
     /// Begins to put a host together.
     #[must_use]
     pub fn builder() -> HostBuilder {
-        HostBuilder { toolbox: Toolbox::default(), gates: Vec::new(), store: None, agents: BTreeMap::new() }
+        HostBuilder::new()
     }
 
     /// What can be called now.

@@ -1,0 +1,74 @@
+//! What a host can be asked to do.
+
+use tokio_util::sync::CancellationToken;
+
+/// A prompt for an agent.
+#[derive(Debug, Clone)]
+pub struct RunRequest {
+    /// The agent.
+    pub agent_id: String,
+    /// What the user says.
+    pub prompt: String,
+    /// The conversation to continue; a new one where there is none.
+    pub thread_id: Option<String>,
+    /// What to do while another run of the thread is at work.
+    pub busy: Busy,
+}
+
+impl RunRequest {
+    /// A prompt that begins a new conversation.
+    #[must_use]
+    pub fn new(agent_id: impl Into<String>, prompt: impl Into<String>) -> Self {
+        Self { agent_id: agent_id.into(), prompt: prompt.into(), thread_id: None, busy: Busy::Refuse }
+    }
+
+    /// Continues this conversation.
+    #[must_use]
+    pub fn on_thread(mut self, thread_id: impl Into<String>) -> Self {
+        self.thread_id = Some(thread_id.into());
+        self
+    }
+}
+
+/// What to do while another run of the thread is at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    /// Refuse the new run.
+    Refuse,
+    /// Wait until it is its turn.
+    Queue,
+}
+
+/// One call without a model.
+#[derive(Debug, Clone)]
+pub struct CallRequest {
+    /// The tool's name.
+    pub tool_name: String,
+    /// The arguments, as JSON text; blank counts as `{}`.
+    pub arguments: String,
+    /// The thread whose state the call reads and changes; a new one where there is
+    /// none.
+    pub thread_id: Option<String>,
+    /// Ends the call early.
+    pub cancel: CancellationToken,
+}
+
+impl CallRequest {
+    /// A call on a thread of its own.
+    #[must_use]
+    pub fn new(tool_name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        Self {
+            tool_name: tool_name.into(),
+            arguments: arguments.into(),
+            thread_id: None,
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    /// Reads and changes the state of this thread.
+    #[must_use]
+    pub fn on_thread(mut self, thread_id: impl Into<String>) -> Self {
+        self.thread_id = Some(thread_id.into());
+        self
+    }
+}
