@@ -15,6 +15,7 @@
 //! ```
 
 mod assembly;
+mod c_guests;
 mod frame;
 mod guest;
 mod header;
@@ -22,6 +23,7 @@ mod lowering;
 mod rust_guests;
 mod world;
 
+pub use c_guests::c_guest_bytes;
 pub use guest::{Expectation, Guest};
 pub use rust_guests::{rust_guest, rust_guest_bytes};
 

@@ -1,0 +1,85 @@
+//! The governed call: a host of the library with its gate and its in-memory store,
+//! tools loaded from a directory, and [`Host::call`].
+
+use std::fs;
+use std::sync::Arc;
+use tollgate::config::Config;
+use tollgate::model::{Recorded, Turn};
+use tollgate::tools::{Toolbox, directory};
+use tollgate::{Agent, CallRequest, Host, RunRequest};
+use tollgate_agent::run::{CallEnd, RunLimits, RunStatus};
+use tollgate_artifacts::{Guest, good};
+use tollgate_sandbox::Sandbox;
+
+/// The guest that fills a directory; its name has room for a number.
+const FILLER: Guest = Guest { name: "filler-0000", ..good::ECHO };
+
+/// Loads a directory of so many tools: these components, and fillers.
+pub async fn toolbox(sandbox: &Sandbox, components: &[(&str, &[u8])], tools: usize) -> Toolbox {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in components {
+        fs::write(folder.path().join(name).with_extension("wasm"), bytes).unwrap();
+    }
+    let filler = FILLER.bytes();
+    for number in components.len()..tools {
+        let name = format!("filler-{number:04}");
+        let path = folder.path().join(&name).with_extension("wasm");
+        fs::write(path, renamed(&filler, FILLER.name, &name)).unwrap();
+    }
+    let config = Config { tools_dir: folder.path().to_owned(), ..Config::default() };
+    let loaded = directory::load(sandbox, &config, &|_, _, _| ()).await.unwrap();
+    assert!(loaded.toolbox.refused().is_empty(), "{:?}", loaded.toolbox.refused());
+    assert_eq!(loaded.toolbox.catalog().tools().count(), tools.max(components.len()));
+    loaded.toolbox
+}
+
+/// The bytes with one name in the place of another of its length.
+fn renamed(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let mut bytes = bytes.to_vec();
+    let mut at = 0;
+    while at + from.len() <= bytes.len() {
+        if &bytes[at..at + from.len()] == from.as_bytes() {
+            bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+        }
+        at += 1;
+    }
+    bytes
+}
+
+/// A host over a toolbox. Its store keeps every call, so it is made anew for each
+/// round.
+pub fn host(toolbox: &Toolbox) -> Host {
+    Host::builder().toolbox(toolbox.clone()).build().unwrap()
+}
+
+/// Calls the tool as a user of the library does, and gives the length of the answer.
+pub async fn call(host: &Host, tool: &str, arguments: &str) -> usize {
+    let end = host.call(CallRequest::new(tool, arguments)).await.unwrap();
+    match end.last_call.unwrap().end {
+        CallEnd::Result(result) => result.data.as_str().map_or(0, str::len),
+        CallEnd::Fault(fault) => panic!("{fault:?}"),
+    }
+}
+
+/// A host whose agent asks for so many turns of so many calls each.
+pub fn agent_host(toolbox: &Toolbox, tool: &str, arguments: &str, turns: usize, calls: usize) -> Host {
+    let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
+    let asks = || Turn::calls((0..calls).map(|_| (tool, arguments.clone())));
+    let turns_of_model = (0..turns).map(|_| asks()).chain([Turn::text("It is done.")]).collect();
+    let limits = RunLimits {
+        model_turns: u32::MAX,
+        tool_calls: u32::MAX,
+        identical_turns: u32::MAX,
+        ..RunLimits::default()
+    };
+    let agent = Agent::new("default", Arc::new(Recorded::new(turns_of_model))).with_tools(["*"]);
+    Host::builder().toolbox(toolbox.clone()).agent(agent.with_limits(limits)).build().unwrap()
+}
+
+/// Runs the agent of [`agent_host`] to its end.
+pub async fn run(host: &Host) -> u32 {
+    let end = host.run(RunRequest::new("default", "Go on.")).await.unwrap().wait().await.unwrap();
+    assert_eq!(end.status, Some(RunStatus::Completed));
+    end.usage.calls
+}

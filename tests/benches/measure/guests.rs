@@ -1,0 +1,34 @@
+//! The guests that are measured, and what they are told.
+
+use tollgate_artifacts::{c_guest_bytes, rust_guest_bytes};
+
+/// A tool that returns its text.
+#[derive(Clone)]
+pub struct Echo {
+    /// The language that it is written in.
+    pub language: &'static str,
+    /// The tool's name.
+    pub tool: &'static str,
+    /// The component.
+    pub bytes: Vec<u8>,
+}
+
+/// The guests that can be built here, and why the others cannot.
+pub fn echoes() -> (Vec<Echo>, Option<String>) {
+    let mut echoes = vec![Echo { language: "Rust", tool: "echo", bytes: rust_guest_bytes("echo") }];
+    match c_guest_bytes("echo") {
+        Ok(bytes) => {
+            echoes.push(Echo { language: "C", tool: "echo_c", bytes });
+            (echoes, None)
+        }
+        Err(why) => (echoes, Some(why)),
+    }
+}
+
+/// The sizes of the one text field, with their names.
+pub const PAYLOADS: [(&str, usize); 3] = [("100 B", 100), ("10 KiB", 10 << 10), ("1 MiB", 1 << 20)];
+
+/// Arguments whose one field is a text of so many bytes.
+pub fn arguments(bytes: usize) -> String {
+    format!(r#"{{"text":"{}"}}"#, "ordinary words, ".repeat(bytes.div_ceil(16)).split_at(bytes).0)
+}

@@ -1,0 +1,9 @@
+//! The two sides of every comparison: the whole governed call, as a user of the
+//! library makes it, and the raw floor, which is wasmtime alone on the same bytes.
+
+#![allow(dead_code, reason = "each bench uses its part of it")]
+
+pub mod floor;
+pub mod governed;
+pub mod guests;
+pub mod rounds;

@@ -1,0 +1,109 @@
+//! Measuring in turns: every subject in every round, beginning with another one each
+//! time, so that what else the machine does falls on all of them alike.
+
+use super::floor::Floor;
+use super::governed;
+use std::sync::Arc;
+use std::time::Instant;
+use tollgate::tools::Toolbox;
+
+/// Something that calls a tool.
+#[derive(Clone)]
+pub struct Subject {
+    side: Side,
+    tool: &'static str,
+    arguments: Arc<str>,
+}
+
+#[derive(Clone)]
+enum Side {
+    Floor(Floor),
+    Governed(Toolbox),
+}
+
+impl Subject {
+    /// wasmtime alone.
+    pub fn floor(floor: &Floor, tool: &'static str, arguments: &str) -> Self {
+        Self { side: Side::Floor(floor.clone()), tool, arguments: Arc::from(arguments) }
+    }
+
+    /// The whole governed call.
+    pub fn governed(toolbox: &Toolbox, tool: &'static str, arguments: &str) -> Self {
+        Self { side: Side::Governed(toolbox.clone()), tool, arguments: Arc::from(arguments) }
+    }
+
+    /// Microseconds for one call, where so many tasks at once make so many each.
+    async fn round(&self, calls: usize, tasks: usize) -> f64 {
+        let host = match &self.side {
+            Side::Floor(_) => None,
+            Side::Governed(toolbox) => Some(governed::host(toolbox)),
+        };
+        let began = Instant::now();
+        let working: Vec<_> = (0..tasks)
+            .map(|_| {
+                let (subject, host) = (self.clone(), host.clone());
+                tokio::spawn(async move {
+                    for _ in 0..calls {
+                        subject.call(host.as_ref()).await;
+                    }
+                })
+            })
+            .collect();
+        for task in working {
+            task.await.unwrap();
+        }
+        // The host, with everything that its store keeps, is dropped after this.
+        began.elapsed().as_secs_f64() * 1e6 / (calls * tasks) as f64
+    }
+
+    async fn call(&self, host: Option<&tollgate::Host>) -> usize {
+        match (&self.side, host) {
+            (Side::Floor(floor), _) => floor.call(&self.arguments).await,
+            (Side::Governed(_), Some(host)) => governed::call(host, self.tool, &self.arguments).await,
+            (Side::Governed(_), None) => 0,
+        }
+    }
+}
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+pub struct Extent {
+    /// Rounds that count; one before them does not.
+    pub rounds: usize,
+    /// Calls of each task in a round.
+    pub calls: usize,
+}
+
+/// Microseconds for one call of each subject in each round: `[subject][round]`.
+pub async fn measure(subjects: &[(Subject, usize)], extent: Extent) -> Vec<Vec<f64>> {
+    let mut times = vec![Vec::with_capacity(extent.rounds); subjects.len()];
+    for round in 0..=extent.rounds {
+        for turn in 0..subjects.len() {
+            let at = (round + turn) % subjects.len();
+            let (subject, tasks) = &subjects[at];
+            let time = subject.round(extent.calls, *tasks).await;
+            if round > 0 {
+                times[at].push(time);
+            }
+        }
+    }
+    times
+}
+
+/// The middle of the values.
+pub fn median(values: &[f64]) -> f64 {
+    percentile(values, 50)
+}
+
+/// The value below which so many percent of the values are.
+pub fn percentile(values: &[f64], percent: usize) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+}
+
+/// The middle of what the rounds give for two subjects that were measured in turns.
+pub fn median_of(a: &[f64], b: &[f64], of: fn(f64, f64) -> f64) -> f64 {
+    let values: Vec<f64> = a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect();
+    median(&values)
+}
