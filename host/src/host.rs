@@ -102,7 +102,9 @@ impl Host {
         let run_id = new_id();
         let spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt));
         let cancel = CancellationToken::new();
-        let (parts, events) = self.parts(agent, &run_id, &thread_id, cancel.clone());
+        let (teller, events) = Teller::new(Arc::clone(&run_id));
+        let parts =
+            self.parts(agent, Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let driver = Driver::new(parts, Run::new(thread), known_messages);
         let end = tokio::spawn(async move {
             let _turn = turn;
@@ -117,7 +119,7 @@ impl Host {
     /// # Errors
     /// The store cannot be read or written. Whatever the tool does is in the answer.
     pub async fn call(&self, request: CallRequest) -> Result<RunEnd, HostError> {
-        let (driver, spec, _events) = self.direct(request).await?;
+        let (driver, spec) = self.direct(request, new_id(), Teller::unheard()).await?;
         Ok(driver.drive(Input::Start(spec)).await?)
     }
 
@@ -127,8 +129,9 @@ impl Host {
     /// As [`Host::call`].
     pub async fn start_call(&self, request: CallRequest) -> Result<RunHandle, HostError> {
         let cancel = request.cancel.clone();
-        let (driver, spec, events) = self.direct(request).await?;
-        let run_id = Arc::from(spec.identity.run_id.as_str());
+        let run_id = new_id();
+        let (teller, events) = Teller::new(Arc::clone(&run_id));
+        let (driver, spec) = self.direct(request, Arc::clone(&run_id), teller).await?;
         let thread_id = Arc::from(spec.identity.thread_id.as_str());
         let end = tokio::spawn(driver.drive(Input::Start(spec)));
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
@@ -187,7 +190,9 @@ impl Host {
         run.decide(self.toolbox().catalog(), 0, input.clone())
             .map_err(|e| HostError::Refused(e.to_string()))?;
         let cancel = CancellationToken::new();
-        let (parts, events) = self.parts(agent, &run_id, &thread_id, cancel.clone());
+        let (teller, events) = Teller::new(Arc::clone(&run_id));
+        let parts =
+            self.parts(agent, Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let driver = Driver::new(parts, run, known_messages);
         let end = tokio::spawn(async move {
             let _turn = turn;
@@ -199,39 +204,39 @@ impl Host {
     async fn direct(
         &self,
         request: CallRequest,
-    ) -> Result<(Driver, Arc<RunSpec>, crate::run::EventStream), HostError> {
+        run_id: Arc<str>,
+        teller: Teller,
+    ) -> Result<(Driver, Arc<RunSpec>), HostError> {
         let agent = self.agent(DIRECT_AGENT)?;
         let thread = match &request.thread_id {
             Some(id) => self.inner.store.thread(id).await?,
             None => tollgate_agent::run::Thread::default(),
         };
-        let run_id = new_id();
         let thread_id = request.thread_id.map_or_else(|| Arc::clone(&run_id), Arc::from);
         let task = Task::Call { tool_name: request.tool_name, arguments: request.arguments };
         let spec = spec(&run_id, &thread_id, agent, task);
-        let (parts, events) = self.parts(agent, &run_id, &thread_id, request.cancel);
-        Ok((Driver::new(parts, Run::new(thread), 0), spec, events))
+        let parts = self.parts(agent, run_id, thread_id, request.cancel, teller);
+        Ok((Driver::new(parts, Run::new(thread), 0), spec))
     }
 
     fn parts(
         &self,
         agent: &Agent,
-        run_id: &Arc<str>,
-        thread_id: &Arc<str>,
+        run_id: Arc<str>,
+        thread_id: Arc<str>,
         cancel: CancellationToken,
-    ) -> (DriverParts, crate::run::EventStream) {
-        let (teller, events) = Teller::new(Arc::clone(run_id));
-        let parts = DriverParts {
+        teller: Teller,
+    ) -> DriverParts {
+        DriverParts {
             store: Arc::clone(&self.inner.store),
             gates: Arc::clone(&self.inner.gates),
             toolbox: self.toolbox(),
             model: agent.model.clone(),
             teller,
             cancel,
-            run_id: Arc::clone(run_id),
-            thread_id: Arc::clone(thread_id),
-        };
-        (parts, events)
+            run_id,
+            thread_id,
+        }
     }
 
     fn agent(&self, id: &str) -> Result<&Agent, HostError> {

@@ -1,13 +1,12 @@
 //! The loop around the step machine: commit before acting, commit before telling.
 
 use super::perform::{ask, execute, judge, now_ms, validate};
+use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller};
 use crate::model::Model;
-use crate::store::{Commit, CommitError, Store, change_of};
+use crate::store::{Commit, CommitError, Store, StoreError, change_of};
 use crate::tools::Toolbox;
 use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, StreamExt};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -16,7 +15,7 @@ use tollgate_agent::gate::Gate;
 use tollgate_agent::history;
 use tollgate_agent::message::{Message, ModelRequest, ToolSpec};
 use tollgate_agent::run::event::{Event, Finished};
-use tollgate_agent::run::{CallStatus, Effect, EffectKey, Input, Phase, Run, Task};
+use tollgate_agent::run::{CallStatus, Effect, Input, Phase, Run, Task};
 
 /// How long a cancelled run waits for its calls: their grace of 100 ms, as long
 /// again to stop them, and some for a file operation that the system has begun.
@@ -40,8 +39,7 @@ pub(crate) struct DriverParts {
 pub(crate) struct Driver {
     parts: DriverParts,
     run: Run,
-    under_way: HashSet<EffectKey>,
-    work: FuturesUnordered<BoxFuture<'static, (EffectKey, Input)>>,
+    work: Work,
     /// Events of a direct call, which are committed once, at its end.
     held_back: Vec<Event>,
     /// The messages that the thread had before this run.
@@ -57,8 +55,7 @@ impl Driver {
         Self {
             parts,
             run,
-            under_way: HashSet::new(),
-            work: FuturesUnordered::new(),
+            work: Work::default(),
             held_back: Vec::new(),
             known_messages,
             tool_specs: None,
@@ -72,8 +69,8 @@ impl Driver {
         self.step(first).await?;
         let deadline = self.deadline();
         while !self.rests() {
-            self.start_effects();
-            let input = match self.wait(deadline).await {
+            let judged = self.start_effects();
+            let input = match self.wait(judged, deadline).await {
                 Waited::Input(input) => input,
                 Waited::Cancelled => {
                     self.stop_work().await?;
@@ -110,11 +107,11 @@ impl Driver {
             }
             let direct = self.is_direct() || is_direct_start(&events);
             if direct && !events.iter().any(ends) {
-                self.apply(&events)?;
+                events.iter().try_for_each(|event| self.apply(event))?;
                 self.held_back.extend(events);
                 return Ok(());
             }
-            match self.commit(&events).await {
+            match self.commit(events).await {
                 Ok(()) => return Ok(()),
                 Err(CommitError::Conflict(changes)) => {
                     changes.iter().for_each(|change| self.run.absorb(change))
@@ -125,32 +122,40 @@ impl Driver {
         Err(RunError("other runs keep changing the thread's state; try again".to_owned()))
     }
 
-    async fn commit(&mut self, events: &[Event]) -> Result<(), CommitError> {
-        let mut all = self.held_back.clone();
-        all.extend_from_slice(events);
+    async fn commit(&mut self, events: Vec<Event>) -> Result<(), CommitError> {
+        let messages = self.new_messages(&events);
+        let held_back = std::mem::take(&mut self.held_back);
+        let applied = held_back.len();
+        // Only a change of the thread can meet another's, and be decided anew.
+        let again = events.iter().any(|event| change_of(event).is_some()).then(|| held_back.clone());
         let commit = Commit {
             run_id: Arc::clone(&self.parts.run_id),
             thread_id: Arc::clone(&self.parts.thread_id),
-            after: self.run.events() - self.held_back.len() as u64,
+            after: self.run.events() - applied as u64,
             at_ms: now_ms(),
-            messages: self.new_messages(events),
-            events: all,
+            messages,
+            events: if applied == 0 { events } else { held_back.into_iter().chain(events).collect() },
         };
-        let numbered = self.parts.store.commit(commit).await?;
-        self.held_back.clear();
-        self.apply(events).map_err(|e| CommitError::Failed(crate::store::StoreError(e.to_string())))?;
-        numbered.iter().for_each(|event| self.parts.teller.stored(event));
+        let numbered = match self.parts.store.commit(commit).await {
+            Ok(numbered) => numbered,
+            Err(e) => {
+                self.held_back = again.unwrap_or_default();
+                return Err(e);
+            }
+        };
+        for new in &numbered[applied..] {
+            self.apply(&new.event).map_err(|e| CommitError::Failed(StoreError(e.to_string())))?;
+        }
+        self.parts.teller.stored(&numbered);
         Ok(())
     }
 
-    fn apply(&mut self, events: &[Event]) -> Result<(), RunError> {
-        for event in events {
-            self.run.apply(event).map_err(|e| RunError(e.to_string()))?;
-            match event {
-                Event::CallFinished(finished) => self.last_call = Some(finished.clone()),
-                Event::RunFinished { text, .. } => self.end_text.clone_from(text),
-                _ => {}
-            }
+    fn apply(&mut self, event: &Event) -> Result<(), RunError> {
+        self.run.apply(event).map_err(|e| RunError(e.to_string()))?;
+        match event {
+            Event::CallFinished(finished) => self.last_call = Some(finished.clone()),
+            Event::RunFinished { text, .. } => self.end_text.clone_from(text),
+            _ => {}
         }
         Ok(())
     }
@@ -169,55 +174,46 @@ impl Driver {
         ended.messages()[self.known_messages.min(ended.messages().len())..].to_vec()
     }
 
-    fn start_effects(&mut self) {
+    /// Starts what must be under way and is not yet. What the gates answer is known
+    /// at once.
+    fn start_effects(&mut self) -> Option<Input> {
         let effects = self.run.next(self.parts.toolbox.catalog());
         let executions = effects.iter().filter(|effect| matches!(effect, Effect::Execute(_))).count();
         for effect in effects {
             let key = effect.key();
-            if !self.under_way.insert(key.clone()) {
+            if self.work.contains(&key) {
                 continue;
             }
-            let work = self.perform(effect);
+            let DriverParts { toolbox, teller, cancel, .. } = &self.parts;
+            let work: BoxFuture<'static, Input> = match effect {
+                Effect::Judge { round, questions } => {
+                    return Some(judge(&self.parts.gates, toolbox, &self.run, round, &questions));
+                }
+                Effect::AskModel { ask: number } => self.ask_model(number),
+                Effect::Validate(proposal) => {
+                    let runner = toolbox.runner(&proposal.tool().descriptor.name).cloned();
+                    Box::pin(validate(runner, proposal))
+                }
+                Effect::Execute(execution) => {
+                    let (toolbox, spec) = (Arc::clone(toolbox), Arc::clone(self.run.spec()));
+                    Box::pin(execute(toolbox, spec, execution, teller.clone(), cancel.child_token()))
+                }
+            };
             // Several tools that compute use several cores; one alone is spared the way
             // to another thread.
-            let work: BoxFuture<'static, (EffectKey, Input)> = if executions > 1 {
-                let task = AbortOnDrop(tokio::spawn(work));
-                Box::pin(async move { (key, task.join().await) })
-            } else {
-                Box::pin(async move { (key, work.await) })
-            };
-            self.work.push(work);
+            self.work.push(key, if executions > 1 { on_its_own(work) } else { work });
         }
+        None
     }
 
-    fn perform(&mut self, effect: Effect) -> BoxFuture<'static, Input> {
-        let DriverParts { toolbox, teller, .. } = &self.parts;
-        match effect {
-            Effect::AskModel { ask: number } => {
-                let request = self.request();
-                match self.parts.model.clone() {
-                    Some(model) => Box::pin(ask(model, request, number, self.parts.teller.clone())),
-                    None => {
-                        let error = "the agent has no model; add [model] to tollgate.toml".to_owned();
-                        Box::pin(std::future::ready(Input::ModelFailed { ask: number, error }))
-                    }
-                }
+    fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {
+        let request = self.request();
+        match self.parts.model.clone() {
+            Some(model) => Box::pin(ask(model, request, number, self.parts.teller.clone())),
+            None => {
+                let error = "the agent has no model; add [model] to tollgate.toml".to_owned();
+                Box::pin(std::future::ready(Input::ModelFailed { ask: number, error }))
             }
-            Effect::Validate(proposal) => {
-                let runner = toolbox.runner(&proposal.tool().descriptor.name).cloned();
-                Box::pin(validate(runner, proposal))
-            }
-            Effect::Judge { round, questions } => {
-                let answered = judge(&self.parts.gates, toolbox, &self.run, round, &questions);
-                Box::pin(std::future::ready(answered))
-            }
-            Effect::Execute(execution) => Box::pin(execute(
-                Arc::clone(toolbox),
-                Arc::clone(self.run.spec()),
-                execution,
-                teller.clone(),
-                self.parts.cancel.child_token(),
-            )),
         }
     }
 
@@ -241,7 +237,18 @@ impl Driver {
         (!self.is_direct()).then(|| Instant::now() + wall)
     }
 
-    async fn wait(&mut self, deadline: Option<Instant>) -> Waited {
+    /// The next input. What comes of work that was done when the run was already to
+    /// end is dropped.
+    async fn wait(&mut self, known: Option<Input>, deadline: Option<Instant>) -> Waited {
+        if self.parts.cancel.is_cancelled() {
+            return Waited::Cancelled;
+        }
+        if deadline.is_some_and(|at| Instant::now() >= at) {
+            return Waited::TimeUp;
+        }
+        if let Some(input) = known {
+            return Waited::Input(input);
+        }
         let time_up = async {
             match deadline {
                 Some(at) => tokio::time::sleep_until(at).await,
@@ -249,12 +256,13 @@ impl Driver {
             }
         };
         tokio::select! {
+            // Most work is done at the first look: then nothing else was waited for.
             biased;
+            Some(input) = self.work.next() => match self.parts.cancel.is_cancelled() {
+                true => Waited::Cancelled,
+                false => Waited::Input(input),
+            },
             () = self.parts.cancel.cancelled() => Waited::Cancelled,
-            Some((key, input)) = self.work.next() => {
-                self.under_way.remove(&key);
-                Waited::Input(input)
-            }
             () = time_up => Waited::TimeUp,
         }
     }
@@ -269,7 +277,6 @@ impl Driver {
             let _ = tokio::time::timeout(CANCEL_WAIT, stopped).await;
         }
         self.work.clear();
-        self.under_way.clear();
         Ok(())
     }
 
@@ -304,23 +311,4 @@ fn ends(event: &Event) -> bool {
 
 fn is_direct_start(events: &[Event]) -> bool {
     matches!(events.first(), Some(Event::RunStarted { spec }) if matches!(spec.task, Task::Call { .. }))
-}
-
-/// A task that ends with whoever waits for it.
-struct AbortOnDrop(tokio::task::JoinHandle<Input>);
-
-impl AbortOnDrop {
-    async fn join(mut self) -> Input {
-        match (&mut self.0).await {
-            Ok(input) => input,
-            // Tools' panics are caught within; this is the end of the runtime.
-            Err(_) => Input::Cancel { reason: "the host is shutting down".to_owned() },
-        }
-    }
-}
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

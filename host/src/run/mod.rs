@@ -4,6 +4,7 @@
 mod driver;
 mod perform;
 mod told;
+mod work;
 
 pub use told::{EventStream, Piece, Told, Transient};
 

@@ -112,14 +112,19 @@ impl Stream for EventStream {
     }
 }
 
-/// The run's end: tells one client. Cloning is cheap.
+/// The run's end: tells one client, or nobody. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub(crate) struct Teller {
+    client: Option<Arc<Client>>,
+}
+
+#[derive(Debug)]
+struct Client {
     run_id: Arc<str>,
     events: mpsc::UnboundedSender<Told>,
     waiting: Arc<AtomicUsize>,
-    last: Arc<AtomicU64>,
-    index: Arc<AtomicU64>,
+    last: AtomicU64,
+    index: AtomicU64,
 }
 
 impl Teller {
@@ -127,33 +132,38 @@ impl Teller {
         let (sender, receiver) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let stream = EventStream { events: receiver, waiting: Arc::clone(&waiting) };
-        let (last, index) = (Arc::default(), Arc::default());
-        (Self { run_id, events: sender, waiting, last, index }, stream)
+        let (last, index) = (AtomicU64::new(0), AtomicU64::new(0));
+        let client = Client { run_id, events: sender, waiting, last, index };
+        (Self { client: Some(Arc::new(client)) }, stream)
     }
 
-    /// Whether somebody still listens.
-    pub(crate) fn is_heard(&self) -> bool {
-        !self.events.is_closed()
+    /// Of a run to which nobody listens.
+    pub(crate) fn unheard() -> Self {
+        Self { client: None }
     }
 
-    pub(crate) fn stored(&self, event: &Arc<Numbered>) {
-        self.last.store(event.number, Ordering::Relaxed);
-        // Nobody listens any more: the run goes on, and the store has it.
-        let _ = self.events.send(Told::Stored(Arc::clone(event)));
+    pub(crate) fn stored(&self, events: &[Arc<Numbered>]) {
+        let Some(client) = &self.client else { return };
+        for event in events {
+            client.last.store(event.number, Ordering::Relaxed);
+            // Nobody listens any more: the run goes on, and the store has it.
+            let _ = client.events.send(Told::Stored(Arc::clone(event)));
+        }
     }
 
     /// Tells something transient; false where nobody listens, or reads too slowly.
     pub(crate) fn transient(&self, piece: Piece) -> bool {
-        if !self.is_heard() || self.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
+        let Some(client) = &self.client else { return false };
+        if client.events.is_closed() || client.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
             return false;
         }
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        client.waiting.fetch_add(1, Ordering::Relaxed);
         let told = Told::Transient(Transient {
-            run_id: Arc::clone(&self.run_id),
-            after: self.last.load(Ordering::Relaxed),
-            index: self.index.fetch_add(1, Ordering::Relaxed) + 1,
+            run_id: Arc::clone(&client.run_id),
+            after: client.last.load(Ordering::Relaxed),
+            index: client.index.fetch_add(1, Ordering::Relaxed) + 1,
             piece,
         });
-        self.events.send(told).is_ok()
+        client.events.send(told).is_ok()
     }
 }

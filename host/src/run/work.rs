@@ -1,0 +1,69 @@
+//! What is under way for a run: few things at a time, so they are kept in a list and
+//! all looked at when one of them may have come further.
+
+use futures::future::BoxFuture;
+use std::task::{Context, Poll};
+use tollgate_agent::run::{EffectKey, Input};
+
+/// Effects under way.
+#[derive(Default)]
+pub(super) struct Work {
+    pending: Vec<(EffectKey, BoxFuture<'static, Input>)>,
+}
+
+impl Work {
+    pub(super) fn contains(&self, key: &EffectKey) -> bool {
+        self.pending.iter().any(|(other, _)| other == key)
+    }
+
+    pub(super) fn push(&mut self, key: EffectKey, work: BoxFuture<'static, Input>) {
+        self.pending.push((key, work));
+    }
+
+    /// What comes of the next one that is done; none where nothing is under way.
+    pub(super) async fn next(&mut self) -> Option<Input> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Stops everything.
+    pub(super) fn clear(&mut self) {
+        self.pending.clear();
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Input>> {
+        if self.pending.is_empty() {
+            return Poll::Ready(None);
+        }
+        for at in 0..self.pending.len() {
+            if let Poll::Ready(input) = self.pending[at].1.as_mut().poll(cx) {
+                drop(self.pending.swap_remove(at));
+                return Poll::Ready(Some(input));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Has the work done by a task of its own, which ends with whoever waits for it.
+pub(super) fn on_its_own(work: BoxFuture<'static, Input>) -> BoxFuture<'static, Input> {
+    let task = AbortOnDrop(tokio::spawn(work));
+    Box::pin(task.join())
+}
+
+struct AbortOnDrop(tokio::task::JoinHandle<Input>);
+
+impl AbortOnDrop {
+    async fn join(mut self) -> Input {
+        match (&mut self.0).await {
+            Ok(input) => input,
+            // Tools' panics are caught within; this is the end of the runtime.
+            Err(_) => Input::Cancel { reason: "the host is shutting down".to_owned() },
+        }
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
