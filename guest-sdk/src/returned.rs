@@ -68,7 +68,7 @@ impl<T, E> Returned<Result<T, E>> {
             Ok(value) => value.into_output(),
             Err(error) => match refusal(error) {
                 Refusal::Call(error) => Err(error),
-                Refusal::Answer(result) => Ok(result.into()),
+                Refusal::Answer(result) => Ok((*result).into()),
             },
         }
     }
@@ -112,7 +112,7 @@ enum Refusal {
     /// The call ends, and nothing commits.
     Call(ToolError),
     /// The tool answers that it failed.
-    Answer(ToolResult),
+    Answer(Box<ToolResult>),
 }
 
 /// Sorts an error by its type, as itself or in a box. Errors that show their
@@ -122,8 +122,8 @@ fn refusal<E: Failure>(error: E) -> Refusal {
         return Refusal::Call(error.clone());
     }
     match find::<CodedError>(&error) {
-        Some(error) => Refusal::Answer(error.clone().into()),
-        None => Refusal::Answer(ToolResult::error(format!("{error:#}"))),
+        Some(error) => Refusal::Answer(Box::new(error.clone().into())),
+        None => Refusal::Answer(Box::new(ToolResult::error(format!("{error:#}")))),
     }
 }
 
