@@ -2,17 +2,17 @@
 //! `<!-- not run: why -->` leaves one out, `<!-- file: path -->` is a file.
 
 /// What is between two fences.
-pub struct Block {
-    pub fence: Fence,
+pub(crate) struct Block {
+    pub(crate) fence: Fence,
     /// Why it is not run.
-    pub left_out: Option<String>,
+    pub(crate) left_out: Option<String>,
     /// The file that it is written to.
-    pub file: Option<String>,
-    pub text: String,
+    pub(crate) file: Option<String>,
+    pub(crate) text: String,
 }
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub enum Fence {
+pub(crate) enum Fence {
     Shell,
     /// What the commands before it print.
     Text,
@@ -33,7 +33,7 @@ impl Fence {
 }
 
 /// All blocks, in order.
-pub fn blocks(markdown: &str) -> Vec<Block> {
+pub(crate) fn blocks(markdown: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut above = "";
     let mut lines = markdown.lines();
