@@ -162,11 +162,8 @@ async fn runs(sandbox: Sandbox, echo: Echo) {
         for (turns, calls) in [(10, 1), (50, 1), (500, 1), (1, 50)] {
             let (mut floors, mut of_runs) = (Vec::new(), Vec::new());
             for _ in 0..20 {
-                let floor = measure(
-                    &[(Subject::floor(&floor, echo.tool, &arguments), 1)],
-                    Extent { rounds: 1, calls: 50 },
-                );
-                floors.extend(floor.await.remove(0));
+                let subjects = [(Subject::floor(&floor, echo.tool, &arguments), 1)];
+                floors.extend(measure(&subjects, Extent { rounds: 1, calls: 50 }).await.remove(0));
                 let host = governed::agent_host(&toolbox, echo.tool, &arguments, turns, calls);
                 let began = Instant::now();
                 let made = governed::run(&host).await;

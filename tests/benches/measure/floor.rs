@@ -20,7 +20,7 @@ use generated::tollgate::tool::types;
 
 /// A linked component, without a host around it.
 #[derive(Clone)]
-pub struct Floor {
+pub(crate) struct Floor {
     engine: Engine,
     tool: generated::ToolComponentPre<()>,
     name: &'static str,
@@ -28,7 +28,7 @@ pub struct Floor {
 
 impl Floor {
     /// Compiles and links a component.
-    pub fn new(engine: &Engine, name: &'static str, bytes: &[u8]) -> Self {
+    pub(crate) fn new(engine: &Engine, name: &'static str, bytes: &[u8]) -> Self {
         let component = Component::new(engine, bytes).unwrap();
         let mut linker = Linker::new(engine);
         linker.define_unknown_imports_as_traps(&component).unwrap();
@@ -37,7 +37,7 @@ impl Floor {
     }
 
     /// Calls the tool in a fresh instance, and gives the length of what it returned.
-    pub async fn call(&self, arguments: &str) -> usize {
+    pub(crate) async fn call(&self, arguments: &str) -> usize {
         let mut store = Store::new(&self.engine, ());
         store.set_fuel(u64::MAX).unwrap();
         store.set_epoch_deadline(u64::MAX / 2);

@@ -15,7 +15,7 @@ use tollgate_sandbox::Sandbox;
 const FILLER: Guest = Guest { name: "filler-0000", ..good::ECHO };
 
 /// Loads a directory of so many tools: these components, and fillers.
-pub async fn toolbox(sandbox: &Sandbox, components: &[(&str, &[u8])], tools: usize) -> Toolbox {
+pub(crate) async fn toolbox(sandbox: &Sandbox, components: &[(&str, &[u8])], tools: usize) -> Toolbox {
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes) in components {
         fs::write(folder.path().join(name).with_extension("wasm"), bytes).unwrap();
@@ -49,12 +49,12 @@ fn renamed(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
 
 /// A host over a toolbox. Its store keeps every call, so it is made anew for each
 /// round.
-pub fn host(toolbox: &Toolbox) -> Host {
+pub(crate) fn host(toolbox: &Toolbox) -> Host {
     Host::builder().toolbox(toolbox.clone()).build().unwrap()
 }
 
 /// Calls the tool as a user of the library does, and gives the length of the answer.
-pub async fn call(host: &Host, tool: &str, arguments: &str) -> usize {
+pub(crate) async fn call(host: &Host, tool: &str, arguments: &str) -> usize {
     let end = host.call(CallRequest::new(tool, arguments)).await.unwrap();
     match end.last_call.unwrap().end {
         CallEnd::Result(result) => result.data.as_str().map_or(0, str::len),
@@ -63,7 +63,7 @@ pub async fn call(host: &Host, tool: &str, arguments: &str) -> usize {
 }
 
 /// A host whose agent asks for so many turns of so many calls each.
-pub fn agent_host(toolbox: &Toolbox, tool: &str, arguments: &str, turns: usize, calls: usize) -> Host {
+pub(crate) fn agent_host(toolbox: &Toolbox, tool: &str, arguments: &str, turns: usize, calls: usize) -> Host {
     let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
     let asks = || Turn::calls((0..calls).map(|_| (tool, arguments.clone())));
     let turns_of_model = (0..turns).map(|_| asks()).chain([Turn::text("It is done.")]).collect();
@@ -78,7 +78,7 @@ pub fn agent_host(toolbox: &Toolbox, tool: &str, arguments: &str, turns: usize, 
 }
 
 /// Runs the agent of [`agent_host`] to its end.
-pub async fn run(host: &Host) -> u32 {
+pub(crate) async fn run(host: &Host) -> u32 {
     let end = host.run(RunRequest::new("default", "Go on.")).await.unwrap().wait().await.unwrap();
     assert_eq!(end.status, Some(RunStatus::Completed));
     end.usage.calls

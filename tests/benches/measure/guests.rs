@@ -4,17 +4,17 @@ use tollgate_artifacts::{c_guest_bytes, rust_guest_bytes};
 
 /// A tool that returns its text.
 #[derive(Clone)]
-pub struct Echo {
+pub(crate) struct Echo {
     /// The language that it is written in.
-    pub language: &'static str,
+    pub(crate) language: &'static str,
     /// The tool's name.
-    pub tool: &'static str,
+    pub(crate) tool: &'static str,
     /// The component.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// The guests that can be built here, and why the others cannot.
-pub fn echoes() -> (Vec<Echo>, Option<String>) {
+pub(crate) fn echoes() -> (Vec<Echo>, Option<String>) {
     let mut echoes = vec![Echo { language: "Rust", tool: "echo", bytes: rust_guest_bytes("echo") }];
     match c_guest_bytes("echo") {
         Ok(bytes) => {
@@ -26,9 +26,9 @@ pub fn echoes() -> (Vec<Echo>, Option<String>) {
 }
 
 /// The sizes of the one text field, with their names.
-pub const PAYLOADS: [(&str, usize); 3] = [("100 B", 100), ("10 KiB", 10 << 10), ("1 MiB", 1 << 20)];
+pub(crate) const PAYLOADS: [(&str, usize); 3] = [("100 B", 100), ("10 KiB", 10 << 10), ("1 MiB", 1 << 20)];
 
 /// Arguments whose one field is a text of so many bytes.
-pub fn arguments(bytes: usize) -> String {
+pub(crate) fn arguments(bytes: usize) -> String {
     format!(r#"{{"text":"{}"}}"#, "ordinary words, ".repeat(bytes.div_ceil(16)).split_at(bytes).0)
 }

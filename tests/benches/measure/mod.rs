@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each bench uses its part of it")]
 
-pub mod floor;
-pub mod governed;
-pub mod guests;
-pub mod rounds;
+pub(crate) mod floor;
+pub(crate) mod governed;
+pub(crate) mod guests;
+pub(crate) mod rounds;

@@ -9,7 +9,7 @@ use tollgate::tools::Toolbox;
 
 /// Something that calls a tool.
 #[derive(Clone)]
-pub struct Subject {
+pub(crate) struct Subject {
     side: Side,
     tool: &'static str,
     arguments: Arc<str>,
@@ -23,12 +23,12 @@ enum Side {
 
 impl Subject {
     /// wasmtime alone.
-    pub fn floor(floor: &Floor, tool: &'static str, arguments: &str) -> Self {
+    pub(crate) fn floor(floor: &Floor, tool: &'static str, arguments: &str) -> Self {
         Self { side: Side::Floor(floor.clone()), tool, arguments: Arc::from(arguments) }
     }
 
     /// The whole governed call.
-    pub fn governed(toolbox: &Toolbox, tool: &'static str, arguments: &str) -> Self {
+    pub(crate) fn governed(toolbox: &Toolbox, tool: &'static str, arguments: &str) -> Self {
         Self { side: Side::Governed(toolbox.clone()), tool, arguments: Arc::from(arguments) }
     }
 
@@ -67,15 +67,15 @@ impl Subject {
 
 /// How much is measured.
 #[derive(Clone, Copy)]
-pub struct Extent {
+pub(crate) struct Extent {
     /// Rounds that count; one before them does not.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// Calls of each task in a round.
-    pub calls: usize,
+    pub(crate) calls: usize,
 }
 
 /// Microseconds for one call of each subject in each round: `[subject][round]`.
-pub async fn measure(subjects: &[(Subject, usize)], extent: Extent) -> Vec<Vec<f64>> {
+pub(crate) async fn measure(subjects: &[(Subject, usize)], extent: Extent) -> Vec<Vec<f64>> {
     let mut times = vec![Vec::with_capacity(extent.rounds); subjects.len()];
     for round in 0..=extent.rounds {
         for turn in 0..subjects.len() {
@@ -91,19 +91,19 @@ pub async fn measure(subjects: &[(Subject, usize)], extent: Extent) -> Vec<Vec<f
 }
 
 /// The middle of the values.
-pub fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(values, 50)
 }
 
 /// The value below which so many percent of the values are.
-pub fn percentile(values: &[f64], percent: usize) -> f64 {
+pub(crate) fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
 }
 
 /// The middle of what the rounds give for two subjects that were measured in turns.
-pub fn median_of(a: &[f64], b: &[f64], of: fn(f64, f64) -> f64) -> f64 {
+pub(crate) fn median_of(a: &[f64], b: &[f64], of: fn(f64, f64) -> f64) -> f64 {
     let values: Vec<f64> = a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect();
     median(&values)
 }

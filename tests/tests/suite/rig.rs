@@ -13,7 +13,8 @@ use tollgate_agent::context::{AgentView, RunIdentity};
 use tollgate_agent::gate::{Judgement, Permit, Recorded, Verdict, judge};
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput};
 use tollgate_agent::proposal::{Arguments, Proposal};
-use tollgate_agent::state::{Snapshot, State, propose};
+use tollgate_agent::state::change::propose;
+use tollgate_agent::state::{Snapshot, State};
 use tollgate_artifacts::Guest;
 use tollgate_sandbox::{Attempt, Call, Component, Grants, Limits, Refusal, Sandbox, SandboxConfig, runtime};
 
@@ -109,7 +110,7 @@ impl Loaded {
         if tool.execution.validates {
             self.component.validate_args(&tool.name, &arguments).await?;
         }
-        match judge(proposal, &[Recorded::new("test", Verdict::Allow)], None) {
+        match judge(proposal, &[Recorded::new("test", Verdict::Allow)], &[]) {
             Judgement::Permitted(permit) => Ok(permit),
             Judgement::Held(..) => unreachable!("the gate allows everything"),
         }

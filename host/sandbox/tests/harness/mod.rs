@@ -93,7 +93,7 @@ impl Bench {
     pub(crate) fn judged(&self, arguments: Value) -> Result<Permit, Fault> {
         let arguments = Arguments::from_value(arguments);
         let proposal = Proposal::check(&self.catalog, |_| true, "call-1", self.tool(), &arguments)?;
-        match judge(proposal, &[Recorded::new("test", Verdict::Allow)], None) {
+        match judge(proposal, &[Recorded::new("test", Verdict::Allow)], &[]) {
             Judgement::Permitted(permit) => Ok(permit),
             Judgement::Held(_, held) => panic!("{held:?}"),
         }
