@@ -82,6 +82,7 @@ fn it_names_every_verb_of_the_command_line() {
         .lines()
         .skip(1)
         .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("   ")) // which go on with a line before
         .filter_map(|line| line.split_whitespace().next())
         .filter(|verb| *verb != "help")
         .collect();
