@@ -103,8 +103,7 @@ impl Host {
         let spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt));
         let cancel = CancellationToken::new();
         let (teller, events) = Teller::new(Arc::clone(&run_id));
-        let parts =
-            self.parts(agent, Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
+        let parts = self.parts(agent, Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let driver = Driver::new(parts, Run::new(thread), known_messages);
         let end = tokio::spawn(async move {
             let _turn = turn;
@@ -191,8 +190,7 @@ impl Host {
             .map_err(|e| HostError::Refused(e.to_string()))?;
         let cancel = CancellationToken::new();
         let (teller, events) = Teller::new(Arc::clone(&run_id));
-        let parts =
-            self.parts(agent, Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
+        let parts = self.parts(agent, Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let driver = Driver::new(parts, run, known_messages);
         let end = tokio::spawn(async move {
             let _turn = turn;
