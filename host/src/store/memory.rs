@@ -1,7 +1,7 @@
 //! A store that ends with the process.
 
 use super::summary::{label, status_after};
-use super::{Commit, CommitError, RunFilter, RunSummary, Store, StoreError};
+use super::{Commit, CommitError, RunFilter, RunSummary, Store, StoreError, change_of};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,31 @@ struct ThreadRow {
     changes: Vec<StateChange>,
 }
 
+impl ThreadRow {
+    fn take_in<'a>(
+        &mut self,
+        changes: impl Iterator<Item = &'a StateChange>,
+        messages: Vec<Message>,
+    ) -> Result<(), CommitError> {
+        let mut changes = changes.peekable();
+        if let Some(first) = changes.peek()
+            && first.revision != self.state.revision() + 1
+        {
+            let base = first.revision.saturating_sub(1);
+            let missed = self.changes.iter().filter(|change| change.revision > base);
+            return Err(CommitError::Conflict(missed.cloned().collect()));
+        }
+        for change in changes {
+            self.state.apply_scope(change, KeyScope::Thread);
+            self.changes.push(change.clone());
+        }
+        if !messages.is_empty() {
+            Arc::make_mut(&mut self.messages).extend(messages);
+        }
+        Ok(())
+    }
+}
+
 impl MemoryStore {
     /// An empty store.
     #[must_use]
@@ -44,35 +69,26 @@ impl MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
+        let Commit { run_id, thread_id, after, at_ms, events, messages } = commit;
+        let numbered: Vec<Arc<Numbered>> = (after + 1..)
+            .zip(events)
+            .map(|(number, event)| Arc::new(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event }))
+            .collect();
+        let changes = || numbered.iter().filter_map(|event| change_of(&event.event));
         let mut tables = self.tables();
         let Tables { runs, threads } = &mut *tables;
-        let known = runs.get(&commit.run_id).map_or(0, Vec::len);
-        if known as u64 != commit.after {
+        let known = runs.get(&run_id).map_or(0, Vec::len);
+        if known as u64 != after {
             return Err(CommitError::Advanced);
         }
-        let thread = threads.entry(Arc::clone(&commit.thread_id)).or_default();
-        if let Some(first) = commit.changes().next()
-            && first.revision != thread.state.revision() + 1
-        {
-            let base = first.revision.saturating_sub(1);
-            let missed = thread.changes.iter().filter(|change| change.revision > base);
-            return Err(CommitError::Conflict(missed.cloned().collect()));
+        // A thread that nothing is said or changed in needs no row.
+        if !messages.is_empty() || changes().next().is_some() {
+            threads.entry(thread_id).or_default().take_in(changes(), messages)?;
         }
-        for change in commit.changes() {
-            thread.state.apply_scope(change, KeyScope::Thread);
-            thread.changes.push(change.clone());
+        match runs.get_mut(&run_id) {
+            Some(log) => log.extend(numbered.iter().cloned()),
+            None => drop(runs.insert(run_id, numbered.clone())),
         }
-        if !commit.messages.is_empty() {
-            Arc::make_mut(&mut thread.messages).extend(commit.messages);
-        }
-        let numbered: Vec<Arc<Numbered>> = (commit.after + 1..)
-            .zip(commit.events)
-            .map(|(number, event)| {
-                let run_id = Arc::clone(&commit.run_id);
-                Arc::new(Numbered { run_id, number, at_ms: commit.at_ms, event })
-            })
-            .collect();
-        runs.entry(Arc::clone(&commit.run_id)).or_default().extend(numbered.iter().cloned());
         Ok(numbered)
     }
 
