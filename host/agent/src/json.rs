@@ -4,12 +4,16 @@
 //! may disagree on what it says, so a repeated key is refused, and so is a
 //! number that this host would hand on as another number.
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+mod deep;
+
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
 /// Levels of nesting that are read; text that nests deeper is refused.
 pub const MAX_DEPTH: usize = 128;
+/// The same for the host's own records.
+const MAX_RECORD_DEPTH: usize = 2 * MAX_DEPTH;
 
 /// Why a text was refused as JSON, with line and column where there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,16 +27,28 @@ pub struct JsonError(String);
 /// The text is not JSON by RFC 8259, repeats a key within one object, nests too
 /// deep, or holds a number beyond the range of a 64-bit float.
 pub fn parse(text: &str) -> Result<Value, JsonError> {
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Strict
-        .deserialize(&mut reader)
-        .and_then(|value| reader.end().map(|()| value))
-        .map_err(|e| JsonError(e.to_string()))?;
-    // The reader's own limit counts 127 levels; the exact bound is checked here.
-    if depth(&value) > MAX_DEPTH {
+    if deep::nesting(text) > MAX_DEPTH {
         return Err(JsonError(format!("nested deeper than {MAX_DEPTH} levels")));
     }
-    Ok(value)
+    deep::read(text)
+}
+
+/// Reads what this host wrote: a record that wraps, in levels of its own, values
+/// that may be [`MAX_DEPTH`] levels deep themselves.
+///
+/// # Errors
+/// The text is not JSON, or not that of the type.
+pub fn from_record<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
+    let nesting = deep::nesting(text);
+    if nesting > MAX_RECORD_DEPTH {
+        return Err(JsonError(format!("nested deeper than {MAX_RECORD_DEPTH} levels")));
+    }
+    let record = if nesting < deep::READER_DEPTH {
+        serde_json::from_str(text)
+    } else {
+        serde_json::from_value(deep::read(text)?)
+    };
+    record.map_err(|e| JsonError(e.to_string()))
 }
 
 /// Reads one JSON text as [`parse`] does, and refuses numbers that do not
@@ -51,7 +67,8 @@ pub fn parse_exact(text: &str) -> Result<Value, JsonError> {
     }
 }
 
-fn depth(value: &Value) -> usize {
+/// How deep a value nests; a number or text is 0 levels deep.
+pub(crate) fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
         Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
@@ -117,14 +134,18 @@ impl<'de> Visitor<'de> for Strict {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
-                let shown: String = key.chars().take(64).collect();
-                return Err(A::Error::custom(format!("the key \"{shown}\" is repeated")));
+                return Err(A::Error::custom(repeated(&key)));
             }
             let value = entries.next_value_seed(Strict)?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))
     }
+}
+
+fn repeated(key: &str) -> String {
+    let shown: String = key.chars().take(64).collect();
+    format!("the key \"{shown}\" is repeated")
 }
 
 /// The number tokens of a text that is known to be JSON.
@@ -233,7 +254,7 @@ mod tests {
     #[test]
     fn nesting_is_bounded() {
         let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
-        assert!(parse(&nested(120)).is_ok());
+        assert!(parse(&nested(MAX_DEPTH)).is_ok());
         assert!(parse(&nested(MAX_DEPTH + 1)).is_err());
         assert!(parse(&nested(10_000)).is_err());
     }

@@ -11,6 +11,9 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use wit_parser::{Int, Resolve, SizeAlign, Type, TypeDefKind};
 
+/// The keys by which long values are written short.
+const BUILDERS: &[&str] = &["$repeat", "$join", "$count"];
+
 /// Memory that is being filled, from an address on.
 pub(crate) struct Image<'a> {
     resolve: &'a Resolve,
@@ -189,13 +192,30 @@ fn string(value: &Value) -> Result<String> {
     if let Some(parts) = value.get("$join").and_then(Value::as_array) {
         return parts.iter().map(string).collect();
     }
+    if let Some((Value::String(text), times)) = times(value, "$count") {
+        let numbered: Vec<String> = (0..times).map(|number| numbered(text, number)).collect();
+        return Ok(numbered.join(","));
+    }
+    if let Some(unknown) =
+        value.as_object().and_then(|map| map.keys().find(|k| BUILDERS.contains(&k.as_str())))
+    {
+        bail!("`{unknown}` does not fit here, or is not written as it should be");
+    }
     Ok(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-/// The two parts of `{"$repeat": [what, times]}`.
 fn repeat(value: &Value) -> Option<(&Value, usize)> {
-    let [what, times] = value.get("$repeat")?.as_array()?.as_slice() else {
+    times(value, "$repeat")
+}
+
+/// The two parts of `{"key": [what, times]}`.
+fn times<'v>(value: &'v Value, key: &str) -> Option<(&'v Value, usize)> {
+    let [what, times] = value.get(key)?.as_array()?.as_slice() else {
         return None;
     };
     Some((what, usize::try_from(times.as_u64()?).ok()?))
+}
+
+fn numbered(text: &str, number: usize) -> String {
+    text.replace("@+1", &(number + 1).to_string()).replace('@', &number.to_string())
 }

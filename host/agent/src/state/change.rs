@@ -2,6 +2,7 @@
 
 use super::{Access, KeyScope, KeySet, Snapshot};
 use crate::code::Code;
+use crate::json;
 use crate::outcome::{Fault, Mutation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -127,6 +128,10 @@ pub fn propose(
     for (key, value) in &joined {
         if json_bytes(value) > MAX_VALUE_BYTES {
             return Err(bad(key, &format!("its value would be larger than {MAX_VALUE_BYTES} bytes")));
+        }
+        // An element that is appended stands one level deeper than it was sent.
+        if json::depth(value) > json::MAX_DEPTH {
+            return Err(bad(key, &format!("its value would nest deeper than {} levels", json::MAX_DEPTH)));
         }
     }
     Ok(Some(StateChange { revision: now.revision() + 1, updates }))

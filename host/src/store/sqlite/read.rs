@@ -6,6 +6,7 @@ use crate::store::{RunFilter, RunSummary, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use tollgate_agent::json;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, Numbered, Thread};
 use tollgate_agent::state::{State, StateChange};
@@ -144,7 +145,7 @@ impl Reader<'_> {
     }
 
     fn parse<T: serde::de::DeserializeOwned>(&self, what: &str, body: &str) -> Result<T, StoreError> {
-        serde_json::from_str(body).map_err(|e| {
+        json::from_record(body).map_err(|e| {
             StoreError(format!("the store {} holds a {what} that cannot be read: {e}", self.file.display()))
         })
     }
@@ -187,12 +188,16 @@ pub(super) fn changes_since(
     let mut changes = Vec::new();
     for row in rows {
         let (body, of_event) = row?;
-        let change = if of_event {
-            serde_json::from_str::<Event>(&body).ok().as_ref().and_then(crate::store::change_of).cloned()
+        if of_event {
+            let event: Event = json::from_record(&body).map_err(unreadable)?;
+            changes.extend(crate::store::change_of(&event).cloned());
         } else {
-            serde_json::from_str(&body).ok()
-        };
-        changes.extend(change);
+            changes.push(json::from_record(&body).map_err(unreadable)?);
+        }
     }
     Ok(changes)
+}
+
+fn unreadable(why: json::JsonError) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(why))
 }
