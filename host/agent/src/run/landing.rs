@@ -172,8 +172,11 @@ impl Draft<'_> {
     }
 }
 
-/// The notes among the actions; an action that is not granted fails the call.
-fn granted_notes(tool: &Tool, actions: &[Action]) -> Result<Vec<String>, Fault> {
+/// The notes among the actions of a call.
+///
+/// # Errors
+/// `bad_action`: too many actions, or one that is not granted to the tool's owner.
+pub fn granted_notes(tool: &Tool, actions: &[Action]) -> Result<Vec<String>, Fault> {
     if actions.len() > MAX_ACTIONS {
         let message = format!(
             "The tool asked for {} actions; at most {MAX_ACTIONS} are taken from one call.",

@@ -32,6 +32,7 @@ pub use call::{Call, CallEnd, CallStatus};
 pub use effect::{Effect, EffectKey, Execution, Question};
 pub use event::{Event, Numbered, RunStatus, RunUsage};
 pub use input::{Input, Refused};
+pub use landing::granted_notes;
 pub use spec::{AgentSpec, Decision, DecisionAnswer, RunLimits, RunSpec, Task, Thread};
 
 use crate::message::{Message, ToolSpec};

@@ -1,0 +1,6 @@
+//! What must not compile: leave to run a call that nobody judged.
+
+#[test]
+fn g1_a_permit_is_made_by_the_gates_alone_and_a_proposal_by_its_check() {
+    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+}
