@@ -45,7 +45,7 @@ pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
     let ended = cargo.wait().map_err(|e| BuildError::Failed(format!("cargo broke off: {e}")))?;
     if !ended.success() {
         return Err(BuildError::Failed(format!(
-            "{} does not compile; cargo says why above. Where it could not download, connect and try again",
+            "{} does not compile ({ended}); cargo says why above. Where it could not download, connect and try again",
             dir.display()
         )));
     }
