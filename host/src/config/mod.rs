@@ -1,6 +1,6 @@
 //! `tollgate.toml`: what was written, and what it means.
 //!
-//! [`RawConfig`] is the file as a person typed it; [`Config`] is what the host
+//! `RawConfig` is the file as a person typed it; [`Config`] is what the host
 //! works from, and only [`Config::load`] and [`Config::parse`] make one. A key
 //! that nothing enforces is an error that names what is known in its place.
 
