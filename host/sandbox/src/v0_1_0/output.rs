@@ -7,6 +7,7 @@ use tollgate_agent::json;
 use tollgate_agent::outcome::{
     Action, Fault, Mutation, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus,
 };
+use tollgate_agent::run::answer::MAX_ANSWER_BYTES;
 use tollgate_agent::state::change::MAX_MUTATIONS;
 use tollgate_agent::text::clean;
 
@@ -90,7 +91,7 @@ fn lift_result(tool: &str, given: types::ToolResult) -> Result<ToolResult, Fault
             }
         },
         data: parse(tool, "the data of its result", &given.data)?,
-        message: given.message,
+        message: given.message.map(|message| clean(&message, MAX_ANSWER_BYTES)),
     })
 }
 
