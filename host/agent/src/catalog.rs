@@ -4,6 +4,8 @@
 //! removed, and publishes it by a swap. Calls in flight keep the tools that they
 //! began with.
 
+mod changes;
+
 use crate::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
 use crate::name;
 use crate::schema::Schema;
@@ -86,6 +88,8 @@ pub struct Catalog {
     folded_names: BTreeMap<String, String>,
     folded_ids: BTreeMap<String, String>,
     keys: KeySet,
+    /// Tools that are out of use, each with the reason.
+    disabled: BTreeMap<String, String>,
 }
 
 impl Catalog {

@@ -108,6 +108,14 @@ impl Proposal {
         let Some(tool) = catalog.tool(tool_name).filter(|_| offered(tool_name)) else {
             return Err(not_found(catalog, offered, tool_name));
         };
+        if catalog.disabled(tool_name).is_some() {
+            return Err(Fault::new(
+                Code::Disabled,
+                format!(
+                    "The tool '{tool_name}' is out of use, because it failed too often. Go on without it."
+                ),
+            ));
+        }
         let violations = tool.arguments.violations(arguments.value());
         if !violations.is_empty() {
             return Err(Fault::new(

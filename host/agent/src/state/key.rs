@@ -125,6 +125,14 @@ impl KeySet {
         Arc::make_mut(&mut self.definitions).insert(definition.name.clone(), Arc::new(definition));
         Ok(())
     }
+
+    /// Removes the keys that this owner defined.
+    pub(crate) fn remove_of(&mut self, owner_id: &str) {
+        let is_of = |key: &str| key.split_once('.').is_some_and(|(owner, _)| owner == owner_id);
+        if self.definitions.keys().any(|key| is_of(key)) {
+            Arc::make_mut(&mut self.definitions).retain(|key, _| !is_of(key));
+        }
+    }
 }
 
 /// The keys that one tool, hook or gate may read and write.
