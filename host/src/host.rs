@@ -1,6 +1,7 @@
 //! The host: tools, gates, agents and a store, and the runs that they make.
 
 mod builder;
+mod health;
 mod request;
 
 pub use builder::{Agent, HostBuilder};
@@ -11,6 +12,7 @@ use crate::store::{RunFilter, RunSummary, Store, StoreError};
 use crate::tools::Toolbox;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::gate::Gate;
@@ -28,6 +30,7 @@ pub struct Host {
 
 struct Inner {
     toolbox: RwLock<Arc<Toolbox>>,
+    published: watch::Sender<u64>,
     gates: Arc<[Arc<dyn Gate>]>,
     store: Arc<dyn Store>,
     agents: BTreeMap<String, Agent>,
@@ -67,10 +70,33 @@ impl Host {
         Arc::clone(&self.inner.toolbox.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Publishes another toolbox. Runs take it up at their next call of it; calls in
-    /// flight finish on what they began with.
+    /// Publishes another toolbox. Runs take it up at their next turn; the calls of
+    /// a turn finish on what it began with.
     pub fn publish(&self, toolbox: Toolbox) {
         *self.inner.toolbox.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(toolbox);
+        self.inner.published.send_modify(|count| *count += 1);
+    }
+
+    /// Publishes the toolbox as it is after this change. What others publish in the
+    /// meantime is kept.
+    ///
+    /// # Errors
+    /// Those of the change; then nothing is published.
+    pub fn amend<E>(&self, change: impl FnOnce(&mut Toolbox) -> Result<(), E>) -> Result<(), E> {
+        {
+            let mut place = self.inner.toolbox.write().unwrap_or_else(PoisonError::into_inner);
+            let mut toolbox = Toolbox::clone(&place);
+            change(&mut toolbox)?;
+            *place = Arc::new(toolbox);
+        }
+        self.inner.published.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    /// Counts the toolboxes that were published, and tells when there is another.
+    #[must_use]
+    pub fn published(&self) -> watch::Receiver<u64> {
+        self.inner.published.subscribe()
     }
 
     /// The store.
@@ -229,6 +255,7 @@ impl Host {
             store: Arc::clone(&self.inner.store),
             gates: Arc::clone(&self.inner.gates),
             toolbox: self.toolbox(),
+            host: self.clone(),
             model: agent.model.clone(),
             teller,
             cancel,

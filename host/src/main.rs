@@ -10,6 +10,9 @@ use cli::{Cli, Exit, Output};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(exit) = cli::as_compile_child() {
+        return exit;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(words) => return usage(&words),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 use tollgate_agent::gate::Permit;
-use tollgate_agent::outcome::{Outcome, Usage};
+use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::state::{KeySet, Snapshot};
 
 /// One attempt of one permitted call. Only a [`Permit`] names tool and arguments,
@@ -56,6 +56,19 @@ pub struct Attempt {
     pub console: Console,
     /// Reports that were over a limit, malformed, or met a full sink.
     pub dropped_reports: u64,
+}
+
+impl Attempt {
+    /// An attempt of which nothing ran, for this reason.
+    #[must_use]
+    pub fn unstarted(fault: Fault) -> Self {
+        Self {
+            outcome: Outcome::Faulted(fault),
+            usage: Usage::default(),
+            console: Console::default(),
+            dropped_reports: 0,
+        }
+    }
 }
 
 /// Standard output and error of one attempt, as one text in the order in which it

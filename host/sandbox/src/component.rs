@@ -5,7 +5,7 @@
 //! and whatever a call needs that could fail for the component's sake (parsing,
 //! type-checking, linking) was done when it was loaded.
 
-use crate::attempt::{Attempt, Call, Console};
+use crate::attempt::{Attempt, Call};
 use crate::attend::Term;
 use crate::ending::{Ending, Under};
 use crate::error::Refusal;
@@ -16,7 +16,7 @@ use crate::load;
 use crate::meter::Stop;
 use crate::sandbox::Inner as Host;
 use crate::v0_1_0::{self, ToolPre, Visible};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::code::Code;
@@ -45,8 +45,11 @@ pub(crate) struct Linked {
     name: String,
     digest: String,
     imports: Vec<Import>,
+    compiled: Compiled,
     real: ToolPre<Instance>,
-    sealed: ToolPre<Instance>,
+    /// Made when it is first asked something sealed, which a warm start does not do. Its
+    /// linker is of the other's shape, so what links there links here.
+    sealed: OnceLock<ToolPre<Instance>>,
 }
 
 impl Component {
@@ -74,22 +77,21 @@ impl Component {
         &self.descriptor
     }
 
-    /// Checks that a component is a tool and links it, with both linkers.
+    /// Checks that a component is a tool and links it.
     pub(crate) fn link(
         host: Arc<Host>,
         name: String,
         digest: String,
-        compiled: &Compiled,
+        compiled: Compiled,
     ) -> Result<Linked, Refusal> {
-        load::check_exports(&host.engine, &name, compiled)?;
-        let imports = load::read_imports(&host.engine, &name, compiled)?;
+        load::check_exports(&host.engine, &name, &compiled)?;
+        let imports = load::read_imports(&host.engine, &name, &compiled)?;
         let unlinked = |why: wasmtime::Error| {
             let why = tollgate_agent::text::clean(&format!("{why:#}"), 1_000);
             Refusal::new(format!("{name} does not fit the interfaces that it names: {why}"))
         };
-        let real = host.real.instantiate_pre(compiled).and_then(ToolPre::new).map_err(unlinked)?;
-        let sealed = host.sealed.instantiate_pre(compiled).and_then(ToolPre::new).map_err(unlinked)?;
-        Ok(Linked { host, name, digest, imports, real, sealed })
+        let real = host.real.instantiate_pre(&compiled).and_then(ToolPre::new).map_err(unlinked)?;
+        Ok(Linked { host, name, digest, imports, compiled, real, sealed: OnceLock::new() })
     }
 
     /// Runs a permitted call once, in a fresh instance. Limits and timeout are held
@@ -107,11 +109,11 @@ impl Component {
             biased;
             turn = host.turns.take(limits.memory_bytes, timeout) => turn,
             () = call.cancel.cancelled() => {
-                return unstarted(Ending::Cancelled.fault(tool, &under));
+                return Attempt::unstarted(Ending::Cancelled.fault(tool, &under));
             }
         };
         let Ok(_turn) = turn else {
-            return unstarted(Fault::new(
+            return Attempt::unstarted(Fault::new(
                 Code::Overloaded,
                 format!("There is no room to run '{tool}' now: too many calls run or wait. Try again later."),
             ));
@@ -130,7 +132,7 @@ impl Component {
         };
         match store {
             Ok(store) => attempt(outcome, &store, &limits, began),
-            Err(_) => unstarted_with(outcome),
+            Err(ending) => Attempt::unstarted(ending.fault(tool, &under)),
         }
     }
 
@@ -174,7 +176,17 @@ impl Linked {
         })?;
         let descriptor = v0_1_0::lift_descriptor(given)
             .map_err(|why| Refusal::new(format!("{name} describes itself wrongly: {why}")))?;
-        Ok(Component { linked: Arc::new(self), descriptor: Arc::new(descriptor) })
+        Ok(self.described(descriptor))
+    }
+
+    /// With what it said of itself when these bytes were loaded before.
+    pub(crate) fn described(self, descriptor: ComponentDescriptor) -> Component {
+        Component { linked: Arc::new(self), descriptor: Arc::new(descriptor) }
+    }
+
+    /// The SHA-256 of its bytes, in hexadecimal.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
     }
 
     async fn execute(
@@ -207,7 +219,18 @@ impl Linked {
         let _ticking = self.host.ticker.keep_ticking();
         let term = Term::new(SEALED_TIME, CancellationToken::new());
         let mut store = self.store(Instance::sealed(&limits), &limits, &term)?;
-        term.attend(work(&mut store, &self.sealed)).await
+        let sealed = self.sealed_tool()?;
+        term.attend(work(&mut store, sealed)).await
+    }
+
+    fn sealed_tool(&self) -> Result<&ToolPre<Instance>, Ending> {
+        if let Some(sealed) = self.sealed.get() {
+            return Ok(sealed);
+        }
+        let sealed = self.host.sealed.instantiate_pre(&self.compiled).and_then(ToolPre::new);
+        let sealed =
+            sealed.map_err(|why| Ending::Host(format!("the sealed linker has another shape: {why:#}")))?;
+        Ok(self.sealed.get_or_init(|| sealed))
     }
 
     fn sealed_fault(&self, ending: Ending, what: &str) -> Fault {
@@ -253,13 +276,4 @@ fn attempt(outcome: Outcome, store: &Store<Instance>, limits: &Limits, began: In
         ..Usage::default()
     };
     Attempt { outcome, usage, console: instance.console(), dropped_reports: instance.dropped_reports() }
-}
-
-/// An attempt of which nothing ran.
-fn unstarted(fault: Fault) -> Attempt {
-    unstarted_with(Outcome::Faulted(fault))
-}
-
-fn unstarted_with(outcome: Outcome) -> Attempt {
-    Attempt { outcome, usage: Usage::default(), console: Console::default(), dropped_reports: 0 }
 }

@@ -1,6 +1,8 @@
 //! How large the sandbox is: what all calls together may use.
 
+use crate::compile::{COMPILE_TIME, Compiler};
 use crate::limits::Limits;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What the host gives to all tools together, and the ceiling for each.
@@ -23,6 +25,15 @@ pub struct SandboxConfig {
     pub allocation: Allocation,
     /// Bytes of memory that stay resident for the next call after calls ended.
     pub warm_bytes: u64,
+    /// Where components are compiled.
+    pub compiler: Compiler,
+    /// How long a component may be compiled, where that is done by a child.
+    pub compile_time: Duration,
+    /// The directory in which compiled code is kept for the next start, with a key that
+    /// authenticates it; this user's alone. Without one, each start compiles anew.
+    pub cache_dir: Option<PathBuf>,
+    /// Bytes of that directory; what was not used for longest goes first.
+    pub cache_bytes: u64,
 }
 
 impl Default for SandboxConfig {
@@ -48,6 +59,10 @@ impl Default for SandboxConfig {
             stack_bytes: 512 << 10,
             allocation: Allocation::Pooled,
             warm_bytes: 64 << 20,
+            compiler: Compiler::InProcess,
+            compile_time: COMPILE_TIME,
+            cache_dir: None,
+            cache_bytes: 1 << 30,
         }
     }
 }

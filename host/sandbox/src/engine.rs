@@ -18,28 +18,65 @@ const TABLE_KEEP_RESIDENT: usize = 64 << 10;
 /// Stack beyond the wasm code's own, for the host functions that it calls.
 const HOST_STACK_BYTES: usize = 1536 << 10;
 
+/// How linear memories lie in the address space. Compiled code relies on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Each has its whole address space reserved, with guards: no bounds are checked.
+    Guarded,
+    /// Each takes what it uses, and bounds are checked: where address space is short.
+    Compact,
+}
+
+/// An engine, and how it came about.
+pub(crate) struct Made {
+    pub(crate) engine: Engine,
+    pub(crate) layout: Layout,
+    /// Why it is not as fast as it could be.
+    pub(crate) notice: Option<String>,
+}
+
 /// Makes the engine. Where no pool can be had (a small address space, say) it maps
-/// memory for each call instead, and the second value says why.
-pub(crate) fn engine(config: &SandboxConfig) -> Result<(Engine, Option<String>), SandboxError> {
-    let failed = |why: wasmtime::Error| SandboxError::new(format!("the wasm engine cannot be made: {why:#}"));
+/// memory for each call instead.
+pub(crate) fn engine(config: &SandboxConfig) -> Result<Made, SandboxError> {
+    let on_demand = |layout, notice| {
+        let engine = Engine::new(&wasm(config.stack_bytes, layout)).map_err(cannot_be_made)?;
+        Ok(Made { engine, layout, notice })
+    };
     if config.allocation == Allocation::OnDemand {
-        return Ok((Engine::new(&wasm(config)).map_err(failed)?, None));
+        return on_demand(layout_on_demand(), None);
     }
-    let mut pooled = wasm(config);
+    let mut pooled = wasm(config.stack_bytes, Layout::Guarded);
     pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(config)));
     match Engine::new(&pooled) {
-        Ok(engine) => Ok((engine, None)),
+        Ok(engine) => Ok(Made { engine, layout: Layout::Guarded, notice: None }),
         Err(why) => {
             let notice = format!(
                 "memory is mapped anew for each call, which is slower: the pool cannot be made ({why:#}); \
                  raise the limit on address space (ulimit -v), or lower the number of concurrent calls"
             );
-            Ok((Engine::new(&wasm(config)).map_err(failed)?, Some(notice)))
+            on_demand(layout_on_demand(), Some(notice))
         }
     }
 }
 
-fn wasm(config: &SandboxConfig) -> Config {
+/// An engine that only compiles, for engines of this layout: it reserves nothing.
+pub(crate) fn compiling_engine(layout: Layout) -> Result<Engine, SandboxError> {
+    Engine::new(&wasm(SandboxConfig::default().stack_bytes, layout)).map_err(cannot_be_made)
+}
+
+fn cannot_be_made(why: wasmtime::Error) -> SandboxError {
+    SandboxError::new(format!("the wasm engine cannot be made: {why:#}"))
+}
+
+/// A process whose address space is bounded cannot give 4 GiB of it to each memory.
+fn layout_on_demand() -> Layout {
+    match rustix::process::getrlimit(rustix::process::Resource::As).current {
+        Some(_) => Layout::Compact,
+        None => Layout::Guarded,
+    }
+}
+
+fn wasm(stack_bytes: usize, layout: Layout) -> Config {
     let mut wasm = Config::new();
     // The same input is cut at the same place, on every machine.
     wasm.consume_fuel(true);
@@ -47,8 +84,8 @@ fn wasm(config: &SandboxConfig) -> Config {
     // A guest that computes is interrupted at each tick: see `ticker`.
     wasm.epoch_interruption(true);
     // Host functions run on the guest's stack, and must not run out of it.
-    wasm.max_wasm_stack(config.stack_bytes);
-    wasm.async_stack_size(config.stack_bytes + HOST_STACK_BYTES);
+    wasm.max_wasm_stack(stack_bytes);
+    wasm.async_stack_size(stack_bytes + HOST_STACK_BYTES);
     // No component feature that needs it is compiled in; each store is cheaper.
     wasm.concurrency_support(false);
     // Tools do not need more than 4 GiB; bounds checks without it are free.
@@ -58,6 +95,12 @@ fn wasm(config: &SandboxConfig) -> Config {
     wasm.wasm_backtrace_max_frames(NonZeroUsize::new(16));
     wasm.generate_address_map(false);
     wasm.native_unwind_info(cfg!(windows));
+    if layout == Layout::Compact {
+        wasm.memory_reservation(0);
+        wasm.memory_reservation_for_growth(1 << 20);
+        wasm.memory_guard_size(0);
+        wasm.guard_before_linear_memory(false);
+    }
     wasm
 }
 

@@ -21,6 +21,7 @@
 
 mod attempt;
 mod attend;
+mod compile;
 mod component;
 mod config;
 mod console;
@@ -42,6 +43,7 @@ mod turns;
 mod v0_1_0;
 
 pub use attempt::{Attempt, Call, Console};
+pub use compile::{COMPILE_MEMORY_BYTES, COMPILE_TIME, COMPILED_AT_ONCE, Compiler, compile_child};
 pub use component::Component;
 pub use config::{Allocation, SandboxConfig};
 pub use error::{Refusal, SandboxError};

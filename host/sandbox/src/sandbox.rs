@@ -1,16 +1,20 @@
 //! The sandbox: one engine, its ticker, its linkers, and the turns of its calls.
 
-use crate::component::Component;
+use crate::compile::{Compatibility, Compiling};
+use crate::component::{Component, Linked};
 use crate::config::SandboxConfig;
 use crate::error::{Refusal, SandboxError};
 use crate::instance::Instance;
+use crate::load::{Artefact, Cache, Checked, Found};
 use crate::ticker::Ticker;
 use crate::turns::Turns;
 use crate::{engine, interfaces, load};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime::Engine;
 use wasmtime::component::Linker;
+
+use tollgate_agent::descriptor::ComponentDescriptor;
 
 /// Loads components and runs their tools. Cloning is cheap.
 #[derive(Clone)]
@@ -26,7 +30,9 @@ pub(crate) struct Inner {
     pub(crate) engine: Engine,
     pub(crate) real: Linker<Instance>,
     pub(crate) sealed: Linker<Instance>,
-    notice: Option<String>,
+    compiling: Compiling,
+    cache: Option<Cache>,
+    notices: Mutex<Vec<String>>,
 }
 
 impl Sandbox {
@@ -36,27 +42,31 @@ impl Sandbox {
     /// # Errors
     /// The engine or the thread cannot be made on this machine.
     pub fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
-        let (engine, notice) = engine::engine(&config)?;
+        let engine::Made { engine, layout, notice } = engine::engine(&config)?;
         let unlinked =
             |why: wasmtime::Error| SandboxError::new(format!("the host's interfaces do not link: {why:#}"));
+        let compatibility = Compatibility::of(&engine);
+        let mut notices = Vec::from_iter(notice);
         let inner = Inner {
             ticker: Ticker::start(engine.clone())
                 .map_err(|why| SandboxError::new(format!("the system gives no thread: {why}")))?,
             turns: Turns::new(&config),
             real: interfaces::real(&engine).map_err(unlinked)?,
             sealed: interfaces::sealed(&engine).map_err(unlinked)?,
+            compiling: Compiling::new(&config, compatibility, layout),
+            cache: open_cache(&config, compatibility, &mut notices),
             config,
             engine,
-            notice,
+            notices: Mutex::new(notices),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// What the operator should know of how it was made, such as why memory is
-    /// not pooled.
+    /// What the operator should know, such as why memory is not pooled, or why compiled
+    /// code is not kept. Each is given once.
     #[must_use]
-    pub fn notice(&self) -> Option<&str> {
-        self.inner.notice.as_deref()
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.inner.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How large it is.
@@ -72,17 +82,17 @@ impl Sandbox {
         &self.inner.engine
     }
 
-    /// Reads, checks and compiles a component, and lets it describe itself. The
-    /// blocking parts happen on a thread where they block nobody. Needs a runtime of
-    /// tokio with timers.
+    /// Reads, checks and compiles a component, and lets it describe itself; or takes
+    /// what the cache has of these very bytes. The blocking parts happen on a thread
+    /// where they block nobody. Needs a runtime of tokio with timers, and with input and
+    /// output where the compiler is a child.
     ///
     /// # Errors
     /// The file is not a component of a tool, or breaks a rule of loading.
     pub async fn load(&self, path: impl AsRef<Path>) -> Result<Component, Refusal> {
         let path = path.as_ref().to_owned();
         let name = path.display().to_string();
-        let bytes = blocking(move || load::read(&path)).await?;
-        self.load_bytes(&name, bytes).await
+        self.load_from(name, move || load::read(&path)).await
     }
 
     /// Does what [`load`](Self::load) does with bytes that were read already.
@@ -91,15 +101,115 @@ impl Sandbox {
     /// # Errors
     /// As [`load`](Self::load).
     pub async fn load_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<Component, Refusal> {
-        let of_thread = (Arc::clone(&self.inner), name.to_owned());
-        let linked = blocking(move || {
-            let (inner, name) = of_thread;
-            let checked = load::check(&name, bytes)?;
-            let compiled = load::compile(&inner.engine, &name, &checked)?;
-            Component::link(inner, name, checked.digest, &compiled)
+        self.load_from(name.to_owned(), || Ok(bytes)).await
+    }
+
+    async fn load_from(
+        &self,
+        name: String,
+        read: impl FnOnce() -> Result<Vec<u8>, Refusal> + Send + 'static,
+    ) -> Result<Component, Refusal> {
+        let (inner, of_thread) = (Arc::clone(&self.inner), name.clone());
+        match blocking(move || inner.begin(of_thread, read()?)).await? {
+            Begun::Kept(component) => Ok(component),
+            Begun::Compiled(linked, artefact) => self.describe(*linked, artefact).await,
+            Begun::New(digest, checked) => {
+                let artefact = self.inner.compiling.compile(&self.inner.engine, &name, &checked).await?;
+                drop(checked);
+                let inner = Arc::clone(&self.inner);
+                let (linked, artefact) = blocking(move || {
+                    let linked = inner.link(name, digest, &artefact)?;
+                    Ok((linked, artefact))
+                })
+                .await?;
+                self.describe(linked, artefact).await
+            }
+        }
+    }
+
+    /// Lets it describe itself, and keeps that with its code for the next start. The
+    /// code is kept even where it does not describe itself, for that is what took long.
+    async fn describe(&self, linked: Linked, artefact: Artefact) -> Result<Component, Refusal> {
+        let digest = linked.digest().to_owned();
+        let described = linked.describe().await;
+        let descriptor = described.as_ref().ok().map(|component| component.descriptor().clone());
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            inner.keep(&digest, descriptor.as_ref(), &artefact);
+            Ok(())
         })
         .await?;
-        linked.describe().await
+        described
+    }
+}
+
+/// How far a component has come without being compiled.
+enum Begun {
+    /// The cache knows all of it.
+    Kept(Component),
+    /// The cache has its code.
+    Compiled(Box<Linked>, Artefact),
+    /// Its digest and bytes.
+    New(String, Arc<Checked>),
+}
+
+impl Inner {
+    fn begin(self: Arc<Self>, name: String, bytes: Vec<u8>) -> Result<Begun, Refusal> {
+        let digest = load::digest(&bytes);
+        // Only what was checked is ever kept under its digest.
+        let found = self.cache.as_ref().and_then(|cache| cache.find(&digest));
+        let Some(Found { artefact, descriptor }) = found else {
+            return Ok(Begun::New(digest, Arc::new(load::check(&name, bytes)?)));
+        };
+        let linked = match artefact.load(&self.engine) {
+            Ok(compiled) => Component::link(Arc::clone(&self), name, digest, compiled)?,
+            Err(_) => {
+                // Authentic, and yet not of this engine: nothing that one would expect.
+                self.cache.iter().for_each(|cache| cache.forget(&digest));
+                return Ok(Begun::New(digest, Arc::new(load::check(&name, bytes)?)));
+            }
+        };
+        Ok(match descriptor {
+            Some(descriptor) => Begun::Kept(linked.described(descriptor)),
+            None => Begun::Compiled(Box::new(linked), artefact),
+        })
+    }
+
+    fn link(self: Arc<Self>, name: String, digest: String, artefact: &Artefact) -> Result<Linked, Refusal> {
+        let compiled = artefact.load(&self.engine).map_err(|why| {
+            let why = tollgate_agent::text::clean(&format!("{why:#}"), 1_000);
+            Refusal::new(format!("{name} was compiled to code that this host cannot load: {why}"))
+        })?;
+        Component::link(self, name, digest, compiled)
+    }
+
+    fn keep(&self, digest: &str, descriptor: Option<&ComponentDescriptor>, artefact: &Artefact) {
+        let Some(cache) = &self.cache else { return };
+        if let Err(why) = cache.keep(digest, descriptor, artefact) {
+            let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+            // One is enough to know, and nobody may read them.
+            if notices.is_empty() {
+                notices.push(format!("compiled code cannot be kept for the next start: {why}"));
+            }
+        }
+    }
+}
+
+fn open_cache(
+    config: &SandboxConfig,
+    compatibility: Compatibility,
+    notices: &mut Vec<String>,
+) -> Option<Cache> {
+    let dir = config.cache_dir.as_deref()?;
+    match Cache::open(dir, compatibility, config.cache_bytes) {
+        Ok(cache) => Some(cache),
+        Err(why) => {
+            notices.push(format!(
+                "compiled code is not kept, so that each start compiles anew: the cache {} is not used, {why}",
+                dir.display()
+            ));
+            None
+        }
     }
 }
 

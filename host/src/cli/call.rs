@@ -50,7 +50,9 @@ impl CallVerb {
             opened.warn_of_refused(output);
         }
         let store = open_store(globals)?;
+        let loaded = opened.loaded.to_audit();
         let host = host_with(opened, None, |builder| builder.store(store))?;
+        host.settle(loaded).await?;
         let mut request = CallRequest::new(self.tool, arguments);
         request.thread_id = self.thread;
         let handle = host.start_call(request).await?;

@@ -9,14 +9,14 @@ use tollgate::store::{RunFilter, RunSummary, SqliteStore, Store, StoreError};
 
 /// Opens the store that was named with `--data`, or the one of this user.
 pub(crate) fn open_store(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
-    let directory = match &globals.data {
-        Some(directory) => directory.clone(),
-        None => user_data()?,
-    };
-    Ok(Arc::new(SqliteStore::open(&directory)?))
+    Ok(Arc::new(SqliteStore::open(&data_dir(globals)?)?))
 }
 
-fn user_data() -> Result<PathBuf, Failure> {
+/// The directory that was named with `--data`, or the one of this user.
+pub(super) fn data_dir(globals: &Globals) -> Result<PathBuf, Failure> {
+    if let Some(directory) = &globals.data {
+        return Ok(directory.clone());
+    }
     let strategy = etcetera::choose_base_strategy().map_err(|e| {
         Failure::usage(format!("there is no home directory ({e}); name a data directory with --data DIR"))
     })?;

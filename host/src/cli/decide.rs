@@ -7,7 +7,6 @@ use super::narrate::{Narrator, outcome};
 use super::run::configured_model;
 use super::{Exit, Failure, Globals, Opened, Output, host_with};
 use clap::Args;
-use tollgate::config::Config;
 use tollgate_agent::run::DecisionAnswer;
 
 /// Answers a suspended call, and carries its run on
@@ -48,11 +47,13 @@ impl DecideVerb {
         };
         let store = open_store(globals)?;
         let run = find_run(&store, &self.run).await?;
-        let config = Config::load(globals.config.as_deref())?;
+        let config = globals.read_config()?;
         let model = (run.kind == "prompt").then(|| configured_model(&run.agent_id, &config)).transpose()?;
         let opened = Opened::load(config, output).await?;
         let running = model.map(|model| (run.agent_id.as_str(), model));
+        let loaded = opened.loaded.to_audit();
         let host = host_with(opened, running, |builder| builder.store(store))?;
+        host.settle(loaded).await?;
         recovered(&host, &run).await?;
         let decision = decision(&self.call, chosen, self.reason, self.id);
         let handle = host.decide(&run.run_id, decision).await?;

@@ -29,7 +29,7 @@ The exit code is 1 where the component would not be served.";
 
 impl InspectVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let config = Config::load(globals.config.as_deref())?;
+        let config = globals.read_config()?;
         if let Err(e) = std::fs::symlink_metadata(&self.file) {
             return Err(Failure::usage(format!("{} cannot be read: {e}", self.file.display())));
         }

@@ -73,7 +73,7 @@ impl NewVerb {
 
 impl BuildVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let config = Config::load(globals.config.as_deref())?;
+        let config = globals.read_config()?;
         let tools_dir = tools_dir(&config, &self.dir);
         let dir = self.dir.clone();
         let say = |words: &str| output.say(words);

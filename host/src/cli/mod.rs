@@ -1,6 +1,7 @@
 //! The command line: what can be typed, one file for each verb.
 
 mod ask;
+mod audit;
 mod call;
 mod completions;
 mod data;
@@ -12,6 +13,7 @@ mod make;
 pub(crate) mod narrate;
 mod open;
 pub(crate) mod output;
+mod place;
 pub(crate) mod progress;
 pub(crate) mod quantity;
 mod run;
@@ -25,6 +27,7 @@ pub(crate) use call::follow;
 pub(crate) use exit::{Exit, Failure};
 pub(crate) use open::{Opened, host_with};
 pub(crate) use output::{Output, program};
+pub(crate) use place::as_compile_child;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -65,6 +68,9 @@ pub(crate) struct Globals {
     /// Where runs and state are kept; without it, the user's data directory
     #[arg(long, global = true, value_name = "DIR", env = "TOLLGATE_DATA")]
     pub(crate) data: Option<PathBuf>,
+    /// Where compiled tools are kept for the next start; without it, the user's cache directory
+    #[arg(long, global = true, value_name = "DIR", env = "TOLLGATE_CACHE")]
+    pub(crate) cache: Option<PathBuf>,
     /// Print machine-readable output on standard output, and nothing else there
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -77,6 +83,8 @@ pub(crate) enum Verb {
     Call(call::CallVerb),
     Tools(tools::ToolsVerb),
     Inspect(inspect::InspectVerb),
+    Audit(audit::AuditVerb),
+    Enable(audit::EnableVerb),
     Runs(runs::RunsVerb),
     Show(show::ShowVerb),
     Decide(decide::DecideVerb),
@@ -90,11 +98,13 @@ pub(crate) enum Verb {
 pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
     let Cli { globals, verb } = cli;
     match verb {
-        Verb::Demo(verb) => verb.run(output).await,
+        Verb::Demo(verb) => verb.run(&globals, output).await,
         Verb::Run(verb) => verb.run(&globals, output).await,
         Verb::Call(verb) => verb.run(&globals, output).await,
         Verb::Tools(verb) => verb.run(&globals, output).await,
         Verb::Inspect(verb) => verb.run(&globals, output).await,
+        Verb::Audit(verb) => verb.run(&globals, output).await,
+        Verb::Enable(verb) => verb.run(&globals, output).await,
         Verb::Runs(verb) => verb.run(&globals, output).await,
         Verb::Show(verb) => verb.run(&globals, output).await,
         Verb::Decide(verb) => verb.run(&globals, output).await,

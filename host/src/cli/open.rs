@@ -15,28 +15,26 @@ use tollgate_sandbox::Sandbox;
 pub(crate) struct Opened {
     pub(crate) config: Config,
     pub(crate) loaded: Loaded,
+    pub(crate) sandbox: Sandbox,
 }
 
 impl Opened {
     /// Reads the configuration that was named and loads its tools.
     pub(crate) async fn open(globals: &Globals, output: &Output) -> Result<Self, Failure> {
-        Self::load(Config::load(globals.config.as_deref())?, output).await
+        Self::load(globals.read_config()?, output).await
     }
 
     /// Loads the tools of a configuration.
     pub(crate) async fn load(config: Config, output: &Output) -> Result<Self, Failure> {
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
-        if let Some(notice) = sandbox.notice() {
-            output.warn(notice);
-        }
         let progress = Progress::new("loading tools");
         let told = |done, total, file: &std::path::Path| progress.file(done, total, file);
         let loaded = directory::load(&sandbox, &config, &told).await?;
         drop(progress);
-        for notice in &loaded.notices {
+        for notice in sandbox.take_notices().iter().chain(&loaded.notices) {
             output.warn(notice);
         }
-        Ok(Self { config, loaded })
+        Ok(Self { config, loaded, sandbox })
     }
 
     /// Says which files are not served, and why.

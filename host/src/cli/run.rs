@@ -45,13 +45,19 @@ ollama or recorded; the model of every run is set in [model] of tollgate.toml.";
 impl RunVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let prompt = read_prompt(self.prompt)?;
-        let config = Config::load(globals.config.as_deref())?;
+        let config = globals.read_config()?;
         let agent_id = chosen_agent(self.agent, &config)?;
         let model = chosen_model(self.model.as_deref(), &agent_id, &config)?;
         let opened = Opened::load(config, output).await?;
         opened.warn_of_refused(output);
         let store = open_store(globals)?;
+        let sandbox = opened.sandbox.clone();
+        let watched = (Arc::new(opened.config.clone()), opened.loaded.clone());
         let host = host_with(opened, Some((&agent_id, model)), |builder| builder.store(store))?;
+        host.settle(watched.1.to_audit()).await?;
+        // A conversation may last: what is built meanwhile is called at its next turn.
+        let (_watch, unwatched) = host.watch(sandbox, watched.0, &watched.1);
+        unwatched.iter().for_each(|why| tracing::debug!("{why}"));
         let mut request = RunRequest::new(agent_id, prompt);
         request.thread_id = self.thread;
         let mut narrator = Narrator::new(output);

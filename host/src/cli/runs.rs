@@ -71,7 +71,8 @@ pub(super) fn status(run: &RunSummary) -> &str {
     if run.status == "running" && !run.at_work { "interrupted" } else { &run.status }
 }
 
-fn started(at_ms: u64) -> String {
+/// A moment as people read it.
+pub(super) fn started(at_ms: u64) -> String {
     let moment = jiff::Timestamp::from_millisecond(i64::try_from(at_ms).unwrap_or(i64::MAX));
     let local =
         moment.map(|at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string());

@@ -1,13 +1,15 @@
 //! `tollgate tools`: what is loaded, what it may do and use, and what is refused.
 
+use super::data::open_store;
 use super::output::{BAD, BOLD, DIM, shown, shown_line};
 use super::table::{table, text_of};
 use super::{Exit, Failure, Globals, Opened, Output, program, quantity};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use tollgate::Host;
 use tollgate::config::{ComponentGrants, ToolLimits};
-use tollgate::tools::LoadedComponent;
+use tollgate::tools::{LoadedComponent, Toolbox};
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::run::RunLimits;
 use tollgate_sandbox::{FileAccess, Import, Power};
@@ -25,7 +27,12 @@ Examples:
 
 impl ToolsVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let opened = Opened::open(globals, output).await?;
+        let mut opened = Opened::open(globals, output).await?;
+        if let Ok(store) = open_store(globals) {
+            let host = Host::builder().toolbox(opened.loaded.toolbox.clone()).store(store).build()?;
+            host.refresh_health().await?;
+            opened.loaded.toolbox = Toolbox::clone(&host.toolbox());
+        }
         if output.is_json() {
             output.json(&as_json(&opened));
         } else {
@@ -52,6 +59,16 @@ fn show(opened: &Opened, output: &Output) {
             ]);
         }
         output.line(&text_of(&rows));
+    }
+    for tool in catalog.tools() {
+        let name = &tool.descriptor.name;
+        if let Some(reason) = catalog.disabled(name) {
+            let program = program();
+            output.line(&format!(
+                "{BAD}disabled{BAD:#} {BOLD}{name}{BOLD:#}: {}; back into use: {program} enable {name}",
+                shown(reason)
+            ));
+        }
     }
     for refused in opened.loaded.toolbox.refused() {
         let file = shown_line(&refused.file.display().to_string(), 200);
@@ -132,7 +149,7 @@ fn as_json(opened: &Opened) -> Value {
         .toolbox
         .catalog()
         .tools()
-        .filter_map(|tool| Some(tool_json(tool, opened.loaded.component_of(&tool.descriptor.name)?, run)))
+        .filter_map(|tool| Some(tool_json(tool, opened.loaded.component_of(&tool.descriptor.name)?, opened)))
         .collect();
     json!({
         "tools": tools,
@@ -142,13 +159,17 @@ fn as_json(opened: &Opened) -> Value {
     })
 }
 
-fn tool_json(tool: &Tool, component: &LoadedComponent, run: &RunLimits) -> Value {
+fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value {
     let descriptor = &tool.descriptor;
+    let of_all = &opened.config.limits;
     let mut limits = match component.limits.get(&descriptor.name).map(|limits| json!(limits.call)) {
         Some(Value::Object(limits)) => limits,
         _ => Map::new(),
     };
-    limits.insert("timeout_ms".to_owned(), json!(run.attempt_timeout_ms(&descriptor.execution)));
+    limits.insert("timeout_ms".to_owned(), json!(of_all.run.attempt_timeout_ms(&descriptor.execution)));
+    let of_tool = component.limits.get(&descriptor.name).and_then(|limits| limits.concurrent_calls);
+    let concurrent_calls = of_tool.unwrap_or(of_all.sandbox.concurrent_calls);
+    limits.insert("concurrent_calls".to_owned(), json!(concurrent_calls));
     json!({
         "name": descriptor.name,
         "id": descriptor.id,
@@ -160,6 +181,7 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, run: &RunLimits) -> Value
         "version": component.version,
         "file": component.file,
         "digest": component.digest,
+        "surface": component.surface_hash(),
         "imports": component.imports,
         "grants": grants_json(&component.grants),
         "lacking": lacking(&component.imports, &component.grants),
@@ -168,6 +190,7 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, run: &RunLimits) -> Value
             "writes": tool.access.writes().collect::<Vec<_>>(),
         },
         "limits": limits,
+        "disabled": opened.loaded.toolbox.catalog().disabled(&descriptor.name),
     })
 }
 

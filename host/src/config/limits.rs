@@ -36,6 +36,8 @@ pub struct ToolLimits {
     pub call: Limits,
     /// Milliseconds for one attempt, in place of what the tool asks for.
     pub timeout_ms: Option<u32>,
+    /// Calls of it that run at once, where that is bounded for it alone.
+    pub concurrent_calls: Option<u32>,
 }
 
 impl LimitsConfig {
@@ -44,7 +46,7 @@ impl LimitsConfig {
     pub fn of_tool(&self, tool_name: &str) -> ToolLimits {
         match self.tools.get(tool_name) {
             Some(limits) => limits.clone(),
-            None => ToolLimits { call: self.call.clone(), timeout_ms: None },
+            None => ToolLimits { call: self.call.clone(), timeout_ms: None, concurrent_calls: None },
         }
     }
 }
@@ -132,14 +134,16 @@ pub(super) fn check_run(
 
 fn of_one_tool(source: &Source<'_>, numbers: Numbers, all: &LimitsConfig) -> Result<ToolLimits, ConfigError> {
     #[derive(Serialize, Deserialize)]
-    struct Timeout {
+    struct OfItsOwn {
         timeout_ms: Option<u32>,
+        concurrent_calls: Option<u32>,
     }
-    let timeout = Timeout { timeout_ms: None };
-    let table = Table::read(source, numbers, &[names(&all.call), names(&timeout)])?;
+    let own = OfItsOwn { timeout_ms: None, concurrent_calls: None };
+    let table = Table::read(source, numbers, &[names(&all.call), names(&own)])?;
     let call = table.over(&all.call)?;
     table.keep_under(&call, &all.sandbox.ceiling)?;
-    Ok(ToolLimits { call, timeout_ms: table.over(&timeout)?.timeout_ms })
+    let OfItsOwn { timeout_ms, concurrent_calls } = table.over(&own)?;
+    Ok(ToolLimits { call, timeout_ms, concurrent_calls })
 }
 
 /// Numbers of one table, each known there.

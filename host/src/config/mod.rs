@@ -35,6 +35,9 @@ pub struct Config {
     pub base_dir: PathBuf,
     /// Where the components are.
     pub tools_dir: PathBuf,
+    /// Where the store lies, if its place is known: no tool is granted a directory that
+    /// holds it.
+    pub data_dir: Option<PathBuf>,
     /// What runs and calls may use.
     pub limits: LimitsConfig,
     /// Which model answers; none where nothing is configured.
@@ -78,6 +81,7 @@ impl Config {
         Ok(Self {
             file: Some(path.to_owned()),
             tools_dir: in_dir(&base_dir, &raw.tools.dir),
+            data_dir: None,
             agents: agents::check(&source, raw.agents, &limits)?,
             grants: grants::check(&source, raw.grants, &base_dir)?,
             model: raw.model,
@@ -109,6 +113,7 @@ impl Default for Config {
             file: None,
             base_dir: PathBuf::from("."),
             tools_dir: PathBuf::from(DEFAULT_TOOLS_DIR),
+            data_dir: None,
             model: None,
             agents: agents::defaults(&limits),
             grants: BTreeMap::new(),

@@ -7,7 +7,7 @@ mod tour;
 use crate::build;
 use crate::cli::narrate::{Narrator, outcome};
 use crate::cli::output::{BOLD, DIM};
-use crate::cli::{Exit, Failure, Opened, Output, follow, host_with, program};
+use crate::cli::{Exit, Failure, Globals, Opened, Output, follow, host_with, program};
 use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ Example:
 It needs a Rust toolchain, and for the first build a network for cargo.";
 
 impl Demo {
-    pub(crate) async fn run(self, output: &Output) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let repository = find_repository(self.repository.as_deref())?;
         let place = tempfile::tempdir()
             .map_err(|e| Failure::failed(format!("there is no temporary directory: {e}")))?;
@@ -41,7 +41,7 @@ impl Demo {
         fs::write(&recording, tour::TURNS).map_err(|e| unwritable(&recording, &e))?;
         let model = Recorded::open(&recording).map_err(|e| Failure::failed(e.to_string()))?;
 
-        let opened = Opened::load(tour::config(&repository, place.path()), output).await?;
+        let opened = Opened::load(globals.placed(tour::config(&repository, place.path()))?, output).await?;
         opened.warn_of_refused(output);
         let host =
             host_with(opened, Some((tour::AGENT, Arc::new(model))), |builder| builder.gate(tour::KeepNotes))?;

@@ -122,6 +122,7 @@ impl HostBuilder {
         Ok(Host {
             inner: Arc::new(Inner {
                 toolbox: RwLock::new(Arc::new(self.toolbox)),
+                published: tokio::sync::watch::Sender::new(0),
                 gates: self.gates.into(),
                 store: self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
                 agents: self.agents,

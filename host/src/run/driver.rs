@@ -1,8 +1,10 @@
 //! The loop around the step machine: commit before acting, commit before telling.
 
+use super::audited::records_of;
 use super::perform::{ask, execute, judge, now_ms, validate};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller};
+use crate::Host;
 use crate::model::Model;
 use crate::store::{Commit, CommitError, Store, StoreError, change_of};
 use crate::tools::Toolbox;
@@ -12,6 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::gate::Gate;
+use tollgate_agent::health::Sign;
 use tollgate_agent::history;
 use tollgate_agent::message::{Message, ModelRequest, ToolSpec};
 use tollgate_agent::run::event::{Event, Finished};
@@ -28,6 +31,8 @@ pub(crate) struct DriverParts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) gates: Arc<[Arc<dyn Gate>]>,
     pub(crate) toolbox: Arc<Toolbox>,
+    /// Where the newest toolbox is published.
+    pub(crate) host: Host,
     pub(crate) model: Option<Arc<dyn Model>>,
     pub(crate) teller: Teller,
     pub(crate) cancel: CancellationToken,
@@ -128,12 +133,16 @@ impl Driver {
         let applied = held_back.len();
         // Only a change of the thread can meet another's, and be decided anew.
         let again = events.iter().any(|event| change_of(event).is_some()).then(|| held_back.clone());
+        let all: Vec<&Event> = held_back.iter().chain(&events).collect();
+        let audit = records_of(&self.run, &self.parts.run_id, &all);
+        let trapped = audit.iter().any(|record| record.sign() == Sign::Trapped);
         let commit = Commit {
             run_id: Arc::clone(&self.parts.run_id),
             thread_id: Arc::clone(&self.parts.thread_id),
             after: self.run.events() - applied as u64,
             at_ms: now_ms(),
             messages,
+            audit,
             events: if applied == 0 { events } else { held_back.into_iter().chain(events).collect() },
         };
         let numbered = match self.parts.store.commit(commit).await {
@@ -147,6 +156,10 @@ impl Driver {
             self.apply(&new.event).map_err(|e| CommitError::Failed(StoreError(e.to_string())))?;
         }
         self.parts.teller.stored(&numbered);
+        if trapped {
+            // Where the store cannot be read, the next commit says so.
+            let _ = self.parts.host.refresh_health().await;
+        }
         Ok(())
     }
 
@@ -184,6 +197,9 @@ impl Driver {
             if self.work.contains(&key) {
                 continue;
             }
+            if matches!(effect, Effect::AskModel { .. }) {
+                self.take_up_toolbox();
+            }
             let DriverParts { toolbox, teller, cancel, .. } = &self.parts;
             let work: BoxFuture<'static, Input> = match effect {
                 Effect::Judge { round, questions } => {
@@ -204,6 +220,16 @@ impl Driver {
             self.work.push(key, if executions > 1 { on_its_own(work) } else { work });
         }
         None
+    }
+
+    /// A turn of the model begins on what is served now. No call is under way then, so
+    /// that attempts of one call, and the calls of one turn, stay on one version.
+    fn take_up_toolbox(&mut self) {
+        let newest = self.parts.host.toolbox();
+        if !Arc::ptr_eq(&newest, &self.parts.toolbox) {
+            self.parts.toolbox = newest;
+            self.tool_specs = None;
+        }
     }
 
     fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {

@@ -1,6 +1,7 @@
 //! Carrying a run through the world: effects are started, what comes of them is
 //! decided on, committed, applied and told, in that order.
 
+mod audited;
 mod driver;
 mod perform;
 mod told;
@@ -9,6 +10,7 @@ mod work;
 pub use told::{EventStream, Piece, Told, Transient};
 
 pub(crate) use driver::{Driver, DriverParts};
+pub(crate) use perform::now_ms;
 pub(crate) use told::Teller;
 
 use std::sync::Arc;

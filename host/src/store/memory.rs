@@ -1,9 +1,12 @@
 //! A store that ends with the process.
 
 use super::summary::{label, status_after};
-use super::{Commit, CommitError, RunFilter, RunSummary, Store, StoreError, change_of};
+use super::{
+    AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
+    change_of,
+};
 use async_trait::async_trait;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, Numbered, Thread};
@@ -19,6 +22,26 @@ pub struct MemoryStore {
 struct Tables {
     runs: HashMap<Arc<str>, Vec<Arc<Numbered>>>,
     threads: HashMap<Arc<str>, ThreadRow>,
+    audit: Vec<AuditRecord>,
+    health: BTreeMap<String, ToolHealth>,
+}
+
+impl Tables {
+    fn note(&mut self, record: AuditRecord) {
+        if let Some(file) = &record.file {
+            let last = self.audit.iter().rev().find(|last| last.file.as_ref() == Some(file));
+            if !record.is_news_after(last) {
+                return;
+            }
+        }
+        if let Some(tool_name) = &record.tool_name {
+            match ToolHealth::after(self.health.get(tool_name), &record) {
+                Some(health) => drop(self.health.insert(tool_name.clone(), health)),
+                None => drop(self.health.remove(tool_name)),
+            }
+        }
+        self.audit.push(record);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -69,14 +92,14 @@ impl MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
-        let Commit { run_id, thread_id, after, at_ms, events, messages } = commit;
+        let Commit { run_id, thread_id, after, at_ms, events, messages, audit } = commit;
         let numbered: Vec<Arc<Numbered>> = (after + 1..)
             .zip(events)
             .map(|(number, event)| Arc::new(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event }))
             .collect();
         let changes = || numbered.iter().filter_map(|event| change_of(&event.event));
         let mut tables = self.tables();
-        let Tables { runs, threads } = &mut *tables;
+        let Tables { runs, threads, .. } = &mut *tables;
         let known = runs.get(&run_id).map_or(0, Vec::len);
         if known as u64 != after {
             return Err(CommitError::Advanced);
@@ -89,6 +112,7 @@ impl Store for MemoryStore {
             Some(log) => log.extend(numbered.iter().cloned()),
             None => drop(runs.insert(run_id, numbered.clone())),
         }
+        audit.into_iter().for_each(|record| tables.note(record));
         Ok(numbered)
     }
 
@@ -116,6 +140,22 @@ impl Store for MemoryStore {
         runs.sort_by(|a, b| b.run_id.cmp(&a.run_id));
         runs.truncate(filter.limit);
         Ok(runs)
+    }
+
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        records.into_iter().for_each(|record| tables.note(record));
+        Ok(())
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        let tables = self.tables();
+        let wanted = tables.audit.iter().rev().filter(|record| filter.wants(record));
+        Ok(wanted.take(filter.limit).cloned().collect())
+    }
+
+    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        Ok(self.tables().health.values().cloned().collect())
     }
 
     async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {

@@ -4,10 +4,12 @@
 //! state and its conversation. One commit is one unit: all of it is there
 //! afterwards, or nothing. What a client is told was committed before.
 
+mod audit;
 pub mod memory;
 pub mod sqlite;
 mod summary;
 
+pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 pub use memory::MemoryStore;
 pub use sqlite::SqliteStore;
 pub use summary::{RunFilter, RunSummary};
@@ -49,6 +51,25 @@ pub trait Store: Send + Sync {
     /// The store cannot be read.
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError>;
 
+    /// Adds to the audit what no run's commit does. What says of a file only what the
+    /// last record of it says is left out.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError>;
+
+    /// The audit, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError>;
+
+    /// The tools whose last calls trapped.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError>;
+
     /// Sets keys of a thread to these values, as one change of its own. Gives the
     /// thread's new revision.
     ///
@@ -58,7 +79,7 @@ pub trait Store: Send + Sync {
 }
 
 /// What is to be stored as one unit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Commit {
     /// The run whose events they are.
     pub run_id: Arc<str>,
@@ -72,6 +93,8 @@ pub struct Commit {
     pub events: Vec<Event>,
     /// Messages that join the thread's conversation.
     pub messages: Vec<Message>,
+    /// What the audit says of it.
+    pub audit: Vec<AuditRecord>,
 }
 
 impl Commit {

@@ -1,11 +1,13 @@
 //! Tools of a WebAssembly component: the sandbox runs them, under the limits and
 //! grants that the operator gave.
 
+use super::places::Places;
 use super::{Attempt, AttemptRequest, Runner};
 use crate::config::ToolLimits;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use tollgate_agent::catalog::Tool;
+use tollgate_agent::code::Code;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::proposal::Arguments;
 use tollgate_sandbox::{Call, Component, Grants, Limits};
@@ -15,13 +17,25 @@ pub(super) struct ComponentRunner {
     component: Component,
     grants: Grants,
     limits: BTreeMap<String, Limits>,
+    /// Of the tools for which calls at once are bounded.
+    places: BTreeMap<String, Places>,
 }
 
 impl ComponentRunner {
-    /// `limits` are those of each of its tools, by name.
-    pub(super) fn new(component: Component, grants: Grants, limits: &BTreeMap<String, ToolLimits>) -> Self {
+    /// `limits` are those of each of its tools, by name. For a place of a tool that has
+    /// only so many, `most_waiting` calls may wait.
+    pub(super) fn new(
+        component: Component,
+        grants: Grants,
+        limits: &BTreeMap<String, ToolLimits>,
+        most_waiting: u32,
+    ) -> Self {
+        let places = limits.iter().filter_map(|(name, limits)| {
+            Some((name.clone(), Places::new(limits.concurrent_calls?, most_waiting)))
+        });
+        let places = places.collect();
         let limits = limits.iter().map(|(name, limits)| (name.clone(), limits.call.clone())).collect();
-        Self { component, grants, limits }
+        Self { component, grants, limits, places }
     }
 }
 
@@ -29,6 +43,19 @@ impl ComponentRunner {
 impl Runner for ComponentRunner {
     async fn run(&self, attempt: AttemptRequest<'_>) -> Attempt {
         let name = &attempt.permit.tool().descriptor.name;
+        let _place = match self.places.get(name) {
+            None => None,
+            Some(places) => tokio::select! {
+                biased;
+                place = places.take(attempt.timeout) => match place {
+                    Some(place) => Some(place),
+                    None => return Attempt::unstarted(too_many(name)),
+                },
+                () = attempt.cancel.cancelled() => {
+                    return Attempt::unstarted(Fault::new(Code::Cancelled, "The call was cancelled."));
+                }
+            },
+        };
         let defaults = Limits::default();
         let call = Call {
             permit: attempt.permit,
@@ -50,4 +77,14 @@ impl Runner for ComponentRunner {
     async fn validate(&self, tool: &Tool, arguments: &Arguments) -> Result<(), Fault> {
         self.component.validate_args(&tool.descriptor.name, arguments).await
     }
+}
+
+fn too_many(tool_name: &str) -> Fault {
+    Fault::new(
+        Code::Overloaded,
+        format!(
+            "There is no room to run '{tool_name}' now: too many calls of it run or wait. Try again later."
+        ),
+    )
+    .with_detail(format!("`concurrent_calls` in [tools.{tool_name}.limits] says how many run at once"))
 }

@@ -1,25 +1,38 @@
-//! The tools directory: every `.wasm` file in it, loaded once at start.
+//! The tools directory: every `.wasm` file in it, loaded at start, and again when it
+//! changes.
 //!
 //! A file that cannot be served is reported with its reason and left out; the
-//! rest is served. Of two that collide, the later by file name is left out.
+//! rest is served. Of two that collide at start, the later by file name is left out.
+
+mod live;
+mod stamp;
+mod watch;
+
+pub use live::{Approval, Change, Live, NoMoreThanServed};
+pub use watch::{Watch, WatchError};
 
 use super::component::ComponentRunner;
-use super::{RefusedFile, Toolbox};
+use super::{RefusedFile, Runner, Toolbox};
 use crate::config::{ComponentGrants, Config, ToolLimits};
+use crate::store::{AuditKind, AuditRecord};
 use futures::StreamExt;
+use sha2::{Digest as _, Sha256};
+use stamp::Stamp;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate_agent::catalog::{Owner, OwnerKind};
 use tollgate_agent::descriptor::ComponentDescriptor;
-use tollgate_sandbox::{Component, FileGrant, Grants, Sandbox};
+use tollgate_agent::surface::Surface;
+use tollgate_sandbox::{Component, FileGrant, Grants, Power, Sandbox};
 
-/// How many files are read and compiled at once.
-const LOADED_AT_ONCE: usize = 2;
+/// How many files are looked at at once. Of those that are new, fewer are compiled at
+/// once: see [`COMPILED_AT_ONCE`](tollgate_sandbox::COMPILED_AT_ONCE).
+const LOADED_AT_ONCE: usize = 8;
 
 /// What the tools directory came to.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Loaded {
     /// What can be called, and the files that were refused.
     pub toolbox: Toolbox,
@@ -28,6 +41,8 @@ pub struct Loaded {
     /// What the operator should know: words of the configuration that nothing
     /// answers to.
     pub notices: Vec<String>,
+    /// Every file as it was when it was looked at, served or not.
+    stamps: BTreeMap<PathBuf, Stamp>,
 }
 
 /// A component that is served.
@@ -47,6 +62,16 @@ pub struct LoadedComponent {
     pub grants: ComponentGrants,
     /// The limits of each of its tools, by the tool's name.
     pub limits: BTreeMap<String, ToolLimits>,
+    /// What it shows and asks for; an approval is of this.
+    pub surface: Surface,
+}
+
+impl LoadedComponent {
+    /// The SHA-256 of its surface, in hexadecimal.
+    #[must_use]
+    pub fn surface_hash(&self) -> String {
+        Sha256::digest(self.surface.text()).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// Why the tools directory cannot be read at all.
@@ -77,10 +102,10 @@ pub async fn load(
         source,
     })?;
     let total = files.len();
-    let mut loading = futures::stream::iter(files)
+    let mut loaded = Loaded { stamps: files.iter().cloned().collect(), ..Loaded::default() };
+    let mut loading = futures::stream::iter(files.into_iter().map(|(file, _)| file))
         .map(|file| async move { (sandbox.load(&file).await, file) })
         .buffered(LOADED_AT_ONCE);
-    let mut loaded = Loaded::default();
     let mut done = 0;
     while let Some((component, file)) = loading.next().await {
         done += 1;
@@ -90,7 +115,7 @@ pub async fn load(
             Err(refusal) => Err(refusal.to_string()),
         };
         if let Err(reason) = served {
-            loaded.toolbox.refuse(RefusedFile { file, reason });
+            loaded.toolbox.refuse(RefusedFile { file, reason, still_serves: None });
         }
     }
     loaded.notices = unanswered(config, &loaded);
@@ -98,9 +123,45 @@ pub async fn load(
 }
 
 impl Loaded {
+    /// What the audit says of it.
+    #[must_use]
+    pub fn to_audit(&self) -> Vec<AuditRecord> {
+        let loads = self.components.iter().map(|entry| {
+            AuditRecord::new(AuditKind::Load, "host", "served")
+                .of_file(&entry.file)
+                .of_component(entry.id.clone(), Some(entry.digest.clone()))
+        });
+        loads.chain(self.toolbox.refused().iter().map(RefusedFile::to_audit)).collect()
+    }
+
     /// Adds a component to what can be called.
     fn serve(&mut self, component: Component, file: &Path, config: &Config) -> Result<(), String> {
+        let ready = Ready::new(component, file, config)?;
+        ready.join(&mut self.toolbox)?;
+        self.components.push(ready.entry);
+        Ok(())
+    }
+
+    /// The component that brings the tool of this name.
+    #[must_use]
+    pub fn component_of(&self, tool_name: &str) -> Option<&LoadedComponent> {
+        let owner = &self.toolbox.catalog().tool(tool_name)?.owner.id;
+        self.components.iter().find(|component| &component.id == owner)
+    }
+}
+
+/// A component that lacks nothing but a place in a toolbox.
+struct Ready {
+    entry: LoadedComponent,
+    descriptor: ComponentDescriptor,
+    runner: Arc<dyn Runner>,
+}
+
+impl Ready {
+    fn new(component: Component, file: &Path, config: &Config) -> Result<Self, String> {
         let mut descriptor = component.descriptor().clone();
+        let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
+        let surface = Surface::new(&descriptor, powers);
         let granted = config.grants_of(&descriptor.id);
         let limits = limits_of(&mut descriptor, config);
         let grants = open_grants(&granted, &descriptor.id, config)?;
@@ -112,26 +173,28 @@ impl Loaded {
             imports: component.imports().to_vec(),
             grants: granted,
             limits,
+            surface,
         };
-        let owner = Owner {
-            id: entry.id.clone(),
-            kind: OwnerKind::Component,
-            origin: file_name(file),
-            version: entry.digest.clone(),
-        };
-        let runner = ComponentRunner::new(component, grants, &entry.limits);
-        self.toolbox
-            .add(owner, descriptor, &entry.grants.catalog, Arc::new(runner))
-            .map_err(|e| e.to_string())?;
-        self.components.push(entry);
-        Ok(())
+        let runner = Arc::new(ComponentRunner::new(
+            component,
+            grants,
+            &entry.limits,
+            config.limits.sandbox.waiting_calls,
+        ));
+        Ok(Self { entry, descriptor, runner })
     }
 
-    /// The component that brings the tool of this name.
-    #[must_use]
-    pub fn component_of(&self, tool_name: &str) -> Option<&LoadedComponent> {
-        let owner = &self.toolbox.catalog().tool(tool_name)?.owner.id;
-        self.components.iter().find(|component| &component.id == owner)
+    /// Takes its place, or none: then the sentence says who has it.
+    fn join(&self, toolbox: &mut Toolbox) -> Result<(), String> {
+        let owner = Owner {
+            id: self.entry.id.clone(),
+            kind: OwnerKind::Component,
+            origin: file_name(&self.entry.file),
+            version: self.entry.digest.clone(),
+        };
+        toolbox
+            .add(owner, self.descriptor.clone(), &self.entry.grants.catalog, Arc::clone(&self.runner))
+            .map_err(|e| e.to_string())
     }
 }
 
@@ -172,16 +235,20 @@ pub fn open_grants(granted: &ComponentGrants, component_id: &str, config: &Confi
 /// What of the host's own lies in the directory, or holds it.
 fn holds_the_hosts_own(dir: &Path, config: &Config) -> Option<&'static str> {
     let dir = dir.canonicalize().ok()?;
-    let within = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(&dir));
-    let inside_tools = config.tools_dir.canonicalize().is_ok_and(|tools| dir.starts_with(tools));
-    if within(&config.tools_dir) || inside_tools {
-        return Some("the tools directory");
-    }
-    config.file.as_deref().is_some_and(within).then_some("the configuration")
+    let own = [
+        (Some(config.tools_dir.as_path()), "the tools directory"),
+        (config.limits.sandbox.cache_dir.as_deref(), "the cache of compiled tools"),
+        (config.data_dir.as_deref(), "the data directory"),
+        (config.file.as_deref(), "the configuration"),
+    ];
+    let overlaps =
+        |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(&dir) || dir.starts_with(&path));
+    own.into_iter().find(|(path, _)| path.is_some_and(overlaps)).map(|(_, what)| what)
 }
 
-/// The files whose names end in `.wasm`, sorted by name, whatever they are.
-fn component_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+/// The files whose names end in `.wasm`, sorted by name, whatever they are, each as it
+/// is now.
+fn component_files(dir: &Path) -> io::Result<Vec<(PathBuf, Stamp)>> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -192,7 +259,10 @@ fn component_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
         let path = entry?.path();
         let hidden = file_name(&path).starts_with('.');
         if !hidden && path.extension().is_some_and(|end| end == "wasm") {
-            files.push(path);
+            // One that is gone already is as good as never seen.
+            if let Some(stamp) = Stamp::of(&path) {
+                files.push((path, stamp));
+            }
         }
     }
     files.sort();

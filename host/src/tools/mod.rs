@@ -8,6 +8,7 @@
 mod component;
 pub mod directory;
 pub mod native;
+mod places;
 mod toolbox;
 
 pub use directory::{Loaded, LoadedComponent};

@@ -1,10 +1,11 @@
 //! What can be called now, with who runs it, and which files were refused.
 
 use super::Runner;
+use crate::store::{AuditKind, AuditRecord};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner};
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
@@ -25,6 +26,17 @@ pub struct RefusedFile {
     pub file: PathBuf,
     /// What happened, why, and what to do.
     pub reason: String,
+    /// The digest of an earlier version of the file, which goes on serving.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub still_serves: Option<String>,
+}
+
+impl RefusedFile {
+    /// What the audit says of it.
+    #[must_use]
+    pub fn to_audit(&self) -> AuditRecord {
+        AuditRecord::new(AuditKind::Refusal, "host", "refused").of_file(&self.file).because(&self.reason)
+    }
 }
 
 impl Toolbox {
@@ -63,6 +75,29 @@ impl Toolbox {
         Arc::make_mut(&mut self.catalog).add(owner, descriptor, grants)?;
         self.runners.insert(id, runner);
         Ok(())
+    }
+
+    /// Takes out an owner with all its tools; calls of them that are under way go on.
+    pub fn remove(&mut self, owner_id: &str) {
+        if self.runners.remove(owner_id).is_some() {
+            Arc::make_mut(&mut self.catalog).remove(owner_id);
+        }
+    }
+
+    /// Takes a tool out of use, for a reason that people read: its calls are answered
+    /// `disabled`.
+    pub(crate) fn disable(&mut self, tool_name: &str, reason: impl Into<String>) {
+        Arc::make_mut(&mut self.catalog).disable(tool_name, reason);
+    }
+
+    /// Takes a tool back into use.
+    pub(crate) fn enable(&mut self, tool_name: &str) {
+        Arc::make_mut(&mut self.catalog).enable(tool_name);
+    }
+
+    /// Forgets why a file was not served.
+    pub fn accept(&mut self, file: &Path) {
+        self.refused.retain(|refused| refused.file != file);
     }
 
     /// Notes a file that is not served.

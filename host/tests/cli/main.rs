@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod auditing;
 mod calling;
 mod configuring;
 mod inspecting;

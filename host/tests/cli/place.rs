@@ -48,6 +48,7 @@ impl Place {
     pub(crate) fn tollgate(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
         command.args(arguments).current_dir(self.path()).env("TOLLGATE_DATA", self.path().join("data"));
+        command.env("TOLLGATE_CACHE", self.path().join("cache"));
         command.env_remove("TOLLGATE_LOG").env_remove("RUST_BACKTRACE");
         command
     }

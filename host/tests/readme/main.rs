@@ -115,6 +115,7 @@ impl Place {
         let mut shell = Command::new("bash");
         shell.args(["-eu", "-c", commands]).current_dir(self.dir.path()).env("PATH", &self.path);
         shell.env("TOLLGATE_DATA", self.dir.path().join("data"));
+        shell.env("TOLLGATE_CACHE", self.dir.path().join("cache"));
         shell.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme"));
         // Flags for the build that runs the tests do not fit wasm.
         for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER"] {

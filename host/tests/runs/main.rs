@@ -1,6 +1,7 @@
 //! Whole runs through the host: native tools, a recorded model, real stores.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod audit;
 mod calls;
 mod store;
 mod suspension;

@@ -36,14 +36,7 @@ fn changed(revision: u64, value: u64) -> Event {
 }
 
 fn commit(run: &str, after: u64, events: Vec<Event>) -> Commit {
-    Commit {
-        run_id: Arc::from(run),
-        thread_id: Arc::from("t"),
-        after,
-        at_ms: 7,
-        events,
-        messages: Vec::new(),
-    }
+    Commit { run_id: Arc::from(run), thread_id: Arc::from("t"), after, at_ms: 7, events, ..Commit::default() }
 }
 
 with_each_store! {

@@ -43,6 +43,18 @@ fn what_decides_acts_nowhere_by_exception() {
     assert_none("These switch the lint off:", excepted.map(|file| &file.path));
 }
 
+/// The lint denies it; here it can be allowed in one place of the host alone.
+#[test]
+fn unsafe_code_is_where_machine_code_is_loaded_and_nowhere_else() {
+    let allowed = ["allow(unsafe", "_code"].concat();
+    let files = text_files();
+    let with = files.iter().filter(|file| file.path.starts_with("host/") && file.text.contains(&allowed));
+    assert_none(
+        "Unsafe code belongs into host/sandbox/src/load/native.rs:",
+        with.filter(|file| file.path != "host/sandbox/src/load/native.rs").map(|file| &file.path),
+    );
+}
+
 #[test]
 fn only_the_sandbox_knows_wasmtime() {
     let manifests = manifests();

@@ -7,11 +7,9 @@ use std::fmt::Write as _;
 use wasmparser::{Parser, Payload};
 use wasmtime::Engine;
 
-/// Bytes that look like a component, with their digest.
+/// Bytes that look like a component.
 pub(crate) struct Checked {
     pub(crate) bytes: Vec<u8>,
-    /// SHA-256 in hexadecimal.
-    pub(crate) digest: String,
 }
 
 /// Refuses what is no component in binary form, and what carries too much beside
@@ -52,7 +50,7 @@ pub(crate) fn check(name: &str, bytes: Vec<u8>) -> Result<Checked, Refusal> {
             MAX_CUSTOM_BYTES >> 10
         ));
     }
-    Ok(Checked { digest: digest(&bytes), bytes })
+    Ok(Checked { bytes })
 }
 
 /// The bytes of all custom sections, those of nested modules included.
@@ -66,7 +64,8 @@ fn custom_bytes(bytes: &[u8]) -> wasmparser::Result<u64> {
     Ok(sum)
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// The SHA-256 of a component's bytes, in hexadecimal.
+pub(crate) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
         // Writing to a string does not fail.
         let _ = write!(text, "{byte:02x}");

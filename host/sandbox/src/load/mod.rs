@@ -1,20 +1,24 @@
 //! From a file that nobody trusts to a component that may be called.
 //!
 //! Each step is one function and refuses with a sentence: the file is opened once
-//! and read ([`file`]), its bytes are looked at ([`bytes`]), compiled ([`compile`]),
-//! its imports are compared with what this host knows ([`imports`]), and it is asked
-//! to describe itself, sealed. Every step works on the bytes that were read; the
-//! file is never opened again.
+//! and read ([`file`]), its bytes are looked at ([`bytes`]) and compiled
+//! ([`compile`](crate::compile)) or their code is taken from the cache ([`cache`]),
+//! the code is made callable ([`native`]), its imports are compared with what this
+//! host knows ([`imports`]), and it is asked to describe itself, sealed. Every step
+//! works on the bytes that were read; the file is never opened again.
 
 mod bytes;
-mod compile;
+mod cache;
 mod file;
 mod imports;
+mod native;
+mod private;
 
-pub(crate) use bytes::{Checked, check};
-pub(crate) use compile::compile;
+pub(crate) use bytes::{Checked, check, digest};
+pub(crate) use cache::{Cache, Found};
 pub(crate) use file::read;
 pub(crate) use imports::{check_exports, read_imports};
+pub(crate) use native::Artefact;
 
 /// The largest component that is read, in bytes.
 pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;

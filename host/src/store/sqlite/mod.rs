@@ -7,12 +7,16 @@
 //! locked file, so that the others can tell a run at work from one whose process
 //! is gone.
 
+mod audit;
 mod open;
 mod process;
 mod read;
 mod write;
 
-use super::{Commit, CommitError, RunFilter, RunSummary, Store, StoreError, change_of};
+use super::{
+    AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
+    change_of,
+};
 use async_trait::async_trait;
 use process::Process;
 use read::Readers;
@@ -108,6 +112,18 @@ impl Store for SqliteStore {
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         self.read(move |reader| reader.runs(&filter)).await
+    }
+
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        if records.is_empty() { Ok(()) } else { self.writer.note(records).await }
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.read(move |reader| reader.audit(&filter)).await
+    }
+
+    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.read(|reader| reader.trapping()).await
     }
 
     async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {

@@ -1,8 +1,9 @@
 //! Reading: threads, events and lists of runs.
 
+use super::audit;
 use super::open::{connect, explain};
 use super::process::Process;
-use crate::store::{RunFilter, RunSummary, StoreError};
+use crate::store::{AuditFilter, AuditRecord, RunFilter, RunSummary, StoreError, ToolHealth};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -133,6 +134,14 @@ impl Reader<'_> {
             ..summary
         };
         Ok(rows.into_iter().map(alive).collect())
+    }
+
+    pub(super) fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        audit::read(self.connection, filter).map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        audit::trapping(self.connection).map_err(|e| self.explain(&e))
     }
 
     fn column(&self, sql: &str, key: i64) -> Result<Vec<String>, StoreError> {

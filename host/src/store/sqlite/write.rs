@@ -1,10 +1,11 @@
 //! Writing: one thread, one transaction for all that waits.
 
+use super::audit;
 use super::open::explain;
 use super::process::Process;
 use super::read::changes_since;
 use crate::store::summary::{label, status_after};
-use crate::store::{Commit, CommitError, StoreError, change_of};
+use crate::store::{AuditRecord, Commit, CommitError, StoreError, change_of};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -20,6 +21,7 @@ type Reply<T> = oneshot::Sender<T>;
 
 enum Job {
     Commit(Prepared, Reply<Result<Vec<Event>, CommitError>>),
+    Note(Vec<AuditRecord>, Reply<Result<(), StoreError>>),
     Restore(Arc<str>, State, Reply<Result<u64, StoreError>>),
 }
 
@@ -49,6 +51,12 @@ impl Writer {
         let messages = commit.messages.iter().map(serialize::<Message>).collect::<Result<_, _>>()?;
         let (reply, answer) = oneshot::channel();
         self.send(Job::Commit(Prepared { commit, events, messages }, reply))?;
+        answer.await.map_err(|_| StoreError(GONE.to_owned()))?
+    }
+
+    pub(super) async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Note(records, reply))?;
         answer.await.map_err(|_| StoreError(GONE.to_owned()))?
     }
 
@@ -99,6 +107,9 @@ fn answer(job: Job, written: Result<u64, CommitError>) {
     // Whoever asked may be gone; what is written stays written.
     match job {
         Job::Commit(prepared, reply) => drop(reply.send(written.map(|_| prepared.commit.events))),
+        Job::Note(_, reply) => {
+            drop(reply.send(written.map(drop).map_err(|e| StoreError(e.to_string()))));
+        }
         Job::Restore(_, _, reply) => drop(reply.send(written.map_err(|e| StoreError(e.to_string())))),
     }
 }
@@ -116,6 +127,10 @@ fn write_group(
         let savepoint = transaction.savepoint()?;
         let result = match job {
             Job::Commit(prepared, _) => write_commit(&savepoint, process, prepared)?,
+            Job::Note(records, _) => {
+                records.iter().try_for_each(|record| audit::write(&savepoint, record))?;
+                Ok(0)
+            }
             Job::Restore(thread_id, state, _) => Ok(write_restored(&savepoint, thread_id, state)?),
         };
         if result.is_ok() {
@@ -151,6 +166,9 @@ fn write_commit(
         if let Some(change) = change_of(event) {
             write_change(connection, thread, change, Some((run, number)))?;
         }
+    }
+    for record in &commit.audit {
+        audit::write(connection, record)?;
     }
     write_messages(connection, thread, &prepared.messages)?;
     update_run(connection, process, run, commit)?;

@@ -1,0 +1,86 @@
+//! What the host and the process that compiles for it say to each other: a header of
+//! fixed size, then as many bytes as it says, once in each direction.
+
+use super::Compatibility;
+use crate::engine::Layout;
+
+/// Begins each message; another one means that another program, or another version
+/// of this one, is at the other end.
+const MARK: &[u8; 16] = b"tollgate-code-1\n";
+
+/// What precedes a component on its way to the compiler.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) compatibility: Compatibility,
+    pub(super) layout: Layout,
+    pub(super) length: u64,
+}
+
+impl Request {
+    pub(super) const BYTES: usize = MARK.len() + 32 + 1 + 8;
+
+    pub(super) fn header(&self) -> [u8; Self::BYTES] {
+        let layout = match self.layout {
+            Layout::Guarded => 0,
+            Layout::Compact => 1,
+        };
+        joined(&[MARK, &self.compatibility.0, &[layout], &self.length.to_le_bytes()])
+    }
+
+    pub(super) fn read(header: &[u8; Self::BYTES]) -> Option<Self> {
+        let rest = header.strip_prefix(MARK)?;
+        let (compatibility, rest) = rest.split_first_chunk::<32>()?;
+        let ([layout], rest) = rest.split_first_chunk::<1>()?;
+        Some(Self {
+            compatibility: Compatibility(*compatibility),
+            layout: match layout {
+                0 => Layout::Guarded,
+                1 => Layout::Compact,
+                _ => return None,
+            },
+            length: u64::from_le_bytes(rest.try_into().ok()?),
+        })
+    }
+}
+
+/// What precedes the compiler's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// Whether an artefact follows; else the words of a refusal do.
+    pub(super) compiled: bool,
+    pub(super) length: u64,
+}
+
+impl Answer {
+    pub(super) const BYTES: usize = MARK.len() + 1 + 8;
+
+    pub(super) fn header(self) -> [u8; Self::BYTES] {
+        joined(&[MARK, &[u8::from(self.compiled)], &self.length.to_le_bytes()])
+    }
+
+    pub(super) fn read(header: &[u8; Self::BYTES]) -> Option<Self> {
+        let rest = header.strip_prefix(MARK)?;
+        let ([compiled], rest) = rest.split_first_chunk::<1>()?;
+        Some(Self { compiled: *compiled == 1, length: u64::from_le_bytes(rest.try_into().ok()?) })
+    }
+}
+
+fn joined<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+    let mut bytes = parts.iter().flat_map(|part| part.iter().copied());
+    std::array::from_fn(|_| bytes.next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_read_back() {
+        let request =
+            Request { compatibility: Compatibility([7; 32]), layout: Layout::Compact, length: 1 << 40 };
+        assert_eq!(Request::read(&request.header()), Some(request));
+        let answer = Answer { compiled: true, length: 9 };
+        assert_eq!(Answer::read(&answer.header()), Some(answer));
+        assert_eq!(Answer::read(&[b'x'; Answer::BYTES]), None);
+    }
+}

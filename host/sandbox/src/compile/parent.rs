@@ -1,0 +1,150 @@
+//! The host's side of a compilation: starts the process, hands it the component, and
+//! takes an artefact of bounded size, or says why there is none.
+
+use super::message::{Answer, Request};
+use super::{COMPILE_MEMORY_BYTES, Compatibility, MAX_ARTEFACT_BYTES, MAX_WORDS_BYTES};
+use crate::engine::Layout;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStdin, Command};
+use tollgate_agent::text::clean;
+
+/// The most threads that one compilation gets.
+const MAX_THREADS: usize = 4;
+
+/// A component that is to be compiled for an engine.
+pub(super) struct Job<'a> {
+    pub(super) compatibility: &'a Compatibility,
+    pub(super) layout: Layout,
+    pub(super) bytes: &'a [u8],
+}
+
+/// Why there is no artefact.
+pub(super) enum Failed {
+    /// The compiler refused the component, in its words.
+    Refused(String),
+    /// The process did not answer, or not as one that compiles.
+    Broken(String),
+}
+
+impl Job<'_> {
+    /// Has a process of its own compile it.
+    pub(super) async fn run(
+        &self,
+        program: &Path,
+        arguments: &[OsString],
+        time: Duration,
+    ) -> Result<Vec<u8>, Failed> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut child = Command::new(program)
+            .args(arguments)
+            .env_clear()
+            .env("RAYON_NUM_THREADS", cores.min(MAX_THREADS).to_string())
+            // Each arena of the allocator reserves address space, which is what is bounded.
+            .env("MALLOC_ARENA_MAX", "2")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|why| {
+                Failed::Broken(format!(
+                    "the process that compiles, {}, cannot be started: {why}",
+                    program.display()
+                ))
+            })?;
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(Failed::Broken("the process that compiles has no pipes".to_owned()));
+        };
+        let exchange = async {
+            let asked = async { Ok(self.ask(stdin).await) };
+            let exchanged = tokio::try_join!(asked, receive(stdout));
+            if exchanged.is_err() {
+                // It may wait for something; it has nothing to say any more.
+                let _ = child.start_kill();
+            }
+            // The pipe to it stays open: it takes the end of its input for that of its host.
+            (exchanged, child.wait().await)
+        };
+        let talk = async {
+            let ((exchanged, status), said) = tokio::join!(exchange, hear(stderr));
+            (exchanged.map(|(_, received)| received), said, status)
+        };
+        match tokio::time::timeout(time, talk).await {
+            Ok((Ok(Received::Artefact(artefact)), _, Ok(status))) if status.success() => Ok(artefact),
+            Ok((Ok(Received::Words(words)), ..)) => Err(Failed::Refused(words)),
+            Ok((_, said, status)) => Err(Failed::Broken(broken(status, &said, time))),
+            // Dropping the child ends it.
+            Err(_) => Err(Failed::Broken(format!(
+                "it took longer than the {} s that a component may be compiled; make it smaller, or split it",
+                time.as_secs_f64()
+            ))),
+        }
+    }
+
+    /// Gives the pipe back, which must stay open.
+    async fn ask(&self, mut stdin: ChildStdin) -> io::Result<ChildStdin> {
+        let request = Request {
+            compatibility: *self.compatibility,
+            layout: self.layout,
+            length: self.bytes.len() as u64,
+        };
+        stdin.write_all(&request.header()).await?;
+        stdin.write_all(self.bytes).await?;
+        stdin.flush().await?;
+        Ok(stdin)
+    }
+}
+
+enum Received {
+    Artefact(Vec<u8>),
+    Words(String),
+}
+
+async fn receive(mut from: impl AsyncRead + Unpin) -> io::Result<Received> {
+    let mut header = [0; Answer::BYTES];
+    from.read_exact(&mut header).await?;
+    let foreign = || io::Error::other("another program answers");
+    let answer = Answer::read(&header).ok_or_else(foreign)?;
+    let most = if answer.compiled { MAX_ARTEFACT_BYTES } else { MAX_WORDS_BYTES as u64 };
+    if answer.length > most {
+        return Err(foreign());
+    }
+    let mut body = Vec::new();
+    from.take(answer.length).read_to_end(&mut body).await?;
+    match (body.len() as u64 == answer.length, answer.compiled) {
+        (false, _) => Err(io::ErrorKind::UnexpectedEof.into()),
+        (true, true) => Ok(Received::Artefact(body)),
+        (true, false) => Ok(Received::Words(clean(&String::from_utf8_lossy(&body), MAX_WORDS_BYTES))),
+    }
+}
+
+/// The first words on standard error; the rest is read and dropped, so that nobody
+/// waits for room in the pipe.
+async fn hear(from: impl AsyncRead + Unpin) -> String {
+    let mut first = from.take(MAX_WORDS_BYTES as u64);
+    let mut bytes = Vec::new();
+    // Whatever can be read is only an explanation.
+    let _ = first.read_to_end(&mut bytes).await;
+    let _ = tokio::io::copy(&mut first.into_inner(), &mut tokio::io::sink()).await;
+    clean(&String::from_utf8_lossy(&bytes), MAX_WORDS_BYTES)
+}
+
+fn broken(status: io::Result<ExitStatus>, said: &str, time: Duration) -> String {
+    let ended = match status {
+        Ok(status) => status.to_string(),
+        Err(why) => why.to_string(),
+    };
+    let said = if said.is_empty() { "it said nothing" } else { said };
+    format!(
+        "the process that compiles gave no code; it has {} GiB of memory and {} s, and ended with {ended}: {said}",
+        COMPILE_MEMORY_BYTES >> 30,
+        time.as_secs_f64()
+    )
+}

@@ -1,0 +1,121 @@
+//! A directory that belongs to this user alone, and files in it that are found by
+//! name and never through a link.
+//!
+//! Everything goes through the directory's handle: who renames the path meanwhile
+//! changes nothing.
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, mkdirat, open, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// The directory's handle.
+pub(super) struct PrivateDir {
+    handle: OwnedFd,
+}
+
+/// A file, as a listing shows it.
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    /// Seconds since the Unix epoch.
+    pub(super) modified_s: i64,
+}
+
+impl PrivateDir {
+    /// Opens the directory, and makes it where it is missing. The error is a sentence.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        let shown = path.display();
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            std::fs::create_dir_all(parent).map_err(|why| format!("{shown} cannot be made: {why}"))?;
+        }
+        match mkdirat(CWD, path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(why) => return Err(format!("{shown} cannot be made: {}", io::Error::from(why))),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = open(path, flags, Mode::empty())
+            .map_err(|why| format!("{shown} cannot be opened as a directory: {}", io::Error::from(why)))?;
+        let found =
+            fstat(&handle).map_err(|why| format!("{shown} cannot be looked at: {}", io::Error::from(why)))?;
+        if found.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(format!("{shown} belongs to another user"));
+        }
+        if found.st_mode & 0o077 != 0 {
+            return Err(format!("{shown} is open to other users; close it with chmod 700"));
+        }
+        Ok(Self { handle })
+    }
+
+    /// The whole content of a regular file of at most so many bytes.
+    pub(super) fn read(&self, name: &str, most_bytes: u64) -> io::Result<(File, Vec<u8>)> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&self.handle, name, flags, Mode::empty())?);
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() > most_bytes {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+        (&mut file).take(most_bytes).read_to_end(&mut bytes)?;
+        Ok((file, bytes))
+    }
+
+    /// Makes a file with this content, whole or not at all. One of this name is
+    /// replaced, where that is asked for.
+    pub(super) fn write(&self, name: &str, parts: &[&[u8]], replace: bool) -> io::Result<()> {
+        let part = format!("{PART}{:016x}", u64::from_le_bytes(random()?));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&self.handle, &part, flags, Mode::RUSR | Mode::WUSR)?);
+        let written = parts.iter().try_for_each(|part| file.write_all(part)).and_then(|()| {
+            if replace {
+                renameat(&self.handle, &part, &self.handle, name)?;
+            } else {
+                rustix::fs::linkat(&self.handle, &part, &self.handle, name, AtFlags::empty())?;
+            }
+            Ok(())
+        });
+        if written.is_err() || !replace {
+            self.remove(&part);
+        }
+        written
+    }
+
+    /// Removes a file, if it is there.
+    pub(super) fn remove(&self, name: &str) {
+        // What cannot be removed is overwritten later, or never read again.
+        let _ = unlinkat(&self.handle, name, AtFlags::empty());
+    }
+
+    /// The regular files in it.
+    pub(super) fn list(&self) -> io::Result<Vec<Listed>> {
+        let mut listed = Vec::new();
+        for entry in Dir::read_from(&self.handle)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let Ok(found) = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile {
+                listed.push(Listed {
+                    name: name.to_owned(),
+                    bytes: u64::try_from(found.st_size).unwrap_or(0),
+                    modified_s: found.st_mtime,
+                });
+            }
+        }
+        Ok(listed)
+    }
+}
+
+/// How the names of files begin that are being written.
+pub(super) const PART: &str = ".part-";
+
+/// Random bytes that nobody can guess.
+pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|why| io::Error::other(format!("the system gives no random bytes: {why}")))?;
+    Ok(bytes)
+}

@@ -1,0 +1,167 @@
+//! `tollgate audit`: what was loaded, granted, refused, called and denied; and
+//! `tollgate enable`: a person takes a tool back into use.
+
+use super::data::open_store;
+use super::output::shown_line;
+use super::runs::started;
+use super::table::{table, text_of};
+use super::{Exit, Failure, Globals, Opened, Output, host_with, quantity};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tollgate::store::{AuditFilter, AuditKind, AuditRecord};
+
+/// Shows what was loaded, granted, refused, called and denied, newest first
+#[derive(Debug, Args)]
+#[command(after_help = AUDIT_EXAMPLES)]
+pub(crate) struct AuditVerb {
+    /// Only what is of this kind
+    #[arg(long, value_name = "KIND", value_parser = kinds())]
+    kind: Option<String>,
+    /// Only what is about this component
+    #[arg(long, value_name = "ID")]
+    component: Option<String>,
+    /// Only what is about this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Only calls of the run whose id begins so
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// Only what came out so: `success`, `served`, or a code such as `denied`
+    #[arg(long, value_name = "DECISION")]
+    decision: Option<String>,
+    /// Only the last minutes, hours or days, such as 30m, 12h or 7d
+    #[arg(long, value_name = "TIME", value_parser = read_period)]
+    since: Option<Duration>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+}
+
+const AUDIT_EXAMPLES: &str = "\
+Examples:
+  tollgate audit
+  tollgate audit --kind denial --since 7d
+  tollgate audit --tool word_count --json | jq '.[] | {decision, usage}'
+  tollgate audit --kind load --component notes";
+
+/// Takes a tool back into use that was disabled because it trapped too often
+#[derive(Debug, Args)]
+#[command(after_help = ENABLE_EXAMPLES)]
+pub(crate) struct EnableVerb {
+    /// The tool's name, as `tollgate tools` shows it
+    tool: String,
+}
+
+const ENABLE_EXAMPLES: &str = "\
+Example:
+  tollgate audit --tool word_count --decision trapped    what went wrong
+  tollgate enable word_count
+
+A new version of its component is in use without this.";
+
+impl AuditVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let store = open_store(globals)?;
+        let kind = |typed: String| AuditKind::ALL.iter().copied().find(|kind| kind.as_str() == typed);
+        let records = store
+            .audit(AuditFilter {
+                kind: self.kind.and_then(kind),
+                component_id: self.component,
+                tool_name: self.tool,
+                run_id_prefix: self.run,
+                decision: self.decision,
+                since_ms: self.since.map_or(0, since_ms),
+                limit: self.limit,
+            })
+            .await?;
+        if output.is_json() {
+            output.json(&records);
+        } else if records.is_empty() {
+            output.say("nothing that fits is in the audit");
+        } else {
+            output.line(&listing(&records));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl EnableVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let opened = Opened::open(globals, output).await?;
+        let store = open_store(globals)?;
+        let host = host_with(opened, None, |builder| builder.store(store))?;
+        host.enable(&self.tool).await?;
+        if output.is_json() {
+            output.json(&serde_json::json!({"tool": self.tool, "enabled": true}));
+        } else {
+            output.say(&format!("{} takes calls", shown_line(&self.tool, 80)));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn kinds() -> PossibleValuesParser {
+    PossibleValuesParser::new(AuditKind::ALL.iter().map(|kind| kind.as_str()))
+}
+
+fn read_period(typed: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{typed}` is no time; write 30m, 12h or 7d");
+    let (number, unit) = typed.split_at_checked(typed.len().wrapping_sub(1)).ok_or_else(wrong)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    Ok(Duration::from_secs(number.saturating_mul(seconds)))
+}
+
+fn since_ms(period: Duration) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.saturating_sub(period).as_millis()).unwrap_or(u64::MAX)
+}
+
+fn listing(records: &[AuditRecord]) -> String {
+    let mut rows = table(&["WHEN", "WHAT", "WHO", "DECISION", "ABOUT", "DIGEST", "COST", "WHY"]);
+    for record in records {
+        rows.add_row([
+            started(record.at_ms),
+            record.kind.as_str().to_owned(),
+            shown_line(&record.who, 24),
+            shown_line(&record.decision, 24),
+            about(record),
+            record.digest.as_deref().map(|digest| digest.chars().take(12).collect()).unwrap_or_default(),
+            record.usage.map(|usage| quantity::fuel(usage.fuel)).unwrap_or_default(),
+            record.detail.as_deref().map(|detail| shown_line(detail, 80)).unwrap_or_default(),
+        ]);
+    }
+    text_of(&rows)
+}
+
+/// The tool, the component or the file, with the power where there is one.
+fn about(record: &AuditRecord) -> String {
+    let subject = [&record.tool_name, &record.component_id, &record.file].into_iter().flatten().next();
+    let subject = subject.map(|subject| shown_line(subject, 40)).unwrap_or_default();
+    match &record.power {
+        Some(power) => format!("{subject} {}", shown_line(power, 40)),
+        None => subject,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn periods_are_read() {
+        assert_eq!(read_period("30m").unwrap(), Duration::from_secs(1_800));
+        assert_eq!(read_period("7d").unwrap(), Duration::from_secs(604_800));
+        for wrong in ["", "7", "d", "7y", "-1d", "1.5h", "7é"] {
+            assert!(read_period(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Tools that trap too often are taken out of use, and back into it: what the store
+//! knows of them is what holds, for every process on it.
+
+use super::{Host, HostError};
+use crate::store::{AuditKind, AuditRecord, StoreError};
+use tollgate_agent::health;
+
+impl Host {
+    /// Notes what was loaded, and takes out of use what trapped too often before. To be
+    /// called once the host is built.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub async fn settle(&self, loaded: Vec<AuditRecord>) -> Result<(), HostError> {
+        self.inner.store.note(loaded).await?;
+        Ok(self.refresh_health().await?)
+    }
+
+    /// Takes tools out of use, or back into it, as the store says.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn refresh_health(&self) -> Result<(), StoreError> {
+        let trapping = self.inner.store.trapping().await?;
+        let toolbox = self.toolbox();
+        let catalog = toolbox.catalog();
+        let wrong: Vec<(String, Option<String>)> = catalog
+            .tools()
+            .filter_map(|tool| {
+                let name = &tool.descriptor.name;
+                let known = trapping.iter().find(|health| {
+                    (&health.tool_name, &health.component_id, &health.digest)
+                        == (name, &tool.owner.id, &tool.owner.version)
+                });
+                let reason = known.and_then(|health| health::reason_to_disable(health.traps));
+                (reason.as_deref() != catalog.disabled(name)).then(|| (name.clone(), reason))
+            })
+            .collect();
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let amended: Result<(), std::convert::Infallible> = self.amend(|toolbox| {
+            for (name, reason) in wrong {
+                match reason {
+                    Some(reason) => toolbox.disable(&name, reason),
+                    None => toolbox.enable(&name),
+                }
+            }
+            Ok(())
+        });
+        let Ok(()) = amended;
+        Ok(())
+    }
+
+    /// Takes a tool back into use that trapped too often. That a person did it is noted.
+    ///
+    /// # Errors
+    /// No tool of this name is served, or the store cannot be written.
+    pub async fn enable(&self, tool_name: &str) -> Result<(), HostError> {
+        let toolbox = self.toolbox();
+        let Some(tool) = toolbox.catalog().tool(tool_name) else {
+            let shown = tollgate_agent::text::clean(tool_name, 100);
+            return Err(HostError::Refused(format!(
+                "there is no tool \"{shown}\"; `tollgate tools` lists them"
+            )));
+        };
+        let record = AuditRecord::new(AuditKind::Enabling, "person", "enabled")
+            .of_component(tool.owner.id.clone(), Some(tool.owner.version.clone()))
+            .of_tool(tool_name);
+        self.inner.store.note(vec![record]).await?;
+        Ok(self.refresh_health().await?)
+    }
+}

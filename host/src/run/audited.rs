@@ -1,0 +1,82 @@
+//! What the audit says of calls: one record for each that ended, made of the events
+//! that are committed together with it.
+
+use super::perform::now_ms;
+use crate::store::{AuditKind, AuditRecord};
+use std::sync::Arc;
+use tollgate_agent::code::Code;
+use tollgate_agent::gate::Recorded;
+use tollgate_agent::run::event::{Finished, ToolVersion};
+use tollgate_agent::run::{CallEnd, Event, Run, RunSpec};
+
+/// A record for each call that ends in these events. `run` is as it stood before them,
+/// or after.
+pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[&Event]) -> Vec<AuditRecord> {
+    let ended = events.iter().filter_map(|event| match event {
+        Event::CallFinished(finished) => Some(finished),
+        _ => None,
+    });
+    ended
+        .filter_map(|finished| Some(record_of(finished, run, run_id, spec_of(run, events)?, events)))
+        .collect()
+}
+
+fn record_of(
+    finished: &Finished,
+    run: &Run,
+    run_id: &Arc<str>,
+    spec: &RunSpec,
+    events: &[&Event],
+) -> AuditRecord {
+    let code = finished.end.code();
+    let denied =
+        matches!(code, Some(Code::Denied | Code::Blocked | Code::NotRun | Code::Disabled | Code::Overloaded));
+    let owner = owner_of(&finished.call_id, run, events);
+    let mut record = AuditRecord {
+        at_ms: now_ms(),
+        component_id: owner.map(|owner| owner.id.clone()),
+        digest: owner.map(|owner| owner.version.clone()),
+        run_id: Some(Arc::clone(run_id)),
+        call_id: Some(finished.call_id.clone()),
+        usage: (finished.usage.attempts > 0).then_some(finished.usage),
+        ..AuditRecord::new(
+            if denied { AuditKind::Denial } else { AuditKind::Call },
+            format!("agent {}", spec.identity.agent_id),
+            code.map_or("success", Code::as_str),
+        )
+    }
+    .of_tool(tollgate_agent::text::clean(&finished.tool_name, 100));
+    if let CallEnd::Fault(fault) = &finished.end {
+        let by = gate_of(&finished.call_id, events).map(|gate| format!("gate {gate}: ")).unwrap_or_default();
+        record = record.because(&format!("{by}{}", fault.message));
+    }
+    record
+}
+
+/// Of a direct call all events are committed at once, so that its beginning may be
+/// among them.
+fn spec_of<'a>(run: &'a Run, events: &[&'a Event]) -> Option<&'a RunSpec> {
+    let started = events.iter().find_map(|event| match event {
+        Event::RunStarted { spec } => Some(spec.as_ref()),
+        _ => None,
+    });
+    started.or_else(|| (run.events() > 0).then(|| run.spec().as_ref()))
+}
+
+fn owner_of<'a>(call_id: &str, run: &'a Run, events: &[&'a Event]) -> Option<&'a ToolVersion> {
+    let proposed = events.iter().find_map(|event| match event {
+        Event::CallProposed(proposed) if proposed.call_id == call_id => Some(proposed.owner.as_ref()),
+        _ => None,
+    });
+    proposed.unwrap_or_else(|| run.calls().iter().find(|call| call.id == call_id)?.version.as_ref())
+}
+
+/// The gate whose answer stands, where it is told in these events.
+fn gate_of<'a>(call_id: &str, events: &[&'a Event]) -> Option<&'a str> {
+    let verdicts = events.iter().rev().find_map(|event| match event {
+        Event::CallGated { call_id: of, verdicts } if of == call_id => Some(verdicts),
+        _ => None,
+    })?;
+    let severest: &Recorded = verdicts.iter().max_by_key(|recorded| recorded.verdict.severity())?;
+    (severest.verdict.severity() > 0).then_some(severest.gate.as_str())
+}

@@ -1,0 +1,134 @@
+//! The audit in SQLite, and which tools trap.
+
+use crate::store::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter};
+use std::sync::Arc;
+
+const COLUMNS: &str = "at_ms, kind, who, decision, file, component_id, digest, tool_name, power, detail, run_id, call_id, usage";
+
+/// Adds a record, where it says something new, and what follows from it.
+pub(super) fn write(connection: &Connection, record: &AuditRecord) -> rusqlite::Result<()> {
+    if let Some(file) = &record.file {
+        let last = connection
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM audit WHERE file = ?1 ORDER BY id DESC LIMIT 1"))?
+            .query_row([file], read_row)
+            .optional()?;
+        if !record.is_news_after(last.as_ref()) {
+            return Ok(());
+        }
+    }
+    let usage = record.usage.and_then(|usage| serde_json::to_string(&usage).ok());
+    connection
+        .prepare_cached(&format!(
+            "INSERT INTO audit ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+        ))?
+        .execute(params![
+            record.at_ms.cast_signed(),
+            record.kind.as_str(),
+            record.who,
+            record.decision,
+            record.file,
+            record.component_id,
+            record.digest,
+            record.tool_name,
+            record.power,
+            record.detail,
+            record.run_id.as_deref(),
+            record.call_id,
+            usage
+        ])?;
+    record.tool_name.as_ref().map_or(Ok(()), |tool_name| write_health(connection, tool_name, record))
+}
+
+fn write_health(connection: &Connection, tool_name: &str, record: &AuditRecord) -> rusqlite::Result<()> {
+    let before = connection
+        .prepare_cached(
+            "SELECT tool_name, component_id, digest, traps FROM tool_health WHERE tool_name = ?1",
+        )?
+        .query_row([tool_name], read_health)
+        .optional()?;
+    match (ToolHealth::after(before.as_ref(), record), before) {
+        (None, None) => {}
+        (None, Some(_)) => {
+            connection
+                .prepare_cached("DELETE FROM tool_health WHERE tool_name = ?1")?
+                .execute([tool_name])?;
+        }
+        (Some(after), _) => {
+            connection
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO tool_health (tool_name, component_id, digest, traps) VALUES (?1, ?2, ?3, ?4)",
+                )?
+                .execute(params![after.tool_name, after.component_id, after.digest, after.traps])?;
+        }
+    }
+    Ok(())
+}
+
+/// The records that are wanted, newest first.
+pub(super) fn read(connection: &Connection, filter: &AuditFilter) -> rusqlite::Result<Vec<AuditRecord>> {
+    let mut conditions = vec!["at_ms >= ?".to_owned()];
+    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(filter.since_ms.cast_signed())];
+    let kind = filter.kind.map(|kind| kind.as_str().to_owned());
+    for (column, wanted) in [
+        ("kind", &kind),
+        ("component_id", &filter.component_id),
+        ("tool_name", &filter.tool_name),
+        ("decision", &filter.decision),
+    ] {
+        if let Some(wanted) = wanted {
+            conditions.push(format!("{column} = ?"));
+            values.push(Box::new(wanted.clone()));
+        }
+    }
+    if let Some(prefix) = &filter.run_id_prefix {
+        conditions.push("substr(run_id, 1, length(?)) = ?".to_owned());
+        values.extend([prefix, prefix].map(|prefix| Box::new(prefix.clone()) as Box<dyn ToSql>));
+    }
+    values.push(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM audit WHERE {} ORDER BY id DESC LIMIT ?",
+        conditions.join(" AND ")
+    ))?;
+    statement.query_map(params_from_iter(values), read_row)?.collect()
+}
+
+/// The tools that trapped last.
+pub(super) fn trapping(connection: &Connection) -> rusqlite::Result<Vec<ToolHealth>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT tool_name, component_id, digest, traps FROM tool_health ORDER BY tool_name",
+    )?;
+    statement.query_map([], read_health)?.collect()
+}
+
+fn read_health(row: &Row<'_>) -> rusqlite::Result<ToolHealth> {
+    Ok(ToolHealth {
+        tool_name: row.get(0)?,
+        component_id: row.get(1)?,
+        digest: row.get(2)?,
+        traps: row.get(3)?,
+    })
+}
+
+fn read_row(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
+    let kind: String = row.get(1)?;
+    let usage: Option<String> = row.get(12)?;
+    Ok(AuditRecord {
+        at_ms: row.get::<_, i64>(0)?.cast_unsigned(),
+        kind: AuditKind::ALL.iter().copied().find(|known| known.as_str() == kind).ok_or_else(|| {
+            let unknown = format!("there is no record of the kind {kind}");
+            rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, unknown.into())
+        })?,
+        who: row.get(2)?,
+        decision: row.get(3)?,
+        file: row.get(4)?,
+        component_id: row.get(5)?,
+        digest: row.get(6)?,
+        tool_name: row.get(7)?,
+        power: row.get(8)?,
+        detail: row.get(9)?,
+        run_id: row.get::<_, Option<String>>(10)?.map(Arc::from),
+        call_id: row.get(11)?,
+        usage: usage.and_then(|text| serde_json::from_str(&text).ok()),
+    })
+}

@@ -1,0 +1,65 @@
+//! How many calls of one tool run at once, where the operator bounds that. Those
+//! beyond wait for as long as they may run, and not too many of them do.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// The places of one tool.
+pub(super) struct Places {
+    free: Semaphore,
+    waiting: AtomicU32,
+    most_waiting: u32,
+}
+
+impl Places {
+    pub(super) fn new(places: u32, most_waiting: u32) -> Self {
+        Self { free: Semaphore::new(places as usize), waiting: AtomicU32::new(0), most_waiting }
+    }
+
+    /// A place for one call; none where too many wait, or it waited too long.
+    pub(super) async fn take(&self, patience: Duration) -> Option<SemaphorePermit<'_>> {
+        if let Ok(place) = self.free.try_acquire() {
+            return Some(place);
+        }
+        let _waiting = Waiting::among(&self.waiting, self.most_waiting)?;
+        tokio::time::timeout(patience, self.free.acquire()).await.ok()?.ok()
+    }
+}
+
+/// One that waits, until it is dropped.
+struct Waiting<'a>(&'a AtomicU32);
+
+impl<'a> Waiting<'a> {
+    fn among(waiting: &'a AtomicU32, most: u32) -> Option<Self> {
+        let one = Self(waiting);
+        (waiting.fetch_add(1, Relaxed) < most).then_some(one)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn places_and_those_who_wait_for_them_are_bounded() {
+        let places = Places::new(1, 1);
+        let place = places.take(Duration::ZERO).await.unwrap();
+        let mut patient = std::pin::pin!(places.take(Duration::from_secs(60)));
+        assert!(futures::poll!(patient.as_mut()).is_pending());
+        assert!(places.take(Duration::from_secs(60)).await.is_none(), "one waits already");
+        drop(place);
+        drop(patient.await.unwrap());
+        let place = places.take(Duration::ZERO).await;
+        assert!(place.is_some());
+        assert!(places.take(Duration::from_millis(1)).await.is_none(), "it waited too long");
+        assert_eq!(places.waiting.load(Relaxed), 0);
+    }
+}

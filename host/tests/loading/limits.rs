@@ -1,0 +1,52 @@
+//! Limits of single tools, and of all together.
+
+use crate::versions::Place;
+use std::path::Path;
+use std::sync::Arc;
+use tollgate::config::Config;
+use tollgate::{CallRequest, Host};
+use tollgate_agent::run::CallEnd;
+use tollgate_artifacts::good;
+
+async fn ended(host: Host, tool: &'static str) -> String {
+    match host.call(CallRequest::new(tool, "{}")).await.unwrap().last_call.unwrap().end {
+        CallEnd::Result(_) => "success".to_owned(),
+        CallEnd::Fault(fault) => fault.code.to_string(),
+    }
+}
+
+async fn together(host: &Host, tools: &[&'static str]) -> Vec<String> {
+    let calls: Vec<_> = tools.iter().map(|tool| tokio::spawn(ended(host.clone(), tool))).collect();
+    let mut ends = Vec::new();
+    for call in calls {
+        ends.push(call.await.unwrap());
+    }
+    ends.sort();
+    ends
+}
+
+fn with(place: Place, limits: &str) -> Place {
+    let path = place.folder.path().join("tollgate.toml");
+    Place { config: Arc::new(Config::parse(Path::new(&path), limits).unwrap()), ..place }
+}
+
+/// Nobody may wait, so that the second of two is told at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_tools_calls_at_once_are_bounded_for_it_alone() {
+    let text = "[limits]\nwaiting_calls = 0\n[tools.waits.limits]\nconcurrent_calls = 1\n";
+    let place = with(Place::new(), text);
+    place.put("waits.wasm", &good::WAITS.bytes());
+    place.put("echo.wasm", &good::ECHO.bytes());
+    let (host, loaded) = place.host().await;
+    assert_eq!(loaded.component_of("waits").unwrap().limits["waits"].concurrent_calls, Some(1));
+    assert_eq!(together(&host, &["waits", "waits", "echo"]).await, ["overloaded", "success", "success"]);
+    assert_eq!(together(&host, &["waits"]).await, ["success"], "its place came back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_beyond_a_tools_own_bound_wait_for_their_turn() {
+    let place = with(Place::new(), "[tools.waits.limits]\nconcurrent_calls = 1\n");
+    place.put("waits.wasm", &good::WAITS.bytes());
+    let (host, _) = place.host().await;
+    assert_eq!(together(&host, &["waits"; 4]).await, ["success"; 4]);
+}

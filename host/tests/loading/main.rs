@@ -1,0 +1,9 @@
+//! From a file to a tool that can be called: compiled in a process of its own, kept
+//! for the next start.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod compiling;
+mod limits;
+mod reloading;
+mod swapping;
+mod versions;

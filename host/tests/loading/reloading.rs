@@ -1,0 +1,275 @@
+//! Tools that change while they are called.
+
+use crate::versions::{Place, asked, curious, trapping, until, version};
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tollgate::model::{DeltaSink, Model, ModelFault, Recorded, Turn};
+use tollgate::tools::directory::{Change, Live};
+use tollgate::{Agent, CallRequest, Host, RunRequest};
+use tollgate_agent::message::{ModelReply, ModelRequest};
+use tollgate_agent::run::{CallEnd, Event};
+use tollgate_artifacts::{Guest, good, hostile};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_dropped_replaced_and_removed_is_seen() {
+    let place = Place::new();
+    let (host, mut watch) = place.watched().await;
+    assert_eq!(asked(&host).await, "not_found");
+    place.put("version.wasm", &version(1));
+    until(&host, "1").await;
+    place.put("version.wasm", &version(2));
+    until(&host, "2").await;
+    std::fs::remove_file(place.path("version.wasm")).unwrap();
+    until(&host, "not_found").await;
+
+    let mut changes = Vec::new();
+    for _ in 0..3 {
+        changes.push(watch.next().await.unwrap());
+    }
+    assert!(
+        matches!(&changes[0], Change::Served { replaced: None, component_id, .. } if component_id == "version")
+    );
+    let Change::Served { digest: first, .. } = &changes[0] else { panic!() };
+    assert!(matches!(&changes[1], Change::Served { replaced: Some(old), .. } if old == first));
+    assert!(matches!(&changes[2], Change::Removed { component_id, .. } if component_id == "version"));
+}
+
+/// The bound is what only another algorithm would miss: looking every few seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_version_is_seen_soon_after_its_last_write() {
+    let place = Place::new();
+    place.put("version.wasm", &version(0));
+    let (host, _watch) = place.watched().await;
+    let mut times = Vec::new();
+    for number in 1..=5 {
+        place.put("version.wasm", &version(number));
+        let written = std::time::Instant::now();
+        until(&host, &number.to_string()).await;
+        times.push(written.elapsed());
+    }
+    times.sort();
+    assert!(times[2] < Duration::from_secs(1), "{times:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_version_leaves_the_old_one_serving_and_says_why() {
+    let place = Place::new();
+    place.put("version.wasm", &version(1));
+    let (host, loaded) = place.host().await;
+    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let first = loaded.components[0].digest.clone();
+    for bytes in [
+        version(2)[..200].to_vec(),
+        Vec::new(),
+        hostile::PRECOMPILED_ARTEFACT.bytes(),
+        hostile::DESCRIBE_TRAPS.bytes(),
+    ] {
+        place.put("version.wasm", &bytes);
+        let changes = live.look().await;
+        assert!(
+            matches!(changes.as_slice(), [Change::Refused(refused)] if refused.still_serves.as_ref() == Some(&first)),
+            "{changes:?}"
+        );
+        assert_eq!(asked(&host).await, "1");
+        assert_eq!(host.toolbox().refused().len(), 1);
+        assert!(!host.toolbox().refused()[0].reason.is_empty());
+    }
+    place.put("version.wasm", &version(3));
+    assert!(matches!(live.look().await.as_slice(), [Change::Served { .. }]));
+    assert_eq!((asked(&host).await.as_str(), host.toolbox().refused().len()), ("3", 0));
+}
+
+/// A file grows before the host's eyes, byte by byte as it were.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_written_files_are_harmless() {
+    let place = Place::new();
+    place.put("version.wasm", &version(1));
+    let (host, _watch) = place.watched().await;
+    let bytes = version(2);
+    let mut file = std::fs::File::create(place.path("version.wasm")).unwrap();
+    for piece in bytes.chunks(bytes.len() / 8 + 1) {
+        assert_eq!(asked(&host).await, "1");
+        file.write_all(piece).unwrap();
+        file.flush().unwrap();
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+    drop(file);
+    until(&host, "2").await;
+    assert!(host.toolbox().refused().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rename_loops_are_harmless() {
+    let place = Place::new();
+    place.put("version.wasm", &version(1));
+    let (host, _watch) = place.watched().await;
+    for _ in 0..200 {
+        std::fs::rename(place.path("version.wasm"), place.path("other.wasm")).unwrap();
+        std::fs::rename(place.path("other.wasm"), place.path("version.wasm")).unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    until(&host, "1").await;
+    std::fs::rename(place.path("version.wasm"), place.path("other.wasm")).unwrap();
+    let soon = tokio::time::Instant::now() + Duration::from_secs(20);
+    let serves_other =
+        || host.toolbox().catalog().tool("version").is_some_and(|t| t.owner.origin == "other.wasm");
+    while !serves_other() {
+        assert!(tokio::time::Instant::now() < soon);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A directory that is made after the host started, and one that is made anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_directory_itself_may_come_and_go() {
+    let place = Place::new();
+    let (host, loaded) = place.host().await;
+    std::fs::remove_dir(place.path("")).unwrap();
+    let (_watch, problem) = host.watch(place.sandbox.clone(), place.config.clone(), &loaded);
+    assert!(problem.is_some());
+    std::fs::create_dir(place.path("")).unwrap();
+    place.put("version.wasm", &version(1));
+    until(&host, "1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_asks_for_more_does_not_replace_the_old_one() {
+    let place = Place::new();
+    place.put("version.wasm", &version(1));
+    let (host, loaded) = place.host().await;
+    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    place.put("version.wasm", &curious(2));
+    let changes = live.look().await;
+    let [Change::Refused(refused)] = changes.as_slice() else { panic!("{changes:?}") };
+    assert!(refused.reason.contains("to read the state key `mail.box`"), "{}", refused.reason);
+    assert_eq!(asked(&host).await, "1");
+
+    struct Anything;
+    impl tollgate::tools::directory::Approval for Anything {
+        fn judge(
+            &self,
+            _: &tollgate::tools::LoadedComponent,
+            _: &tollgate_agent::surface::Surface,
+        ) -> Result<(), String> {
+            Ok(())
+        }
+    }
+    let mut live = live.with_approval(Arc::new(Anything));
+    place.put("version.wasm", &curious(3));
+    live.look().await;
+    assert_eq!(asked(&host).await, "3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r1_a_newcomer_that_collides_is_refused_until_there_is_room() {
+    let place = Place::new();
+    place.put("b.wasm", &version(1));
+    let (host, loaded) = place.host().await;
+    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    place.put("a.wasm", &version(2));
+    assert!(
+        matches!(live.look().await.as_slice(), [Change::Refused(refused)] if refused.still_serves.is_none())
+    );
+    assert_eq!(asked(&host).await, "1");
+    std::fs::remove_file(place.path("b.wasm")).unwrap();
+    live.look().await;
+    assert_eq!((asked(&host).await.as_str(), host.toolbox().refused().len()), ("2", 0));
+}
+
+/// The call began on a version that is gone when it ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_under_way_finish_on_their_version() {
+    let place = Place::new();
+    place.put("waits.wasm", &slow());
+    let (host, loaded) = place.host().await;
+    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let under_way = host.start_call(CallRequest::new("waits", "{}")).await.unwrap();
+    std::fs::remove_file(place.path("waits.wasm")).unwrap();
+    assert!(matches!(live.look().await.as_slice(), [Change::Removed { .. }]));
+    assert!(host.toolbox().catalog().tool("waits").is_none());
+    let end = under_way.wait().await.unwrap().last_call.unwrap().end;
+    assert!(matches!(end, CallEnd::Result(_)), "{end:?}");
+}
+
+/// `waits`, but for a second.
+fn slow() -> Vec<u8> {
+    let source: &'static str =
+        Box::leak(good::WAITS.source.replace("50000000", "1000000000").into_boxed_str());
+    Guest { source, ..good::WAITS }.bytes()
+}
+
+/// While the model writes its second turn the tool is replaced: the calls of that turn
+/// still go to the version that it was offered, those of the third to the new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn w9_a_run_takes_up_a_new_version_at_its_next_turn() {
+    let place = Place::new();
+    place.put("version.wasm", &version(1));
+    let loaded = place.load().await;
+    let call = || Turn::calls([("version", serde_json::json!({}))]);
+    let model = Arc::new(Replacing {
+        turns: Recorded::new(vec![call(), call(), call(), Turn::text("Done.")]),
+        asked: AtomicU32::new(0),
+        live: OnceLock::new(),
+    });
+    let agent = Agent::new("default", Arc::clone(&model) as Arc<dyn Model>).with_tools(["*"]);
+    let host = Host::builder().toolbox(loaded.toolbox.clone()).agent(agent).build().unwrap();
+    let live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let in_place = (place, tokio::sync::Mutex::new(live));
+    assert!(model.live.set(in_place).is_ok());
+    let mut handle = host.run(RunRequest::new("default", "Which?")).await.unwrap();
+    let mut answers = Vec::new();
+    while let Some(told) = handle.events.next().await {
+        let tollgate::run::Told::Stored(event) = told else { continue };
+        if let Event::CallFinished(finished) = &event.event {
+            let CallEnd::Result(result) = &finished.end else { panic!("{finished:?}") };
+            answers.push(result.data.to_string());
+        }
+    }
+    assert_eq!(answers, ["1", "1", "2"]);
+}
+
+/// Plays recorded turns, and replaces a tool while it writes the second.
+struct Replacing {
+    turns: Recorded,
+    asked: AtomicU32,
+    live: OnceLock<(Place, tokio::sync::Mutex<Live>)>,
+}
+
+#[async_trait::async_trait]
+impl Model for Replacing {
+    fn name(&self) -> &str {
+        "replacing"
+    }
+
+    async fn reply(&self, request: ModelRequest, tell: &mut DeltaSink<'_>) -> Result<ModelReply, ModelFault> {
+        if self.asked.fetch_add(1, Relaxed) == 1 {
+            let (place, live) = self.live.get().unwrap();
+            place.put("version.wasm", &version(2));
+            assert_eq!(live.lock().await.look().await.len(), 1);
+        }
+        self.turns.reply(request, tell).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_traps_is_out_of_use_until_a_person_or_a_new_version() {
+    let place = Place::new();
+    place.put("version.wasm", &trapping(1));
+    let (host, loaded) = place.host().await;
+    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    for _ in 0..5 {
+        assert_eq!(asked(&host).await, "trapped");
+    }
+    assert_eq!(asked(&host).await, "disabled");
+    assert_eq!(host.toolbox().catalog().disabled("version"), Some("it trapped 5 times in a row"));
+    host.enable("version").await.unwrap();
+    for _ in 0..5 {
+        assert_eq!(asked(&host).await, "trapped");
+    }
+    assert_eq!(asked(&host).await, "disabled");
+    place.put("version.wasm", &version(2));
+    live.look().await;
+    assert_eq!(asked(&host).await, "2");
+}

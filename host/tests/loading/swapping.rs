@@ -1,0 +1,97 @@
+//! Ten thousand swaps under load: no call is lost, none gets an answer of another
+//! version than the one that its record names, and nothing is left behind.
+
+use crate::versions::{Place, version};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use tollgate::tools::directory::Live;
+use tollgate::{CallRequest, Host};
+use tollgate_agent::run::{CallEnd, Event};
+
+/// `TOLLGATE_SWAPS=10000` for all of them.
+fn swaps() -> u32 {
+    std::env::var("TOLLGATE_SWAPS").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn swaps_under_load_lose_no_call_and_leave_nothing_behind() {
+    let place = Place::new();
+    let versions: Vec<Vec<u8>> = (0..4).map(version).collect();
+    place.put("version.wasm", &versions[0]);
+    let (host, loaded) = place.host().await;
+    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let digests: Arc<Vec<String>> = Arc::new(digests(&place, &versions).await);
+    let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let callers: Vec<_> = (0..2)
+        .map(|_| tokio::spawn(call_all_the_time(host.clone(), digests.clone(), stop.clone(), calls.clone())))
+        .collect();
+
+    let swaps = swaps();
+    let mut after_a_tenth = Left::behind();
+    for swap in 1..=swaps {
+        place.put("version.wasm", &versions[(swap % 4) as usize]);
+        assert_eq!(live.look().await.len(), 1, "swap {swap}");
+        if swap == swaps / 10 {
+            after_a_tenth = Left::behind();
+        }
+    }
+    stop.store(true, Relaxed);
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let calls = calls.load(Relaxed);
+    assert!(calls > u64::from(swaps) / 10, "only {calls} calls were made meanwhile");
+    let left = Left::behind();
+    // Each version that stayed would keep mappings and a good deal of memory.
+    assert!(left.mappings < after_a_tenth.mappings + 40, "{left:?} after {after_a_tenth:?}");
+    // The store of this host keeps each call, which is some kilobytes.
+    let of_calls = calls * 8 * 1024;
+    assert!(
+        left.bytes < after_a_tenth.bytes + of_calls + (48 << 20),
+        "{left:?} after {after_a_tenth:?}, {calls} calls"
+    );
+}
+
+async fn digests(place: &Place, versions: &[Vec<u8>]) -> Vec<String> {
+    let mut digests = Vec::new();
+    for bytes in versions {
+        digests.push(place.sandbox.load_bytes("version", bytes.clone()).await.unwrap().digest().to_owned());
+    }
+    digests
+}
+
+async fn call_all_the_time(
+    host: Host,
+    digests: Arc<Vec<String>>,
+    stop: Arc<AtomicBool>,
+    calls: Arc<AtomicU64>,
+) {
+    while !stop.load(Relaxed) {
+        let end = host.call(CallRequest::new("version", "{}")).await.unwrap();
+        let CallEnd::Result(result) = end.last_call.unwrap().end else { panic!("a call was lost") };
+        let events = host.store().events(&end.run_id, 0).await.unwrap();
+        let called = events.iter().find_map(|event| match &event.event {
+            Event::CallProposed(proposed) => proposed.owner.clone(),
+            _ => None,
+        });
+        let answered: usize = result.data.to_string().parse().unwrap();
+        assert_eq!(digests[answered], called.unwrap().version, "an answer of another version");
+        calls.fetch_add(1, Relaxed);
+    }
+}
+
+/// What this process holds.
+#[derive(Debug)]
+struct Left {
+    mappings: usize,
+    bytes: u64,
+}
+
+impl Left {
+    fn behind() -> Self {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let resident: u64 = pages.split_whitespace().nth(1).unwrap().parse().unwrap();
+        let mappings = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+        Self { mappings, bytes: resident * 4096 }
+    }
+}

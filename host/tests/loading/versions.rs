@@ -1,0 +1,104 @@
+//! A small component of which there are as many versions as a test wants. Each says
+//! which one it is.
+
+use std::path::Path;
+use std::time::Duration;
+use tollgate::config::Config;
+use tollgate::tools::Loaded;
+use tollgate::tools::directory::{self, Watch};
+use tollgate::{CallRequest, Host};
+use tollgate_agent::run::CallEnd;
+use tollgate_artifacts::{Expectation, Guest};
+use tollgate_sandbox::{Sandbox, SandboxConfig};
+
+/// A component `version` whose tool `version` answers with this number.
+pub(crate) fn version(number: u32) -> Vec<u8> {
+    guest(&format!(
+        ";; Says which version it is.\n;;\n;; returns: {{\"ok\": {{\"result\": {{\"data\": \"{number}\"}}}}}}\n;; expects: succeeds\n"
+    ))
+}
+
+/// The same component, whose tool traps.
+pub(crate) fn trapping(number: u32) -> Vec<u8> {
+    guest(&format!(
+        ";; Traps, in version {number}.\n;;\n;; expects: succeeds\n\n(data (memory $memory) (i32.const 64) \"{number}\")\n(func $execute (param $call i32) (result i32) (unreachable))\n"
+    ))
+}
+
+/// The same component, which wants to read the state of another.
+pub(crate) fn curious(number: u32) -> Vec<u8> {
+    guest(&format!(
+        ";; Asks for more.\n;;\n;; descriptor: {{\"state\": [{{\"key\": \"mail.box\", \"read\": true, \"write\": false}}]}}\n;; returns: {{\"ok\": {{\"result\": {{\"data\": \"{number}\"}}}}}}\n;; expects: succeeds\n"
+    ))
+}
+
+fn guest(source: &str) -> Vec<u8> {
+    let source = Box::leak(source.to_owned().into_boxed_str());
+    Guest { name: "version", attack: "", limit: "", expects: Expectation::Succeeds, source }.bytes()
+}
+
+/// A host that serves a directory of its own.
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) config: std::sync::Arc<Config>,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("tools")).unwrap();
+        let sandbox = Sandbox::new(SandboxConfig {
+            concurrent_calls: 16,
+            cache_dir: Some(folder.path().join("cache")),
+            ..SandboxConfig::default()
+        });
+        let config = Config { tools_dir: folder.path().join("tools"), ..Config::default() };
+        Self { folder, sandbox: sandbox.unwrap(), config: config.into() }
+    }
+
+    /// Puts a file into the directory in one step.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
+        let part = self.folder.path().join("part");
+        std::fs::write(&part, bytes).unwrap();
+        std::fs::rename(part, self.path(name)).unwrap();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join("tools").join(name)
+    }
+
+    pub(crate) async fn load(&self) -> Loaded {
+        directory::load(&self.sandbox, &self.config, &|_, _, _: &Path| {}).await.unwrap()
+    }
+
+    pub(crate) async fn host(&self) -> (Host, Loaded) {
+        let loaded = self.load().await;
+        (Host::builder().toolbox(loaded.toolbox.clone()).build().unwrap(), loaded)
+    }
+
+    /// A host that is kept up to date.
+    pub(crate) async fn watched(&self) -> (Host, Watch) {
+        let (host, loaded) = self.host().await;
+        let (watch, problem) = host.watch(self.sandbox.clone(), self.config.clone(), &loaded);
+        assert!(problem.is_none(), "{problem:?}");
+        (host, watch)
+    }
+}
+
+/// What the tool `version` answers: a number, or a code.
+pub(crate) async fn asked(host: &Host) -> String {
+    match host.call(CallRequest::new("version", "{}")).await.unwrap().last_call.unwrap().end {
+        CallEnd::Result(result) => result.data.to_string(),
+        CallEnd::Fault(fault) => fault.code.to_string(),
+    }
+}
+
+/// Waits until the tool answers so.
+pub(crate) async fn until(host: &Host, wanted: &str) {
+    let soon = tokio::time::Instant::now() + Duration::from_secs(20);
+    while asked(host).await != wanted {
+        assert!(tokio::time::Instant::now() < soon, "it never answers {wanted}, but {}", asked(host).await);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,126 @@
+//! What loading a hundred tools from the cache costs, beside reading and deserializing
+//! the same bytes with wasmtime alone: `cargo bench -p tollgate-tests --bench load`.
+//!
+//! The tools are the example tools in Rust, each several times under other names, so
+//! that no two are the same bytes. Both sides use as many threads, and take turns.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod measure;
+
+use measure::rounds::{median, median_of};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tollgate::config::Config;
+use tollgate::tools::directory;
+use tollgate_artifacts::rust_guest_bytes;
+use tollgate_sandbox::{Sandbox, SandboxConfig};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+const TOOLS: usize = 100;
+const ROUNDS: usize = 30;
+const THREADS: usize = 2;
+/// Of one tool each, with an id that is long enough for a number.
+const GUESTS: [&str; 4] = ["counter", "approve", "csv-stats", "word-count"];
+
+fn main() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = folder.path().join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    for number in 0..TOOLS {
+        let guest = GUESTS[number % GUESTS.len()];
+        std::fs::write(tools.join(format!("{number:03}.wasm")), renamed(guest, number)).unwrap();
+    }
+    let runtime = tollgate_sandbox::runtime().unwrap();
+    let config = Config { tools_dir: tools.clone(), ..Config::default() };
+    let sandbox = || {
+        let cache_dir = Some(folder.path().join("cache"));
+        Sandbox::new(SandboxConfig { cache_dir, ..SandboxConfig::default() }).unwrap()
+    };
+    let cold = sandbox();
+    let began = Instant::now();
+    let served = runtime.block_on(load(&cold, &config));
+    assert_eq!(served, TOOLS, "every tool is served");
+    let compiled = began.elapsed().as_secs_f64();
+    let artefacts = artefacts(cold.engine(), &tools, folder.path());
+    let bytes: u64 = artefacts.iter().map(|path| std::fs::metadata(path).unwrap().len()).sum();
+
+    let (mut floors, mut loads) = (Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        // Another sandbox each time, as another process has.
+        let sandbox = sandbox();
+        let began = Instant::now();
+        floor(sandbox.engine(), &artefacts);
+        let floor = began.elapsed().as_secs_f64() * 1e3;
+        let began = Instant::now();
+        assert_eq!(runtime.block_on(load(&sandbox, &config)), TOOLS);
+        let load = began.elapsed().as_secs_f64() * 1e3;
+        if round > 0 {
+            floors.push(floor);
+            loads.push(load);
+        }
+    }
+    println!(
+        "| {TOOLS} tools, {} MB of code | compiled | read and deserialized | loaded | ratio |",
+        bytes >> 20
+    );
+    println!("|---|---:|---:|---:|---:|");
+    println!(
+        "| {THREADS} threads | {compiled:.1} s | {:.1} ms | **{:.1} ms** | **{:.2}** |\n",
+        median(&floors),
+        median(&loads),
+        median_of(&loads, &floors, |load, floor| load / floor)
+    );
+}
+
+/// The whole: files read, authenticated, linked, checked and put into a catalog.
+async fn load(sandbox: &Sandbox, config: &Config) -> usize {
+    directory::load(sandbox, config, &|_, _, _: &Path| {}).await.unwrap().components.len()
+}
+
+/// wasmtime alone.
+#[allow(unsafe_code, reason = "the floor is what wasmtime does with code that was compiled here")]
+fn floor(engine: &Engine, artefacts: &[PathBuf]) {
+    std::thread::scope(|scope| {
+        for part in artefacts.chunks(artefacts.len().div_ceil(THREADS)) {
+            scope.spawn(move || {
+                for path in part {
+                    let bytes = std::fs::read(path).unwrap();
+                    // SAFETY: `artefacts` wrote these files with this engine's compiler.
+                    drop(unsafe { Component::deserialize(engine, &bytes) }.unwrap());
+                }
+            });
+        }
+    });
+}
+
+fn artefacts(engine: &Engine, tools: &Path, folder: &Path) -> Vec<PathBuf> {
+    let compile = |number: usize| {
+        let wasm = std::fs::read(tools.join(format!("{number:03}.wasm"))).unwrap();
+        let path = folder.join(format!("{number:03}.floor"));
+        std::fs::write(&path, engine.precompile_component(&wasm).unwrap()).unwrap();
+        path
+    };
+    (0..TOOLS).map(compile).collect()
+}
+
+/// The guest with this number in the end of its id and its tool's name.
+fn renamed(guest: &str, number: usize) -> Vec<u8> {
+    let mut bytes = rust_guest_bytes(guest);
+    let name = guest.replace('-', "_");
+    for word in [guest, &name] {
+        let end = format!("{number:03}");
+        let other = format!("{}{end}", &word[..word.len() - end.len()]);
+        let places: Vec<usize> = bytes
+            .windows(word.len())
+            .enumerate()
+            .filter(|(_, window)| *window == word.as_bytes())
+            .map(|(at, _)| at)
+            .collect();
+        for at in places {
+            bytes[at..at + word.len()].copy_from_slice(other.as_bytes());
+        }
+    }
+    bytes
+}
