@@ -5,6 +5,7 @@ pub mod model;
 pub mod tools;
 
 mod host;
+pub mod replay;
 pub mod run;
 pub mod store;
 

@@ -25,4 +25,5 @@ pub mod run;
 pub mod schema;
 pub mod state;
 pub mod surface;
+pub mod taken;
 pub mod text;

@@ -11,6 +11,7 @@ use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 use tollgate_agent::gate::Permit;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::state::{KeySet, Snapshot};
+use tollgate_agent::taken::Taken;
 
 /// One attempt of one permitted call. Only a [`Permit`] names tool and arguments,
 /// so nothing runs that was not judged.
@@ -38,6 +39,9 @@ pub struct Call<'a> {
     pub timeout: Duration,
     /// What its component was granted.
     pub grants: &'a Grants,
+    /// Plays back what a recorded attempt took from the world. Without it, the clocks
+    /// tell the time and the random numbers are new.
+    pub replay: Option<&'a Arc<Taken>>,
     /// Where its reports go.
     pub reports: Arc<dyn ReportSink>,
     /// Cancels the call: the guest is told, and stopped 100 ms later.
@@ -52,6 +56,8 @@ pub struct Attempt {
     pub outcome: Outcome,
     /// What it used; `attempts` is 1 if it started at all.
     pub usage: Usage,
+    /// What it took from the world; none where it took nothing.
+    pub taken: Option<Arc<Taken>>,
     /// What it wrote to standard output and error.
     pub console: Console,
     /// Reports that were over a limit, malformed, or met a full sink.
@@ -65,6 +71,7 @@ impl Attempt {
         Self {
             outcome: Outcome::Faulted(fault),
             usage: Usage::default(),
+            taken: None,
             console: Console::default(),
             dropped_reports: 0,
         }

@@ -120,7 +120,9 @@ impl Component {
         };
         let _ticking = host.ticker.keep_ticking();
         let began = Instant::now();
-        let term = Term::new(timeout, call.cancel.clone()).using_files(!call.grants.files().is_empty());
+        // A replay takes no notice of how long things took; a guest is told the same.
+        let patience = if call.replay.is_some() { host.config.timeout_ceiling } else { timeout };
+        let term = Term::new(patience, call.cancel.clone()).using_files(!call.grants.files().is_empty());
         let mut store = self.linked.store(Instance::serving(&call, &limits), &limits, &term);
         let returned = match &mut store {
             Ok(store) => term.attend(self.linked.execute(store, &call, timeout)).await,
@@ -275,5 +277,11 @@ fn attempt(outcome: Outcome, store: &Store<Instance>, limits: &Limits, began: In
         attempts: 1,
         ..Usage::default()
     };
-    Attempt { outcome, usage, console: instance.console(), dropped_reports: instance.dropped_reports() }
+    Attempt {
+        outcome,
+        usage,
+        taken: instance.taken(),
+        console: instance.console(),
+        dropped_reports: instance.dropped_reports(),
+    }
 }

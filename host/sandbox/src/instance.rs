@@ -4,14 +4,16 @@
 use crate::attempt::{Call, Console};
 use crate::console::Capture;
 use crate::grants::FileGrant;
-use crate::interfaces::clocks;
 use crate::interfaces::http::{self, NoEgress};
+use crate::interfaces::{clocks, random};
 use crate::limits::Limits;
 use crate::meter::{Boundary, Meter};
 use crate::report::ReportSink;
+use crate::world::World;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::state::{Access, KeySet, Snapshot};
+use tollgate_agent::taken::Taken;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
@@ -24,6 +26,8 @@ pub(crate) struct Instance {
     /// The call that it serves; none in a sealed instance.
     pub(crate) serves: Option<Serves>,
     wasi: Option<Box<Wasi>>,
+    /// What a recorded attempt took, where this one plays it back.
+    replay: Option<Arc<Taken>>,
     crossing_bytes: u64,
     console_bytes: u64,
     random_bytes: u64,
@@ -55,6 +59,7 @@ struct Wasi {
     http: WasiHttpCtx,
     egress: NoEgress,
     capture: Capture,
+    world: World,
 }
 
 impl Instance {
@@ -68,6 +73,7 @@ impl Instance {
             table,
             serves: None,
             wasi: None,
+            replay: None,
             crossing_bytes: limits.crossing_bytes,
             console_bytes: limits.console_bytes,
             random_bytes: limits.random_bytes,
@@ -90,7 +96,7 @@ impl Instance {
             },
             cancel: call.cancel.clone(),
         };
-        Self { serves: Some(serves), ..Self::sealed(limits) }
+        Self { serves: Some(serves), replay: call.replay.cloned(), ..Self::sealed(limits) }
     }
 
     /// The most bytes that may cross at once.
@@ -103,6 +109,22 @@ impl Instance {
         self.wasi.as_ref().map(|wasi| wasi.capture.finish()).unwrap_or_default()
     }
 
+    /// Whether it plays back what an earlier attempt took from the world.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.replay.is_some()
+    }
+
+    /// What the guest takes from the world.
+    pub(crate) fn world(&mut self) -> &World {
+        &self.parts().0.world
+    }
+
+    /// What the guest took from the world; none where it took nothing.
+    pub(crate) fn taken(&self) -> Option<Arc<Taken>> {
+        let taken = self.wasi.as_ref()?.world.taken();
+        (!taken.is_nothing()).then(|| Arc::new(taken))
+    }
+
     /// How many of its reports were lost.
     pub(crate) fn dropped_reports(&self) -> u64 {
         self.serves.as_ref().map_or(0, |serves| serves.reports.dropped)
@@ -110,25 +132,28 @@ impl Instance {
 
     fn parts(&mut self) -> (&mut Wasi, &mut ResourceTable) {
         let wasi = self.wasi.get_or_insert_with(|| {
-            Box::new(Wasi::new(self.console_bytes, self.random_bytes, &self.boundary))
+            let world = World::new(self.replay.clone());
+            Box::new(Wasi::new(world, self.console_bytes, self.random_bytes, &self.boundary))
         });
         (wasi, &mut self.table)
     }
 }
 
 impl Wasi {
-    fn new(console_bytes: u64, random_bytes: u64, boundary: &Boundary) -> Self {
+    fn new(world: World, console_bytes: u64, random_bytes: u64, boundary: &Boundary) -> Self {
         let capture = Capture::new(console_bytes, boundary.clone());
         // No arguments, no environment, no directories, no network: those are what
         // the builder begins with.
         let ctx = WasiCtxBuilder::new()
             .stdout(capture.clone())
             .stderr(capture.clone())
-            .wall_clock(clocks::Wall)
-            .monotonic_clock(clocks::Monotonic::start())
+            .wall_clock(clocks::Wall(world.clone()))
+            .monotonic_clock(clocks::Monotonic(world.clone()))
+            .secure_random(random::stream(&world, random::SECURE))
+            .insecure_random(random::stream(&world, random::INSECURE))
             .max_random_size(random_bytes)
             .build();
-        Self { ctx, http: http::context(), egress: NoEgress, capture }
+        Self { ctx, http: http::context(), egress: NoEgress, capture, world }
     }
 }
 

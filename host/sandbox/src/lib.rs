@@ -41,6 +41,7 @@ mod sandbox;
 mod ticker;
 mod turns;
 mod v0_1_0;
+mod world;
 
 pub use attempt::{Attempt, Call, Console};
 pub use compile::{COMPILE_MEMORY_BYTES, COMPILE_TIME, COMPILED_AT_ONCE, Compiler, compile_child};
@@ -50,7 +51,7 @@ pub use error::{Refusal, SandboxError};
 pub use grants::{FileAccess, FileGrant, Grants, Power};
 pub use import::Import;
 pub use limits::{LimitOverrides, Limits};
-pub use load::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES};
+pub use load::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES, read as read_file};
 pub use report::{Level, ProgressStatus, Report, ReportSink};
 pub use runtime::runtime;
 pub use sandbox::Sandbox;

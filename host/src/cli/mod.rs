@@ -16,6 +16,7 @@ pub(crate) mod output;
 mod place;
 pub(crate) mod progress;
 pub(crate) mod quantity;
+mod replay;
 mod run;
 mod runs;
 mod show;
@@ -87,6 +88,7 @@ pub(crate) enum Verb {
     Enable(audit::EnableVerb),
     Runs(runs::RunsVerb),
     Show(show::ShowVerb),
+    Replay(replay::ReplayVerb),
     Decide(decide::DecideVerb),
     State(state::StateVerb),
     New(make::NewVerb),
@@ -107,6 +109,7 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::Enable(verb) => verb.run(&globals, output).await,
         Verb::Runs(verb) => verb.run(&globals, output).await,
         Verb::Show(verb) => verb.run(&globals, output).await,
+        Verb::Replay(verb) => verb.run(&globals, output).await,
         Verb::Decide(verb) => verb.run(&globals, output).await,
         Verb::State(verb) => verb.run(&globals, output).await,
         Verb::New(verb) => verb.run(output),

@@ -1,6 +1,7 @@
 //! The loop around the step machine: commit before acting, commit before telling.
 
 use super::audited::records_of;
+use super::components::components_of;
 use super::perform::{ask, execute, judge, now_ms, validate};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller};
@@ -45,7 +46,8 @@ pub(crate) struct Driver {
     parts: DriverParts,
     run: Run,
     work: Work,
-    /// Events of a direct call, which are committed once, at its end.
+    /// Events that are committed with the next ones: those of a direct call, which is
+    /// committed once, at its end, and checks of arguments that passed.
     held_back: Vec<Event>,
     /// The messages that the thread had before this run.
     known_messages: usize,
@@ -111,7 +113,7 @@ impl Driver {
                 return Ok(());
             }
             let direct = self.is_direct() || is_direct_start(&events);
-            if direct && !events.iter().any(ends) {
+            if direct && !events.iter().any(ends) || events.iter().all(only_asks_gates) {
                 events.iter().try_for_each(|event| self.apply(event))?;
                 self.held_back.extend(events);
                 return Ok(());
@@ -136,6 +138,7 @@ impl Driver {
         let all: Vec<&Event> = held_back.iter().chain(&events).collect();
         let audit = records_of(&self.run, &self.parts.run_id, &all);
         let trapped = audit.iter().any(|record| record.sign() == Sign::Trapped);
+        let components = components_of(&all, &self.parts.toolbox);
         let commit = Commit {
             run_id: Arc::clone(&self.parts.run_id),
             thread_id: Arc::clone(&self.parts.thread_id),
@@ -143,6 +146,7 @@ impl Driver {
             at_ms: now_ms(),
             messages,
             audit,
+            components,
             events: if applied == 0 { events } else { held_back.into_iter().chain(events).collect() },
         };
         let numbered = match self.parts.store.commit(commit).await {
@@ -327,6 +331,12 @@ enum Waited {
     Input(Input),
     Cancelled,
     TimeUp,
+}
+
+/// Whether nothing follows from the event but a question to the gates. It is
+/// committed with their answer; after a crash the tool is asked again.
+fn only_asks_gates(event: &Event) -> bool {
+    matches!(event, Event::CallValidated { fault: None, .. })
 }
 
 /// Whether a direct call is to be committed with this event: it ended, it waits,

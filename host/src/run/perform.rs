@@ -108,8 +108,8 @@ pub(super) async fn execute(
     }
     let Execution { permit, attempt, timeout_ms, snapshot, resume, .. } = execution;
     let (name, call_id) = (&permit.tool().descriptor.name, permit.call_id().to_owned());
-    let (outcome, usage) = match toolbox.runner(name) {
-        None => (gone(name).into(), Usage::default()),
+    let (outcome, usage, taken) = match toolbox.runner(name) {
+        None => (gone(name).into(), Usage::default(), None),
         Some(runner) => {
             let reports = CallReports { teller, call_id: call_id.clone(), attempt };
             let written = reports.clone();
@@ -122,20 +122,22 @@ pub(super) async fn execute(
                 attempt,
                 resume: resume.as_deref(),
                 timeout: Duration::from_millis(u64::from(timeout_ms)),
+                replay: None,
                 reports: Arc::new(reports),
                 cancel: &cancel,
             };
             match AssertUnwindSafe(runner.run(request)).catch_unwind().await {
                 Ok(ended) => {
                     written.console(ended.console);
-                    (ended.outcome, Usage { dropped_reports: ended.dropped_reports, ..ended.usage })
+                    let usage = Usage { dropped_reports: ended.dropped_reports, ..ended.usage };
+                    (ended.outcome, usage, ended.taken)
                 }
-                Err(_) => (panicked(name).into(), Usage::default()),
+                Err(_) => (panicked(name).into(), Usage::default(), None),
             }
         }
     };
     let outcome: Arc<Outcome> = Arc::new(outcome);
-    Input::Attempted { call_id, attempt, outcome, usage }
+    Input::Attempted { call_id, attempt, outcome, usage, taken }
 }
 
 /// Tells the run's client what one attempt reports.

@@ -12,7 +12,8 @@ use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, Numbered, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 
-/// Keeps everything in memory.
+/// Keeps everything in memory, but for components: those that are loaded are there
+/// for as long as the process is.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
@@ -92,7 +93,7 @@ impl MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
-        let Commit { run_id, thread_id, after, at_ms, events, messages, audit } = commit;
+        let Commit { run_id, thread_id, after, at_ms, events, messages, audit, components: _ } = commit;
         let numbered: Vec<Arc<Numbered>> = (after + 1..)
             .zip(events)
             .map(|(number, event)| Arc::new(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event }))
@@ -156,6 +157,21 @@ impl Store for MemoryStore {
 
     async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
         Ok(self.tables().health.values().cloned().collect())
+    }
+
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let tables = self.tables();
+        let changes = tables.threads.get(thread_id).map_or(&[][..], |row| &row.changes);
+        Ok(changes.iter().filter(|change| change.revision > after).take(limit).cloned().collect())
+    }
+
+    async fn component(&self, _digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(None)
     }
 
     async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {

@@ -5,11 +5,13 @@
 //! afterwards, or nothing. What a client is told was committed before.
 
 mod audit;
+mod kept;
 pub mod memory;
 pub mod sqlite;
 mod summary;
 
 pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
+pub use kept::ComponentFile;
 pub use memory::MemoryStore;
 pub use sqlite::SqliteStore;
 pub use summary::{RunFilter, RunSummary};
@@ -70,6 +72,25 @@ pub trait Store: Send + Sync {
     /// The store cannot be read.
     async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError>;
 
+    /// The changes of a thread's state after a revision, oldest first, at most so
+    /// many. Of keys that do not persist they hold what the store kept.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError>;
+
+    /// The bytes of a component that a run called, by their digest; none where they
+    /// are not kept.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
     /// Sets keys of a thread to these values, as one change of its own. Gives the
     /// thread's new revision.
     ///
@@ -95,6 +116,8 @@ pub struct Commit {
     pub messages: Vec<Message>,
     /// What the audit says of it.
     pub audit: Vec<AuditRecord>,
+    /// The components that the events refer to.
+    pub components: Vec<ComponentFile>,
 }
 
 impl Commit {

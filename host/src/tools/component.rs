@@ -4,8 +4,11 @@
 use super::places::Places;
 use super::{Attempt, AttemptRequest, Runner};
 use crate::config::ToolLimits;
+use crate::store::ComponentFile;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::Fault;
@@ -15,6 +18,7 @@ use tollgate_sandbox::{Call, Component, Grants, Limits};
 /// Runs the tools of one component.
 pub(super) struct ComponentRunner {
     component: Component,
+    file: ComponentFile,
     grants: Grants,
     limits: BTreeMap<String, Limits>,
     /// Of the tools for which calls at once are bounded.
@@ -22,20 +26,22 @@ pub(super) struct ComponentRunner {
 }
 
 impl ComponentRunner {
-    /// `limits` are those of each of its tools, by name. For a place of a tool that has
-    /// only so many, `most_waiting` calls may wait.
+    /// `file` is where it was loaded from; `limits` are those of each of its tools, by
+    /// name. For a place of a tool that has only so many, `most_waiting` calls may wait.
     pub(super) fn new(
         component: Component,
+        file: &Path,
         grants: Grants,
         limits: &BTreeMap<String, ToolLimits>,
         most_waiting: u32,
     ) -> Self {
+        let file = ComponentFile { digest: Arc::from(component.digest()), file: Arc::from(file) };
         let places = limits.iter().filter_map(|(name, limits)| {
             Some((name.clone(), Places::new(limits.concurrent_calls?, most_waiting)))
         });
         let places = places.collect();
         let limits = limits.iter().map(|(name, limits)| (name.clone(), limits.call.clone())).collect();
-        Self { component, grants, limits, places }
+        Self { component, file, grants, limits, places }
     }
 }
 
@@ -68,6 +74,7 @@ impl Runner for ComponentRunner {
             limits: self.limits.get(name).unwrap_or(&defaults),
             timeout: attempt.timeout,
             grants: &self.grants,
+            replay: attempt.replay,
             reports: attempt.reports,
             cancel: attempt.cancel.clone(),
         };
@@ -76,6 +83,14 @@ impl Runner for ComponentRunner {
 
     async fn validate(&self, tool: &Tool, arguments: &Arguments) -> Result<(), Fault> {
         self.component.validate_args(&tool.descriptor.name, arguments).await
+    }
+
+    fn replays(&self, _tool_name: &str) -> bool {
+        true
+    }
+
+    fn component_file(&self) -> Option<&ComponentFile> {
+        Some(&self.file)
     }
 }
 

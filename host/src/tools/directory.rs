@@ -135,7 +135,7 @@ impl Loaded {
     }
 
     /// Adds a component to what can be called.
-    fn serve(&mut self, component: Component, file: &Path, config: &Config) -> Result<(), String> {
+    pub(super) fn serve(&mut self, component: Component, file: &Path, config: &Config) -> Result<(), String> {
         let ready = Ready::new(component, file, config)?;
         ready.join(&mut self.toolbox)?;
         self.components.push(ready.entry);
@@ -177,6 +177,7 @@ impl Ready {
         };
         let runner = Arc::new(ComponentRunner::new(
             component,
+            file,
             grants,
             &entry.limits,
             config.limits.sandbox.waiting_calls,

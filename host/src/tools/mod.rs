@@ -7,15 +7,18 @@
 
 mod component;
 pub mod directory;
+mod kept;
 pub mod native;
 mod places;
 mod toolbox;
 
 pub use directory::{Loaded, LoadedComponent};
+pub use kept::KeptTools;
 pub use native::{NativePlugin, NativeTool, ToolCall};
 pub use tollgate_sandbox::{Attempt, Report, ReportSink};
 pub use toolbox::{RefusedFile, Toolbox};
 
+use crate::store::ComponentFile;
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +29,7 @@ use tollgate_agent::gate::Permit;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::state::{KeySet, Snapshot};
+use tollgate_agent::taken::Taken;
 
 /// Runs the tools of one owner.
 ///
@@ -43,6 +47,18 @@ pub trait Runner: Send + Sync {
     /// # Errors
     /// What the tool has against the arguments, or what ended the question early.
     async fn validate(&self, tool: &Tool, arguments: &Arguments) -> Result<(), Fault>;
+
+    /// Whether a recorded call of this tool may be run again: it touches nothing but
+    /// what it is given, and what it takes from the world can be played back.
+    fn replays(&self, _tool_name: &str) -> bool {
+        false
+    }
+
+    /// The file of the component that it runs, for a store to keep; none where there
+    /// is no file.
+    fn component_file(&self) -> Option<&ComponentFile> {
+        None
+    }
 }
 
 /// One attempt at a call that a gate let through.
@@ -64,6 +80,9 @@ pub struct AttemptRequest<'a> {
     pub resume: Option<&'a Resumption>,
     /// Wall time for this attempt.
     pub timeout: Duration,
+    /// Plays back what a recorded attempt took from the world, where the call is run
+    /// again from its record.
+    pub replay: Option<&'a Arc<Taken>>,
     /// Who is told what the tool reports.
     pub reports: Arc<dyn ReportSink>,
     /// Ends the attempt early.

@@ -31,6 +31,12 @@ pub trait NativeTool: Send + Sync {
         Ok(())
     }
 
+    /// Whether a recorded call may be run again: it touches nothing outside of its
+    /// call, and its answer depends on nothing but the call. Nobody checks that.
+    fn replays(&self) -> bool {
+        false
+    }
+
     /// Runs it. The arguments fit its schema. A panic fails the call alone.
     ///
     /// # Errors
@@ -143,6 +149,7 @@ impl Runner for NativeRunner {
                 attempts: 1,
                 ..Usage::default()
             },
+            taken: None,
             console: Console::default(),
             dropped_reports: 0,
         }
@@ -156,6 +163,10 @@ impl Runner for NativeRunner {
         std::panic::catch_unwind(AssertUnwindSafe(|| tool.validate_args(arguments)))
             .map_err(|_| panicked(name))?
             .map_err(|words| Fault::new(Code::InvalidArguments, words))
+    }
+
+    fn replays(&self, tool_name: &str) -> bool {
+        self.tools.get(tool_name).is_some_and(|tool| tool.replays())
     }
 }
 

@@ -9,5 +9,6 @@ mod configuring;
 mod inspecting;
 mod making;
 mod place;
+mod replaying;
 mod running;
 mod typing;

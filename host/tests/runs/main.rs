@@ -3,6 +3,8 @@
 
 mod audit;
 mod calls;
+mod commits;
+mod replay;
 mod store;
 mod suspension;
 mod world;

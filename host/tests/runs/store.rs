@@ -87,6 +87,17 @@ with_each_store! {
         assert_eq!((waiting.len(), waiting[0].events, waiting[0].title.as_str()), (1, 2, "echo"));
     }
 
+    async fn the_changes_of_a_thread_are_read_in_order(store: StoreAt) {
+        let store = store.open();
+        store.commit(commit("r1", 0, vec![started("r1"), changed(1, 10)])).await.unwrap();
+        store.commit(commit("r2", 0, vec![started("r2"), changed(2, 20)])).await.unwrap();
+        store.restore("t", &State::restored(0, [("k.n".to_owned(), json!(5))])).await.unwrap();
+        let revisions = |changes: Vec<StateChange>| changes.iter().map(|c| c.revision).collect::<Vec<_>>();
+        assert_eq!(revisions(store.changes("t", 0, 10).await.unwrap()), [1, 2, 3]);
+        assert_eq!(revisions(store.changes("t", 1, 1).await.unwrap()), [2]);
+        assert!(store.changes("nobody", 0, 10).await.unwrap().is_empty());
+    }
+
     async fn s8_state_can_be_restored(store: StoreAt) {
         let store = store.open();
         store.commit(commit("r1", 0, vec![started("r1"), changed(1, 10)])).await.unwrap();

@@ -64,6 +64,10 @@ impl NativeTool for Simple {
         tokio::time::sleep(self.pause).await;
         Ok((self.body)(&call))
     }
+
+    fn replays(&self) -> bool {
+        self.pause.is_zero()
+    }
 }
 
 fn tool(name: &str, idempotent: bool, body: Body) -> Simple {
@@ -81,12 +85,14 @@ fn writes(key: &str, update: Value) -> Vec<Mutation> {
     vec![Mutation { key: format!("basics.{key}"), update }]
 }
 
-/// `echo`, `add`, `note`, `set_city`, `city`, `count`, `ask`, `slow`.
+/// `echo`, `add`, `note`, `set_city`, `city`, `count`, `ask`, `checked`, `slow`.
 pub(crate) fn toolbox() -> Toolbox {
     let slow = Simple {
         pause: Duration::from_secs(30),
         ..tool("slow", false, |_| ToolResult::success("late").into())
     };
+    let mut checked = tool("checked", true, |_| ToolResult::success("checked").into());
+    checked.descriptor.execution.validates = true;
     let plugin = NativePlugin::new("basics")
         .with_state(key("total", json!(0), Reducer::Add, KeyScope::Thread, true))
         .with_state(key("notes", json!([]), Reducer::Append, KeyScope::Thread, true))
@@ -127,6 +133,7 @@ pub(crate) fn toolbox() -> Toolbox {
                 actions: Vec::new(),
             },
         }))
+        .with_tool(checked)
         .with_tool(slow);
     let mut toolbox = Toolbox::default();
     plugin.install(&mut toolbox).unwrap();

@@ -129,6 +129,7 @@ impl Loaded {
             limits,
             timeout,
             grants: &Grants::default(),
+            replay: None,
             reports: Arc::new(()),
             cancel: CancellationToken::new(),
         };

@@ -8,7 +8,7 @@ use super::turn::{Batch, Turn};
 use super::{Phase, Run};
 use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::Usage;
-use crate::state::{State, StateChange};
+use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -56,6 +56,7 @@ impl Run {
                     call.become_status(CallStatus::Running)?;
                 }
             }
+            Event::CallTook { .. } => {}
             Event::CallRetried { call_id, usage, .. } => self.used(call_id, *usage)?,
             Event::CallReturned { call_id, outcome, usage } => {
                 self.call_mut(call_id)?.returned = Some((Arc::clone(outcome), *usage));
@@ -78,8 +79,15 @@ impl Run {
         self.state.adopt(thread);
     }
 
-    /// Takes over one change that others committed to the thread meanwhile.
+    /// Takes over one change that others committed to the thread meanwhile. Keys that
+    /// end with a run are theirs alone.
     pub fn absorb(&mut self, change: &StateChange) {
+        let of_thread = |update: &&KeyUpdate| update.scope == KeyScope::Thread;
+        let updates = change.updates.iter().filter(of_thread).cloned().collect();
+        self.take_in(&StateChange { revision: change.revision, updates });
+    }
+
+    fn take_in(&mut self, change: &StateChange) {
         self.state.apply(change);
         if let Some(batch) = self.turn.as_mut().and_then(|turn| turn.batch.as_mut()) {
             batch.changes.push(change.clone());
@@ -238,7 +246,7 @@ impl Run {
 
     fn changed(&mut self, change: Option<&StateChange>) {
         let Some(change) = change else { return };
-        self.absorb(change);
+        self.take_in(change);
     }
 
     fn leave_batch(&mut self, call_id: &str) -> Result<(), ForbiddenMove> {

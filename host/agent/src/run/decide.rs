@@ -32,8 +32,8 @@ impl Run {
             }
             Input::Validated { call_id, fault } => draft.validated(&call_id, fault),
             Input::Judged { round, answers } => draft.judged(round, answers),
-            Input::Attempted { call_id, attempt, outcome, usage } => {
-                draft.attempted(&call_id, attempt, outcome, usage);
+            Input::Attempted { call_id, attempt, outcome, usage, taken } => {
+                draft.attempted(&call_id, attempt, outcome, usage, taken);
             }
             Input::Decided(decision) => self.take_decision(&mut draft, decision)?,
             Input::Message(text) => self.supersede(&mut draft, text)?,

@@ -11,6 +11,7 @@ use crate::message::{ModelReply, TokenUsage};
 use crate::outcome::{Fault, Outcome, Ticket, Usage};
 use crate::proposal::Arguments;
 use crate::state::StateChange;
+use crate::taken::Taken;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -87,6 +88,15 @@ pub enum Event {
         /// It begins no earlier, in milliseconds since the Unix epoch.
         #[serde(default)]
         not_before_ms: u64,
+    },
+    /// An attempt took this from the world; how it ended is said in the same commit.
+    CallTook {
+        /// The call.
+        call_id: String,
+        /// Which attempt.
+        attempt: u32,
+        /// With what it can be run again.
+        taken: Arc<Taken>,
     },
     /// An attempt timed out, and another follows.
     CallRetried {

@@ -4,6 +4,7 @@ use super::spec::{Decision, RunSpec};
 use crate::gate::Recorded;
 use crate::message::ModelReply;
 use crate::outcome::{Fault, Outcome, Usage};
+use crate::taken::Taken;
 use std::sync::Arc;
 
 /// One thing that the world tells a run. An input that comes too late, for a call
@@ -50,6 +51,8 @@ pub enum Input {
         outcome: Arc<Outcome>,
         /// What it used.
         usage: Usage,
+        /// What it took from the world; none where it took nothing.
+        taken: Option<Arc<Taken>>,
     },
     /// A person decided.
     Decided(Decision),

@@ -11,6 +11,7 @@ use crate::code::Code;
 use crate::outcome::{Action, Fault, Outcome, ToolOutput, ToolStatus, Usage};
 use crate::state::StateChange;
 use crate::state::change::{conflict, propose};
+use crate::taken::Taken;
 use crate::text::clean;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +22,20 @@ const MAX_ACTIONS: usize = 16;
 const MAX_NOTE_BYTES: usize = 16 * 1024;
 
 impl Draft<'_> {
-    pub(super) fn attempted(&mut self, call_id: &str, attempt: u32, outcome: Arc<Outcome>, usage: Usage) {
+    pub(super) fn attempted(
+        &mut self,
+        call_id: &str,
+        attempt: u32,
+        outcome: Arc<Outcome>,
+        usage: Usage,
+        taken: Option<Arc<Taken>>,
+    ) {
         let Some(call) = self.call(call_id).filter(|c| c.is_under_way() && c.attempts == attempt) else {
             return;
         };
+        if let Some(taken) = taken {
+            self.push(Event::CallTook { call_id: call.id.clone(), attempt, taken });
+        }
         if let Outcome::Faulted(fault) = outcome.as_ref()
             && fault.code == Code::TimedOut
             && self.may_run_again(call)

@@ -24,6 +24,7 @@ pub mod event;
 pub mod input;
 mod judging;
 mod landing;
+pub mod replay;
 pub mod spec;
 mod turn;
 

@@ -23,6 +23,7 @@ fn x3_cancelled_calls_are_answered_and_late_answers_are_dropped() {
         attempt: 1,
         outcome: Arc::new(done("late")),
         usage: Default::default(),
+        taken: None,
     };
     assert_eq!(world.give(late).len(), 0);
     assert!(world.under_way.is_empty());

@@ -8,6 +8,7 @@ mod deciding;
 mod gates;
 mod invariants;
 mod random;
+mod replay;
 mod restart;
 mod state;
 mod time;

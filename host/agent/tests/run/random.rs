@@ -141,6 +141,7 @@ fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
                 attempt: execution.attempt,
                 outcome: std::sync::Arc::new(choice.outcome()),
                 usage: Usage { attempts: 1, ..Usage::default() },
+                taken: None,
             }
         }
     });

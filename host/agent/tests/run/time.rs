@@ -51,6 +51,7 @@ fn t4_a_late_answer_of_an_attempt_that_was_replaced_is_dropped() {
         attempt: 1,
         outcome: std::sync::Arc::new(done("late")),
         usage: Default::default(),
+        taken: None,
     };
     world.end("a", faults(Code::TimedOut));
     assert_eq!(world.give(first).len(), 0);

@@ -14,6 +14,7 @@ use tollgate_agent::run::{
     AgentSpec, Call, CallEnd, Decision, DecisionAnswer, Effect, EffectKey, Event, Execution, Input, Numbered,
     Phase, Question, Refused, Run, RunLimits, RunSpec, RunStatus, Task, Thread,
 };
+use tollgate_agent::taken::Taken;
 
 type Gates = Box<dyn Fn(&Question, &Run) -> Vec<Recorded>>;
 
@@ -171,11 +172,23 @@ impl World {
 
     /// The running attempt of a call ends so; gates are asked where they must be.
     pub(crate) fn end(&mut self, call_id: &str, outcome: impl Into<Outcome>) -> Vec<Event> {
+        self.end_after_taking(call_id, outcome, Taken::default())
+    }
+
+    /// The same, and it took this from the world.
+    pub(crate) fn end_after_taking(
+        &mut self,
+        call_id: &str,
+        outcome: impl Into<Outcome>,
+        taken: Taken,
+    ) -> Vec<Event> {
+        let taken = Some(Arc::new(taken)).filter(|taken| !taken.is_nothing());
         let attempt = self.execution(call_id).attempt;
         self.under_way.remove(&EffectKey::Execute(call_id.to_owned(), attempt));
         let usage = Usage { attempts: 1, ..Usage::default() };
         let outcome = Arc::new(outcome.into());
-        let events = self.give(Input::Attempted { call_id: call_id.to_owned(), attempt, outcome, usage });
+        let call_id = call_id.to_owned();
+        let events = self.give(Input::Attempted { call_id, attempt, outcome, usage, taken });
         self.pass_gates();
         events
     }

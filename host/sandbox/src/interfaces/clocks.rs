@@ -1,14 +1,15 @@
 //! `wasi:clocks`, in steps of a millisecond: finer ones tell a guest more about its
-//! neighbours than about the time.
+//! neighbours than about the time. What they answer is noted, or played back.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use crate::world::World;
+use std::time::Duration;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 
 const STEP: Duration = Duration::from_millis(1);
 const STEP_NANOS: u64 = 1_000_000;
 
 /// The time of day.
-pub(crate) struct Wall;
+pub(crate) struct Wall(pub(crate) World);
 
 impl HostWallClock for Wall {
     fn resolution(&self) -> Duration {
@@ -16,22 +17,12 @@ impl HostWallClock for Wall {
     }
 
     fn now(&self) -> Duration {
-        // A clock before 1970 reads as 1970.
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Duration::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        Duration::from_millis(self.0.wall_ms())
     }
 }
 
-/// Time since the guest first asked.
-pub(crate) struct Monotonic {
-    start: Instant,
-}
-
-impl Monotonic {
-    pub(crate) fn start() -> Self {
-        Self { start: Instant::now() }
-    }
-}
+/// Time since the guest first asked for anything of WASI.
+pub(crate) struct Monotonic(pub(crate) World);
 
 impl HostMonotonicClock for Monotonic {
     fn resolution(&self) -> u64 {
@@ -39,8 +30,7 @@ impl HostMonotonicClock for Monotonic {
     }
 
     fn now(&self) -> u64 {
-        let millis = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        millis.saturating_mul(STEP_NANOS)
+        self.0.monotonic_ms().saturating_mul(STEP_NANOS)
     }
 }
 
@@ -50,10 +40,11 @@ mod tests {
 
     #[test]
     fn time_goes_in_steps_of_a_millisecond() {
-        let clock = Monotonic::start();
+        let world = World::new(None);
+        let clock = Monotonic(world.clone());
         std::thread::sleep(Duration::from_micros(1_300));
         assert!(clock.now() >= STEP_NANOS);
         assert_eq!(clock.now() % STEP_NANOS, 0);
-        assert_eq!(Wall.now().subsec_nanos() % 1_000_000, 0);
+        assert_eq!(Wall(world).now().subsec_nanos() % 1_000_000, 0);
     }
 }

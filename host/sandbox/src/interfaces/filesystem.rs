@@ -3,6 +3,7 @@
 //! the refusal to open what is neither file nor directory: a device, a socket, or a
 //! FIFO, on which the host would wait for whoever is at the other end.
 
+use crate::grants::Power;
 use crate::instance::Instance;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -35,7 +36,11 @@ pub(crate) fn add_granted(linker: &mut Linker<Instance>) -> wasmtime::Result<()>
 }
 
 fn directories(instance: &mut Instance) -> wasmtime::Result<Directories> {
-    let Some(serves) = &instance.serves else {
+    if instance.serves.as_ref().is_none_or(|serves| serves.files.is_empty()) {
+        return Ok(Vec::new());
+    }
+    instance.world().used(Power::Files);
+    let Some(serves) = instance.serves.as_ref().filter(|_| !instance.is_replay()) else {
         return Ok(Vec::new());
     };
     serves

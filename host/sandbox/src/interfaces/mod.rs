@@ -11,6 +11,8 @@ pub(crate) mod clocks;
 pub(crate) mod config;
 pub(crate) mod filesystem;
 pub(crate) mod http;
+pub(crate) mod poll;
+pub(crate) mod random;
 
 use crate::instance::Instance;
 use wasmtime::Engine;
@@ -43,5 +45,7 @@ fn without_power(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
     // An interface may take the place of what wasmtime brings.
     linker.allow_shadowing(true);
     http::count_what_is_kept(&mut linker)?;
+    poll::add_recorded(&mut linker)?;
+    random::add_seed(&mut linker)?;
     Ok(linker)
 }

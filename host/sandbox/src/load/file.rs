@@ -9,8 +9,12 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// The file's bytes.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
+/// The bytes of a component's file. Blocks.
+///
+/// # Errors
+/// It is no regular file of at most
+/// [`MAX_COMPONENT_BYTES`](crate::MAX_COMPONENT_BYTES), or may not be read.
+pub fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     let shown = path.display();
     let file = open(path)?;
     let metadata = file.metadata().map_err(|why| Refusal::new(format!("{shown} cannot be read: {why}")))?;

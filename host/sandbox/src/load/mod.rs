@@ -16,7 +16,7 @@ mod private;
 
 pub(crate) use bytes::{Checked, check, digest};
 pub(crate) use cache::{Cache, Found};
-pub(crate) use file::read;
+pub use file::read;
 pub(crate) use imports::{check_exports, read_imports};
 pub(crate) use native::Artefact;
 

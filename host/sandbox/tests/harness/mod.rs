@@ -13,6 +13,7 @@ use tollgate_agent::gate::{Judgement, Permit, Recorded, Verdict, judge};
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput};
 use tollgate_agent::proposal::{Arguments, Proposal};
 use tollgate_agent::state::State;
+use tollgate_agent::taken::Taken;
 use tollgate_artifacts::Guest;
 use tollgate_sandbox::{
     Attempt, Call, Component, Grants, Limits, Refusal, Report, ReportSink, Sandbox, SandboxConfig,
@@ -34,6 +35,7 @@ pub(crate) struct Bench {
     pub(crate) cancel: CancellationToken,
     pub(crate) reports: Arc<Kept>,
     pub(crate) resume: Option<Resumption>,
+    pub(crate) replay: Option<Arc<Taken>>,
 }
 
 /// Keeps the reports.
@@ -76,6 +78,7 @@ impl Bench {
             cancel: CancellationToken::new(),
             reports: Arc::default(),
             resume: None,
+            replay: None,
         })
     }
 
@@ -122,6 +125,7 @@ impl Bench {
                 limits: &self.limits,
                 timeout: self.timeout,
                 grants: &self.grants,
+                replay: self.replay.as_ref(),
                 reports,
                 cancel: self.cancel.clone(),
             })

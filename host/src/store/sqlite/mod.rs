@@ -126,6 +126,21 @@ impl Store for SqliteStore {
         self.read(|reader| reader.trapping()).await
     }
 
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let thread_id = thread_id.to_owned();
+        self.read(move |reader| reader.changes(&thread_id, after, limit)).await
+    }
+
+    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let digest = digest.to_owned();
+        self.read(move |reader| reader.component(&digest)).await
+    }
+
     async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {
         self.writer.restore(Arc::from(thread_id), state.clone()).await
     }

@@ -144,6 +144,34 @@ impl Reader<'_> {
         audit::trapping(self.connection).map_err(|e| self.explain(&e))
     }
 
+    pub(super) fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let find = "SELECT id FROM threads WHERE thread_id = ?1";
+        let query = || -> rusqlite::Result<Vec<StateChange>> {
+            let thread = self
+                .connection
+                .prepare_cached(find)?
+                .query_row([thread_id], |row| row.get::<_, i64>(0))
+                .optional()?;
+            thread.map_or(Ok(Vec::new()), |thread| changes_since(self.connection, thread, after, limit))
+        };
+        query().map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let query = || {
+            self.connection
+                .prepare_cached("SELECT bytes FROM components WHERE digest = ?1")?
+                .query_row([digest], |row| row.get(0))
+                .optional()
+        };
+        query().map_err(|e| self.explain(&e))
+    }
+
     fn column(&self, sql: &str, key: i64) -> Result<Vec<String>, StoreError> {
         let query = || -> rusqlite::Result<Vec<String>> {
             let mut statement = self.connection.prepare_cached(sql)?;
@@ -180,18 +208,20 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<(RunSummary, String)> {
     Ok((summary, row.get(9)?))
 }
 
-/// The changes of a thread after a revision, oldest first.
+/// The changes of a thread after a revision, oldest first, at most so many.
 pub(super) fn changes_since(
     connection: &Connection,
     thread: i64,
     revision: u64,
+    limit: usize,
 ) -> rusqlite::Result<Vec<StateChange>> {
     let mut statement = connection.prepare_cached(
         "SELECT coalesce(c.body, e.body), c.body IS NULL FROM changes c
          LEFT JOIN events e ON e.run = c.run AND e.number = c.number
-         WHERE c.thread = ?1 AND c.revision > ?2 ORDER BY c.revision",
+         WHERE c.thread = ?1 AND c.revision > ?2 ORDER BY c.revision LIMIT ?3",
     )?;
-    let rows = statement.query_map(params![thread, revision.cast_signed()], |row| {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![thread, revision.cast_signed(), limit], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
     })?;
     let mut changes = Vec::new();

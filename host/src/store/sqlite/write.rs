@@ -5,7 +5,7 @@ use super::open::explain;
 use super::process::Process;
 use super::read::changes_since;
 use crate::store::summary::{label, status_after};
-use crate::store::{AuditRecord, Commit, CommitError, StoreError, change_of};
+use crate::store::{AuditRecord, Commit, CommitError, ComponentFile, StoreError, change_of};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -156,7 +156,7 @@ fn write_commit(
     if let Some(first) = commit.changes().next()
         && first.revision != revision + 1
     {
-        let missed = changes_since(connection, thread, first.revision.saturating_sub(1))?;
+        let missed = changes_since(connection, thread, first.revision.saturating_sub(1), usize::MAX)?;
         return Ok(Err(CommitError::Conflict(missed)));
     }
     let mut insert =
@@ -169,6 +169,9 @@ fn write_commit(
     }
     for record in &commit.audit {
         audit::write(connection, record)?;
+    }
+    for component in &commit.components {
+        keep(connection, run, component)?;
     }
     write_messages(connection, thread, &prepared.messages)?;
     update_run(connection, process, run, commit)?;
@@ -278,6 +281,29 @@ fn write_change(
     connection
         .prepare_cached("UPDATE threads SET revision = ?2 WHERE id = ?1")?
         .execute(params![thread, change.revision.cast_signed()])?;
+    Ok(())
+}
+
+/// Notes that the run refers to a component, and keeps its bytes where that is the
+/// first run that does. Bytes that cannot be had any more are not kept.
+fn keep(connection: &Connection, run: i64, component: &ComponentFile) -> rusqlite::Result<()> {
+    let known = connection
+        .prepare_cached("SELECT id FROM components WHERE digest = ?1")?
+        .query_row([component.digest.as_ref()], |row| row.get::<_, i64>(0))
+        .optional()?;
+    let id = match known {
+        Some(id) => id,
+        None => {
+            let Some(bytes) = component.read() else { return Ok(()) };
+            connection
+                .prepare_cached("INSERT INTO components (digest, bytes) VALUES (?1, ?2)")?
+                .execute(params![component.digest.as_ref(), bytes])?;
+            connection.last_insert_rowid()
+        }
+    };
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO run_components (run, component) VALUES (?1, ?2)")?
+        .execute(params![run, id])?;
     Ok(())
 }
 

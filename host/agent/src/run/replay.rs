@@ -1,0 +1,261 @@
+//! Reading a record again, attempt by attempt: what each was given, and whether the
+//! same comes of it now.
+//!
+//! The record is folded as at a restart. Before an event that ended an attempt is
+//! folded in, the attempt can be made again with what the run held at that moment, and
+//! the machine is asked once more what follows from its outcome. What follows must be
+//! the event of the record.
+
+mod compare;
+
+pub use compare::Difference;
+
+use super::effect::{Effect, Execution};
+use super::event::{Event, Numbered, ToolVersion};
+use super::spec::Thread;
+use super::{CallEnd, ForbiddenMove, Input, Run};
+use crate::catalog::Catalog;
+use crate::code::Code;
+use crate::outcome::{Fault, Outcome, Usage};
+use crate::state::{KeyScope, StateChange};
+use crate::taken::Taken;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A record that is read again.
+pub struct Replay {
+    run: Run,
+    took: BTreeMap<(String, u32), Arc<Taken>>,
+    /// Keys that do not persist and were changed: no record holds their values.
+    unknown_keys: BTreeSet<String>,
+}
+
+/// An attempt that the next event of the record ended.
+#[derive(Debug, Clone)]
+pub struct RecordedAttempt {
+    /// The call.
+    pub call_id: String,
+    /// The name that the model used.
+    pub tool_name: String,
+    /// Which version of whose tool.
+    pub version: Option<ToolVersion>,
+    /// 1 for the first.
+    pub attempt: u32,
+}
+
+/// What an attempt came to when it was made again.
+#[derive(Debug, Clone)]
+pub struct Again {
+    /// The tool's answer, or the fault that ended it.
+    pub outcome: Arc<Outcome>,
+    /// What it used.
+    pub usage: Usage,
+    /// What it took from the world, or was played back.
+    pub taken: Option<Arc<Taken>>,
+}
+
+/// What a replay found of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "finding", rename_all = "snake_case")]
+pub enum Finding {
+    /// It came to the same.
+    Same,
+    /// It came to something else.
+    Differs(Difference),
+    /// It cannot be made again.
+    NotReplayable {
+        /// Why, in words.
+        why: String,
+    },
+}
+
+impl Default for Replay {
+    fn default() -> Self {
+        Self { run: Run::new(Thread::default()), took: BTreeMap::new(), unknown_keys: BTreeSet::new() }
+    }
+}
+
+impl Replay {
+    /// The run as far as the record was read.
+    #[must_use]
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The revision of the thread's state that an event builds on, where changes up to
+    /// it are missing: those of other runs, which come by [`absorb`](Self::absorb).
+    #[must_use]
+    pub fn behind(&self, event: &Event) -> Option<u64> {
+        let before = match event {
+            Event::BatchStarted { revision, .. } => *revision,
+            _ => change_of(event)?.revision.saturating_sub(1),
+        };
+        (before > self.run.state().revision()).then_some(before)
+    }
+
+    /// Takes over a change of the thread that another run or call committed.
+    pub fn absorb(&mut self, change: &StateChange) {
+        self.note_unknown(change, |scope| scope == KeyScope::Thread);
+        self.run.absorb(change);
+    }
+
+    /// The attempt that this event ended, and its call with it or its wait for a
+    /// person: none for an event that ended none.
+    #[must_use]
+    pub fn ended_by(&self, event: &Event) -> Option<RecordedAttempt> {
+        let call_id = ended_call(event)?;
+        let call = self.run.calls().iter().find(|call| call.id == call_id)?;
+        call.is_under_way().then(|| RecordedAttempt {
+            call_id: call.id.clone(),
+            tool_name: call.tool_name.clone(),
+            version: call.version.clone(),
+            attempt: call.attempts,
+        })
+    }
+
+    /// What the attempt was given, and what it took from the world.
+    ///
+    /// # Errors
+    /// Why it cannot be made again, in words.
+    pub fn inputs(
+        &self,
+        attempt: &RecordedAttempt,
+        event: &Event,
+        catalog: &Catalog,
+    ) -> Result<(Execution, Arc<Taken>), String> {
+        if let Some(why) = fault_of(event).and_then(|fault| ended_from_outside(fault.code)) {
+            return Err(why.to_owned());
+        }
+        let taken = self.taken(attempt).unwrap_or_default();
+        if let Some(why) = taken.beyond_record() {
+            return Err(why);
+        }
+        let execution = self.run.next(catalog).into_iter().find_map(|effect| match effect {
+            Effect::Execute(execution) if execution.permit.call_id() == attempt.call_id => Some(execution),
+            _ => None,
+        });
+        let Some(execution) = execution else {
+            return Err("its tool is not kept in the version that was called".to_owned());
+        };
+        let tool = execution.permit.tool();
+        let unknown = tool.access.reads().find(|key| self.unknown_keys.contains(*key));
+        if let Some(key) = unknown {
+            return Err(format!("it could read the state key {key}, whose values are not kept"));
+        }
+        let undefined =
+            tool.access.reads().chain(tool.access.writes()).find(|key| catalog.keys().get(key).is_none());
+        if let Some(key) = undefined {
+            return Err(format!("the component that defines the state key {key} is not there"));
+        }
+        Ok((execution, taken))
+    }
+
+    /// Whether the attempt, made again, leads to this event of the record.
+    #[must_use]
+    pub fn judge(
+        &self,
+        attempt: &RecordedAttempt,
+        recorded: &Numbered,
+        catalog: &Catalog,
+        again: &Again,
+    ) -> Finding {
+        if let Outcome::Faulted(fault) = again.outcome.as_ref()
+            && ended_from_outside(fault.code).is_some()
+        {
+            let why = format!("it did not come to its end this time: {}", fault.message);
+            return Finding::NotReplayable { why };
+        }
+        let input = Input::Attempted {
+            call_id: attempt.call_id.clone(),
+            attempt: attempt.attempt,
+            outcome: Arc::clone(&again.outcome),
+            usage: again.usage,
+            taken: None,
+        };
+        let follows = match self.run.decide(catalog, recorded.at_ms, input) {
+            Ok(events) => events,
+            Err(refused) => return Finding::NotReplayable { why: refused.to_string() },
+        };
+        let now = follows.iter().find(|event| ended_call(event) == Some(attempt.call_id.as_str()));
+        let (before, after) =
+            (self.taken(attempt).unwrap_or_default(), again.taken.clone().unwrap_or_default());
+        match compare::first_difference(&recorded.event, now, &before, &after) {
+            None => Finding::Same,
+            Some(difference) => Finding::Differs(difference),
+        }
+    }
+
+    /// Folds the event in, and goes on to the next.
+    ///
+    /// # Errors
+    /// The event cannot follow from the ones before it.
+    pub fn pass(&mut self, event: &Event) -> Result<(), ForbiddenMove> {
+        if let Event::CallTook { call_id, attempt, taken } = event {
+            self.took.insert((call_id.clone(), *attempt), Arc::clone(taken));
+        }
+        if let Some(change) = change_of(event) {
+            self.note_unknown(change, |_| true);
+        }
+        self.run.apply(event)
+    }
+
+    fn taken(&self, attempt: &RecordedAttempt) -> Option<Arc<Taken>> {
+        self.took.get(&(attempt.call_id.clone(), attempt.attempt)).cloned()
+    }
+
+    fn note_unknown(&mut self, change: &StateChange, of: impl Fn(KeyScope) -> bool) {
+        let updates = change.updates.iter().filter(|update| of(update.scope));
+        for update in updates {
+            match update.value {
+                Some(_) => self.unknown_keys.remove(&update.key),
+                None => self.unknown_keys.insert(update.key.clone()),
+            };
+        }
+    }
+}
+
+/// The call that an event ends, or lets wait, or whose outcome it holds.
+fn ended_call(event: &Event) -> Option<&str> {
+    match event {
+        Event::CallReturned { call_id, .. } => Some(call_id),
+        Event::CallFinished(finished) => Some(&finished.call_id),
+        Event::CallSuspended(suspended) => Some(&suspended.call_id),
+        _ => None,
+    }
+}
+
+fn fault_of(event: &Event) -> Option<&Fault> {
+    match event {
+        Event::CallFinished(finished) => match &finished.end {
+            CallEnd::Fault(fault) => Some(fault),
+            CallEnd::Result(_) => None,
+        },
+        Event::CallReturned { outcome, .. } => match outcome.as_ref() {
+            Outcome::Faulted(fault) => Some(fault),
+            Outcome::Returned(_) => None,
+        },
+        _ => None,
+    }
+}
+
+fn change_of(event: &Event) -> Option<&StateChange> {
+    match event {
+        Event::CallFinished(finished) => finished.change.as_ref(),
+        Event::CallSuspended(suspended) => suspended.change.as_ref(),
+        _ => None,
+    }
+}
+
+/// Why an attempt that ended so says nothing of its tool: time, people and the host
+/// are not in the record.
+fn ended_from_outside(code: Code) -> Option<&'static str> {
+    match code {
+        Code::TimedOut => Some("its time ended it, and how far it came by then differs each time"),
+        Code::Cancelled | Code::Superseded | Code::NotRun => Some("it was cancelled while it ran"),
+        Code::Interrupted => Some("the host stopped while it ran"),
+        Code::Overloaded => Some("the host had no room for it"),
+        Code::HostFailed => Some("the host failed while it ran"),
+        _ => None,
+    }
+}

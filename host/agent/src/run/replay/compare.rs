@@ -1,0 +1,132 @@
+//! The first difference between what a record holds and what came of it now.
+
+use crate::run::Event;
+use crate::taken::Taken;
+use crate::text::clean;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The longest value that a difference shows, in bytes.
+const MAX_SHOWN_BYTES: usize = 200;
+
+/// Where two attempts differ, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The place, as a JSON pointer into the event that ended the attempt, or into
+    /// what it took from the world.
+    pub place: String,
+    /// What the record holds there, as JSON; none where it holds nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<String>,
+    /// What came of it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub now: Option<String>,
+}
+
+/// The first difference: in the result, the mutations, the notes or the fault, in the
+/// fuel where it was counted, and in what was taken from the world.
+pub(super) fn first_difference(
+    recorded: &Event,
+    now: Option<&Event>,
+    recorded_taken: &Taken,
+    taken: &Taken,
+) -> Option<Difference> {
+    let counted = fuel(recorded) > 0;
+    let of_events = match now {
+        Some(now) => differ("", &comparable(recorded, counted), &comparable(now, counted)),
+        None => Some(Difference {
+            place: String::new(),
+            recorded: Some(shown(&comparable(recorded, counted))),
+            now: None,
+        }),
+    };
+    of_events.or_else(|| differ("/taken", &json(recorded_taken), &json(taken)))
+}
+
+fn fuel(event: &Event) -> u64 {
+    match event {
+        Event::CallReturned { usage, .. } => usage.fuel,
+        Event::CallFinished(finished) => finished.usage.fuel,
+        Event::CallSuspended(suspended) => suspended.usage.fuel,
+        _ => 0,
+    }
+}
+
+/// An event without what differs from machine to machine: times, and the words that
+/// are for operators alone.
+fn comparable(event: &Event, with_fuel: bool) -> Value {
+    let mut value = json(event);
+    if let Some(usage) = value.get_mut("usage").and_then(Value::as_object_mut) {
+        usage.retain(|name, _| with_fuel && name == "fuel");
+    }
+    for fault in ["/end/fault", "/outcome/faulted"] {
+        if let Some(fault) = value.pointer_mut(fault).and_then(Value::as_object_mut) {
+            fault.shift_remove("detail");
+        }
+    }
+    value
+}
+
+fn json(value: &impl Serialize) -> Value {
+    // Events and notes are made of what JSON has.
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// The first place at which two values differ, in the order of the first.
+fn differ(place: &str, recorded: &Value, now: &Value) -> Option<Difference> {
+    match (recorded, now) {
+        (Value::Object(a), Value::Object(b)) => {
+            let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
+            first(names.map(|name| (escaped(name), a.get(name), b.get(name))), place)
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            first((0..a.len().max(b.len())).map(|at| (at.to_string(), a.get(at), b.get(at))), place)
+        }
+        (recorded, now) if recorded == now => None,
+        _ => Some(Difference {
+            place: place.to_owned(),
+            recorded: Some(shown(recorded)),
+            now: Some(shown(now)),
+        }),
+    }
+}
+
+fn first<'a>(
+    mut pairs: impl Iterator<Item = (String, Option<&'a Value>, Option<&'a Value>)>,
+    place: &str,
+) -> Option<Difference> {
+    pairs.find_map(|(name, recorded, now)| {
+        let place = format!("{place}/{}", clean(&name, MAX_SHOWN_BYTES));
+        match (recorded, now) {
+            (Some(recorded), Some(now)) => differ(&place, recorded, now),
+            (recorded, now) => Some(Difference { place, recorded: recorded.map(shown), now: now.map(shown) }),
+        }
+    })
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+fn shown(value: &Value) -> String {
+    clean(&value.to_string(), MAX_SHOWN_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_first_difference_is_named_with_its_place() {
+        let place = |a: Value, b: Value| differ("", &a, &b).map(|difference| difference.place);
+        assert_eq!(place(json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 2}]})), None);
+        assert_eq!(
+            place(json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 3}]})).as_deref(),
+            Some("/a/1/b")
+        );
+        assert_eq!(place(json!({"x/y": 1}), json!({})).as_deref(), Some("/x~1y"));
+        assert_eq!(place(json!([]), json!([null])).as_deref(), Some("/0"));
+        assert_eq!(place(json!(1), json!("1")).as_deref(), Some(""));
+    }
+}

@@ -1,0 +1,99 @@
+//! A record that is read again.
+
+use crate::world::{World, done, faults, sets};
+use serde_json::json;
+use std::sync::Arc;
+use tollgate_agent::code::Code;
+use tollgate_agent::outcome::{Outcome, Usage};
+use tollgate_agent::run::replay::{Again, Finding, Replay};
+use tollgate_agent::run::{Event, Input, Numbered};
+use tollgate_agent::state::{KeyUpdate, StateChange};
+use tollgate_agent::taken::{Reading, Taken};
+
+/// Reads the world's record again, with these outcomes for the attempts as they come.
+fn replay(world: &World, mut outcomes: Vec<Outcome>) -> Vec<(String, Finding)> {
+    outcomes.reverse();
+    let mut replay = Replay::default();
+    let mut found = Vec::new();
+    for (number, event) in (1..).zip(&world.events) {
+        let recorded = Numbered { run_id: Arc::from("r"), number, at_ms: 1_000, event: event.clone() };
+        assert_eq!(replay.behind(event), None, "nobody else wrote to the thread");
+        if let Some(attempt) = replay.ended_by(event) {
+            let finding = match replay.inputs(&attempt, event, &world.catalog) {
+                Err(why) => Finding::NotReplayable { why },
+                Ok((execution, taken)) => {
+                    assert_eq!(execution.attempt, attempt.attempt);
+                    let outcome = Arc::new(outcomes.pop().unwrap());
+                    let usage = Usage { attempts: 1, wall_us: 77, ..Usage::default() };
+                    let taken = Some(taken).filter(|taken| !taken.is_nothing());
+                    replay.judge(&attempt, &recorded, &world.catalog, &Again { outcome, usage, taken })
+                }
+            };
+            found.push((attempt.call_id, finding));
+        }
+        replay.pass(event).unwrap();
+    }
+    found
+}
+
+fn place(finding: &Finding) -> &str {
+    match finding {
+        Finding::Differs(difference) => &difference.place,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_same_outcomes_are_found_the_same_and_others_with_their_place() {
+    let mut world = World::calling(&[("a", "act", "{}"), ("b", "look", "{}")]);
+    world.end("b", done("early"));
+    world.end("a", sets("city", json!("Bern")));
+    let same = replay(&world, vec![done("early"), sets("city", json!("Bern"))]);
+    assert_eq!(same, [("b".to_owned(), Finding::Same), ("a".to_owned(), Finding::Same)]);
+
+    let other = replay(&world, vec![done("late"), sets("city", json!("Rom"))]);
+    assert_eq!(place(&other[0].1), "/outcome/returned/result/data");
+    assert_eq!(place(&other[1].1), "/change/updates/0/update");
+    let faulty = replay(&world, vec![done("early"), faults(Code::Trapped)]);
+    assert_eq!(place(&faulty[1].1), "/end/result");
+}
+
+#[test]
+fn what_time_or_a_person_ended_is_not_judged() {
+    let mut world = World::calling(&[("a", "look", "{}")]);
+    world.give(Input::Cancel { reason: "enough".to_owned() });
+    let found = replay(&world, Vec::new());
+    assert!(matches!(&found[0].1, Finding::NotReplayable { why } if why.contains("cancelled")), "{found:?}");
+    let mut world = World::calling(&[("a", "look", "{}")]);
+    world.end("a", done("seen"));
+    let slow = replay(&world, vec![faults(Code::TimedOut)]);
+    assert!(matches!(&slow[0].1, Finding::NotReplayable { .. }), "{slow:?}");
+}
+
+#[test]
+fn what_an_attempt_took_is_given_to_it_again_or_refused() {
+    for (taken, replayable) in [
+        (Taken { readings: vec![(Reading::Wall(5), 2)], ..Taken::default() }, true),
+        (Taken { lost_readings: 1, ..Taken::default() }, false),
+        (Taken { powers: vec!["files".to_owned()], ..Taken::default() }, false),
+    ] {
+        let mut world = World::calling(&[("a", "look", "{}")]);
+        world.end_after_taking("a", done("seen"), taken);
+        assert!(world.events.iter().any(|event| matches!(event, Event::CallTook { .. })));
+        let found = replay(&world, vec![done("seen")]);
+        assert_eq!(found[0].1 == Finding::Same, replayable, "{found:?}");
+    }
+}
+
+#[test]
+fn changes_of_others_are_missed_and_taken_over() {
+    let mut replay = Replay::default();
+    let batch = Event::BatchStarted { call_ids: Vec::new(), revision: 2 };
+    assert_eq!(replay.behind(&batch), Some(2));
+    for revision in 1..=2 {
+        let updates = vec![KeyUpdate::restored("kit.city", json!(revision))];
+        replay.absorb(&StateChange { revision, updates });
+    }
+    assert_eq!(replay.behind(&batch), None);
+    assert_eq!(replay.run().state().get("kit.city"), Some(&json!(2)));
+}

@@ -1,0 +1,55 @@
+//! `wasi:io/poll`, with what waits answer noted. In a replay they answer as they did,
+//! at once: nobody waits again for what was waited for.
+
+use crate::instance::Instance;
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi::p2::DynPollable;
+use wasmtime_wasi::p2::bindings::io::poll::{Host, HostPollable};
+
+/// The version of WASI that wasmtime serves; the linker takes older ones for it.
+const VERSION: &str = "0.2.12";
+
+type Store<'a> = StoreContextMut<'a, Instance>;
+type Pollable = Resource<DynPollable>;
+
+/// Takes the place of the interface's functions.
+pub(crate) fn add_recorded(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
+    let mut poll = linker.instance(&format!("wasi:io/poll@{VERSION}"))?;
+    poll.func_wrap_async("poll", |mut store: Store<'_>, (among,): (Vec<Pollable>,)| {
+        Box::new(async move { Ok((wait(store.data_mut(), among).await?,)) })
+    })?;
+    poll.func_wrap_async("[method]pollable.block", |mut store: Store<'_>, (on,): (Pollable,)| {
+        Box::new(async move {
+            let instance = store.data_mut();
+            if !instance.is_replay() {
+                instance.table.block(on).await?;
+            }
+            Ok(())
+        })
+    })?;
+    poll.func_wrap_async("[method]pollable.ready", |mut store: Store<'_>, (on,): (Pollable,)| {
+        Box::new(async move { Ok((is_ready(store.data_mut(), on).await?,)) })
+    })
+}
+
+async fn wait(instance: &mut Instance, among: Vec<Pollable>) -> wasmtime::Result<Vec<u32>> {
+    if instance.is_replay() && !among.is_empty() {
+        let places = u32::try_from(among.len())?;
+        let mut ready = instance.world().played_wait().unwrap_or_else(|| (0..places).collect());
+        ready.retain(|place| *place < places);
+        return Ok(ready);
+    }
+    let ready = instance.table.poll(among).await?;
+    instance.world().waited(&ready);
+    Ok(ready)
+}
+
+async fn is_ready(instance: &mut Instance, on: Pollable) -> wasmtime::Result<bool> {
+    if instance.is_replay() {
+        return Ok(instance.world().played_wait().is_none_or(|ready| !ready.is_empty()));
+    }
+    let ready = instance.table.ready(on).await?;
+    instance.world().waited(if ready { &[0] } else { &[] });
+    Ok(ready)
+}

@@ -1,0 +1,63 @@
+//! An attempt that is made again with what it took from the world.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub)]
+
+mod harness;
+
+use harness::{Bench, anything, returned, sandbox};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tollgate_agent::taken::{MAX_READINGS, Reading, Taken};
+use tollgate_artifacts::good;
+use tollgate_sandbox::{FileAccess, FileGrant, Grants};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_from_the_world_is_played_back() {
+    let mut bench = Bench::load(&sandbox(), &good::DICE).await.unwrap();
+    let first = bench.call(anything()).await;
+    let taken = first.taken.clone().unwrap();
+    assert!(taken.seed.is_some() && taken.beyond_record().is_none(), "{taken:?}");
+    assert!(taken.readings.contains(&(Reading::Ready(vec![0]), 1)), "{taken:?}");
+    let other = bench.call(anything()).await;
+    assert_ne!(other.taken.as_ref().unwrap().seed, taken.seed);
+
+    bench.replay = Some(Arc::clone(&taken));
+    let began = Instant::now();
+    for _ in 0..20 {
+        let again = bench.call(anything()).await;
+        assert_eq!((again.taken.as_ref(), again.usage.fuel), (Some(&taken), first.usage.fuel));
+        assert_eq!(again.outcome, first.outcome);
+    }
+    assert!(began.elapsed() < Duration::from_millis(20 * 20), "a replay waits for nothing");
+    assert_ne!(returned(first), returned(other));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_takes_nothing_has_nothing_noted() {
+    let bench = Bench::load(&sandbox(), &good::ECHO).await.unwrap();
+    assert_eq!(bench.call(anything()).await.taken, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readings_are_kept_up_to_a_bound() {
+    let bench = Bench::load(&sandbox(), &good::WATCHES_THE_CLOCK).await.unwrap();
+    let taken = bench.call(anything()).await.taken.unwrap();
+    assert_eq!(taken.readings.len(), MAX_READINGS);
+    assert_eq!(taken.lost_readings, 4_000 - MAX_READINGS as u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_is_given_no_directories() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    let mut bench = Bench::load(&sandbox(), &good::COUNTS_DIRECTORIES).await.unwrap();
+    assert_eq!(bench.call(anything()).await.taken, None, "it was granted none");
+    bench.grants =
+        Grants::default().with_files(FileGrant::open(&path, "/data", FileAccess::ReadWrite).unwrap());
+    let attempt = bench.call(anything()).await;
+    assert_eq!(attempt.taken.as_ref().unwrap().powers, ["files"]);
+    assert_eq!(returned(attempt).result.data, 1);
+    bench.replay = Some(Arc::new(Taken::default()));
+    let again = bench.call(anything()).await;
+    assert_eq!(again.taken.as_ref().unwrap().powers, ["files"]);
+    assert_eq!(returned(again).result.data, 0);
+}

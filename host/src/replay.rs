@@ -1,0 +1,203 @@
+//! Running a run's calls again from its record, to see whether the same comes of them.
+//!
+//! A call is given what it was given: arguments, state, decision, attempt, readings of
+//! the clocks, the seed of its random numbers, and the component as it was. Nothing
+//! is stored, and nothing outside of the sandbox is touched.
+
+use crate::host::{Host, HostError};
+use crate::run::RunError;
+use crate::tools::{AttemptRequest, KeptTools, Toolbox};
+use futures::FutureExt;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::run::replay::{Again, Finding, RecordedAttempt, Replay};
+use tollgate_agent::run::{Event, Execution, Numbered, RunSpec};
+use tollgate_agent::taken::Taken;
+
+/// How many changes of a thread are read at once.
+const CHANGES_AT_ONCE: usize = 256;
+
+/// What a replay found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Replayed {
+    /// The run.
+    pub run_id: String,
+    /// Every attempt that ended a call or asked a person, in the order of the record.
+    pub attempts: Vec<ReplayedAttempt>,
+}
+
+/// One attempt of the record.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReplayedAttempt {
+    /// The call.
+    pub call_id: String,
+    /// The name that the model used.
+    pub tool_name: String,
+    /// 1 for the first.
+    pub attempt: u32,
+    /// The number of the event that ended it.
+    pub event: u64,
+    /// What came of it now.
+    #[serde(flatten)]
+    pub finding: Finding,
+}
+
+impl Replayed {
+    /// Whether every attempt came to the same.
+    #[must_use]
+    pub fn is_same(&self) -> bool {
+        self.attempts.iter().all(|attempt| attempt.finding == Finding::Same)
+    }
+}
+
+/// A record that is being read again.
+struct Reading {
+    host: Host,
+    kept: Option<Arc<KeptTools>>,
+    spec: Arc<RunSpec>,
+    replay: Replay,
+    /// Toolboxes of kept components by digest, or why there is none.
+    shelf: HashMap<String, Result<Arc<Toolbox>, String>>,
+}
+
+impl Host {
+    /// Runs every call of a run again from the record. Components are those of this
+    /// host's toolbox where it holds the version that was called, and those that the
+    /// store kept where `kept` can load them.
+    ///
+    /// # Errors
+    /// The run is not known, the store cannot be read, or the record is broken.
+    pub async fn replay(&self, run_id: &str, kept: Option<Arc<KeptTools>>) -> Result<Replayed, HostError> {
+        let record = self.store().events(run_id, 0).await?;
+        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
+            return Err(HostError::Refused(format!("there is no run {run_id}")));
+        };
+        let reading = Reading {
+            host: self.clone(),
+            kept,
+            spec: Arc::clone(spec),
+            replay: Replay::default(),
+            shelf: HashMap::new(),
+        };
+        // Guests run as tasks: see the sandbox's runtime.
+        let read = tokio::spawn(reading.read(record)).await;
+        let attempts = read.map_err(|e| RunError(format!("the replay broke off: {e}")))??;
+        Ok(Replayed { run_id: run_id.to_owned(), attempts })
+    }
+}
+
+impl Reading {
+    async fn read(mut self, record: Vec<Arc<Numbered>>) -> Result<Vec<ReplayedAttempt>, HostError> {
+        let mut attempts = Vec::new();
+        for recorded in record {
+            self.catch_up(&recorded.event).await?;
+            if let Some(attempt) = self.replay.ended_by(&recorded.event) {
+                let finding = self.make_again(&attempt, &recorded).await?;
+                attempts.push(ReplayedAttempt {
+                    call_id: attempt.call_id,
+                    tool_name: attempt.tool_name,
+                    attempt: attempt.attempt,
+                    event: recorded.number,
+                    finding,
+                });
+            }
+            self.replay.pass(&recorded.event).map_err(|e| RunError(e.to_string()))?;
+        }
+        Ok(attempts)
+    }
+
+    /// Takes over what others had committed to the thread by then.
+    async fn catch_up(&mut self, event: &Event) -> Result<(), HostError> {
+        while let Some(until) = self.replay.behind(event) {
+            let known = self.replay.run().state().revision();
+            let thread_id = &self.spec.identity.thread_id;
+            let changes = self.host.store().changes(thread_id, known, CHANGES_AT_ONCE).await?;
+            let missed = changes.iter().take_while(|change| change.revision <= until);
+            if missed.map(|change| self.replay.absorb(change)).count() == 0 {
+                let words =
+                    format!("the record of the thread {thread_id} lacks what followed its change {known}");
+                return Err(RunError(words).into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn make_again(
+        &mut self,
+        attempt: &RecordedAttempt,
+        recorded: &Numbered,
+    ) -> Result<Finding, HostError> {
+        let toolbox = match self.toolbox(attempt).await? {
+            Ok(toolbox) => toolbox,
+            Err(why) => return Ok(Finding::NotReplayable { why }),
+        };
+        let (execution, taken) = match self.replay.inputs(attempt, &recorded.event, toolbox.catalog()) {
+            Ok(inputs) => inputs,
+            Err(why) => return Ok(Finding::NotReplayable { why }),
+        };
+        Ok(match self.run(&toolbox, execution, &taken).await {
+            Ok(again) => self.replay.judge(attempt, recorded, toolbox.catalog(), &again),
+            Err(why) => Finding::NotReplayable { why },
+        })
+    }
+
+    /// The toolbox that holds the tool in the version that was called.
+    async fn toolbox(
+        &mut self,
+        attempt: &RecordedAttempt,
+    ) -> Result<Result<Arc<Toolbox>, String>, HostError> {
+        let Some(version) = &attempt.version else {
+            return Ok(Err("the record does not say which tool was called".to_owned()));
+        };
+        let live = self.host.toolbox();
+        let is_live = live
+            .catalog()
+            .tool(&attempt.tool_name)
+            .is_some_and(|tool| tool.owner.id == version.id && tool.owner.version == version.version);
+        if is_live {
+            return Ok(Ok(live));
+        }
+        if let Some(known) = self.shelf.get(&version.version) {
+            return Ok(known.clone());
+        }
+        let bytes = self.host.store().component(&version.version).await?;
+        let toolbox = match (bytes, &self.kept) {
+            (Some(bytes), Some(kept)) => kept.load(&version.version, bytes).await.map(Arc::new),
+            _ => Err(format!("'{}' is not kept in the version that was called", version.id)),
+        };
+        self.shelf.insert(version.version.clone(), toolbox.clone());
+        Ok(toolbox)
+    }
+
+    async fn run(
+        &self,
+        toolbox: &Toolbox,
+        execution: Execution,
+        taken: &Arc<Taken>,
+    ) -> Result<Again, String> {
+        let name = &execution.permit.tool().descriptor.name;
+        let Some(runner) = toolbox.runner(name).filter(|runner| runner.replays(name)) else {
+            return Err("it does not run in the sandbox, and could act a second time".to_owned());
+        };
+        let request = AttemptRequest {
+            permit: &execution.permit,
+            identity: &self.spec.identity,
+            agent: &self.spec.agent.view,
+            snapshot: &execution.snapshot,
+            keys: toolbox.catalog().keys(),
+            attempt: execution.attempt,
+            resume: execution.resume.as_deref(),
+            timeout: Duration::from_millis(u64::from(execution.timeout_ms)),
+            replay: Some(taken),
+            reports: Arc::new(()),
+            cancel: &CancellationToken::new(),
+        };
+        let ended = AssertUnwindSafe(runner.run(request)).catch_unwind().await;
+        let ended = ended.map_err(|_| "the host failed while it ran again".to_owned())?;
+        Ok(Again { outcome: Arc::new(ended.outcome), usage: ended.usage, taken: ended.taken })
+    }
+}

@@ -1,0 +1,52 @@
+//! Components that a store keeps for the runs that called them: where their bytes
+//! come from.
+
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A component's file, and what it held when it was loaded. A store that keeps
+/// components reads it once, when the first run refers to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComponentFile {
+    /// The SHA-256 of its bytes, in hexadecimal.
+    pub digest: Arc<str>,
+    /// Where it lay.
+    pub file: Arc<Path>,
+}
+
+impl ComponentFile {
+    /// The bytes that were loaded; none where the file is gone or holds others by now.
+    /// Then a call of it cannot be run again, and a replay says so.
+    #[must_use]
+    pub fn read(&self) -> Option<Vec<u8>> {
+        let bytes = tollgate_sandbox::read_file(&self.file).ok()?;
+        let digest = Sha256::digest(&bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a string does not fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        });
+        (digest == *self.digest).then_some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_file_that_changed_is_not_taken_for_what_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tool.wasm");
+        std::fs::write(&path, "abc").unwrap();
+        let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let file = ComponentFile { digest: Arc::from(digest), file: Arc::from(path.as_path()) };
+        assert_eq!(file.read().as_deref(), Some(&b"abc"[..]));
+        std::fs::write(&path, "abd").unwrap();
+        assert_eq!(file.read(), None);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(file.read(), None);
+    }
+}

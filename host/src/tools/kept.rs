@@ -1,0 +1,31 @@
+//! Components that a store kept, loaded again under the configuration of today: what
+//! a replay runs where the tools directory holds another version by now.
+
+use super::Toolbox;
+use super::directory::Loaded;
+use crate::config::Config;
+use std::path::Path;
+use tollgate_sandbox::Sandbox;
+
+/// Loads kept components.
+pub struct KeptTools {
+    sandbox: Sandbox,
+    config: Config,
+}
+
+impl KeptTools {
+    /// In this sandbox, with the grants and limits of this configuration.
+    #[must_use]
+    pub fn new(sandbox: Sandbox, config: Config) -> Self {
+        Self { sandbox, config }
+    }
+
+    /// A toolbox that holds one component.
+    pub(crate) async fn load(&self, digest: &str, bytes: Vec<u8>) -> Result<Toolbox, String> {
+        let name = format!("the kept component {}", &digest[..digest.len().min(12)]);
+        let component = self.sandbox.load_bytes(&name, bytes).await.map_err(|e| e.to_string())?;
+        let mut loaded = Loaded::default();
+        loaded.serve(component, Path::new(&name), &self.config)?;
+        Ok(loaded.toolbox)
+    }
+}
