@@ -3,15 +3,17 @@
 mod builder;
 mod health;
 mod request;
+mod threads;
 
 pub use builder::{Agent, HostBuilder};
 pub use request::{Busy, CallRequest, RunRequest};
 
 use crate::run::{Driver, DriverParts, RunEnd, RunError, RunHandle, Teller};
-use crate::store::{RunFilter, RunSummary, Store, StoreError};
+use crate::store::{Store, StoreError};
 use crate::tools::Toolbox;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use threads::Met;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::context::RunIdentity;
@@ -47,7 +49,7 @@ pub enum HostError {
     #[error("{0}")]
     Refused(String),
     /// Another run of the thread is at work.
-    #[error("the thread {0} is at work on another run; wait for it, or queue")]
+    #[error("the thread {0} is at work on another run; wait for it, or queue (--queue)")]
     Busy(String),
     /// The store failed.
     #[error(transparent)]
@@ -113,17 +115,19 @@ impl Host {
     /// The agent is not known, the thread is busy, or the store cannot be read.
     pub async fn run(&self, request: RunRequest) -> Result<RunHandle, HostError> {
         let agent = self.agent(&request.agent_id)?;
-        if let Some(thread_id) = &request.thread_id {
-            for run in self.open_runs(thread_id).await? {
-                if run.status == "waiting" {
-                    return self.carry_on(&run.run_id, Input::Message(request.prompt)).await;
-                }
-                self.recover(&run.run_id).await?.wait().await?;
-            }
-        }
         let thread_id: Arc<str> = request.thread_id.map_or_else(new_id, Arc::from);
-        let turn = self.lock_thread(&thread_id, request.busy).await?;
-        let thread = self.inner.store.thread(&thread_id).await?;
+        let turn = loop {
+            match self.meet(&thread_id, request.busy).await? {
+                Met::Turn(turn) => break turn,
+                Met::Waiting(run_id) => {
+                    return self.carry_on(&run_id, Input::Message(request.prompt), request.busy).await;
+                }
+                Met::Interrupted(run_id) => {
+                    self.carry_on(&run_id, Input::Restarted, request.busy).await?.wait().await?;
+                }
+            }
+        };
+        let thread = self.thread(&thread_id).await?;
         let known_messages = thread.messages.len();
         let run_id = new_id();
         let spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt));
@@ -168,7 +172,7 @@ impl Host {
     /// The run is not known, does not wait for this decision, or the decision does
     /// not fit what was asked; then nothing changed.
     pub async fn decide(&self, run_id: &str, decision: Decision) -> Result<RunHandle, HostError> {
-        self.carry_on(run_id, Input::Decided(decision)).await
+        self.carry_on(run_id, Input::Decided(decision), Busy::Refuse).await
     }
 
     /// Carries on a run whose process is gone. What was under way is run again where
@@ -177,25 +181,10 @@ impl Host {
     /// # Errors
     /// The run is not known, or another process carries it.
     pub async fn recover(&self, run_id: &str) -> Result<RunHandle, HostError> {
-        self.carry_on(run_id, Input::Restarted).await
+        self.carry_on(run_id, Input::Restarted, Busy::Refuse).await
     }
 
-    /// The runs of a thread that wait for a person or were interrupted.
-    async fn open_runs(&self, thread_id: &str) -> Result<Vec<RunSummary>, HostError> {
-        let mut open = Vec::new();
-        for status in ["running", "waiting"] {
-            let filter = RunFilter {
-                thread_id: Some(thread_id.to_owned()),
-                status: Some(status.to_owned()),
-                ..RunFilter::default()
-            };
-            let runs = self.inner.store.runs(filter).await?;
-            open.extend(runs.into_iter().filter(|run| run.kind == "prompt" && !run.at_work));
-        }
-        Ok(open)
-    }
-
-    async fn carry_on(&self, run_id: &str, input: Input) -> Result<RunHandle, HostError> {
+    async fn carry_on(&self, run_id: &str, input: Input, busy: Busy) -> Result<RunHandle, HostError> {
         let record = self.inner.store.events(run_id, 0).await?;
         let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
             return Err(HostError::Refused(format!("there is no run {run_id}")));
@@ -203,14 +192,15 @@ impl Host {
         let (run_id, thread_id) =
             (Arc::<str>::from(run_id), Arc::<str>::from(spec.identity.thread_id.as_str()));
         let agent = self.agent(&spec.identity.agent_id)?;
-        let turn = self.lock_thread(&thread_id, Busy::Refuse).await?;
-        let mut thread = self.inner.store.thread(&thread_id).await?;
-        let (known_messages, state) = (thread.messages.len(), std::mem::take(&mut thread.state));
+        let turn = self.lock_thread(&thread_id, busy).await?;
+        let mut thread = self.thread(&thread_id).await?;
+        let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
         let mut run = Run::new(thread);
         // Read again under the lock: nobody appends to it from here on.
         for event in self.inner.store.events(&run_id, 0).await? {
             run.apply(&event.event).map_err(|e| RunError(e.to_string()))?;
         }
+        threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
         run.decide(self.toolbox().catalog(), 0, input.clone())
             .map_err(|e| HostError::Refused(e.to_string()))?;
@@ -233,7 +223,7 @@ impl Host {
     ) -> Result<(Driver, Arc<RunSpec>), HostError> {
         let agent = self.agent(DIRECT_AGENT)?;
         let thread = match &request.thread_id {
-            Some(id) => self.inner.store.thread(id).await?,
+            Some(id) => self.thread(id).await?,
             None => tollgate_agent::run::Thread::default(),
         };
         let thread_id = request.thread_id.map_or_else(|| Arc::clone(&run_id), Arc::from);
@@ -271,24 +261,6 @@ impl Host {
             let shown = tollgate_agent::text::clean(id, 100);
             HostError::Refused(format!("there is no agent \"{shown}\"; known: {}", known.join(", ")))
         })
-    }
-
-    async fn lock_thread(
-        &self,
-        thread_id: &Arc<str>,
-        busy: Busy,
-    ) -> Result<tokio::sync::OwnedMutexGuard<()>, HostError> {
-        let lock = {
-            let mut threads = self.inner.threads.lock().unwrap_or_else(PoisonError::into_inner);
-            threads.retain(|_, lock| lock.strong_count() > 0);
-            let lock = threads.get(thread_id).and_then(Weak::upgrade).unwrap_or_default();
-            threads.insert(Arc::clone(thread_id), Arc::downgrade(&lock));
-            lock
-        };
-        match busy {
-            Busy::Queue => Ok(lock.lock_owned().await),
-            Busy::Refuse => lock.try_lock_owned().map_err(|_| HostError::Busy(thread_id.to_string())),
-        }
     }
 }
 

@@ -12,6 +12,7 @@ use measure::floor::Floor;
 use measure::governed;
 use measure::guests::{Echo, PAYLOADS, arguments, echoes};
 use measure::rounds::{Extent, Subject, measure, median, median_of, percentile};
+use measure::waiting;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tollgate::{CallRequest, Host};
@@ -47,6 +48,9 @@ fn main() {
         }
         if wanted("runs") {
             tokio::spawn(runs(sandbox.clone(), echoes[0].clone())).await.unwrap();
+        }
+        if wanted("waiting") {
+            waiting::table(&sandbox, &[100, 100_000]).await;
         }
     });
 }

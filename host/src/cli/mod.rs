@@ -22,6 +22,7 @@ mod runs;
 mod show;
 mod state;
 mod table;
+mod timeline;
 mod tools;
 
 pub(crate) use call::follow;

@@ -20,9 +20,6 @@ const LINE_CHARS: usize = 110;
 pub(crate) struct Narrator<'a> {
     output: &'a Output,
     reports_only: bool,
-    /// Where the run is history: when it began. Then all of it is the answer.
-    began_ms: Option<u64>,
-    at_ms: u64,
     tools: HashMap<String, String>,
     last_report: String,
     /// Text of the present turn that a person has seen already.
@@ -34,8 +31,6 @@ impl<'a> Narrator<'a> {
         Self {
             output,
             reports_only: false,
-            began_ms: None,
-            at_ms: 0,
             tools: HashMap::new(),
             last_report: String::new(),
             streamed: String::new(),
@@ -48,13 +43,6 @@ impl<'a> Narrator<'a> {
         self
     }
 
-    /// Tells a run that is history: on standard output, each turn and call with the
-    /// time since the run began.
-    pub(crate) fn timeline_from(mut self, began_ms: u64) -> Self {
-        self.began_ms = Some(began_ms);
-        self
-    }
-
     /// Tells one event.
     pub(crate) fn tell(&mut self, told: &Told) {
         match told {
@@ -62,10 +50,7 @@ impl<'a> Narrator<'a> {
             told if self.output.is_json() => self.output.json_line(told),
             Told::Transient(transient) => self.piece(&transient.piece),
             Told::Stored(_) if self.reports_only => {}
-            Told::Stored(numbered) => {
-                self.at_ms = numbered.at_ms;
-                self.event(&numbered.event);
-            }
+            Told::Stored(numbered) => self.event(&numbered.event),
         }
     }
 
@@ -224,16 +209,9 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    /// A line about the run: beside the answer while it goes on, the answer where it
-    /// is history.
+    /// A line beside the answer.
     fn say(&self, words: &str) {
-        match self.began_ms {
-            None => self.output.say(words),
-            Some(began_ms) => {
-                let since = quantity::millis(self.at_ms.saturating_sub(began_ms));
-                self.output.line(&format!("{DIM}{since:>8}{DIM:#} {words}"));
-            }
-        }
+        self.output.say(words);
     }
 
     fn end_line(&self) {

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tollgate::config::{Config, DEFAULT_AGENT};
 use tollgate::model::{Model, ModelConfig};
-use tollgate::{HostError, RunRequest};
+use tollgate::{Busy, HostError, RunRequest};
 use tollgate_agent::name;
 
 /// Runs an agent: it answers the prompt, and calls its tools on the way
@@ -26,6 +26,9 @@ pub(crate) struct RunVerb {
     /// The conversation to continue
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
+    /// Wait where another run of the conversation is at work, in place of giving up
+    #[arg(long)]
+    queue: bool,
     /// The model in place of the configured one: NAME, or PROVIDER/NAME
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
@@ -60,6 +63,7 @@ impl RunVerb {
         unwatched.iter().for_each(|why| tracing::debug!("{why}"));
         let mut request = RunRequest::new(agent_id, prompt);
         request.thread_id = self.thread;
+        request.busy = if self.queue { Busy::Queue } else { Busy::Refuse };
         let mut narrator = Narrator::new(output);
         let mut end = follow(host.run(request).await?, &mut narrator).await?;
         while somebody_is_there(output) && !end.waiting.is_empty() {

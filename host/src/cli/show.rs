@@ -2,15 +2,15 @@
 
 use super::ask::question;
 use super::data::{find_run, open_store};
-use super::narrate::{Narrator, spent};
-use super::output::{BOLD, DIM, shown};
-use super::runs::status;
-use super::{Exit, Failure, Globals, Output, program};
+use super::output::{BOLD, DIM, shown_line};
+use super::runs::{started, status};
+use super::timeline::timeline;
+use super::{Exit, Failure, Globals, Output, program, quantity};
 use clap::Args;
 use std::sync::Arc;
-use tollgate::run::Told;
+use tollgate::store::RunSummary;
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{Event, Numbered, Task};
+use tollgate_agent::run::{Event, Numbered};
 
 /// Shows what happened in a run: turns, calls, gates, attempts, state, usage
 #[derive(Debug, Args)]
@@ -36,48 +36,42 @@ impl ShowVerb {
             events.iter().for_each(|event| output.json_line(event));
             return Ok(Exit::Done);
         }
-        output.line(&format!("{BOLD}run {}{BOLD:#}  {}", run.run_id, status(&run)));
-        output.line(&format!("{DIM}agent {}, thread {}{DIM:#}", shown(&run.agent_id), shown(&run.thread_id)));
-        let mut narrator = Narrator::new(output).timeline_from(run.started_at_ms);
-        for event in &events {
-            opening(&event.event, output);
-            narrator.tell(&Told::Stored(Arc::clone(event)));
-        }
-        closing(&events, &run.run_id, output);
+        output.line(&heading(&run));
+        output.write(&timeline(&events));
+        say_what_is_open(&run, &events, output);
         Ok(Exit::Done)
     }
 }
 
-fn opening(event: &Event, output: &Output) {
-    match event {
-        Event::RunStarted { spec } if matches!(spec.task, Task::Call { .. }) => output.line("a direct call"),
-        Event::MessageAdded { text } => {
-            output.line(&format!("{BOLD}>{BOLD:#} {}", shown(text).replace('\n', "\n  ")))
-        }
-        _ => {}
-    }
+fn heading(run: &RunSummary) -> String {
+    let what = if run.kind == "call" { "a direct call" } else { "a run" };
+    let took = quantity::millis(run.updated_at_ms.saturating_sub(run.started_at_ms));
+    format!(
+        "{BOLD}{}{BOLD:#}  {}\n{DIM}{what} of agent {}, thread {}, {}, {took} from first to last event{DIM:#}",
+        run.run_id,
+        status(run),
+        shown_line(&run.agent_id, 64),
+        shown_line(&run.thread_id, 64),
+        started(run.started_at_ms),
+    )
 }
 
-fn closing(events: &[Arc<Numbered>], run_id: &str, output: &Output) {
-    match events.last().map(|last| &last.event) {
-        Some(Event::RunFinished { text, usage, .. }) => {
-            if !text.is_empty() {
-                output.line(&shown(text));
-            }
-            output.line(&format!("{DIM}{}{DIM:#}", spent(usage)));
+/// The questions that are open, and what to type; and that a run which nobody
+/// carries can go on.
+fn say_what_is_open(run: &RunSummary, events: &[Arc<Numbered>], output: &Output) {
+    if matches!(events.last().map(|last| &last.event), Some(Event::RunWaiting)) {
+        for suspended in waiting(events) {
+            let decide = format!("{} decide {} {}", program(), run.run_id, suspended.call_id);
+            output.line(&format!("\n{}", question(suspended)));
+            output.line(&format!("answer it: {decide} --resume '...'   or end it: {decide} --cancel"));
         }
-        Some(Event::RunWaiting) => {
-            for suspended in waiting(events) {
-                output.line("");
-                output.line(&question(suspended));
-                output.line(&format!(
-                    "answer it: {} decide {run_id} {} --resume '...'",
-                    program(),
-                    suspended.call_id
-                ));
-            }
-        }
-        _ => {}
+    }
+    if status(run) == "interrupted" && run.kind == "prompt" {
+        output.line(&format!(
+            "\nits process is gone; the next message goes on with it: {} run --thread {} '...'",
+            program(),
+            shown_line(&run.thread_id, 64)
+        ));
     }
 }
 

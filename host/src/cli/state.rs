@@ -2,9 +2,10 @@
 
 use super::call::read_stdin;
 use super::data::open_store;
-use super::{Exit, Failure, Globals, Opened, Output};
+use super::{Exit, Failure, Globals, Opened, Output, quantity};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
+use tollgate_agent::state::aside::{SET_ASIDE, misfits};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 
 /// Writes a thread's persistent state as JSON, or reads it back
@@ -35,7 +36,10 @@ enum Way {
 const EXAMPLES: &str = "\
 Examples:
   tollgate state export notes > notes.json
-  tollgate state import copy-of-notes < notes.json";
+  tollgate state import copy-of-notes < notes.json
+
+What `export` prints under \"set_aside\" are values that a newer version of their tool did not
+take, each under its key and the revision that still had it.";
 
 impl StateVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
@@ -45,14 +49,14 @@ impl StateVerb {
         match self.way {
             Way::Export { thread } => {
                 let state = store.thread(&thread).await?.state;
-                let values: Map<String, Value> = state
-                    .iter()
-                    .filter(|(key, _)| {
-                        keys.get(key).is_none_or(|k| k.persistent && k.scope == KeyScope::Thread)
-                    })
-                    .map(|(key, value)| (key.to_owned(), value.clone()))
-                    .collect();
-                output.json(&json!({"thread": thread, "revision": state.revision(), "state": values}));
+                for misfit in misfits(keys, &state) {
+                    output.warn(&format!(
+                        "{} no longer fits its key ({}); the next call in this thread sets it aside",
+                        misfit.key,
+                        super::output::shown_line(&misfit.why, 200)
+                    ));
+                }
+                output.json(&export(&thread, &state, keys));
             }
             Way::Import { thread, keep_unknown } => {
                 let state = read_state(&read_stdin()?, keys, keep_unknown)?;
@@ -60,12 +64,26 @@ impl StateVerb {
                 if output.is_json() {
                     output.json(&json!({"thread": thread, "revision": revision}));
                 } else {
-                    output.say(&format!("{} keys set, revision {revision}", state.iter().count()));
+                    let keys = quantity::count(state.iter().count() as u64, "key");
+                    output.say(&format!("{keys} set, revision {revision}"));
                 }
             }
         }
         Ok(Exit::Done)
     }
+}
+
+fn export(thread: &str, state: &State, keys: &KeySet) -> Value {
+    let (mut values, mut aside) = (Map::new(), Map::new());
+    for (key, value) in state.iter() {
+        let kept = keys.get(key).is_none_or(|k| k.persistent && k.scope == KeyScope::Thread);
+        match key.strip_prefix(SET_ASIDE) {
+            Some(key) => drop(aside.insert(key.to_owned(), value.clone())),
+            None if kept => drop(values.insert(key.to_owned(), value.clone())),
+            None => {}
+        }
+    }
+    json!({"thread": thread, "revision": state.revision(), "state": values, "set_aside": aside})
 }
 
 /// Reads what `export` printed. Nothing is imported unless all of it fits.
@@ -86,21 +104,14 @@ fn read_state(text: &str, keys: &KeySet, keep_unknown: bool) -> Result<State, Fa
             Some(definition) if definition.scope == KeyScope::Run => {
                 wrong.push(format!("{key}: it ends with the run"))
             }
-            Some(definition) => {
-                let violations = definition.schema.as_ref().map(|s| s.violations(value)).unwrap_or_default();
-                wrong
-                    .extend(violations.first().map(|v| format!("{key}: {} at \"{}\"", v.problem, v.pointer)));
-                if !definition.reducer.accepts(value) {
-                    wrong.push(format!(
-                        "{key}: its reducer {} does not take the value",
-                        definition.reducer.as_str()
-                    ));
-                }
-            }
+            Some(definition) => wrong.extend(definition.refusal(value).map(|why| format!("{key}: {why}"))),
         }
     }
     if wrong.is_empty() {
-        return Ok(State::restored(0, values.iter().map(|(key, value)| (key.clone(), value.clone()))));
+        let values = values.iter().map(|(key, value)| (key.clone(), value.clone()));
+        let aside = read.get("set_aside").and_then(Value::as_object).into_iter().flatten();
+        let aside = aside.map(|(key, value)| (format!("{SET_ASIDE}{key}"), value.clone()));
+        return Ok(State::restored(0, values.chain(aside)));
     }
     Err(Failure::usage(format!("nothing was imported:\n  {}", super::output::shown(&wrong.join("\n  ")))))
 }

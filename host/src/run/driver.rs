@@ -1,6 +1,7 @@
 //! The loop around the step machine: commit before acting, commit before telling.
 
 use super::audited::records_of;
+use super::carried::Carried;
 use super::components::components_of;
 use super::perform::{ask, execute, judge, now_ms, validate};
 use super::work::{Work, on_its_own};
@@ -73,6 +74,7 @@ impl Driver {
 
     /// Carries the run on from this input.
     pub(crate) async fn drive(mut self, first: Input) -> Result<RunEnd, RunError> {
+        let carried = Carried::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.run_id));
         self.step(first).await?;
         let deadline = self.deadline();
         while !self.rests() {
@@ -91,6 +93,7 @@ impl Driver {
             };
             self.step(input).await?;
         }
+        carried.rests();
         Ok(self.end())
     }
 
@@ -112,8 +115,7 @@ impl Driver {
             if events.is_empty() {
                 return Ok(());
             }
-            let direct = self.is_direct() || is_direct_start(&events);
-            if direct && !events.iter().any(ends) || events.iter().all(only_asks_gates) {
+            if self.may_hold_back(&events) {
                 events.iter().try_for_each(|event| self.apply(event))?;
                 self.held_back.extend(events);
                 return Ok(());
@@ -127,6 +129,16 @@ impl Driver {
             }
         }
         Err(RunError("other runs keep changing the thread's state; try again".to_owned()))
+    }
+
+    /// Whether these events may wait for the next commit: that of a direct call, which
+    /// has one, or that of the gates' answers. A call
+    /// that is in the store already, because it asked a person, is carried on like
+    /// any run: what was decided is committed before it is acted on.
+    fn may_hold_back(&self, events: &[Event]) -> bool {
+        let direct = self.is_direct() || is_direct_start(events);
+        let stored = self.run.events() > self.held_back.len() as u64;
+        direct && !stored && !events.iter().any(ends) || events.iter().all(only_asks_gates)
     }
 
     async fn commit(&mut self, events: Vec<Event>) -> Result<(), CommitError> {

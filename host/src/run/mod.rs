@@ -2,6 +2,7 @@
 //! decided on, committed, applied and told, in that order.
 
 mod audited;
+mod carried;
 mod components;
 mod driver;
 mod perform;

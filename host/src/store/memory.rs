@@ -6,11 +6,11 @@ use super::{
     change_of,
 };
 use async_trait::async_trait;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, Numbered, Thread};
-use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
+use tollgate_agent::state::{KeyScope, State, StateChange};
 
 /// Keeps everything in memory, but for components: those that are loaded are there
 /// for as long as the process is.
@@ -25,6 +25,8 @@ struct Tables {
     threads: HashMap<Arc<str>, ThreadRow>,
     audit: Vec<AuditRecord>,
     health: BTreeMap<String, ToolHealth>,
+    /// Runs that whoever carried them let go of.
+    left: HashSet<Arc<str>>,
 }
 
 impl Tables {
@@ -100,7 +102,7 @@ impl Store for MemoryStore {
             .collect();
         let changes = || numbered.iter().filter_map(|event| change_of(&event.event));
         let mut tables = self.tables();
-        let Tables { runs, threads, .. } = &mut *tables;
+        let Tables { runs, threads, left, .. } = &mut *tables;
         let known = runs.get(&run_id).map_or(0, Vec::len);
         if known as u64 != after {
             return Err(CommitError::Advanced);
@@ -109,6 +111,7 @@ impl Store for MemoryStore {
         if !messages.is_empty() || changes().next().is_some() {
             threads.entry(thread_id).or_default().take_in(changes(), messages)?;
         }
+        left.remove(&run_id);
         match runs.get_mut(&run_id) {
             Some(log) => log.extend(numbered.iter().cloned()),
             None => drop(runs.insert(run_id, numbered.clone())),
@@ -132,7 +135,8 @@ impl Store for MemoryStore {
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         let tables = self.tables();
-        let mut runs: Vec<RunSummary> = tables.runs.values().filter_map(|log| summarize(log)).collect();
+        let mut runs: Vec<RunSummary> =
+            tables.runs.values().filter_map(|log| summarize(log, &tables.left)).collect();
         runs.retain(|run| {
             filter.thread_id.as_ref().is_none_or(|id| *id == run.thread_id)
                 && filter.status.as_ref().is_none_or(|status| *status == run.status)
@@ -174,20 +178,21 @@ impl Store for MemoryStore {
         Ok(None)
     }
 
-    async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
         let mut tables = self.tables();
-        let thread = tables.threads.entry(Arc::from(thread_id)).or_default();
-        let change = StateChange {
-            revision: thread.state.revision() + 1,
-            updates: state.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone())).collect(),
-        };
-        thread.state.apply(&change);
-        thread.changes.push(change);
-        Ok(thread.state.revision())
+        tables.threads.entry(Arc::from(thread_id)).or_default().take_in(std::iter::once(&change), Vec::new())
+    }
+
+    fn let_go(&self, run_id: &str) {
+        let mut tables = self.tables();
+        if let Some((run_id, _)) = tables.runs.get_key_value(run_id) {
+            let run_id = Arc::clone(run_id);
+            tables.left.insert(run_id);
+        }
     }
 }
 
-fn summarize(log: &[Arc<Numbered>]) -> Option<RunSummary> {
+fn summarize(log: &[Arc<Numbered>], left: &HashSet<Arc<str>>) -> Option<RunSummary> {
     let (first, last) = (log.first()?, log.last()?);
     let Event::RunStarted { spec } = &first.event else { return None };
     let (kind, title) = label(spec);
@@ -202,6 +207,6 @@ fn summarize(log: &[Arc<Numbered>]) -> Option<RunSummary> {
         events: last.number,
         started_at_ms: first.at_ms,
         updated_at_ms: last.at_ms,
-        at_work: status == "running",
+        at_work: status == "running" && !left.contains(&first.run_id),
     })
 }

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, Numbered, Thread};
-use tollgate_agent::state::{State, StateChange};
+use tollgate_agent::state::{KeyUpdate, State, StateChange};
 
 /// A store of runs and threads.
 #[async_trait]
@@ -91,12 +91,36 @@ pub trait Store: Send + Sync {
     /// The store cannot be read.
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// Commits a change of a thread's state that no run made: values that are
+    /// imported, or set aside.
+    ///
+    /// # Errors
+    /// [`CommitError::Conflict`] as for [`Store::commit`]; nothing was stored then.
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError>;
+
+    /// Says that this process stopped carrying a run before it came to rest, because
+    /// the host failed: whoever wants may carry it on. A later commit to the run
+    /// takes it up again.
+    fn let_go(&self, run_id: &str);
+
     /// Sets keys of a thread to these values, as one change of its own. Gives the
     /// thread's new revision.
     ///
     /// # Errors
-    /// The store cannot be written.
-    async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError>;
+    /// The store cannot be read or written.
+    async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {
+        loop {
+            let revision = self.thread(thread_id).await?.state.revision() + 1;
+            let updates = state.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone()));
+            match self.change(thread_id, StateChange { revision, updates: updates.collect() }).await {
+                Ok(()) => return Ok(revision),
+                // Somebody else was faster; what they changed stays, save these keys.
+                Err(CommitError::Conflict(_)) => {}
+                Err(CommitError::Failed(e)) => return Err(e),
+                Err(e) => return Err(StoreError(e.to_string())),
+            }
+        }
+    }
 }
 
 /// What is to be stored as one unit.

@@ -235,16 +235,29 @@ pub fn open_grants(granted: &ComponentGrants, component_id: &str, config: &Confi
 
 /// What of the host's own lies in the directory, or holds it.
 fn holds_the_hosts_own(dir: &Path, config: &Config) -> Option<&'static str> {
-    let dir = dir.canonicalize().ok()?;
+    let dir = real(dir);
     let own = [
         (Some(config.tools_dir.as_path()), "the tools directory"),
         (config.limits.sandbox.cache_dir.as_deref(), "the cache of compiled tools"),
         (config.data_dir.as_deref(), "the data directory"),
         (config.file.as_deref(), "the configuration"),
     ];
-    let overlaps =
-        |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(&dir) || dir.starts_with(&path));
+    let overlaps = |path: &Path| {
+        let path = real(path);
+        path.starts_with(&dir) || dir.starts_with(&path)
+    };
     own.into_iter().find(|(path, _)| path.is_some_and(overlaps)).map(|(_, what)| what)
+}
+
+/// Where a path leads, links followed, as far as it is there already: what is yet
+/// to be made is found where it will be.
+fn real(path: &Path) -> PathBuf {
+    let up = || match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if parent.as_os_str().is_empty() => real(Path::new(".")).join(name),
+        (Some(parent), Some(name)) => real(parent).join(name),
+        _ => path.to_owned(),
+    };
+    path.canonicalize().unwrap_or_else(|_| up())
 }
 
 /// The files whose names end in `.wasm`, sorted by name, whatever they are, each as it

@@ -1,7 +1,8 @@
 //! How often a run and a call are committed, and that a long record is read fast.
 
+use crate::place::StoreAt;
 use crate::with_each_store;
-use crate::world::{StoreAt, toolbox};
+use crate::world::toolbox;
 use async_trait::async_trait;
 use serde_json::json;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tollgate::store::{
 };
 use tollgate::{Agent, CallRequest, Host, RunRequest};
 use tollgate_agent::run::{Numbered, Run, RunLimits, Thread};
-use tollgate_agent::state::{State, StateChange};
+use tollgate_agent::state::StateChange;
 
 /// A store that counts its commits.
 struct Counting {
@@ -66,8 +67,12 @@ impl Store for Counting {
         self.store.component(digest).await
     }
 
-    async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {
-        self.store.restore(thread_id, state).await
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        self.store.change(thread_id, change).await
+    }
+
+    fn let_go(&self, run_id: &str) {
+        self.store.let_go(run_id);
     }
 }
 

@@ -4,32 +4,39 @@
 mod audit;
 mod calls;
 mod commits;
+mod conformance;
+mod failures;
+mod fixture;
+mod place;
 mod replay;
-mod store;
 mod suspension;
+mod threads;
 mod world;
 
-/// Runs each test body once for each store.
+/// Runs each test body once for each kind of store; a further kind is one more line.
 macro_rules! with_each_store {
     ($($(#[$attribute:meta])* async fn $name:ident($store:ident: StoreAt) $body:block)*) => {
         $(
             mod $name {
                 use super::*;
-                async fn body($store: crate::world::StoreAt) $body
+                async fn body($store: crate::place::StoreAt) $body
 
-                #[tokio::test(flavor = "multi_thread")]
-                $(#[$attribute])*
-                async fn memory() {
-                    body(crate::world::StoreAt::memory()).await;
-                }
-
-                #[tokio::test(flavor = "multi_thread")]
-                $(#[$attribute])*
-                async fn sqlite() {
-                    body(crate::world::StoreAt::sqlite()).await;
-                }
+                crate::on_store!($(#[$attribute])* memory);
+                crate::on_store!($(#[$attribute])* sqlite);
             }
         )*
     };
 }
 pub(crate) use with_each_store;
+
+/// The test for the kind of store that [`place::StoreAt`] makes under this name.
+macro_rules! on_store {
+    ($(#[$attribute:meta])* $place:ident) => {
+        #[tokio::test(flavor = "multi_thread")]
+        $(#[$attribute])*
+        async fn $place() {
+            body(crate::place::StoreAt::$place()).await;
+        }
+    };
+}
+pub(crate) use on_store;

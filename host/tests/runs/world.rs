@@ -1,50 +1,17 @@
-//! The world of these tests: a few native tools, and a place for a store that can
-//! be opened again.
+//! The world of these tests: a few native tools, and a host that has them.
 
+use crate::place::StoreAt;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate::model::{Recorded, Turn};
-use tollgate::store::{MemoryStore, SqliteStore, Store};
+use tollgate::store::Store;
 use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
 use tollgate::{Agent, Host};
 use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess, StateKey, ToolDescriptor};
-use tollgate_agent::outcome::{Fault, Mutation, Ticket, ToolOutput, ToolResult};
+use tollgate_agent::outcome::{Fault, Mutation, ResumeMode, Ticket, ToolOutput, ToolResult};
 use tollgate_agent::state::{KeyScope, Reducer};
-
-/// Where a store is, so that it can be opened a second time.
-pub(crate) struct StoreAt {
-    memory: Option<Arc<MemoryStore>>,
-    directory: tempfile::TempDir,
-}
-
-impl StoreAt {
-    pub(crate) fn memory() -> Self {
-        Self { memory: Some(Arc::new(MemoryStore::new())), directory: tempfile::tempdir().unwrap() }
-    }
-
-    pub(crate) fn sqlite() -> Self {
-        Self { memory: None, directory: tempfile::tempdir().unwrap() }
-    }
-
-    pub(crate) fn is_durable(&self) -> bool {
-        self.memory.is_none()
-    }
-
-    pub(crate) fn path(&self) -> &std::path::Path {
-        self.directory.path()
-    }
-
-    /// The store; of SQLite, another one on the same file each time, as another
-    /// process has.
-    pub(crate) fn open(&self) -> Arc<dyn Store> {
-        match &self.memory {
-            Some(store) => Arc::clone(store) as Arc<dyn Store>,
-            None => Arc::new(SqliteStore::open(self.directory.path()).unwrap()),
-        }
-    }
-}
 
 type Body = fn(&ToolCall<'_>) -> ToolOutput;
 
@@ -85,7 +52,24 @@ fn writes(key: &str, update: Value) -> Vec<Mutation> {
     vec![Mutation { key: format!("basics.{key}"), update }]
 }
 
-/// `echo`, `add`, `note`, `set_city`, `city`, `count`, `ask`, `checked`, `slow`.
+/// Asks a person first; the answer is what it returns then.
+fn asks(call: &ToolCall<'_>) -> ToolOutput {
+    if let Some(resume) = call.attempt().resume {
+        return ToolResult::success(json!({"decided": resume.value, "why": resume.reason})).into();
+    }
+    let schema = json!({"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}});
+    let ticket = Ticket {
+        action: "approve".to_owned(),
+        message: "May I?".to_owned(),
+        parameters: call.arguments().clone(),
+        response_schema: Some(schema),
+        resume_mode: ResumeMode::ReplayToolCall,
+    };
+    let mutations = writes("notes", json!("asked"));
+    ToolOutput { result: ToolResult::suspended_with(ticket), mutations, actions: Vec::new() }
+}
+
+/// `echo`, `add`, `step`, `set_city`, `city`, `ask`, `ask_slowly`, `checked`, `slow`.
 pub(crate) fn toolbox() -> Toolbox {
     let slow = Simple {
         pause: Duration::from_secs(30),
@@ -119,20 +103,8 @@ pub(crate) fn toolbox() -> Toolbox {
         .with_tool(tool("city", true, |call| {
             ToolResult::success(call.state("basics.city").cloned().unwrap_or_default()).into()
         }))
-        .with_tool(tool("ask", false, |call| match call.attempt().resume {
-            Some(resume) => ToolResult::success(json!({"decided": resume.value, "why": resume.reason})).into(),
-            None => ToolOutput {
-                result: ToolResult::suspended_with(Ticket {
-                    action: "approve".to_owned(),
-                    message: "May I?".to_owned(),
-                    parameters: call.arguments().clone(),
-                    response_schema: Some(json!({"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}})),
-                    resume_mode: tollgate_agent::outcome::ResumeMode::ReplayToolCall,
-                }),
-                mutations: writes("notes", json!("asked")),
-                actions: Vec::new(),
-            },
-        }))
+        .with_tool(tool("ask", false, asks))
+        .with_tool(Simple { pause: Duration::from_millis(200), ..tool("ask_slowly", false, asks) })
         .with_tool(checked)
         .with_tool(slow);
     let mut toolbox = Toolbox::default();
@@ -142,6 +114,11 @@ pub(crate) fn toolbox() -> Toolbox {
 
 /// A host with the agent `default`, which plays these turns.
 pub(crate) fn host(store: &StoreAt, turns: Vec<Turn>) -> Host {
+    host_on(store.open(), turns)
+}
+
+/// The same, on this very store.
+pub(crate) fn host_on(store: Arc<dyn Store>, turns: Vec<Turn>) -> Host {
     let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]);
-    Host::builder().toolbox(toolbox()).agent(agent).store(store.open()).build().unwrap()
+    Host::builder().toolbox(toolbox()).agent(agent).store(store).build().unwrap()
 }

@@ -7,3 +7,4 @@ pub(crate) mod floor;
 pub(crate) mod governed;
 pub(crate) mod guests;
 pub(crate) mod rounds;
+pub(crate) mod waiting;

@@ -7,6 +7,7 @@
 //! records and [`State::apply`] folds in. Folding needs no tool and no definition:
 //! the change holds each key's resulting value.
 
+pub mod aside;
 pub mod change;
 pub mod key;
 pub mod reducer;

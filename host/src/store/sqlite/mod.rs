@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::run::{Event, Numbered, Thread};
-use tollgate_agent::state::{KeyScope, State, StateChange};
+use tollgate_agent::state::{KeyScope, StateChange};
 use write::Writer;
 
 /// The values of one thread's keys that do not persist.
@@ -48,7 +48,7 @@ impl SqliteStore {
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         let file = open::prepare(directory)?;
         let process = Arc::new(Process::register(directory)?);
-        let writer = Writer::start(open::connect(&file)?, Arc::clone(&process));
+        let writer = Writer::start(open::connect(&file)?, &file, Arc::clone(&process))?;
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
         Ok(Self { writer, readers, process, volatile: Mutex::default() })
     }
@@ -141,7 +141,14 @@ impl Store for SqliteStore {
         self.read(move |reader| reader.component(&digest)).await
     }
 
-    async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {
-        self.writer.restore(Arc::from(thread_id), state.clone()).await
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        self.writer.change(Arc::from(thread_id), change).await
+    }
+
+    fn let_go(&self, run_id: &str) {
+        self.process.let_go(run_id);
     }
 }
+
+#[cfg(test)]
+mod tests;

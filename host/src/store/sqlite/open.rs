@@ -3,11 +3,14 @@
 
 use crate::store::StoreError;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The file within the data directory.
 const FILE: &str = "tollgate.db";
+/// What is locked while the store is opened.
+const LOCK: &str = "tollgate.lock";
 /// What marks the file as a store of Tollgate's: "TOLG".
 const APPLICATION_ID: i32 = 0x544f_4c47;
 /// How long a process waits for its turn to write.
@@ -20,8 +23,9 @@ mod migrations {
 /// Makes or checks the store, brings it up to this version, and gives its path.
 pub(super) fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
     make_private(directory)?;
+    let _turn = take_turn(directory)?;
     let file = directory.join(FILE);
-    let mut connection = connect(&file)?;
+    let mut connection = open_file(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     check_ours(&connection, &file)?;
     check_not_newer(&connection, &file)?;
     let runner = migrations::migrations::runner();
@@ -33,12 +37,16 @@ pub(super) fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
     Ok(file)
 }
 
-/// One more connection to the store.
+/// One more connection to the store, which is there.
 pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
+    open_file(file, OpenFlags::empty())
+}
+
+fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW
+        | more;
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open_with_flags(file, flags)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -50,15 +58,53 @@ pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
     open().map_err(|e| explain("open", file, &e))
 }
 
+/// Which file was opened, to notice when it is there no more: the system writes to
+/// a file that was removed or moved away as if nothing had happened.
+pub(super) struct Place {
+    pub(super) file: PathBuf,
+    identity: (u64, u64),
+}
+
+impl Place {
+    pub(super) fn of(file: &Path) -> Result<Self, StoreError> {
+        match identity(file) {
+            Some(identity) => Ok(Self { file: file.to_owned(), identity }),
+            None => Err(lost(file)),
+        }
+    }
+
+    /// That the file is still where it was opened.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let same = identity(&self.file) == Some(self.identity);
+        if same { Ok(()) } else { Err(lost(&self.file)) }
+    }
+}
+
+fn identity(file: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(file).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+fn lost(file: &Path) -> StoreError {
+    StoreError(format!(
+        "the store {} was moved or removed while it was in use; put it back, or restart to begin a new one",
+        file.display()
+    ))
+}
+
 /// What an error of SQLite means to an operator.
 pub(super) fn explain(verb: &str, file: &Path, error: &rusqlite::Error) -> StoreError {
     use rusqlite::ErrorCode::{
-        DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, PermissionDenied, ReadOnly,
+        CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, PermissionDenied,
+        ReadOnly, SystemIoFailure,
     };
     let why = match error.sqlite_error_code() {
         Some(DiskFull) => "the disk is full; free some room and try again, nothing was lost".to_owned(),
-        Some(ReadOnly | PermissionDenied) => {
-            "it may not be written; check its owner and mode, or name another directory with --data"
+        Some(SystemIoFailure) => format!(
+            "the disk does not take it ({error}); check its health, its quota and the limit on the size of files, nothing that was told is lost"
+        ),
+        Some(ReadOnly | PermissionDenied | CannotOpen) => {
+            "it may not be written; check the owner and mode of file and directory, or name another with --data"
                 .to_owned()
         }
         Some(DatabaseCorrupt) => {
@@ -80,6 +126,23 @@ fn make_private(directory: &Path) -> Result<(), StoreError> {
         StoreError(format!(
             "cannot make the data directory {}: {e}; name another with --data",
             directory.display()
+        ))
+    })
+}
+
+/// Processes that begin at once open the store one after the other: the first of
+/// them makes it, or brings it up to this version.
+fn take_turn(directory: &Path) -> Result<File, StoreError> {
+    let path = directory.join(LOCK);
+    let lock = || -> std::io::Result<File> {
+        let file = File::options().create(true).append(true).open(&path)?;
+        file.lock()?;
+        Ok(file)
+    };
+    lock().map_err(|e| {
+        StoreError(format!(
+            "cannot write {}: {e}; check the owner and mode of file and directory, or name another with --data",
+            path.display()
         ))
     })
 }

@@ -5,8 +5,10 @@
 //! process is gone.
 
 use crate::store::StoreError;
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 /// This process, as others see it.
@@ -16,6 +18,8 @@ pub(super) struct Process {
     directory: PathBuf,
     /// Held for its lock.
     _lock: File,
+    /// Runs of this process that it carries no longer, though it lives.
+    left: Mutex<HashSet<String>>,
 }
 
 impl Process {
@@ -34,18 +38,34 @@ impl Process {
                 directory.display()
             ))
         })?;
-        Ok(Self { id, directory, _lock: lock })
+        Ok(Self { id, directory, _lock: lock, left: Mutex::default() })
     }
 
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Whether the process of this id lives.
-    pub(super) fn is_alive(&self, id: &str) -> bool {
-        if id == self.id {
-            return true;
-        }
+    /// This process stopped carrying the run.
+    pub(super) fn let_go(&self, run_id: &str) {
+        self.left().insert(run_id.to_owned());
+    }
+
+    /// This process carries the run.
+    pub(super) fn take_up(&self, run_id: &str) {
+        self.left().remove(run_id);
+    }
+
+    /// Whether a run of this owner is carried at present.
+    pub(super) fn is_carried(&self, owner: &str, run_id: &str) -> bool {
+        if owner == self.id { !self.left().contains(run_id) } else { self.is_alive(owner) }
+    }
+
+    fn left(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether another process, of this id, lives.
+    fn is_alive(&self, id: &str) -> bool {
         // Ids come from the database; one that is no id names no file.
         if Uuid::parse_str(id).is_err() {
             return false;

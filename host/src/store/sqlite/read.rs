@@ -4,7 +4,8 @@ use super::audit;
 use super::open::{connect, explain};
 use super::process::Process;
 use crate::store::{AuditFilter, AuditRecord, RunFilter, RunSummary, StoreError, ToolHealth};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::json;
@@ -114,26 +115,18 @@ impl Reader<'_> {
     }
 
     pub(super) fn runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        let (sql, values) = listing(filter);
         let query = || -> rusqlite::Result<Vec<(RunSummary, String)>> {
-            let mut statement = self.connection.prepare_cached(
-                "SELECT r.run_id, t.thread_id, r.agent_id, r.kind, r.title, r.status, r.events,
-                        r.started_at_ms, r.updated_at_ms, r.owner
-                 FROM runs r JOIN threads t ON t.id = r.thread
-                 WHERE (?1 IS NULL OR t.thread_id = ?1) AND (?2 IS NULL OR r.status = ?2)
-                   AND (?3 IS NULL OR substr(r.run_id, 1, length(?3)) = ?3)
-                 ORDER BY r.id DESC LIMIT ?4",
-            )?;
-            let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-            let rows = statement
-                .query_map(params![filter.thread_id, filter.status, filter.run_id_prefix, limit], summary)?;
+            let mut statement = self.connection.prepare_cached(&sql)?;
+            let rows = statement.query_map(params_from_iter(values), summary)?;
             rows.collect()
         };
         let rows = query().map_err(|e| self.explain(&e))?;
-        let alive = |(summary, owner): (RunSummary, String)| RunSummary {
-            at_work: summary.status == "running" && self.process.is_alive(&owner),
+        let carried = |(summary, owner): (RunSummary, String)| RunSummary {
+            at_work: summary.status == "running" && self.process.is_carried(&owner, &summary.run_id),
             ..summary
         };
-        Ok(rows.into_iter().map(alive).collect())
+        Ok(rows.into_iter().map(carried).collect())
     }
 
     pub(super) fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
@@ -183,13 +176,43 @@ impl Reader<'_> {
 
     fn parse<T: serde::de::DeserializeOwned>(&self, what: &str, body: &str) -> Result<T, StoreError> {
         json::from_record(body).map_err(|e| {
-            StoreError(format!("the store {} holds a {what} that cannot be read: {e}", self.file.display()))
+            StoreError(format!("the store {} holds what is no {what}: {e}; restore it from a copy, or use the newer tollgate that wrote it", self.file.display()))
         })
     }
 
     fn explain(&self, error: &rusqlite::Error) -> StoreError {
         explain("read", self.file, error)
     }
+}
+
+/// The question for a list of runs. Only what is asked for stands in it, so that
+/// each way of asking is answered from an index and not from the whole table.
+fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
+    let mut conditions = Vec::new();
+    let mut values = Vec::new();
+    let mut only = |condition: &'static str, with: &[String]| {
+        conditions.push(condition);
+        values.extend(with.iter().cloned().map(Value::from));
+    };
+    if let Some(thread_id) = &filter.thread_id {
+        only("r.thread = (SELECT id FROM threads WHERE thread_id = ?)", std::slice::from_ref(thread_id));
+    }
+    if let Some(status) = &filter.status {
+        only("r.status = ?", std::slice::from_ref(status));
+    }
+    if let Some(prefix) = &filter.run_id_prefix {
+        let after = format!("{prefix}{}", char::MAX);
+        only("r.run_id >= ? AND r.run_id < ?", &[prefix.clone(), after]);
+    }
+    let wanted =
+        if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
+    values.push(Value::from(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
+    let sql = format!(
+        "SELECT r.run_id, t.thread_id, r.agent_id, r.kind, r.title, r.status, r.events,
+                r.started_at_ms, r.updated_at_ms, r.owner
+         FROM runs r JOIN threads t ON t.id = r.thread {wanted} ORDER BY r.id DESC LIMIT ?"
+    );
+    (sql, values)
 }
 
 fn summary(row: &Row<'_>) -> rusqlite::Result<(RunSummary, String)> {

@@ -1,18 +1,18 @@
 //! Writing: one thread, one transaction for all that waits.
 
 use super::audit;
-use super::open::explain;
+use super::open::{Place, explain};
 use super::process::Process;
 use super::read::changes_since;
 use crate::store::summary::{label, status_after};
 use crate::store::{AuditRecord, Commit, CommitError, ComponentFile, StoreError, change_of};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use tokio::sync::oneshot;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
-use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
+use tollgate_agent::state::{KeyScope, StateChange};
 
 /// The most commits that share one transaction.
 const MAX_GROUP: usize = 256;
@@ -22,7 +22,7 @@ type Reply<T> = oneshot::Sender<T>;
 enum Job {
     Commit(Prepared, Reply<Result<Vec<Event>, CommitError>>),
     Note(Vec<AuditRecord>, Reply<Result<(), StoreError>>),
-    Restore(Arc<str>, State, Reply<Result<u64, StoreError>>),
+    Change(Arc<str>, StateChange, Reply<Result<(), CommitError>>),
 }
 
 /// A commit whose rows were serialized by whoever asked for it.
@@ -39,11 +39,16 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, process: Arc<Process>) -> Self {
+    pub(super) fn start(
+        connection: Connection,
+        file: &Path,
+        process: Arc<Process>,
+    ) -> Result<Self, StoreError> {
         let (jobs, queue) = mpsc::channel();
-        let write = move || write_all(connection, &process, &queue);
+        let place = Place::of(file)?;
+        let write = move || write_all(connection, &place, &process, &queue);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write).ok();
-        Self { jobs: Some(jobs), thread }
+        Ok(Self { jobs: Some(jobs), thread })
     }
 
     pub(super) async fn commit(&self, commit: Commit) -> Result<Vec<Event>, CommitError> {
@@ -60,9 +65,9 @@ impl Writer {
         answer.await.map_err(|_| StoreError(GONE.to_owned()))?
     }
 
-    pub(super) async fn restore(&self, thread_id: Arc<str>, state: State) -> Result<u64, StoreError> {
+    pub(super) async fn change(&self, thread_id: Arc<str>, change: StateChange) -> Result<(), CommitError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Job::Restore(thread_id, state, reply))?;
+        self.send(Job::Change(thread_id, change, reply))?;
         answer.await.map_err(|_| StoreError(GONE.to_owned()))?
     }
 
@@ -88,29 +93,29 @@ fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
     serde_json::to_string(row).map_err(|e| StoreError(format!("a record cannot be written: {e}")))
 }
 
-fn write_all(mut connection: Connection, process: &Process, queue: &mpsc::Receiver<Job>) {
-    let file = PathBuf::from(connection.path().unwrap_or_default());
+fn write_all(mut connection: Connection, place: &Place, process: &Process, queue: &mpsc::Receiver<Job>) {
     while let Ok(first) = queue.recv() {
         let mut jobs = vec![first];
         jobs.extend(queue.try_iter().take(MAX_GROUP - 1));
-        match write_group(&mut connection, process, &jobs) {
+        let written = write_group(&mut connection, process, &jobs)
+            .map_err(|e| explain("write to", &place.file, &e))
+            // A file that nobody finds any more takes commits like any other.
+            .and_then(|written| place.check().map(|()| written));
+        match written {
             Ok(written) => jobs.into_iter().zip(written).for_each(|(job, written)| answer(job, written)),
-            Err(e) => {
-                let why = explain("write to", &file, &e);
+            Err(why) => {
                 jobs.into_iter().for_each(|job| answer(job, Err(CommitError::Failed(why.clone()))));
             }
         }
     }
 }
 
-fn answer(job: Job, written: Result<u64, CommitError>) {
+fn answer(job: Job, written: Result<(), CommitError>) {
     // Whoever asked may be gone; what is written stays written.
     match job {
-        Job::Commit(prepared, reply) => drop(reply.send(written.map(|_| prepared.commit.events))),
-        Job::Note(_, reply) => {
-            drop(reply.send(written.map(drop).map_err(|e| StoreError(e.to_string()))));
-        }
-        Job::Restore(_, _, reply) => drop(reply.send(written.map_err(|e| StoreError(e.to_string())))),
+        Job::Commit(prepared, reply) => drop(reply.send(written.map(|()| prepared.commit.events))),
+        Job::Note(_, reply) => drop(reply.send(written.map_err(|e| StoreError(e.to_string())))),
+        Job::Change(_, _, reply) => drop(reply.send(written)),
     }
 }
 
@@ -120,7 +125,7 @@ fn write_group(
     connection: &mut Connection,
     process: &Process,
     jobs: &[Job],
-) -> rusqlite::Result<Vec<Result<u64, CommitError>>> {
+) -> rusqlite::Result<Vec<Result<(), CommitError>>> {
     let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut written = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -129,9 +134,9 @@ fn write_group(
             Job::Commit(prepared, _) => write_commit(&savepoint, process, prepared)?,
             Job::Note(records, _) => {
                 records.iter().try_for_each(|record| audit::write(&savepoint, record))?;
-                Ok(0)
+                Ok(())
             }
-            Job::Restore(thread_id, state, _) => Ok(write_restored(&savepoint, thread_id, state)?),
+            Job::Change(thread_id, change, _) => write_alone(&savepoint, thread_id, change)?,
         };
         if result.is_ok() {
             savepoint.commit()?;
@@ -146,18 +151,15 @@ fn write_commit(
     connection: &Connection,
     process: &Process,
     prepared: &Prepared,
-) -> rusqlite::Result<Result<u64, CommitError>> {
+) -> rusqlite::Result<Result<(), CommitError>> {
     let commit = &prepared.commit;
     let (thread, revision) = thread_row(connection, &commit.thread_id)?;
     let run = match run_row(connection, process, commit, thread)? {
         Ok(run) => run,
         Err(refused) => return Ok(Err(refused)),
     };
-    if let Some(first) = commit.changes().next()
-        && first.revision != revision + 1
-    {
-        let missed = changes_since(connection, thread, first.revision.saturating_sub(1), usize::MAX)?;
-        return Ok(Err(CommitError::Conflict(missed)));
+    if let Some(missed) = missed(connection, (thread, revision), commit.changes().next())? {
+        return Ok(Err(missed));
     }
     let mut insert =
         connection.prepare_cached("INSERT INTO events (run, number, at_ms, body) VALUES (?1, ?2, ?3, ?4)")?;
@@ -175,7 +177,22 @@ fn write_commit(
     }
     write_messages(connection, thread, &prepared.messages)?;
     update_run(connection, process, run, commit)?;
-    Ok(Ok(0))
+    Ok(Ok(()))
+}
+
+/// What came in between, where a change was built on an older state.
+fn missed(
+    connection: &Connection,
+    (thread, revision): (i64, u64),
+    first: Option<&StateChange>,
+) -> rusqlite::Result<Option<CommitError>> {
+    match first.filter(|first| first.revision != revision + 1) {
+        None => Ok(None),
+        Some(first) => {
+            let missed = changes_since(connection, thread, first.revision.saturating_sub(1), usize::MAX)?;
+            Ok(Some(CommitError::Conflict(missed)))
+        }
+    }
 }
 
 fn thread_row(connection: &Connection, thread_id: &str) -> rusqlite::Result<(i64, u64)> {
@@ -211,9 +228,13 @@ fn run_row(
         })
         .optional()?;
     if let Some((id, events, owner, status)) = found {
-        let carried_elsewhere = status == "running" && owner != process.id() && process.is_alive(&owner);
-        let known = events.cast_unsigned() == commit.after && !carried_elsewhere;
-        return Ok(if known { Ok(id) } else { Err(CommitError::Advanced) });
+        let carried_elsewhere =
+            status == "running" && owner != process.id() && process.is_carried(&owner, &commit.run_id);
+        if events.cast_unsigned() != commit.after || carried_elsewhere {
+            return Ok(Err(CommitError::Advanced));
+        }
+        process.take_up(&commit.run_id);
+        return Ok(Ok(id));
     }
     let Some(Event::RunStarted { spec }) = commit.events.first().filter(|_| commit.after == 0) else {
         return Ok(Err(CommitError::Advanced));
@@ -250,7 +271,7 @@ fn at_work(connection: &Connection, process: &Process, thread: i64) -> rusqlite:
         statement.query_map([thread], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
     for row in rows {
         let (run_id, owner) = row?;
-        if process.is_alive(&owner) {
+        if process.is_carried(&owner, &run_id) {
             return Ok(Some(run_id));
         }
     }
@@ -336,10 +357,16 @@ fn update_run(connection: &Connection, process: &Process, run: i64, commit: &Com
     Ok(())
 }
 
-fn write_restored(connection: &Connection, thread_id: &str, state: &State) -> rusqlite::Result<u64> {
+/// A change that belongs to no run.
+fn write_alone(
+    connection: &Connection,
+    thread_id: &str,
+    change: &StateChange,
+) -> rusqlite::Result<Result<(), CommitError>> {
     let (thread, revision) = thread_row(connection, thread_id)?;
-    let updates = state.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone()));
-    let change = StateChange { revision: revision + 1, updates: updates.collect() };
-    write_change(connection, thread, &change, None)?;
-    Ok(change.revision)
+    if let Some(missed) = missed(connection, (thread, revision), Some(change))? {
+        return Ok(Err(missed));
+    }
+    write_change(connection, thread, change, None)?;
+    Ok(Ok(()))
 }

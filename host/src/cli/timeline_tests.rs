@@ -1,0 +1,167 @@
+//! A run with everything in it, as it is shown.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::timeline;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tollgate_agent::code::Code;
+use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate_agent::message::{AssistantMessage, ModelReply, TokenUsage};
+use tollgate_agent::outcome::{Fault, Ticket, ToolResult, Usage};
+use tollgate_agent::proposal::Arguments;
+use tollgate_agent::run::event::{Finished, Proposed, Suspended};
+use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, Numbered, RunStatus, RunUsage};
+use tollgate_agent::state::{KeyUpdate, StateChange};
+
+/// Events as a store has them, each with the milliseconds since the one before.
+fn shown(events: Vec<(u64, Event)>) -> String {
+    let mut at_ms = 1_700_000_000_000;
+    let record: Vec<Arc<Numbered>> = (1..)
+        .zip(events)
+        .map(|(number, (pause, event))| {
+            at_ms += pause;
+            Arc::new(Numbered { run_id: Arc::from("r"), number, at_ms, event })
+        })
+        .collect();
+    anstream::adapter::strip_str(&timeline(&record)).to_string()
+}
+
+fn used(attempts: u32) -> Usage {
+    Usage { fuel: 1_250_000, wall_us: 4_100, memory_bytes: 1_572_864, attempts, ..Usage::default() }
+}
+
+fn replied(text: &str, tokens: u64) -> Event {
+    let message = AssistantMessage { text: text.to_owned(), ..AssistantMessage::default() };
+    let usage = TokenUsage { input_tokens: tokens, output_tokens: 12 };
+    Event::ModelReplied { step: 1, reply: Arc::new(ModelReply { message, usage, ..ModelReply::default() }) }
+}
+
+fn proposed(call_id: &str, tool: &str, arguments: Value) -> Event {
+    Event::CallProposed(Proposed {
+        call_id: call_id.to_owned(),
+        tool_name: tool.to_owned(),
+        owner: None,
+        arguments: Some(Arguments::from_value(arguments)),
+        fault: None,
+        tool: None,
+    })
+}
+
+fn gated(call_id: &str, verdicts: Vec<(&str, Verdict)>) -> Event {
+    let verdicts = verdicts.into_iter().map(|(gate, verdict)| Recorded::new(gate, verdict)).collect();
+    Event::CallGated { call_id: call_id.to_owned(), verdicts }
+}
+
+fn started(call_id: &str, attempt: u32) -> Event {
+    Event::CallStarted { call_id: call_id.to_owned(), attempt, not_before_ms: 0 }
+}
+
+fn finished(call_id: &str, tool: &str, end: CallEnd, changes: &[(&str, Value)]) -> Event {
+    let updates: Vec<KeyUpdate> =
+        changes.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone())).collect();
+    Event::CallFinished(Finished {
+        call_id: call_id.to_owned(),
+        tool_name: tool.to_owned(),
+        end,
+        change: (!updates.is_empty()).then_some(StateChange { revision: 3, updates }),
+        notes: Vec::new(),
+        usage: used(1),
+    })
+}
+
+fn done(result: ToolResult) -> CallEnd {
+    CallEnd::Result(Arc::new(result))
+}
+
+fn asked(call_id: &str, tool: &str) -> Event {
+    Event::CallSuspended(Box::new(Suspended {
+        call_id: call_id.to_owned(),
+        suspension_id: format!("{call_id}/1"),
+        tool_name: tool.to_owned(),
+        ticket: Ticket::confirm("Shall I send it to 12 people?"),
+        owner: None,
+        gate: Some("careful".to_owned()),
+        change: None,
+        usage: Usage::default(),
+    }))
+}
+
+fn decided(call_id: &str, answer: DecisionAnswer) -> Event {
+    let decision = Decision {
+        id: "d".to_owned(),
+        target: call_id.to_owned(),
+        answer,
+        reason: Some("they wait for it".to_owned()),
+        at_ms: 1,
+    };
+    Event::CallDecided { call_id: call_id.to_owned(), decision }
+}
+
+fn first_turn() -> Vec<(u64, Event)> {
+    let allow = || vec![("careful", Verdict::Allow), ("tool-list", Verdict::Allow)];
+    let late = Fault::new(Code::TimedOut, "Tool 'fetch' timed out after 5.0s");
+    vec![
+        (0, Event::MessageAdded { text: "Add up what is left,\nand tell the others.".to_owned() }),
+        (0, Event::StepStarted { step: 1 }),
+        (1_240, replied("Let me count first.", 812)),
+        (0, proposed("call-1-1", "count", json!({"what": "boxes"}))),
+        (0, proposed("call-1-2", "count", json!({"what": "bags"}))),
+        (0, proposed("call-1-3", "fetch", json!({"path": "/a"}))),
+        (1, gated("call-1-1", allow())),
+        (0, gated("call-1-2", allow())),
+        (0, gated("call-1-3", allow())),
+        (0, Event::BatchStarted { call_ids: vec![String::new(); 3], revision: 2 }),
+        (0, started("call-1-1", 1)),
+        (6, finished("call-1-1", "count", done(ToolResult::success(12)), &[("count.total", json!(12))])),
+        (1, finished("call-1-2", "count", done(ToolResult::error("There are no bags.")), &[])),
+        (
+            4_990,
+            Event::CallRetried { call_id: "call-1-3".to_owned(), attempt: 1, fault: late, usage: used(1) },
+        ),
+        (0, started("call-1-3", 2)),
+        (511, finished("call-1-3", "fetch", done(ToolResult::success("text")), &[])),
+        (0, Event::StepFinished { step: 1 }),
+    ]
+}
+
+fn second_turn() -> Vec<(u64, Event)> {
+    let blocked = Fault::new(Code::Denied, "The call of 'erase' was denied: not on a Friday");
+    vec![
+        (0, Event::StepStarted { step: 2 }),
+        (900, replied("", 0)),
+        (0, proposed("call-2-1", "send", json!({"to": ["a", "b"]}))),
+        (0, proposed("call-2-2", "erase", json!({}))),
+        (0, gated("call-2-1", vec![("careful", Verdict::Suspend(Box::new(Ticket::confirm("Send?"))))])),
+        (0, asked("call-2-1", "send")),
+        (0, gated("call-2-2", vec![("week", Verdict::Deny("not on a Friday".to_owned()))])),
+        (0, finished("call-2-2", "erase", CallEnd::Fault(blocked), &[])),
+        (0, Event::RunWaiting),
+        (3_600_000, decided("call-2-1", DecisionAnswer::Resume(json!(true)))),
+        (2, started("call-2-1", 1)),
+        (40, finished("call-2-1", "send", done(ToolResult::success_with_message(Value::Null, "Sent.")), &[])),
+        (0, Event::StepFinished { step: 2 }),
+        (0, Event::StepStarted { step: 3 }),
+        (700, replied("12 boxes are left; the others know.", 1_300)),
+        (
+            0,
+            Event::RunFinished {
+                status: RunStatus::Completed,
+                text: "12 boxes are left; the others know.".to_owned(),
+                usage: RunUsage { steps: 3, calls: 5, tools: used(6), ..RunUsage::default() },
+            },
+        ),
+    ]
+}
+
+#[test]
+fn a_run_is_shown_with_its_turns_calls_gates_attempts_state_and_usage() {
+    let events = first_turn().into_iter().chain(second_turn()).collect();
+    insta::assert_snapshot!("timeline", shown(events));
+}
+
+#[test]
+fn what_a_stranger_says_cannot_write_to_the_terminal() {
+    let said = Event::MessageAdded { text: "a\u{1b}[2Jb\nc".to_owned() };
+    let text = shown(vec![(0, said)]);
+    assert!(text.contains("> a[2Jb\n") && text.ends_with("  c\n"), "{text:?}");
+}

@@ -1,0 +1,124 @@
+//! A host's threads: whose turn it is, and state that fits the keys of today.
+
+use super::{Busy, Host, HostError};
+use crate::run::RunError;
+use crate::store::{CommitError, RunFilter, RunSummary};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
+use tollgate_agent::run::{Run, Thread};
+use tollgate_agent::state::aside::{misfits, set_aside};
+use tollgate_agent::state::{KeyScope, KeySet, State};
+use tollgate_agent::text::clean;
+
+/// How often a run that is queued looks whether another process is done.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What a prompt meets on its thread.
+pub(super) enum Met {
+    /// Nothing is open: the thread's turn is the prompt's.
+    Turn(OwnedMutexGuard<()>),
+    /// A run waits for a person.
+    Waiting(String),
+    /// A run was left where its process ended.
+    Interrupted(String),
+}
+
+impl Host {
+    /// What is open on the thread; its turn where nothing is.
+    pub(super) async fn meet(&self, thread_id: &Arc<str>, busy: Busy) -> Result<Met, HostError> {
+        loop {
+            let turn = self.lock_thread(thread_id, busy).await?;
+            let open = self.open_runs(thread_id).await?;
+            if let Some(run) = open.iter().find(|run| !run.at_work) {
+                let run_id = run.run_id.clone();
+                return Ok(if run.status == "waiting" {
+                    Met::Waiting(run_id)
+                } else {
+                    Met::Interrupted(run_id)
+                });
+            }
+            match busy {
+                _ if open.is_empty() => return Ok(Met::Turn(turn)),
+                Busy::Refuse => return Err(HostError::Busy(thread_id.to_string())),
+                // Another process is at work on it, and tells nobody when it is done.
+                Busy::Queue => drop(turn),
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// The runs of a thread that have not ended.
+    async fn open_runs(&self, thread_id: &str) -> Result<Vec<RunSummary>, HostError> {
+        let mut open = Vec::new();
+        for status in ["running", "waiting"] {
+            let filter = RunFilter {
+                thread_id: Some(thread_id.to_owned()),
+                status: Some(status.to_owned()),
+                ..RunFilter::default()
+            };
+            let runs = self.inner.store.runs(filter).await?;
+            open.extend(runs.into_iter().filter(|run| run.kind == "prompt"));
+        }
+        Ok(open)
+    }
+
+    /// The thread as it stands. Values that no longer fit their keys are set aside
+    /// first, for good, and the operator is told.
+    pub(super) async fn thread(&self, thread_id: &str) -> Result<Thread, HostError> {
+        loop {
+            let mut thread = self.inner.store.thread(thread_id).await?;
+            let toolbox = self.toolbox();
+            let misfits = misfits(toolbox.catalog().keys(), &thread.state);
+            let revision = thread.state.revision();
+            let Some(change) = set_aside(&misfits, revision) else { return Ok(thread) };
+            match self.inner.store.change(thread_id, change.clone()).await {
+                Ok(()) => {
+                    for misfit in &misfits {
+                        tracing::warn!(
+                            "the value of {} in thread {} no longer fits ({}); it is kept under revision {revision}, and the key starts anew; `tollgate state export` shows both",
+                            misfit.key,
+                            clean(thread_id, 200),
+                            clean(&misfit.why, 200),
+                        );
+                    }
+                    thread.state.apply(&change);
+                    return Ok(thread);
+                }
+                // Somebody else changed the thread: what fits now is another question.
+                Err(CommitError::Conflict(_)) => {}
+                Err(CommitError::Failed(e)) => return Err(e.into()),
+                Err(e) => return Err(RunError(e.to_string()).into()),
+            }
+        }
+    }
+
+    /// The thread's turn: of this host's runs one at a time has it.
+    pub(super) async fn lock_thread(
+        &self,
+        thread_id: &Arc<str>,
+        busy: Busy,
+    ) -> Result<OwnedMutexGuard<()>, HostError> {
+        let lock = {
+            let mut threads = self.inner.threads.lock().unwrap_or_else(PoisonError::into_inner);
+            threads.retain(|_, lock| lock.strong_count() > 0);
+            let lock = threads.get(thread_id).and_then(Weak::upgrade).unwrap_or_default();
+            threads.insert(Arc::clone(thread_id), Arc::downgrade(&lock));
+            lock
+        };
+        match busy {
+            Busy::Queue => Ok(lock.lock_owned().await),
+            Busy::Refuse => lock.try_lock_owned().map_err(|_| HostError::Busy(thread_id.to_string())),
+        }
+    }
+}
+
+/// A run's own keys whose values no longer fit start anew. The record keeps what
+/// they were.
+pub(super) fn start_anew(keys: &KeySet, run: &Run, state: &mut State) {
+    for misfit in misfits(keys, run.state()) {
+        if keys.get(misfit.key).is_some_and(|key| key.scope == KeyScope::Run) {
+            state.set(misfit.key, misfit.initial.clone());
+        }
+    }
+}

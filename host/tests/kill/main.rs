@@ -1,0 +1,159 @@
+//! A process that is killed while it carries runs: whatever the moment, the next
+//! process goes on, nothing that was told is taken back, and nothing runs twice
+//! that may not.
+//!
+//! These tests start themselves as the program that is killed (`program.rs`), by a
+//! store that kills its process right before or after a commit (`store.rs`), or from
+//! outside at any moment. `scripts/kill` runs them on a larger scale.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod place;
+mod program;
+mod script;
+mod store;
+mod verdict;
+
+use place::{Place, Started};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use store::Moment;
+use verdict::Verdict;
+
+/// Stories that are told at once: they wait for disks and timers most of the time.
+const AT_ONCE: usize = 4;
+/// More starts than this means that a story does not come to its end.
+const MAX_STARTS: usize = 40;
+/// The most commits of a story; the last moment is one that is never reached.
+const MAX_COMMITS: u64 = 200;
+
+/// A number that `scripts/kill` sets, or what is enough for every change.
+fn scale(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Has the story told by processes that are killed at these moments, and by a last
+/// one that is not.
+fn tell(moments: &[Moment]) -> (Place, usize) {
+    let place = Place::new();
+    let mut killed = 0;
+    for moment in moments {
+        match place.start(Some(*moment)).wait() {
+            Started::Done => break,
+            Started::Killed => killed += 1,
+        }
+    }
+    for _ in 0..MAX_STARTS {
+        if place.start(None).wait() == Started::Done {
+            return (place, killed);
+        }
+    }
+    panic!("after {moments:?} the story does not come to its end in {MAX_STARTS} starts");
+}
+
+/// Does the work for 0, 1, 2 and so on with several threads, until one answers that
+/// this was the last.
+fn each_until_last(work: impl Fn(u64) -> bool + Sync) {
+    let (next, last) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    std::thread::scope(|threads| {
+        for _ in 0..AT_ONCE {
+            threads.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number > last.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    if work(number) {
+                        last.fetch_min(number, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_process_may_be_killed_before_and_after_every_commit() {
+    let (commits, interrupted) = (AtomicU64::new(0), AtomicU64::new(0));
+    each_until_last(|number| {
+        let commit = number / 2 + 1;
+        assert!(commit < MAX_COMMITS, "the story has no end");
+        let moment = if number % 2 == 0 { Moment::Before(commit) } else { Moment::After(commit) };
+        let (place, killed) = tell(&[moment]);
+        let verdict = Verdict::of(&place, &format!("{moment:?}"));
+        interrupted.fetch_add(verdict.interrupted, Ordering::Relaxed);
+        if killed > 0 {
+            commits.fetch_max(commit, Ordering::Relaxed);
+        }
+        killed == 0
+    });
+    let (commits, interrupted) = (commits.into_inner(), interrupted.into_inner());
+    println!("killed before and after each of {commits} commits; {interrupted} calls were interrupted");
+    assert!(commits >= 15, "only {commits} commits: the story is too short to mean anything");
+    assert!(interrupted > 0, "no call was ever under way");
+}
+
+/// The process that recovers is killed, too.
+#[test]
+fn a_process_may_be_killed_while_it_recovers() {
+    let depth = scale("TOLLGATE_KILL_PAIRS", 2);
+    let starts = scale("TOLLGATE_KILL_PAIRS_FROM", 6);
+    each_until_last(|number| {
+        let (first, second) = (number / depth + 1, number % depth + 1);
+        let moments = [Moment::After(2 * first), Moment::Before(second), Moment::After(second)];
+        let (place, killed) = tell(&moments);
+        Verdict::of(&place, &format!("{moments:?}"));
+        killed == 0 || first >= starts
+    });
+}
+
+#[test]
+fn a_process_may_be_killed_at_any_moment() {
+    let seed = scale("TOLLGATE_KILL_SEED", u64::from(std::process::id()));
+    let stories = scale("TOLLGATE_KILL_STORIES", 16);
+    println!("TOLLGATE_KILL_SEED={seed}");
+    let random = Mutex::new(seed);
+    let (kills, interrupted) = (AtomicU64::new(0), AtomicU64::new(0));
+    each_until_last(|number| {
+        let place = Place::new();
+        for start in 0.. {
+            assert!(start < MAX_STARTS, "story {number} of seed {seed} does not come to its end");
+            let process = place.start(None);
+            // A story that nobody disturbs takes about a second.
+            if start < 4 {
+                let wait = next_random(&random) % 1_000_000;
+                std::thread::sleep(Duration::from_micros(wait));
+                process.kill();
+            }
+            match process.wait() {
+                Started::Done => break,
+                Started::Killed => kills.fetch_add(1, Ordering::Relaxed),
+            };
+        }
+        let verdict = Verdict::of(&place, &format!("story {number} of seed {seed}"));
+        interrupted.fetch_add(verdict.interrupted, Ordering::Relaxed);
+        number + 1 >= stories
+    });
+    let (kills, interrupted) = (kills.into_inner(), interrupted.into_inner());
+    println!("{stories} stories, {kills} kills, {interrupted} calls were interrupted");
+    assert!(kills > 0, "nothing was killed");
+}
+
+#[test]
+fn s9_four_processes_commit_to_one_thread_and_nothing_is_lost_or_doubled() {
+    const PROCESSES: usize = 4;
+    let place = Place::new();
+    let each = 25;
+    let processes: Vec<_> = (0..PROCESSES).map(|_| place.start_adding(each)).collect();
+    for process in processes {
+        assert_eq!(process.wait(), Started::Done);
+    }
+    Verdict::of_adding(&place, PROCESSES * each);
+}
+
+/// The one after Knuth: enough to choose moments, and the same for the same seed.
+fn next_random(state: &Mutex<u64>) -> u64 {
+    let mut state = state.lock().unwrap();
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}

@@ -1,0 +1,96 @@
+//! A directory in which one story is told by one process after the other.
+
+use crate::store::Moment;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+use tollgate_artifacts::good;
+
+/// The variables by which the tests speak to the program.
+pub(crate) const DIRECTORY: &str = "TOLLGATE_KILLED_IN";
+pub(crate) const MOMENT: &str = "TOLLGATE_KILLED_AT";
+pub(crate) const ADDS: &str = "TOLLGATE_KILLED_ADDS";
+
+/// How a process ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// It came to the story's end.
+    Done,
+    /// It was killed.
+    Killed,
+}
+
+pub(crate) struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    /// A tool in its directory, a directory that it was granted, an empty store.
+    pub(crate) fn new() -> Self {
+        static COMPONENT: OnceLock<Vec<u8>> = OnceLock::new();
+        let directory = tempfile::tempdir().unwrap();
+        let place = Self { directory };
+        std::fs::create_dir_all(place.ran()).unwrap();
+        std::fs::create_dir_all(place.path().join("tools")).unwrap();
+        let component = COMPONENT.get_or_init(|| good::APPENDS.bytes());
+        std::fs::write(place.path().join("tools/appends.wasm"), component).unwrap();
+        place
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Where tools leave one byte for each time that they ran.
+    pub(crate) fn ran(&self) -> PathBuf {
+        self.path().join("ran")
+    }
+
+    /// Starts a process that goes on with the story.
+    pub(crate) fn start(&self, moment: Option<Moment>) -> Process {
+        let mut command = self.program();
+        if let Some(moment) = moment {
+            command.env(MOMENT, moment.to_string());
+        }
+        Process::start(command)
+    }
+
+    /// Starts a process that adds one to the number of a thread, so many times.
+    pub(crate) fn start_adding(&self, times: usize) -> Process {
+        let mut command = self.program();
+        command.env(ADDS, times.to_string());
+        Process::start(command)
+    }
+
+    fn program(&self) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["program::the_program_that_is_killed", "--exact", "--ignored", "--nocapture"]);
+        command.env(DIRECTORY, self.path()).env_remove(MOMENT).env_remove(ADDS);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+}
+
+pub(crate) struct Process(Child);
+
+impl Process {
+    fn start(mut command: Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    pub(crate) fn kill(&self) {
+        crate::store::kill(self.0.id());
+    }
+
+    /// Waits for its end. A process that fails otherwise fails the test.
+    pub(crate) fn wait(self) -> Started {
+        use std::os::unix::process::ExitStatusExt;
+        let output = self.0.wait_with_output().unwrap();
+        match (output.status.code(), output.status.signal()) {
+            (Some(0), _) => Started::Done,
+            (None, Some(9)) => Started::Killed,
+            other => panic!("{other:?}: {}", String::from_utf8_lossy(&output.stderr)),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The program that is killed: a host with a component, native tools and a store on
+//! disk, that takes up a story wherever the process before it left it.
+
+use crate::place::{ADDS, DIRECTORY, MOMENT};
+use crate::script::{Author, Careful, install};
+use crate::store::DyingStore;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use tollgate::config::Config;
+use tollgate::run::{RunHandle, Told};
+use tollgate::store::{RunFilter, RunSummary, SqliteStore};
+use tollgate::tools::directory;
+use tollgate::{Agent, CallRequest, Host, HostError, RunRequest};
+use tollgate_agent::run::{Decision, DecisionAnswer, Event, Numbered};
+use tollgate_sandbox::{Sandbox, SandboxConfig};
+
+/// The thread of the agent's run, and that of the direct call.
+pub(crate) const THREADS: [&str; 2] = ["agent", "direct"];
+
+#[test]
+#[ignore = "the tests beside it start it as a process of its own"]
+fn the_program_that_is_killed() {
+    let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
+    let moment = std::env::var(MOMENT).ok().map(|text| text.parse().unwrap());
+    let adds = std::env::var(ADDS).ok().map(|text| text.parse().unwrap());
+    tollgate_sandbox::runtime().unwrap().block_on(async {
+        let store = SqliteStore::open(&directory.join("data")).unwrap();
+        let store = Arc::new(DyingStore { store, moment, commits: AtomicU64::new(0) });
+        let host = host(&directory, store).await;
+        match adds {
+            Some(times) => add(&host, times).await,
+            None => tell(&host, &directory).await,
+        }
+    });
+}
+
+async fn host(directory: &Path, store: Arc<DyingStore>) -> Host {
+    let granted =
+        "[grants.appends]\nfiles = [{ host = \"ran\", guest = \"/ran\", access = \"read-write\" }]\n";
+    let config = Config::parse(&directory.join("tollgate.toml"), granted).unwrap();
+    let sandbox = Sandbox::new(SandboxConfig::default()).unwrap();
+    let mut toolbox = directory::load(&sandbox, &config, &|_, _, _| {}).await.unwrap().toolbox;
+    assert!(toolbox.refused().is_empty(), "{:?}", toolbox.refused());
+    install(&mut toolbox, directory.join("ran"));
+    let agent = Agent::new("default", Arc::new(Author)).with_tools(["*"]);
+    Host::builder().toolbox(toolbox).agent(agent).gate(Careful).store(store).build().unwrap()
+}
+
+async fn add(host: &Host, times: usize) {
+    for _ in 0..times {
+        let end = host.call(CallRequest::new("add", "{}").on_thread("agent")).await.unwrap();
+        assert_eq!(end.last_call.unwrap().end.code(), None);
+    }
+}
+
+/// Carries the agent's run to its end, and then the direct call's.
+async fn tell(host: &Host, directory: &Path) {
+    let told = File::options().create(true).append(true).open(directory.join("told")).unwrap();
+    write_line(&told, "null");
+    for thread in THREADS {
+        loop {
+            let handle = match newest(host, thread).await {
+                None => begin(host, thread).await,
+                Some(run) if run.status == "waiting" => decide(host, &run).await,
+                Some(run) if run.status == "running" => host.recover(&run.run_id).await,
+                Some(_) => break,
+            };
+            follow(handle.unwrap(), &told).await;
+        }
+    }
+}
+
+async fn newest(host: &Host, thread: &str) -> Option<RunSummary> {
+    let filter = RunFilter { thread_id: Some(thread.to_owned()), limit: 1, ..RunFilter::default() };
+    host.store().runs(filter).await.unwrap().pop()
+}
+
+async fn begin(host: &Host, thread: &str) -> Result<RunHandle, HostError> {
+    match thread {
+        "agent" => host.run(RunRequest::new("default", "Tell it.").on_thread(thread)).await,
+        _ => host.start_call(CallRequest::new("ask", "{}").on_thread(thread)).await,
+    }
+}
+
+/// Answers the first question that is open, as the same decision each time.
+async fn decide(host: &Host, run: &RunSummary) -> Result<RunHandle, HostError> {
+    let mut open: Vec<(String, String)> = Vec::new();
+    for event in host.store().events(&run.run_id, 0).await.unwrap() {
+        match &event.event {
+            Event::CallSuspended(asked) => open.push((asked.call_id.clone(), asked.suspension_id.clone())),
+            Event::CallDecided { call_id, .. } => open.retain(|(other, _)| other != call_id),
+            _ => {}
+        }
+    }
+    let (_, suspension) = open.swap_remove(0);
+    let answer = DecisionAnswer::Resume(serde_json::json!(true));
+    let decision =
+        Decision { id: format!("for {suspension}"), target: suspension, answer, reason: None, at_ms: 1 };
+    host.decide(&run.run_id, decision).await
+}
+
+/// What a client is told is written at once, as a line for each stored event.
+async fn follow(mut handle: RunHandle, told: &File) {
+    while let Some(event) = handle.events.next().await {
+        if let Told::Stored(event) = event {
+            write_line(told, &line(&event));
+        }
+    }
+    handle.wait().await.unwrap();
+}
+
+pub(crate) fn line(event: &Numbered) -> String {
+    serde_json::to_string(event).unwrap()
+}
+
+fn write_line(mut file: &File, line: &str) {
+    file.write_all(format!("{line}\n").as_bytes()).unwrap();
+}

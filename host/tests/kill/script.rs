@@ -1,0 +1,150 @@
+//! The story: what the model asks for, what the tools do, and who must be asked.
+//!
+//! Two turns of calls: some at once, one that times out and is tried again, two that
+//! meet in the same key, one that a gate and one that the tool itself parks.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+use tollgate::model::{DeltaSink, Model, ModelFault};
+use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
+use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess, StateKey, ToolDescriptor};
+use tollgate_agent::gate::{Gate, ProposedCall, Verdict};
+use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
+use tollgate_agent::outcome::{Fault, Mutation, Ticket, ToolOutput, ToolResult};
+use tollgate_agent::state::{KeyScope, Reducer};
+
+/// The answer at the end of the story.
+pub(crate) const ANSWER: &str = "All of it is done.";
+
+/// Says what comes next by what was said so far: so any process can go on.
+pub(crate) struct Author;
+
+#[async_trait]
+impl Model for Author {
+    fn name(&self) -> &str {
+        "author"
+    }
+
+    async fn reply(&self, request: ModelRequest, _: &mut DeltaSink<'_>) -> Result<ModelReply, ModelFault> {
+        let turns = request.messages.iter().filter(|message| matches!(message, Message::Assistant(_)));
+        let (text, calls) = match turns.count() {
+            0 => ("First.", vec![appends("a1"), appends("a2"), ("late", json!({})), ("add", json!({}))]),
+            1 => (
+                "Then.",
+                vec![
+                    ("put", json!({"city": "Bern"})),
+                    ("put", json!({"city": "Rome"})),
+                    appends("b1"),
+                    appends("guarded"),
+                    ("ask", json!({})),
+                ],
+            ),
+            _ => (ANSWER, Vec::new()),
+        };
+        let calls = calls.into_iter().map(|(name, arguments)| ModelCall {
+            name: name.to_owned(),
+            arguments: arguments.to_string(),
+            ..ModelCall::default()
+        });
+        let message =
+            AssistantMessage { text: text.to_owned(), calls: calls.collect(), ..Default::default() };
+        Ok(ModelReply { message, ..ModelReply::default() })
+    }
+}
+
+fn appends(file: &str) -> (&'static str, Value) {
+    ("appends", json!({"p": file}))
+}
+
+/// Asks a person about calls that name the file `guarded`.
+pub(crate) struct Careful;
+
+impl Gate for Careful {
+    fn id(&self) -> &str {
+        "careful"
+    }
+
+    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+        match call.arguments.value()["p"].as_str() {
+            Some("guarded") => Verdict::Suspend(Box::new(Ticket::confirm("Append to it?"))),
+            _ => Verdict::Allow,
+        }
+    }
+}
+
+/// Which of the native tools.
+enum Kind {
+    /// Takes too long at the first attempt.
+    Late,
+    /// Adds one to the thread's number; may not run twice.
+    Add,
+    /// Sets the thread's city.
+    Put,
+    /// Asks a person, and leaves a byte once it goes on; may not run twice.
+    Ask { ran: PathBuf },
+}
+
+#[async_trait]
+impl NativeTool for Kind {
+    fn descriptor(&self) -> ToolDescriptor {
+        let (name, idempotent, timeout_ms) = match self {
+            Kind::Late => ("late", true, Some(60)),
+            Kind::Add => ("add", false, None),
+            Kind::Put => ("put", true, None),
+            Kind::Ask { .. } => ("ask", false, None),
+        };
+        // More than a story has kills: each of them costs an attempt.
+        let max_retries = Some(10);
+        let policy = ExecutionPolicy { idempotent, timeout_ms, max_retries, ..ExecutionPolicy::default() };
+        ToolDescriptor::new(name, name, "A tool of the story.").with_execution(policy)
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        match self {
+            Kind::Late if call.attempt().attempt == 1 => std::future::pending().await,
+            Kind::Late => Ok(ToolResult::success("at last").into()),
+            Kind::Add => Ok(writes("total", json!(1))),
+            Kind::Put => {
+                // Long enough for both of a turn to be under way.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                Ok(writes("city", call.arguments()["city"].clone()))
+            }
+            Kind::Ask { .. } if call.attempt().resume.is_none() => {
+                Ok(ToolResult::suspended_with(Ticket::confirm("May I?")).into())
+            }
+            Kind::Ask { ran } => {
+                use std::io::Write;
+                let run = call.attempt().identity.run_id.as_str();
+                let file = std::fs::File::options().create(true).append(true).open(ran.join(run));
+                file.and_then(|mut file| file.write_all(b"x")).unwrap();
+                Ok(ToolResult::success("asked").into())
+            }
+        }
+    }
+}
+
+fn writes(key: &str, update: Value) -> ToolOutput {
+    let mutations = vec![Mutation { key: format!("story.{key}"), update }];
+    ToolOutput { result: ToolResult::success("written"), mutations, actions: Vec::new() }
+}
+
+/// Adds the native tools to what was loaded.
+pub(crate) fn install(toolbox: &mut Toolbox, ran: PathBuf) {
+    let key = |name: &str, initial: Value, reducer: Reducer| {
+        let scope = KeyScope::Thread;
+        let defines = Some(StateKey { initial, schema: None, reducer, scope, persistent: true });
+        StateAccess { key: format!("story.{name}"), read: true, write: true, defines }
+    };
+    let plugin = NativePlugin::new("story").with_state(key("total", json!(0), Reducer::Add)).with_state(key(
+        "city",
+        json!(""),
+        Reducer::Replace,
+    ));
+    [Kind::Late, Kind::Add, Kind::Put, Kind::Ask { ran }]
+        .into_iter()
+        .fold(plugin, NativePlugin::with_tool)
+        .install(toolbox)
+        .unwrap();
+}

@@ -1,0 +1,162 @@
+//! What must hold of a story, whoever told it and however often they were killed.
+
+use crate::place::Place;
+use crate::program::{THREADS, line};
+use crate::script::ANSWER;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tollgate::store::{RunFilter, RunSummary, SqliteStore, Store};
+use tollgate_agent::code::Code;
+use tollgate_agent::message::Message;
+use tollgate_agent::run::{Event, Numbered};
+
+/// What was found beside that all is well.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    /// Calls that were answered as interrupted.
+    pub(crate) interrupted: u64,
+}
+
+impl Verdict {
+    /// Looks at a story that has come to its end; `when` says which, in failures.
+    pub(crate) fn of(place: &Place, when: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store = SqliteStore::open(&place.path().join("data")).unwrap();
+            let mut records = BTreeMap::new();
+            for run in store.runs(RunFilter::default()).await.unwrap() {
+                let record = store.events(&run.run_id, 0).await.unwrap();
+                is_whole(&run, &record, when);
+                nothing_ran_twice(place, &record, when);
+                records.insert(run.run_id.clone(), record);
+            }
+            assert_eq!(records.len(), THREADS.len(), "{when}: one run for each thread");
+            was_told(place, &records, when);
+            reads_well(&store.thread(THREADS[0]).await.unwrap(), &records, when);
+            let codes = records.values().flatten().filter_map(|event| match &event.event {
+                Event::CallFinished(finished) => finished.end.code(),
+                _ => None,
+            });
+            let codes: Vec<Code> = codes.collect();
+            assert!(codes.iter().all(|code| *code == Code::Interrupted), "{when}: {codes:?}");
+            is_sound(place, when);
+            Self { interrupted: codes.len() as u64 }
+        })
+    }
+
+    /// Looks at a thread to whose number several processes added.
+    pub(crate) fn of_adding(place: &Place, times: usize) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store = SqliteStore::open(&place.path().join("data")).unwrap();
+            let state = store.thread(THREADS[0]).await.unwrap().state;
+            assert_eq!((state.revision(), state.get("story.total")), (times as u64, Some(&json!(times))));
+            let all = RunFilter { limit: 2 * times, ..RunFilter::default() };
+            let runs = store.runs(all).await.unwrap();
+            assert_eq!(runs.len(), times);
+            let mut revisions = Vec::new();
+            for run in &runs {
+                let record = store.events(&run.run_id, 0).await.unwrap();
+                is_whole(run, &record, "adding");
+                revisions.extend(record.iter().filter_map(|event| match &event.event {
+                    Event::CallFinished(finished) => finished.change.as_ref().map(|change| change.revision),
+                    _ => None,
+                }));
+            }
+            revisions.sort_unstable();
+            assert_eq!(revisions, (1..=times as u64).collect::<Vec<_>>(), "each commit has its revision");
+        });
+        is_sound(place, "adding");
+    }
+}
+
+/// Numbers have no gap, and the run ended once, as it should.
+fn is_whole(run: &RunSummary, record: &[Arc<Numbered>], when: &str) {
+    let numbers: Vec<u64> = record.iter().map(|event| event.number).collect();
+    assert_eq!(numbers, (1..=run.events).collect::<Vec<_>>(), "{when}");
+    assert_eq!(run.status, "completed", "{when}");
+    let ends = record.iter().filter(|event| matches!(event.event, Event::RunFinished { .. })).count();
+    assert_eq!(ends, 1, "{when}: one end");
+    if run.kind == "prompt" {
+        let Event::RunFinished { text, .. } = &record.last().unwrap().event else { panic!("{when}") };
+        assert_eq!(text, ANSWER, "{when}");
+    }
+}
+
+/// A call that may not run twice began once, and left as many bytes as its end says.
+fn nothing_ran_twice(place: &Place, record: &[Arc<Numbered>], when: &str) {
+    let bytes = |file: &str| std::fs::metadata(place.ran().join(file)).map_or(0, |file| file.len());
+    for event in record {
+        let Event::CallProposed(proposed) = &event.event else { continue };
+        let arguments = proposed.arguments.as_ref().unwrap().value();
+        let file = match proposed.tool_name.as_str() {
+            "appends" => arguments["p"].as_str().unwrap(),
+            "ask" => &event.run_id,
+            _ => continue,
+        };
+        let of_call = |event: &&Arc<Numbered>| match &event.event {
+            Event::CallFinished(finished) => finished.call_id == proposed.call_id,
+            _ => false,
+        };
+        let ends: Vec<_> = record.iter().filter(of_call).collect();
+        let [end] = ends.as_slice() else { panic!("{when}: {file} has {} ends", ends.len()) };
+        let Event::CallFinished(finished) = &end.event else { continue };
+        let ran = bytes(file);
+        match finished.end.code() {
+            None => assert_eq!(ran, 1, "{when}: {file} succeeded"),
+            Some(_) => assert!(ran <= 1, "{when}: {file} ran {ran} times"),
+        }
+    }
+}
+
+/// Every line that a client was told is in the record, letter by letter, and within
+/// one process none was left out.
+fn was_told(place: &Place, records: &BTreeMap<String, Vec<Arc<Numbered>>>, when: &str) {
+    let told = std::fs::read_to_string(place.path().join("told")).unwrap();
+    let mut last: BTreeMap<String, u64> = BTreeMap::new();
+    for told in told.lines() {
+        let read: Value = serde_json::from_str(told).unwrap_or_else(|e| panic!("{when}: {e}: {told}"));
+        if read.is_null() {
+            // Another process begins.
+            last.clear();
+            continue;
+        }
+        let (run, number) = (read["run_id"].as_str().unwrap(), read["number"].as_u64().unwrap());
+        let record = records.get(run).unwrap_or_else(|| panic!("{when}: run {run} was told and is gone"));
+        let kept = record.get(usize::try_from(number - 1).unwrap());
+        assert_eq!(kept.map(|event| line(event)).as_deref(), Some(told), "{when}: what was told stays");
+        let before = last.insert(run.to_owned(), number);
+        assert!(before.is_none_or(|before| before + 1 == number), "{when}: {before:?}, then {number}");
+    }
+}
+
+/// The conversation has each call with its answer, and the state what the calls say.
+fn reads_well(
+    thread: &tollgate_agent::run::Thread,
+    records: &BTreeMap<String, Vec<Arc<Numbered>>>,
+    when: &str,
+) {
+    let count = |wanted: fn(&Message) -> bool| thread.messages.iter().filter(|m| wanted(m)).count();
+    assert_eq!(count(|m| matches!(m, Message::User(_))), 1, "{when}");
+    assert_eq!(count(|m| matches!(m, Message::Assistant(_))), 3, "{when}");
+    assert_eq!(count(|m| matches!(m, Message::Answer(_))), 9, "{when}");
+    let events = || records.values().flatten().map(|event| &event.event);
+    let added = events().filter(|event| match event {
+        Event::CallFinished(finished) => finished.tool_name == "add" && finished.end.code().is_none(),
+        _ => false,
+    });
+    let total = thread.state.get("story.total").cloned().unwrap_or(json!(0));
+    assert_eq!(total, json!(added.count()), "{when}: what was answered is what was changed");
+    assert_eq!(thread.state.get("story.city"), Some(&json!("Rome")), "{when}: in the order of the calls");
+    let changes = events().filter(|event| tollgate::store::change_of(event).is_some()).count();
+    assert_eq!(thread.state.revision(), changes as u64, "{when}");
+}
+
+/// SQLite finds nothing wrong with its file.
+fn is_sound(place: &Place, when: &str) {
+    let file = place.path().join("data/tollgate.db");
+    let connection = rusqlite::Connection::open(file).unwrap();
+    let answer: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(answer, "ok", "{when}");
+}

@@ -1,0 +1,229 @@
+//! What every store keeps to.
+
+use crate::with_each_store;
+use serde_json::json;
+use std::sync::Arc;
+use tollgate::store::{Commit, CommitError, RunFilter};
+use tollgate_agent::message::Message;
+use tollgate_agent::outcome::{ToolResult, Usage};
+use tollgate_agent::run::event::Finished;
+use tollgate_agent::run::{AgentSpec, CallEnd, Event, Numbered, RunLimits, RunSpec, Task};
+use tollgate_agent::state::{KeyUpdate, State, StateChange};
+
+pub(crate) fn started(run: &str) -> Event {
+    let identity = tollgate_agent::context::RunIdentity {
+        run_id: run.to_owned(),
+        thread_id: "t".to_owned(),
+        agent_id: "a".to_owned(),
+        ..Default::default()
+    };
+    let task = Task::Call { tool_name: "echo".to_owned(), arguments: String::new() };
+    let spec = RunSpec { identity, agent: AgentSpec::default(), limits: RunLimits::default(), task };
+    Event::RunStarted { spec: Arc::new(spec) }
+}
+
+pub(crate) fn changed(revision: u64, value: u64) -> Event {
+    let updates = vec![KeyUpdate::restored("k.n", json!(value))];
+    Event::CallFinished(Finished {
+        call_id: "c".to_owned(),
+        tool_name: "echo".to_owned(),
+        end: CallEnd::Result(Arc::new(ToolResult::success(value))),
+        change: Some(StateChange { revision, updates }),
+        notes: Vec::new(),
+        usage: Usage::default(),
+    })
+}
+
+pub(crate) fn commit(run: &str, after: u64, events: Vec<Event>) -> Commit {
+    Commit { run_id: Arc::from(run), thread_id: Arc::from("t"), after, at_ms: 7, events, ..Commit::default() }
+}
+
+with_each_store! {
+    async fn e1_events_are_numbered_without_gaps(store: StoreAt) {
+        let store = store.open();
+        store.commit(commit("r", 0, vec![started("r"), Event::StepStarted { step: 1 }])).await.unwrap();
+        let refused = store.commit(commit("r", 1, vec![Event::RunWaiting])).await;
+        assert!(matches!(refused, Err(CommitError::Advanced)), "{refused:?}");
+        store.commit(commit("r", 2, vec![Event::RunWaiting])).await.unwrap();
+        let numbers: Vec<u64> = store.events("r", 1).await.unwrap().iter().map(|e| e.number).collect();
+        assert_eq!(numbers, [2, 3]);
+        assert!(store.events("nobody", 0).await.unwrap().is_empty());
+    }
+
+    async fn s9_a_commit_on_an_old_revision_fails_and_stores_nothing(store: StoreAt) {
+        let store = store.open();
+        store.commit(commit("r1", 0, vec![started("r1"), changed(1, 10)])).await.unwrap();
+        store.commit(commit("r2", 0, vec![started("r2"), changed(2, 20)])).await.unwrap();
+        let refused = store.commit(commit("r3", 0, vec![started("r3"), changed(1, 30)])).await;
+        let Err(CommitError::Conflict(missed)) = refused else { panic!("{refused:?}") };
+        assert_eq!(missed.iter().map(|change| change.revision).collect::<Vec<_>>(), [1, 2]);
+        assert!(store.events("r3", 0).await.unwrap().is_empty());
+        let thread = store.thread("t").await.unwrap();
+        assert_eq!((thread.state.revision(), thread.state.get("k.n")), (2, Some(&json!(20))));
+    }
+
+    async fn threads_keep_their_conversation(at: StoreAt) {
+        let store = at.open();
+        for (run, text) in [("r1", "one"), ("r2", "two")] {
+            let mut commit = commit(run, 0, vec![started(run)]);
+            commit.messages = vec![Message::User(text.to_owned())];
+            store.commit(commit).await.unwrap();
+        }
+        let messages = at.open().thread("t").await.unwrap().messages;
+        assert_eq!(*messages, [Message::User("one".to_owned()), Message::User("two".to_owned())]);
+    }
+
+    async fn runs_are_listed_newest_first(store: StoreAt) {
+        let store = store.open();
+        for run in ["r1", "r2"] {
+            store.commit(commit(run, 0, vec![started(run)])).await.unwrap();
+        }
+        store.commit(commit("r1", 1, vec![Event::RunWaiting])).await.unwrap();
+        let all = store.runs(RunFilter::default()).await.unwrap();
+        assert_eq!(all.iter().map(|r| r.run_id.as_str()).collect::<Vec<_>>(), ["r2", "r1"]);
+        let filter = RunFilter { status: Some("waiting".to_owned()), ..RunFilter::default() };
+        let waiting = store.runs(filter).await.unwrap();
+        assert_eq!((waiting.len(), waiting[0].events, waiting[0].title.as_str()), (1, 2, "echo"));
+    }
+
+    async fn the_changes_of_a_thread_are_read_in_order(store: StoreAt) {
+        let store = store.open();
+        store.commit(commit("r1", 0, vec![started("r1"), changed(1, 10)])).await.unwrap();
+        store.commit(commit("r2", 0, vec![started("r2"), changed(2, 20)])).await.unwrap();
+        store.restore("t", &State::restored(0, [("k.n".to_owned(), json!(5))])).await.unwrap();
+        let revisions = |changes: Vec<StateChange>| changes.iter().map(|c| c.revision).collect::<Vec<_>>();
+        assert_eq!(revisions(store.changes("t", 0, 10).await.unwrap()), [1, 2, 3]);
+        assert_eq!(revisions(store.changes("t", 1, 1).await.unwrap()), [2]);
+        assert!(store.changes("nobody", 0, 10).await.unwrap().is_empty());
+    }
+
+    async fn s8_state_can_be_restored(store: StoreAt) {
+        let store = store.open();
+        store.commit(commit("r1", 0, vec![started("r1"), changed(1, 10)])).await.unwrap();
+        let state = State::restored(0, [("k.n".to_owned(), json!(5)), ("k.m".to_owned(), json!("x"))]);
+        assert_eq!(store.restore("t", &state).await.unwrap(), 2);
+        let thread = store.thread("t").await.unwrap();
+        assert_eq!((thread.state.get("k.n"), thread.state.get("k.m")), (Some(&json!(5)), Some(&json!("x"))));
+        let refused = store.commit(commit("r2", 0, vec![started("r2"), changed(2, 1)])).await;
+        assert!(matches!(refused, Err(CommitError::Conflict(missed)) if missed.len() == 1));
+    }
+
+    async fn s9_a_refused_commit_leaves_nothing_of_itself_behind(at: StoreAt) {
+        let store = at.open();
+        store.commit(commit("r1", 0, vec![started("r1"), changed(1, 10)])).await.unwrap();
+        let mut late = commit("r2", 0, vec![started("r2"), changed(1, 20)]);
+        late.messages = vec![Message::User("lost".to_owned())];
+        assert!(matches!(store.commit(late).await, Err(CommitError::Conflict(_))));
+        let elsewhere = Commit { thread_id: Arc::from("new"), ..commit("r1", 9, vec![Event::RunWaiting]) };
+        assert!(matches!(store.commit(elsewhere).await, Err(CommitError::Advanced)));
+        let thread = at.open().thread("t").await.unwrap();
+        assert_eq!((thread.messages.len(), thread.state.revision()), (0, 1));
+        assert_eq!(store.runs(RunFilter::default()).await.unwrap().len(), 1);
+        assert_eq!(store.thread("new").await.unwrap().state.revision(), 0);
+    }
+
+    async fn s9_commits_at_once_are_all_there_and_in_one_order(at: StoreAt) {
+        let writers = (0..8).map(|n| {
+            let store = at.open();
+            tokio::spawn(async move {
+                let run = format!("r{n}");
+                let mut revision = 1;
+                loop {
+                    match store.commit(commit(&run, 0, vec![started(&run), changed(revision, revision)])).await {
+                        Ok(_) => return,
+                        Err(CommitError::Conflict(missed)) => {
+                            revision = missed.last().unwrap().revision + 1;
+                        }
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+            })
+        });
+        futures::future::join_all(writers).await.into_iter().for_each(|end| end.unwrap());
+        let store = at.open();
+        let thread = store.thread("t").await.unwrap();
+        assert_eq!((thread.state.revision(), thread.state.get("k.n")), (8, Some(&json!(8))));
+        let Err(CommitError::Conflict(all)) = store.commit(commit("x", 0, vec![started("x"), changed(1, 0)])).await
+        else { panic!("revision 1 is taken") };
+        assert_eq!(all.iter().map(|change| change.revision).collect::<Vec<_>>(), (1..=8).collect::<Vec<_>>());
+    }
+
+    async fn what_is_read_is_what_was_written(at: StoreAt) {
+        let text = "ä \u{1F600} \" \\ \0 '; DROP TABLE runs; --\n".repeat(2_000);
+        let mut first = commit("r", 0, vec![started("r"), Event::MessageAdded { text: text.clone() }]);
+        first.messages = vec![Message::User(text.clone())];
+        let told = at.open().commit(first).await.unwrap();
+        let store = at.open();
+        let read = store.events("r", 0).await.unwrap();
+        let as_text = |events: &[Arc<Numbered>]| serde_json::to_string(events).unwrap();
+        assert_eq!(as_text(&read), as_text(&told));
+        assert_eq!((read[1].number, read[1].at_ms, read[1].run_id.as_ref()), (2, 7, "r"));
+        assert_eq!(*store.thread("t").await.unwrap().messages, [Message::User(text)]);
+    }
+
+    async fn s4_null_is_a_value(at: StoreAt) {
+        let updates = vec![KeyUpdate::restored("k.n", serde_json::Value::Null)];
+        at.open().change("t", StateChange { revision: 1, updates }).await.unwrap();
+        assert_eq!(at.open().thread("t").await.unwrap().state.get("k.n"), Some(&serde_json::Value::Null));
+    }
+
+    async fn s6_of_keys_that_do_not_persist_the_record_names_only_the_name(at: StoreAt) {
+        let fleeting = KeyUpdate { persistent: false, ..KeyUpdate::restored("k.secret", json!("hunter2")) };
+        let mut event = changed(1, 1);
+        if let Event::CallFinished(finished) = &mut event {
+            finished.change.as_mut().unwrap().updates.push(fleeting);
+        }
+        let store = at.open();
+        store.commit(commit("r", 0, vec![started("r"), event])).await.unwrap();
+        let thread = store.thread("t").await.unwrap();
+        assert_eq!(thread.state.get("k.secret"), Some(&json!("hunter2")), "this process has it");
+        let record = serde_json::to_string(&store.events("r", 0).await.unwrap()).unwrap();
+        assert!(record.contains("k.secret") && !record.contains("hunter2"));
+        if at.is_durable() {
+            let thread = at.open().thread("t").await.unwrap();
+            assert_eq!((thread.state.get("k.n"), thread.state.get("k.secret")), (Some(&json!(1)), None));
+        }
+    }
+
+    async fn threads_are_independent(at: StoreAt) {
+        let store = at.open();
+        for (run, thread) in [("r1", "a"), ("r2", "b")] {
+            let of_thread = Commit { thread_id: Arc::from(thread), ..commit(run, 0, vec![started(run), changed(1, 5)]) };
+            store.commit(of_thread).await.unwrap();
+        }
+        assert_eq!(store.thread("a").await.unwrap().state.revision(), 1);
+        assert_eq!(store.thread("b").await.unwrap().state.revision(), 1);
+        assert_eq!(store.thread("c").await.unwrap().state.revision(), 0);
+    }
+
+    async fn lists_are_filtered_by_each_word_and_by_all(at: StoreAt) {
+        let store = at.open();
+        for run in ["abc-1", "abc-2", "abd-1", "x%_"] {
+            store.commit(commit(run, 0, vec![started(run)])).await.unwrap();
+        }
+        store.commit(commit("abc-2", 1, vec![Event::RunWaiting])).await.unwrap();
+        let ids = async |filter: RunFilter| {
+            store.runs(filter).await.unwrap().into_iter().map(|run| run.run_id).collect::<Vec<_>>()
+        };
+        let prefix = |prefix: &str| RunFilter { run_id_prefix: Some(prefix.to_owned()), ..RunFilter::default() };
+        assert_eq!(ids(prefix("abc")).await, ["abc-2", "abc-1"]);
+        assert_eq!(ids(prefix("abc-1")).await, ["abc-1"]);
+        assert_eq!(ids(prefix("x%_")).await, ["x%_"]);
+        assert!(ids(prefix("%")).await.is_empty());
+        let all = RunFilter { status: Some("waiting".to_owned()), thread_id: Some("t".to_owned()), ..prefix("abc") };
+        assert_eq!(ids(all.clone()).await, ["abc-2"]);
+        assert!(ids(RunFilter { thread_id: Some("u".to_owned()), ..all }).await.is_empty());
+        assert_eq!(ids(RunFilter { limit: 2, ..RunFilter::default() }).await, ["x%_", "abd-1"]);
+    }
+
+    async fn a_run_that_was_let_go_is_at_work_no_more_until_it_is_taken_up(at: StoreAt) {
+        let store = at.open();
+        store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
+        let at_work = async || store.runs(RunFilter::default()).await.unwrap()[0].at_work;
+        assert!(at_work().await);
+        store.let_go("r");
+        assert!(!at_work().await);
+        store.commit(commit("r", 1, vec![Event::StepStarted { step: 1 }])).await.unwrap();
+        assert!(at_work().await);
+    }
+}

@@ -1,0 +1,65 @@
+//! Where the stores of these tests are. A further kind of store joins all tests by
+//! an implementation of [`Place`] here, a constructor beside the others, and a line
+//! in `with_each_store!`.
+
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+use tollgate::store::{MemoryStore, SqliteStore, Store};
+
+/// What the tests must know of one kind of store.
+pub(crate) trait Place: Send + Sync {
+    /// The store; where it outlives its process, another one on the same data each
+    /// time, as another process has.
+    fn open(&self) -> Arc<dyn Store>;
+
+    /// Whether it outlives its process.
+    fn is_durable(&self) -> bool;
+}
+
+/// Where a store is, so that it can be opened a second time.
+pub(crate) struct StoreAt(Box<dyn Place>);
+
+impl StoreAt {
+    pub(crate) fn memory() -> Self {
+        Self(Box::new(Arc::new(MemoryStore::new())))
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        Self(Box::new(tempfile::tempdir().unwrap()))
+    }
+
+    pub(crate) fn open(&self) -> Arc<dyn Store> {
+        self.0.open()
+    }
+
+    pub(crate) fn is_durable(&self) -> bool {
+        self.0.is_durable()
+    }
+}
+
+impl Place for Arc<MemoryStore> {
+    fn open(&self) -> Arc<dyn Store> {
+        Arc::clone(self) as Arc<dyn Store>
+    }
+
+    fn is_durable(&self) -> bool {
+        false
+    }
+}
+
+/// A data directory.
+impl Place for TempDir {
+    fn open(&self) -> Arc<dyn Store> {
+        sqlite(self.path())
+    }
+
+    fn is_durable(&self) -> bool {
+        true
+    }
+}
+
+/// The store in a data directory.
+pub(crate) fn sqlite(directory: &Path) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open(directory).unwrap())
+}

@@ -1,0 +1,219 @@
+//! Threads: whose turn it is, what is kept when keys change, and what becomes of a
+//! run whose store failed.
+
+use crate::place::sqlite;
+use crate::with_each_store;
+use crate::world::{host, host_on};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tollgate::model::Turn;
+use tollgate::run::{RunHandle, Told};
+use tollgate::store::{
+    AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
+};
+use tollgate::{Busy, CallRequest, Host, HostError, RunRequest};
+use tollgate_agent::code::Code;
+use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, Numbered, RunStatus, Thread};
+use tollgate_agent::state::{State, StateChange};
+
+fn say(prompt: &str) -> RunRequest {
+    RunRequest::new("default", prompt).on_thread("t")
+}
+
+fn queued(prompt: &str) -> RunRequest {
+    RunRequest { busy: Busy::Queue, ..say(prompt) }
+}
+
+async fn until_a_call_runs(handle: &mut RunHandle) {
+    while let Some(told) = handle.events.next().await {
+        if matches!(told, Told::Stored(event) if matches!(event.event, Event::CallStarted { .. })) {
+            return;
+        }
+    }
+    panic!("no call was started");
+}
+
+async fn add(host: &Host) -> Value {
+    let request = CallRequest::new("add", r#"{"n": 1}"#).on_thread("t");
+    match host.call(request).await.unwrap().last_call.unwrap().end {
+        CallEnd::Result(result) => result.data.clone(),
+        CallEnd::Fault(fault) => panic!("{fault:?}"),
+    }
+}
+
+with_each_store! {
+    async fn a8_a_second_run_is_queued_where_the_caller_says_so(at: StoreAt) {
+        let host = host(&at, vec![Turn::calls([("slow", json!({}))]), Turn::text("Second.")]);
+        let mut first = host.run(say("one")).await.unwrap();
+        until_a_call_runs(&mut first).await;
+        let second = tokio::spawn({
+            let host = host.clone();
+            async move { host.run(queued("two")).await.unwrap().wait().await.unwrap() }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!second.is_finished());
+        first.cancel();
+        first.wait().await.unwrap();
+        assert_eq!(second.await.unwrap().text, "Second.");
+    }
+
+    async fn w7_a_queued_message_supersedes_what_the_run_before_it_asked(at: StoreAt) {
+        let host = host(&at, vec![Turn::calls([("ask", json!({}))]), Turn::text("Never mind.")]);
+        let (first, second) = tokio::join!(host.run(say("one")), host.run(queued("two")));
+        let first = first.unwrap().wait().await.unwrap();
+        let second = second.unwrap().wait().await.unwrap();
+        assert_eq!((first.status, first.waiting.len()), (None, 1));
+        assert_eq!((second.run_id, second.text.as_str()), (first.run_id, "Never mind."));
+    }
+
+    async fn s7_a_value_that_no_longer_fits_is_set_aside_once(at: StoreAt) {
+        let old = State::restored(0, [("basics.total".to_owned(), json!("three"))]);
+        at.open().restore("t", &old).await.unwrap();
+        let host = host(&at, Vec::new());
+        assert_eq!((add(&host).await, add(&host).await), (json!(0), json!(1)), "it starts from its initial value");
+        let state = at.open().thread("t").await.unwrap().state;
+        assert_eq!(state.get("host.set-aside/basics.total@1"), Some(&json!("three")));
+        assert_eq!(state.iter().filter(|(key, _)| key.starts_with("host.")).count(), 1);
+    }
+
+    async fn s7_keys_of_what_is_not_loaded_are_kept(at: StoreAt) {
+        let old = State::restored(0, [("gone.items".to_owned(), json!(["kept"]))]);
+        at.open().restore("t", &old).await.unwrap();
+        add(&host(&at, Vec::new())).await;
+        assert_eq!(at.open().thread("t").await.unwrap().state.get("gone.items"), Some(&json!(["kept"])));
+    }
+
+    async fn a_run_whose_store_failed_goes_on_once_it_works_again(at: StoreAt) {
+        let store = Arc::new(Failing { store: at.open(), fails: AtomicBool::new(false) });
+        let host = host_on(store.clone(), vec![Turn::calls([("slow", json!({}))]), Turn::text("First."), Turn::text("Second.")]);
+        let mut first = host.run(say("one")).await.unwrap();
+        until_a_call_runs(&mut first).await;
+        store.fails.store(true, Ordering::Relaxed);
+        first.cancel();
+        let failed = first.wait().await.unwrap_err();
+        assert!(failed.to_string().contains("the disk is full"), "{failed}");
+        assert!(host.run(say("two")).await.is_err(), "it is full still");
+        store.fails.store(false, Ordering::Relaxed);
+        let end = host.run(say("two")).await.unwrap().wait().await.unwrap();
+        assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Second."));
+        let runs = at.open().runs(RunFilter::default()).await.unwrap();
+        assert_eq!(runs.iter().map(|run| run.status.as_str()).collect::<Vec<_>>(), ["completed", "completed"]);
+        let record = at.open().events(&runs[1].run_id, 0).await.unwrap();
+        let codes = record.iter().filter_map(|event| match &event.event {
+            Event::CallFinished(finished) => finished.end.code(),
+            _ => None,
+        });
+        assert_eq!(codes.collect::<Vec<_>>(), [Code::Interrupted], "it may have run");
+    }
+
+    async fn a9_a_direct_call_that_goes_on_is_never_run_twice(at: StoreAt) {
+        let store = Arc::new(Failing { store: at.open(), fails: AtomicBool::new(false) });
+        let host = host_on(store.clone(), Vec::new());
+        let asked = host.call(CallRequest::new("ask_slowly", "{}")).await.unwrap();
+        let decision = |id: &str| Decision {
+            id: id.to_owned(),
+            target: asked.waiting[0].call_id.clone(),
+            answer: DecisionAnswer::Resume(json!({"ok": true})),
+            reason: None,
+            at_ms: 1,
+        };
+        let mut resumed = host.decide(&asked.run_id, decision("d1")).await.unwrap();
+        until_a_call_runs(&mut resumed).await;
+        store.fails.store(true, Ordering::Relaxed);
+        resumed.wait().await.unwrap_err();
+        store.fails.store(false, Ordering::Relaxed);
+        let again = host.decide(&asked.run_id, decision("d2")).await;
+        assert!(matches!(again, Err(HostError::Refused(_))), "it was decided, and may have run: {again:?}");
+        let end = host.recover(&asked.run_id).await.unwrap().wait().await.unwrap().last_call.unwrap().end;
+        assert_eq!(end.code(), Some(Code::Interrupted));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a8_a_run_of_another_process_is_waited_for_or_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let one = host_on(sqlite(data.path()), vec![Turn::calls([("slow", json!({}))])]);
+    let other = host_on(sqlite(data.path()), vec![Turn::text("Second.")]);
+    let mut first = one.run(say("one")).await.unwrap();
+    until_a_call_runs(&mut first).await;
+    let refused = other.run(say("two")).await;
+    assert!(matches!(refused, Err(HostError::Busy(_))), "{refused:?}");
+    let second = tokio::spawn(async move { other.run(queued("two")).await.unwrap().wait().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    assert!(!second.is_finished());
+    first.cancel();
+    first.wait().await.unwrap();
+    assert_eq!(second.await.unwrap().text, "Second.");
+}
+
+/// A store whose disk can be full.
+struct Failing {
+    store: Arc<dyn Store>,
+    fails: AtomicBool,
+}
+
+impl Failing {
+    fn check(&self) -> Result<(), StoreError> {
+        match self.fails.load(Ordering::Relaxed) {
+            true => Err(StoreError("the disk is full".to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Failing {
+    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
+        self.check()?;
+        self.store.commit(commit).await
+    }
+
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        self.store.thread(thread_id).await
+    }
+
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+        self.store.events(run_id, after).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.store.runs(filter).await
+    }
+
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        self.check()?;
+        self.store.change(thread_id, change).await
+    }
+
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        self.store.note(records).await
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.store.audit(filter).await
+    }
+
+    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.store.trapping().await
+    }
+
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        self.store.changes(thread_id, after, limit).await
+    }
+
+    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.component(digest).await
+    }
+
+    fn let_go(&self, run_id: &str) {
+        self.store.let_go(run_id);
+    }
+}
