@@ -151,7 +151,7 @@ async fn a_version_that_asks_for_more_does_not_replace_the_old_one() {
         fn judge(
             &self,
             _: &tollgate::tools::LoadedComponent,
-            _: &tollgate_agent::surface::Surface,
+            _: Option<&tollgate_agent::surface::Surface>,
         ) -> Result<(), String> {
             Ok(())
         }
@@ -173,9 +173,15 @@ async fn r1_a_newcomer_that_collides_is_refused_until_there_is_room() {
         matches!(live.look().await.as_slice(), [Change::Refused(refused)] if refused.still_serves.is_none())
     );
     assert_eq!(asked(&host).await, "1");
-    std::fs::remove_file(place.path("b.wasm")).unwrap();
-    live.look().await;
+    // Whoever changes its name gives up its place.
+    place.put("b.wasm", &good::ECHO.bytes());
+    assert_eq!(live.look().await.len(), 2);
     assert_eq!((asked(&host).await.as_str(), host.toolbox().refused().len()), ("2", 0));
+    place.put("c.wasm", &version(3));
+    assert!(matches!(live.look().await.as_slice(), [Change::Refused(_)]));
+    std::fs::remove_file(place.path("a.wasm")).unwrap();
+    live.look().await;
+    assert_eq!((asked(&host).await.as_str(), host.toolbox().refused().len()), ("3", 0));
 }
 
 /// The call began on a version that is gone when it ends.

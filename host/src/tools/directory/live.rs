@@ -18,13 +18,13 @@ use std::sync::Arc;
 use tollgate_agent::surface::Surface;
 use tollgate_sandbox::Sandbox;
 
-/// Says whether a new version may take the place of the one that serves.
+/// Says whether a component that was loaded may be served.
 pub trait Approval: Send + Sync {
-    /// Judges a new version of a component that is served now.
+    /// Judges a component that appeared, or a new version of one that is served now.
     ///
     /// # Errors
     /// Why it may not, and what a person does who wants it.
-    fn judge(&self, new: &LoadedComponent, serving: &Surface) -> Result<(), String>;
+    fn judge(&self, new: &LoadedComponent, serving: Option<&Surface>) -> Result<(), String>;
 }
 
 /// A new version may ask for what the one that serves asks for, and no more.
@@ -32,8 +32,8 @@ pub trait Approval: Send + Sync {
 pub struct NoMoreThanServed;
 
 impl Approval for NoMoreThanServed {
-    fn judge(&self, new: &LoadedComponent, serving: &Surface) -> Result<(), String> {
-        let more = new.surface.beyond(serving);
+    fn judge(&self, new: &LoadedComponent, serving: Option<&Surface>) -> Result<(), String> {
+        let more = serving.map(|serving| new.surface.beyond(serving)).unwrap_or_default();
         if more.is_empty() {
             return Ok(());
         }
@@ -95,6 +95,8 @@ pub struct Live {
     approval: Arc<dyn Approval>,
     seen: BTreeMap<PathBuf, Stamp>,
     serving: BTreeMap<PathBuf, Serving>,
+    /// Files that would be served if another did not have their place.
+    displaced: BTreeSet<PathBuf>,
 }
 
 /// What is served of a file.
@@ -118,7 +120,9 @@ impl Live {
         let serving =
             loaded.components.iter().map(|entry| (entry.file.clone(), Serving::of(entry))).collect();
         let seen = loaded.stamps.clone();
-        Self { host, sandbox, config, approval: Arc::new(NoMoreThanServed), seen, serving }
+        // Which of those that were refused at start are displaced is found out by trying.
+        let displaced = loaded.toolbox.refused().iter().map(|refused| refused.file.clone()).collect();
+        Self { host, sandbox, config, approval: Arc::new(NoMoreThanServed), seen, serving, displaced }
     }
 
     /// Sets who says whether a new version may take an old one's place.
@@ -147,10 +151,21 @@ impl Live {
         let listed = tokio::task::spawn_blocking(move || component_files(&dir)).await;
         let Ok(Ok(files)) = listed else { return Vec::new() };
         let mut changes = self.drop_missing(&files.iter().map(|(file, _)| file.as_path()).collect());
-        for (file, stamp) in files {
-            if self.seen.get(&file) != Some(&stamp) {
-                changes.extend(self.take_up(&file).await);
-                self.seen.insert(file, stamp);
+        for (file, stamp) in &files {
+            if self.seen.get(file) != Some(stamp) {
+                changes.extend(self.take_up(file).await);
+                self.seen.insert(file.clone(), *stamp);
+            }
+        }
+        let made_room = |change: &Change| match change {
+            Change::Removed { .. } => true,
+            Change::Served { replaced, .. } => replaced.is_some(),
+            Change::Refused(_) => false,
+        };
+        if changes.iter().any(made_room) {
+            for file in std::mem::take(&mut self.displaced) {
+                let tried = self.take_up(&file).await;
+                changes.extend(tried.filter(|change| matches!(change, Change::Served { .. })));
             }
         }
         changes
@@ -163,6 +178,7 @@ impl Live {
         let mut changes = Vec::new();
         for file in gone {
             self.seen.remove(&file);
+            self.displaced.remove(&file);
             let served = self.serving.remove(&file);
             self.amend(|toolbox| {
                 toolbox.accept(&file);
@@ -170,32 +186,33 @@ impl Live {
             });
             changes.extend(served.map(|serving| Change::Removed { file, component_id: serving.id }));
         }
-        if changes.iter().any(|change| matches!(change, Change::Removed { .. })) {
-            // Whoever was refused for its sake may have its place now.
-            let refused: Vec<PathBuf> =
-                self.host.toolbox().refused().iter().map(|r| r.file.clone()).collect();
-            self.seen.retain(|file, _| !refused.contains(file));
-        }
         changes
     }
 
     /// Loads a file that changed, and lets it take its place.
     async fn take_up(&mut self, file: &Path) -> Option<Change> {
         let before = self.serving.get(file).cloned();
+        self.displaced.remove(file);
         let ready = match self.sandbox.load(file).await {
             Ok(component) if before.as_ref().is_some_and(|before| before.digest == component.digest()) => {
                 // The same bytes as before, whatever happened in between.
-                self.amend(|toolbox| toolbox.accept(file));
+                if self.host.toolbox().refused().iter().any(|refused| refused.file == file) {
+                    self.amend(|toolbox| toolbox.accept(file));
+                }
                 return None;
             }
             Ok(component) => Ready::new(component, file, &self.config),
             Err(refusal) => Err(refusal.to_string()),
         };
         let swapped = ready.and_then(|ready| {
-            self.approved(&ready.entry, before.as_ref())?;
+            let of_the_same = before.as_ref().filter(|before| before.id == ready.entry.id);
+            self.approval.judge(&ready.entry, of_the_same.map(|before| &before.surface))?;
             let serving = Serving::of(&ready.entry);
-            self.host.amend(|toolbox| swap(toolbox, &ready, before.as_ref(), file))?;
-            Ok(serving)
+            let swapped = self.host.amend(|toolbox| swap(toolbox, &ready, before.as_ref(), file));
+            if swapped.is_err() {
+                self.displaced.insert(file.to_owned());
+            }
+            swapped.map(|()| serving)
         });
         Some(match swapped {
             Ok(serving) => {
@@ -218,15 +235,6 @@ impl Live {
                 Change::Refused(refused)
             }
         })
-    }
-
-    /// A version of the same component asks who approves; what was never served before
-    /// asks for nothing that anybody granted.
-    fn approved(&self, new: &LoadedComponent, before: Option<&Serving>) -> Result<(), String> {
-        match before.filter(|before| before.id == new.id) {
-            Some(before) => self.approval.judge(new, &before.surface),
-            None => Ok(()),
-        }
     }
 
     fn amend(&self, change: impl FnOnce(&mut Toolbox)) {
