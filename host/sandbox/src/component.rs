@@ -3,7 +3,7 @@
 //! Invariants: each call has a store and an instance of its own, dropped when it
 //! ends, whatever way it ends; nothing that a guest does is an error of the host;
 //! and whatever a call needs that could fail for the component's sake (parsing,
-//! type-checking, linking) was done when it was loaded.
+//! type-checking, linking) was done when these bytes were loaded first.
 
 use crate::attempt::{Attempt, Call};
 use crate::attend::Term;
@@ -16,10 +16,12 @@ use crate::load;
 use crate::meter::Stop;
 use crate::sandbox::Inner as Host;
 use crate::v0_1_0::{self, ToolPre, Visible};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::code::Code;
+use tollgate_agent::code::Code as FaultCode;
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Arguments;
@@ -42,13 +44,29 @@ pub struct Component {
 /// A component of which nothing has run yet.
 pub(crate) struct Linked {
     host: Arc<Host>,
-    name: String,
-    digest: String,
+    origin: Origin,
     imports: Vec<Import>,
+    /// Loaded when it is first needed: a host with many tools calls few of them.
+    code: OnceCell<Code>,
+}
+
+/// Which bytes a component is made of, and from where.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    /// What stands for it in messages.
+    pub(crate) name: String,
+    /// The SHA-256 of its bytes, in hexadecimal.
+    pub(crate) digest: String,
+    /// The file; none where it was loaded from bytes.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// A component's code, linked.
+struct Code {
     compiled: Compiled,
     real: ToolPre<Instance>,
-    /// Made when it is first asked something sealed, which a warm start does not do. Its
-    /// linker is of the other's shape, so what links there links here.
+    /// Made when it is first asked something sealed. Its linker is of the other's
+    /// shape, so what links there links here.
     sealed: OnceLock<ToolPre<Instance>>,
 }
 
@@ -56,13 +74,13 @@ impl Component {
     /// What stands for it in messages: the file's path.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.linked.name
+        &self.linked.origin.name
     }
 
     /// The SHA-256 of its bytes, in hexadecimal.
     #[must_use]
     pub fn digest(&self) -> &str {
-        &self.linked.digest
+        &self.linked.origin.digest
     }
 
     /// The interfaces that it imports, sorted.
@@ -78,20 +96,30 @@ impl Component {
     }
 
     /// Checks that a component is a tool and links it.
-    pub(crate) fn link(
+    pub(crate) fn link(host: Arc<Host>, origin: Origin, compiled: Compiled) -> Result<Linked, Refusal> {
+        let name = &origin.name;
+        load::check_exports(&host.engine, name, &compiled)?;
+        let imports = load::read_imports(&host.engine, name, &compiled)?;
+        let code = Code::link(&host, name, compiled)?;
+        Ok(Linked { host, origin, imports, code: OnceCell::new_with(Some(code)) })
+    }
+
+    /// A component that was linked and described itself before, in these very bytes.
+    pub(crate) fn known(
         host: Arc<Host>,
-        name: String,
-        digest: String,
-        compiled: Compiled,
-    ) -> Result<Linked, Refusal> {
-        load::check_exports(&host.engine, &name, &compiled)?;
-        let imports = load::read_imports(&host.engine, &name, &compiled)?;
-        let unlinked = |why: wasmtime::Error| {
-            let why = tollgate_agent::text::clean(&format!("{why:#}"), 1_000);
-            Refusal::new(format!("{name} does not fit the interfaces that it names: {why}"))
-        };
-        let real = host.real.instantiate_pre(&compiled).and_then(ToolPre::new).map_err(unlinked)?;
-        Ok(Linked { host, name, digest, imports, compiled, real, sealed: OnceLock::new() })
+        origin: Origin,
+        imports: Vec<Import>,
+        descriptor: ComponentDescriptor,
+    ) -> Self {
+        Linked { host, origin, imports, code: OnceCell::new() }.described(descriptor)
+    }
+
+    /// Loads its code, which a call does otherwise that needs it first.
+    ///
+    /// # Errors
+    /// The cache has lost it, and it cannot be compiled again.
+    pub async fn prepare(&self) -> Result<(), Refusal> {
+        self.linked.code().await.map(drop)
     }
 
     /// Runs a permitted call once, in a fresh instance. Limits and timeout are held
@@ -105,16 +133,21 @@ impl Component {
         let timeout = call.timeout.min(host.config.timeout_ceiling);
         let tool = &call.permit.tool().descriptor.name;
         let under = Under { limits: &limits, timeout, stack_bytes: host.config.stack_bytes };
-        let turn = tokio::select! {
+        let ready = async { (self.linked.code().await, host.turns.take(limits.memory_bytes, timeout).await) };
+        let (code, turn) = tokio::select! {
             biased;
-            turn = host.turns.take(limits.memory_bytes, timeout) => turn,
+            ready = ready => ready,
             () = call.cancel.cancelled() => {
                 return Attempt::unstarted(Ending::Cancelled.fault(tool, &under));
             }
         };
+        let code = match code {
+            Ok(code) => code,
+            Err(why) => return Attempt::unstarted(Ending::Host(why.to_string()).fault(tool, &under)),
+        };
         let Ok(_turn) = turn else {
             return Attempt::unstarted(Fault::new(
-                Code::Overloaded,
+                FaultCode::Overloaded,
                 format!("There is no room to run '{tool}' now: too many calls run or wait. Try again later."),
             ));
         };
@@ -125,7 +158,7 @@ impl Component {
         let term = Term::new(patience, call.cancel.clone()).using_files(!call.grants.files().is_empty());
         let mut store = self.linked.store(Instance::serving(&call, &limits), &limits, &term);
         let returned = match &mut store {
-            Ok(store) => term.attend(self.linked.execute(store, &call, timeout)).await,
+            Ok(store) => term.attend(self.linked.execute(code, store, &call, timeout)).await,
             Err(ending) => Err(ending.clone()),
         };
         let outcome = match returned {
@@ -169,7 +202,7 @@ impl Linked {
                 tool.tollgate_tool_tool().call_describe(store).await
             })
             .await;
-        let name = &self.name;
+        let name = self.origin.name.clone();
         let given = described.map_err(|ending| {
             let code = ending.code();
             let fault = self.sealed_fault(ending, "describe");
@@ -188,11 +221,20 @@ impl Linked {
 
     /// The SHA-256 of its bytes, in hexadecimal.
     pub(crate) fn digest(&self) -> &str {
-        &self.digest
+        &self.origin.digest
+    }
+
+    async fn code(&self) -> Result<&Code, Refusal> {
+        let load = async || {
+            let compiled = self.host.code_of(&self.origin).await?;
+            Code::link(&self.host, &self.origin.name, compiled)
+        };
+        self.code.get_or_try_init(load).await
     }
 
     async fn execute(
         &self,
+        code: &Code,
         store: &mut Store<Instance>,
         call: &Call<'_>,
         timeout: Duration,
@@ -204,7 +246,7 @@ impl Linked {
         let delegates: Vec<&str> = call.agent.delegates.iter().map(String::as_str).collect();
         let deadline_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         let context = visible.context(&entries, &delegates, deadline_ms);
-        let tool = self.real.instantiate_async(&mut *store).await?;
+        let tool = code.real.instantiate_async(&mut *store).await?;
         let returned = tool.tollgate_tool_tool().call_execute(&mut *store, arguments, context).await?;
         store.data().boundary.leave(v0_1_0::returned_bytes(&returned))?;
         Ok(returned)
@@ -216,23 +258,14 @@ impl Linked {
         work: impl AsyncFnOnce(&mut Store<Instance>, &ToolPre<Instance>) -> wasmtime::Result<T>,
     ) -> Result<T, Ending> {
         let limits = sealed_limits();
+        let code = self.code().await.map_err(|why| Ending::Host(why.to_string()))?;
         let turn = self.host.turns.take(limits.memory_bytes, SEALED_TIME).await;
         let _turn = turn.map_err(|_| Ending::NoSlot)?;
         let _ticking = self.host.ticker.keep_ticking();
         let term = Term::new(SEALED_TIME, CancellationToken::new());
         let mut store = self.store(Instance::sealed(&limits), &limits, &term)?;
-        let sealed = self.sealed_tool()?;
+        let sealed = code.sealed(&self.host)?;
         term.attend(work(&mut store, sealed)).await
-    }
-
-    fn sealed_tool(&self) -> Result<&ToolPre<Instance>, Ending> {
-        if let Some(sealed) = self.sealed.get() {
-            return Ok(sealed);
-        }
-        let sealed = self.host.sealed.instantiate_pre(&self.compiled).and_then(ToolPre::new);
-        let sealed =
-            sealed.map_err(|why| Ending::Host(format!("the sealed linker has another shape: {why:#}")))?;
-        Ok(self.sealed.get_or_init(|| sealed))
     }
 
     fn sealed_fault(&self, ending: Ending, what: &str) -> Fault {
@@ -250,6 +283,26 @@ impl Linked {
         store.set_fuel(limits.fuel).map_err(|error| Ending::Host(error.to_string()))?;
         term.watch(&mut store);
         Ok(store)
+    }
+}
+
+impl Code {
+    fn link(host: &Host, name: &str, compiled: Compiled) -> Result<Self, Refusal> {
+        let real = host.real.instantiate_pre(&compiled).and_then(ToolPre::new).map_err(|why| {
+            let why = tollgate_agent::text::clean(&format!("{why:#}"), 1_000);
+            Refusal::new(format!("{name} does not fit the interfaces that it names: {why}"))
+        })?;
+        Ok(Self { compiled, real, sealed: OnceLock::new() })
+    }
+
+    fn sealed(&self, host: &Host) -> Result<&ToolPre<Instance>, Ending> {
+        if let Some(sealed) = self.sealed.get() {
+            return Ok(sealed);
+        }
+        let sealed = host.sealed.instantiate_pre(&self.compiled).and_then(ToolPre::new);
+        let sealed =
+            sealed.map_err(|why| Ending::Host(format!("the sealed linker has another shape: {why:#}")))?;
+        Ok(self.sealed.get_or_init(|| sealed))
     }
 }
 

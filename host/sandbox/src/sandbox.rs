@@ -1,20 +1,18 @@
 //! The sandbox: one engine, its ticker, its linkers, and the turns of its calls.
 
 use crate::compile::{Compatibility, Compiling};
-use crate::component::{Component, Linked};
+use crate::component::{Component, Linked, Origin};
 use crate::config::SandboxConfig;
 use crate::error::{Refusal, SandboxError};
 use crate::instance::Instance;
-use crate::load::{Artefact, Cache, Checked, Found};
+use crate::load::{Artefact, Cache, Checked, Words};
 use crate::ticker::Ticker;
 use crate::turns::Turns;
 use crate::{engine, interfaces, load};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime::Engine;
-use wasmtime::component::Linker;
-
-use tollgate_agent::descriptor::ComponentDescriptor;
+use wasmtime::component::{Component as Compiled, Linker};
 
 /// Loads components and runs their tools. Cloning is cheap.
 #[derive(Clone)]
@@ -92,7 +90,8 @@ impl Sandbox {
     pub async fn load(&self, path: impl AsRef<Path>) -> Result<Component, Refusal> {
         let path = path.as_ref().to_owned();
         let name = path.display().to_string();
-        self.load_from(name, move || load::read(&path)).await
+        let file = path.clone();
+        self.load_from(name, Some(file), move || load::read(&path)).await
     }
 
     /// Does what [`load`](Self::load) does with bytes that were read already.
@@ -101,25 +100,27 @@ impl Sandbox {
     /// # Errors
     /// As [`load`](Self::load).
     pub async fn load_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<Component, Refusal> {
-        self.load_from(name.to_owned(), || Ok(bytes)).await
+        self.load_from(name.to_owned(), None, || Ok(bytes)).await
     }
 
     async fn load_from(
         &self,
         name: String,
+        file: Option<PathBuf>,
         read: impl FnOnce() -> Result<Vec<u8>, Refusal> + Send + 'static,
     ) -> Result<Component, Refusal> {
-        let (inner, of_thread) = (Arc::clone(&self.inner), name.clone());
-        match blocking(move || inner.begin(of_thread, read()?)).await? {
-            Begun::Kept(component) => Ok(component),
+        let inner = Arc::clone(&self.inner);
+        match blocking(move || inner.begin(name, file, read()?)).await? {
+            Begun::Known(component) => Ok(component),
             Begun::Compiled(linked, artefact) => self.describe(*linked, artefact).await,
-            Begun::New(digest, checked) => {
+            Begun::New(origin, checked) => {
+                let name = origin.name.clone();
                 let artefact = self.inner.compiling.compile(&self.inner.engine, &name, &checked).await?;
                 drop(checked);
                 let inner = Arc::clone(&self.inner);
                 let (linked, artefact) = blocking(move || {
-                    let linked = inner.link(name, digest, &artefact)?;
-                    Ok((linked, artefact))
+                    let compiled = inner.load(&origin.name, &artefact)?;
+                    Ok((Component::link(inner, origin, compiled)?, artefact))
                 })
                 .await?;
                 self.describe(linked, artefact).await
@@ -132,10 +133,13 @@ impl Sandbox {
     async fn describe(&self, linked: Linked, artefact: Artefact) -> Result<Component, Refusal> {
         let digest = linked.digest().to_owned();
         let described = linked.describe().await;
-        let descriptor = described.as_ref().ok().map(|component| component.descriptor().clone());
+        let words = described.as_ref().ok().map(|component| Words {
+            descriptor: component.descriptor().clone(),
+            imports: component.imports().to_vec(),
+        });
         let inner = Arc::clone(&self.inner);
         blocking(move || {
-            inner.keep(&digest, descriptor.as_ref(), &artefact);
+            inner.keep(&digest, words.as_ref(), &artefact);
             Ok(())
         })
         .await?;
@@ -145,47 +149,85 @@ impl Sandbox {
 
 /// How far a component has come without being compiled.
 enum Begun {
-    /// The cache knows all of it.
-    Kept(Component),
+    /// The cache knows what it is, and will have its code when it is needed.
+    Known(Component),
     /// The cache has its code.
     Compiled(Box<Linked>, Artefact),
-    /// Its digest and bytes.
-    New(String, Arc<Checked>),
+    /// Its bytes.
+    New(Origin, Arc<Checked>),
 }
 
 impl Inner {
-    fn begin(self: Arc<Self>, name: String, bytes: Vec<u8>) -> Result<Begun, Refusal> {
-        let digest = load::digest(&bytes);
+    fn begin(self: Arc<Self>, name: String, file: Option<PathBuf>, bytes: Vec<u8>) -> Result<Begun, Refusal> {
+        let origin = Origin { digest: load::digest(&bytes), name, file };
         // Only what was checked is ever kept under its digest.
-        let found = self.cache.as_ref().and_then(|cache| cache.find(&digest));
-        let Some(Found { artefact, descriptor }) = found else {
-            return Ok(Begun::New(digest, Arc::new(load::check(&name, bytes)?)));
+        let words = self.cache.as_ref().and_then(|cache| cache.words(&origin.digest));
+        if let (Some(words), true) = (&words, origin.file.is_some()) {
+            let imports = load::known_imports(&origin.name, &words.imports)?;
+            return Ok(Begun::Known(Component::known(self, origin, imports, words.descriptor.clone())));
+        }
+        let Some((compiled, artefact)) = self.kept_code(&origin.digest) else {
+            let checked = load::check(&origin.name, bytes)?;
+            return Ok(Begun::New(origin, Arc::new(checked)));
         };
-        let linked = match artefact.load(&self.engine) {
-            Ok(compiled) => Component::link(Arc::clone(&self), name, digest, compiled)?,
-            Err(_) => {
-                // Authentic, and yet not of this engine: nothing that one would expect.
-                self.cache.iter().for_each(|cache| cache.forget(&digest));
-                return Ok(Begun::New(digest, Arc::new(load::check(&name, bytes)?)));
-            }
-        };
-        Ok(match descriptor {
-            Some(descriptor) => Begun::Kept(linked.described(descriptor)),
+        let linked = Component::link(self, origin, compiled)?;
+        Ok(match words {
+            Some(words) => Begun::Known(linked.described(words.descriptor)),
             None => Begun::Compiled(Box::new(linked), artefact),
         })
     }
 
-    fn link(self: Arc<Self>, name: String, digest: String, artefact: &Artefact) -> Result<Linked, Refusal> {
-        let compiled = artefact.load(&self.engine).map_err(|why| {
-            let why = tollgate_agent::text::clean(&format!("{why:#}"), 1_000);
-            Refusal::new(format!("{name} was compiled to code that this host cannot load: {why}"))
-        })?;
-        Component::link(self, name, digest, compiled)
+    /// The code of a component of which more is known already: from the cache, or where
+    /// that has lost it, compiled again from the very same bytes.
+    pub(crate) async fn code_of(self: &Arc<Self>, origin: &Origin) -> Result<Compiled, Refusal> {
+        let (inner, digest) = (Arc::clone(self), origin.digest.clone());
+        if let Some((compiled, _)) = blocking(move || Ok(inner.kept_code(&digest))).await? {
+            return Ok(compiled);
+        }
+        let of_thread = origin.clone();
+        let checked = blocking(move || {
+            let Origin { name, digest, file } = of_thread;
+            let lost =
+                || Refusal::new(format!("the compiled code of {name} is lost, and its file is another now"));
+            let bytes = load::read(file.as_deref().ok_or_else(lost)?)?;
+            if load::digest(&bytes) != digest {
+                return Err(lost());
+            }
+            load::check(&name, bytes).map(Arc::new)
+        })
+        .await?;
+        let artefact = self.compiling.compile(&self.engine, &origin.name, &checked).await?;
+        let (inner, origin) = (Arc::clone(self), origin.clone());
+        blocking(move || {
+            inner.keep(&origin.digest, None, &artefact);
+            inner.load(&origin.name, &artefact)
+        })
+        .await
     }
 
-    fn keep(&self, digest: &str, descriptor: Option<&ComponentDescriptor>, artefact: &Artefact) {
+    fn kept_code(&self, digest: &str) -> Option<(Compiled, Artefact)> {
+        let cache = self.cache.as_ref()?;
+        let artefact = cache.code(digest)?;
+        match artefact.load(&self.engine) {
+            Ok(compiled) => Some((compiled, artefact)),
+            Err(_) => {
+                // Authentic, and yet not of this engine: nothing that one would expect.
+                cache.forget(digest);
+                None
+            }
+        }
+    }
+
+    fn load(&self, name: &str, artefact: &Artefact) -> Result<Compiled, Refusal> {
+        artefact.load(&self.engine).map_err(|why| {
+            let why = tollgate_agent::text::clean(&format!("{why:#}"), 1_000);
+            Refusal::new(format!("{name} was compiled to code that this host cannot load: {why}"))
+        })
+    }
+
+    fn keep(&self, digest: &str, words: Option<&Words>, artefact: &Artefact) {
         let Some(cache) = &self.cache else { return };
-        if let Err(why) = cache.keep(digest, descriptor, artefact) {
+        if let Err(why) = cache.keep(digest, words, artefact) {
             let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
             // One is enough to know, and nobody may read them.
             if notices.is_empty() {

@@ -41,13 +41,14 @@ fn a_tools_directory_that_is_none_is_refused() {
 #[test]
 fn every_limit_is_read_back() {
     let place = Place::new().with_tools(&[good::ECHO]).with_config(
-        "[limits]\nfuel = 1000000000\nconcurrency = 2\n[tools.echo.limits]\nmemory_bytes = 1048576\ntimeout_ms = 2500\n",
+        "[limits]\nfuel = 1000000000\nconcurrency = 2\n[tools.echo.limits]\nmemory_bytes = 1048576\ntimeout_ms = 2500\nconcurrent_calls = 3\n",
     );
     let read = place.type_in(&["tools", "--json"]).ends_with(0).json();
     let limits = &read["tools"][0]["limits"];
     assert_eq!(limits["fuel"], 1_000_000_000);
     assert_eq!(limits["memory_bytes"], 1_048_576);
     assert_eq!(limits["timeout_ms"], 2_500);
+    assert_eq!(limits["concurrent_calls"], 3);
     let every = serde_json::to_value(tollgate_sandbox::Limits::default()).unwrap();
     for name in every.as_object().unwrap().keys() {
         assert!(limits[name].is_number(), "{name}");
@@ -69,10 +70,16 @@ fn words_that_nothing_answers_to_are_pointed_out() {
 #[test]
 fn a_grant_that_cannot_be_given_keeps_the_tool_out() {
     let grants = |host: &str| format!("[grants.echo]\nfiles = [{{ host = \"{host}\", guest = \"/d\" }}]\n");
-    for (host, reason) in
-        [("nowhere", "correct `files` in [grants.echo]"), (".", "holds the tools directory")]
-    {
-        let place = Place::new().with_tools(&[good::ECHO]).with_config(&grants(host));
+    for (host, reason) in [
+        ("nowhere", "correct `files` in [grants.echo]"),
+        (".", "holds the tools directory"),
+        ("cache", "holds the cache of compiled tools"),
+        ("data/processes", "holds the data directory"),
+    ] {
+        let place = Place::new().with_tools(&[good::ECHO]);
+        // Both are there after the first call.
+        place.type_in(&["call", "echo", "{}"]).ends_with(0);
+        let place = place.with_config(&grants(host));
         let read = place.type_in(&["tools", "--json"]).ends_with(0).json();
         assert_eq!(read["tools"].as_array().unwrap().len(), 0);
         let said = read["refused"][0]["reason"].as_str().unwrap();

@@ -209,3 +209,40 @@ async fn two_components_are_compiled_at_once_and_no_more() {
     }
     assert_eq!((now, most), (0, 2));
 }
+
+/// At start the words of a component are enough; its code is looked for when it is
+/// called, and compiled again from the same bytes where the cache has lost it.
+#[tokio::test(flavor = "multi_thread")]
+async fn code_that_the_cache_lost_is_compiled_again_when_it_is_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, file) = (folder.path().join("cache"), good::ECHO.write_to(folder.path()));
+    let compiling = sandbox(child(), Some(&cache));
+    compiling.load(&file).await.unwrap();
+    let entry = || {
+        let files = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
+        files.into_iter().find(|path| path.extension().is_some_and(|end| end == "code"))
+    };
+    let poison = || {
+        let mut bytes = std::fs::read(entry().unwrap()).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(entry().unwrap(), bytes).unwrap();
+    };
+    poison();
+    let known = uncompiling(&cache).load(&file).await.unwrap();
+    assert!(known.prepare().await.unwrap_err().to_string().contains("cannot be started"));
+    assert!(entry().is_none(), "what is not authentic is removed");
+
+    compiling.load(&file).await.unwrap();
+    poison();
+    let known = sandbox(child(), Some(&cache)).load(&file).await.unwrap();
+    known.prepare().await.unwrap();
+    assert!(entry().is_some(), "it is there for the next start");
+
+    std::fs::remove_file(entry().unwrap()).unwrap();
+    compiling.load(&file).await.unwrap();
+    let known = sandbox(child(), Some(&cache)).load(&file).await.unwrap();
+    poison();
+    std::fs::write(&file, good::ADDER.bytes()).unwrap();
+    let said = known.prepare().await.unwrap_err().to_string();
+    assert!(said.contains("its file is another now"), "{said}");
+}

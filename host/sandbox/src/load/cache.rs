@@ -1,16 +1,22 @@
-//! Compiled code that is kept for the next start.
+//! Compiled code that is kept for the next start, with what its component says of
+//! itself.
 //!
 //! Machine code is trusted blindly by whoever loads it, so an entry is worth nothing
-//! unless its keyed hash is right. The key is made once for an installation and never
-//! leaves the directory, which is this user's alone. The hash covers the component's
+//! unless its keyed hashes are right. The key is made once for an installation and never
+//! leaves the directory, which is this user's alone. The hashes cover the component's
 //! digest, the engine's [`Compatibility`], what the component said of itself and the
 //! code: an entry that is truncated, damaged, forged, of another component, another
 //! engine or another installation is removed, and the component compiled again.
+//!
+//! An entry has two parts with a hash each, for a host with many tools needs the words
+//! of all of them at start and the code of few.
 
 use super::native::Artefact;
 use super::private::{PART, PrivateDir, random};
 use crate::compile::Compatibility;
+use crate::import::Import;
 use rustix::fs::{Timespec, Timestamps, futimens};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -26,6 +32,8 @@ const KEY: &str = "key";
 const ENTRY: &str = ".code";
 /// The largest entry that is read, in bytes.
 const MAX_ENTRY_BYTES: u64 = (1 << 30) + (64 << 20);
+/// So much of an entry is read for its first part, which is seldom longer.
+const START_BYTES: u64 = 32 << 10;
 /// The most that a component's words may take in an entry, in bytes.
 const MAX_WORDS_BYTES: usize = 16 << 20;
 /// An entry's time of last use is noted when it is older than this.
@@ -41,11 +49,22 @@ pub(crate) struct Cache {
     max_bytes: u64,
 }
 
-/// An authentic entry.
-pub(crate) struct Found {
-    pub(crate) artefact: Artefact,
-    /// What the component says of itself; none where it never got to say it.
-    pub(crate) descriptor: Option<ComponentDescriptor>,
+/// What a host knows of a component without its code.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Words {
+    /// What it says of itself.
+    pub(crate) descriptor: ComponentDescriptor,
+    /// What it imports.
+    pub(crate) imports: Vec<Import>,
+}
+
+/// The first part of an entry, which was authenticated.
+struct Head {
+    words: Option<Words>,
+    /// The keyed hash of the second part.
+    code_tag: [u8; 32],
+    /// Where the second part begins.
+    code_begins: usize,
 }
 
 impl Cache {
@@ -57,16 +76,31 @@ impl Cache {
         Ok(Self { dir, key, compatibility, max_bytes })
     }
 
-    /// The entry of the component with this digest, if there is an authentic one.
-    pub(crate) fn find(&self, digest: &str) -> Option<Found> {
+    /// What the component with this digest said of itself, if an authentic entry has it.
+    pub(crate) fn words(&self, digest: &str) -> Option<Words> {
         let name = self.name_of(digest);
-        let (file, bytes) = self.dir.read(&name, MAX_ENTRY_BYTES).ok()?;
-        let found = self.authenticate(digest, bytes);
-        match found {
-            Some(_) => note_use(&file),
-            None => self.dir.remove(&name),
+        let (file, start) = self.dir.read_start(&name, START_BYTES).ok()?;
+        let head = match self.head(digest, &start) {
+            Some(head) => head,
+            // Long words, or no authentic ones.
+            None => self.head(digest, &self.dir.read(&name, MAX_ENTRY_BYTES).ok()?.1).or_else(|| {
+                self.dir.remove(&name);
+                None
+            })?,
+        };
+        note_use(&file);
+        head.words
+    }
+
+    /// The code of the component with this digest, if there is an authentic entry.
+    pub(crate) fn code(&self, digest: &str) -> Option<Artefact> {
+        let name = self.name_of(digest);
+        let (_, entry) = self.dir.read(&name, MAX_ENTRY_BYTES).ok()?;
+        let code = self.authenticate(digest, entry);
+        if code.is_none() {
+            self.dir.remove(&name);
         }
-        found
+        code
     }
 
     /// Removes the entry of the component with this digest.
@@ -75,20 +109,16 @@ impl Cache {
     }
 
     /// Keeps an entry for the next start, and makes room for it.
-    pub(crate) fn keep(
-        &self,
-        digest: &str,
-        descriptor: Option<&ComponentDescriptor>,
-        artefact: &Artefact,
-    ) -> io::Result<()> {
-        let words = descriptor.map(serde_json::to_vec).transpose()?.unwrap_or_default();
+    pub(crate) fn keep(&self, digest: &str, words: Option<&Words>, artefact: &Artefact) -> io::Result<()> {
+        let words = words.map(serde_json::to_vec).transpose()?.unwrap_or_default();
         let all_bytes = (words.len() + artefact.bytes().len()) as u64;
         if words.len() > MAX_WORDS_BYTES || all_bytes > self.max_bytes {
             return Ok(());
         }
         let length = (words.len() as u64).to_le_bytes();
-        let tag = self.tag(digest, &[&length, &words, artefact.bytes()]);
-        let parts = [MARK.as_slice(), &tag, &length, &words, artefact.bytes()];
+        let code_tag = self.tag(digest, &[b"code", artefact.bytes()]);
+        let tag = self.tag(digest, &[b"head", &length, &code_tag, &words]);
+        let parts = [MARK.as_slice(), &tag, &length, &code_tag, &words, artefact.bytes()];
         self.dir.write(&self.name_of(digest), &parts, true)?;
         self.make_room()
     }
@@ -97,7 +127,7 @@ impl Cache {
         format!("{digest}-{}{ENTRY}", self.compatibility.short())
     }
 
-    /// The keyed hash of an entry's content, for this component and engine.
+    /// The keyed hash of a part of an entry, for this component and engine.
     fn tag(&self, digest: &str, content: &[&[u8]]) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(MARK).update(&self.compatibility.0);
@@ -108,21 +138,30 @@ impl Cache {
         *hasher.finalize().as_bytes()
     }
 
-    /// Works on the bytes that were read, which are those that are then loaded.
-    fn authenticate(&self, digest: &str, entry: Vec<u8>) -> Option<Found> {
-        const WORDS: usize = MARK.len() + 32 + 8;
+    /// Reads the first part of an entry, of which the whole need not be there.
+    fn head(&self, digest: &str, entry: &[u8]) -> Option<Head> {
+        const WORDS: usize = MARK.len() + 32 + 8 + 32;
         let rest = entry.strip_prefix(MARK)?;
-        let (tag, content) = rest.split_first_chunk::<32>()?;
-        // Equality of `blake3::Hash` takes the same time whatever differs.
-        if blake3::Hash::from_bytes(self.tag(digest, &[content])) != blake3::Hash::from_bytes(*tag) {
+        let (tag, rest) = rest.split_first_chunk::<32>()?;
+        let (length, rest) = rest.split_first_chunk::<8>()?;
+        let (code_tag, rest) = rest.split_first_chunk::<32>()?;
+        let words = rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+        if !same(&self.tag(digest, &[b"head", length, code_tag, words]), tag) {
             return None;
         }
-        let (length, content) = content.split_first_chunk::<8>()?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-        let words = std::str::from_utf8(content.get(..length)?).ok()?;
-        let descriptor = if words.is_empty() { None } else { Some(json::from_record(words).ok()?) };
-        let begins = WORDS + length;
-        Some(Found { artefact: Artefact::authenticated(entry, begins), descriptor })
+        Some(Head {
+            words: json::from_record(std::str::from_utf8(words).ok()?).ok(),
+            code_tag: *code_tag,
+            code_begins: WORDS + words.len(),
+        })
+    }
+
+    /// Works on the bytes that were read, which are those that are then loaded.
+    fn authenticate(&self, digest: &str, entry: Vec<u8>) -> Option<Artefact> {
+        let head = self.head(digest, &entry)?;
+        let code = entry.get(head.code_begins..)?;
+        same(&self.tag(digest, &[b"code", code]), &head.code_tag)
+            .then(|| Artefact::authenticated(entry, head.code_begins))
     }
 
     /// Removes the entries that were not used for longest, down to nine tenths of the
@@ -153,6 +192,11 @@ impl Cache {
         }
         Ok(())
     }
+}
+
+/// Compares in a time that is the same whatever differs.
+fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
+    blake3::Hash::from_bytes(*a) == blake3::Hash::from_bytes(*b)
 }
 
 /// The installation's key, made at first use. Of several processes that make one at

@@ -66,6 +66,11 @@ pub(crate) fn read_imports(
     Ok(imports)
 }
 
+/// The same of interfaces that were read before.
+pub(crate) fn known_imports(name: &str, imports: &[Import]) -> Result<Vec<Import>, Refusal> {
+    imports.iter().map(|known| import(name, &known.interface)).collect()
+}
+
 /// Refuses what is not a tool of the version of the contract that is served.
 pub(crate) fn check_exports(engine: &Engine, name: &str, component: &Component) -> Result<(), Refusal> {
     let component_type = component.component_type();

@@ -15,9 +15,9 @@ mod native;
 mod private;
 
 pub(crate) use bytes::{Checked, check, digest};
-pub(crate) use cache::{Cache, Found};
+pub(crate) use cache::{Cache, Words};
 pub use file::read;
-pub(crate) use imports::{check_exports, read_imports};
+pub(crate) use imports::{check_exports, known_imports, read_imports};
 pub(crate) use native::Artefact;
 
 /// The largest component that is read, in bytes.

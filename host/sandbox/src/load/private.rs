@@ -53,13 +53,23 @@ impl PrivateDir {
 
     /// The whole content of a regular file of at most so many bytes.
     pub(super) fn read(&self, name: &str, most_bytes: u64) -> io::Result<(File, Vec<u8>)> {
+        let (file, bytes) = self.read_start(name, most_bytes)?;
+        if file.metadata()?.len() > most_bytes {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok((file, bytes))
+    }
+
+    /// The first bytes of a regular file.
+    pub(super) fn read_start(&self, name: &str, most_bytes: u64) -> io::Result<(File, Vec<u8>)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = File::from(openat(&self.handle, name, flags, Mode::empty())?);
         let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.len() > most_bytes {
+        if !metadata.is_file() {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+        let wanted = metadata.len().min(most_bytes);
+        let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0) + 1);
         (&mut file).take(most_bytes).read_to_end(&mut bytes)?;
         Ok((file, bytes))
     }

@@ -43,21 +43,34 @@ fn code(text: &str) -> Artefact {
     Artefact::compiled(text.as_bytes().to_vec())
 }
 
-fn descriptor() -> ComponentDescriptor {
-    let tool = tollgate_agent::descriptor::ToolDescriptor::new("a", "a", "A tool.");
-    ComponentDescriptor { id: "x".to_owned(), version: "1".to_owned(), tools: vec![tool], state: Vec::new() }
+fn words(times: usize) -> Words {
+    let description = "A tool that is described at length. ".repeat(times);
+    let tool = tollgate_agent::descriptor::ToolDescriptor::new("a", "a", description);
+    let descriptor = ComponentDescriptor {
+        id: "x".to_owned(),
+        version: "1".to_owned(),
+        tools: vec![tool],
+        state: Vec::new(),
+    };
+    let imports = vec![Import { interface: "wasi:io/poll@0.2.0".to_owned(), power: None }];
+    Words { descriptor, imports }
 }
 
 #[test]
 fn what_was_kept_is_found_by_the_next_process() {
     let rig = Rig::new();
-    rig.open().keep(DIGEST, Some(&descriptor()), &code("code")).unwrap();
-    let found = rig.open().find(DIGEST).unwrap();
-    assert_eq!(found.artefact.bytes(), b"code");
-    assert_eq!(found.descriptor, Some(descriptor()));
-    assert!(rig.open().find("bbbb").is_none());
+    rig.open().keep(DIGEST, Some(&words(1)), &code("code")).unwrap();
+    assert_eq!(rig.open().code(DIGEST).unwrap().bytes(), b"code");
+    let found = rig.open().words(DIGEST).unwrap();
+    assert_eq!((found.descriptor, found.imports), (words(1).descriptor, words(1).imports));
+    assert!(rig.open().words("bbbb").is_none() && rig.open().code("bbbb").is_none());
     rig.open().keep("bbbb", None, &code("more")).unwrap();
-    assert!(rig.open().find("bbbb").unwrap().descriptor.is_none());
+    assert!(rig.open().words("bbbb").is_none());
+    assert_eq!(rig.open().code("bbbb").unwrap().bytes(), b"more");
+    // More words than are read at first.
+    rig.open().keep("cccc", Some(&words(2_000)), &code("most")).unwrap();
+    assert_eq!(rig.open().words("cccc").unwrap().descriptor, words(2_000).descriptor);
+    assert_eq!(rig.open().code("cccc").unwrap().bytes(), b"most");
 }
 
 #[test]
@@ -82,7 +95,7 @@ fn directory_and_files_are_this_users_alone() {
 fn poisoned_and_truncated_entries_are_rejected_and_removed() {
     let rig = Rig::new();
     let cache = rig.open();
-    cache.keep(DIGEST, Some(&descriptor()), &code("code")).unwrap();
+    cache.keep(DIGEST, Some(&words(1)), &code("code")).unwrap();
     let whole = fs::read(rig.entry()).unwrap();
     let path = rig.entry();
     for at in 0..whole.len() {
@@ -90,14 +103,18 @@ fn poisoned_and_truncated_entries_are_rejected_and_removed() {
         poisoned[at] ^= 1;
         for bytes in [poisoned.as_slice(), &whole[..at]] {
             fs::write(&path, bytes).unwrap();
-            assert!(cache.find(DIGEST).is_none(), "byte {at}");
+            let of_the_code = at >= whole.len() - 4;
+            assert_eq!(cache.words(DIGEST).is_some(), of_the_code, "byte {at}");
+            assert_eq!(path.exists(), of_the_code);
+            fs::write(&path, bytes).unwrap();
+            assert!(cache.code(DIGEST).is_none(), "byte {at}");
             assert!(!path.exists(), "what is not authentic is removed");
         }
     }
     fs::write(&path, [whole.as_slice(), b"x"].concat()).unwrap();
-    assert!(cache.find(DIGEST).is_none());
+    assert!(cache.code(DIGEST).is_none());
     fs::write(&path, &whole).unwrap();
-    assert!(cache.find(DIGEST).is_some());
+    assert!(cache.code(DIGEST).is_some());
 }
 
 #[test]
@@ -108,17 +125,17 @@ fn entries_of_another_component_engine_or_installation_are_rejected() {
     let entry = rig.entry();
 
     fs::copy(&entry, rig.path().join(cache.name_of("bbbb"))).unwrap();
-    assert!(cache.find("bbbb").is_none(), "another component's");
+    assert!(cache.code("bbbb").is_none(), "another component's");
 
     let newer = rig.of_engine(2, 1 << 20);
-    assert!(newer.find(DIGEST).is_none(), "found by no other engine");
+    assert!(newer.code(DIGEST).is_none(), "found by no other engine");
     fs::copy(&entry, rig.path().join(newer.name_of(DIGEST))).unwrap();
-    assert!(newer.find(DIGEST).is_none(), "another engine's");
+    assert!(newer.code(DIGEST).is_none(), "another engine's");
 
     let elsewhere = Rig::new();
     let other = elsewhere.open();
     fs::copy(&entry, elsewhere.path().join(other.name_of(DIGEST))).unwrap();
-    assert!(other.find(DIGEST).is_none(), "another installation's");
+    assert!(other.code(DIGEST).is_none(), "another installation's");
 }
 
 #[test]
@@ -129,11 +146,11 @@ fn entries_are_not_read_through_links_and_pipes() {
     let (entry, moved) = (rig.entry(), rig.folder.path().join("moved"));
     fs::rename(&entry, &moved).unwrap();
     std::os::unix::fs::symlink(&moved, &entry).unwrap();
-    assert!(cache.find(DIGEST).is_none());
+    assert!(cache.code(DIGEST).is_none());
     fs::remove_file(&entry).unwrap();
     let fifo = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, &entry, fifo, rustix::fs::Mode::RUSR, 0).unwrap();
-    assert!(cache.find(DIGEST).is_none());
+    assert!(cache.code(DIGEST).is_none());
 }
 
 #[test]
@@ -141,9 +158,9 @@ fn a_damaged_key_is_replaced_and_opens_nothing() {
     let rig = Rig::new();
     rig.open().keep(DIGEST, None, &code("code")).unwrap();
     fs::write(rig.path().join(KEY), b"short").unwrap();
-    assert!(rig.open().find(DIGEST).is_none());
+    assert!(rig.open().code(DIGEST).is_none());
     rig.open().keep(DIGEST, None, &code("code")).unwrap();
-    assert!(rig.open().find(DIGEST).is_some());
+    assert!(rig.open().code(DIGEST).is_some());
 }
 
 #[test]
@@ -159,21 +176,21 @@ fn the_directory_stays_within_its_bound_and_loses_the_oldest() {
     }
     let bytes: u64 = rig.entries().iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     assert!(bytes <= 1_000, "{bytes}");
-    assert!(cache.find("0").is_none());
-    assert!(cache.find("19").is_some());
+    assert!(cache.code("0").is_none());
+    assert!(cache.code("19").is_some());
     cache.keep("large", None, &code(&"x".repeat(2_000))).unwrap();
-    assert!(cache.find("large").is_none(), "what would fill it alone is not kept");
-    assert!(cache.find("19").is_some());
+    assert!(cache.code("large").is_none(), "what would fill it alone is not kept");
+    assert!(cache.code("19").is_some());
 }
 
 #[test]
 fn an_entry_that_is_used_is_kept_longer() {
     let rig = Rig::new();
     let cache = rig.open();
-    cache.keep(DIGEST, None, &code("code")).unwrap();
+    cache.keep(DIGEST, Some(&words(1)), &code("code")).unwrap();
     let old = SystemTime::now() - Duration::from_secs(10_000);
     File::open(rig.entry()).unwrap().set_modified(old).unwrap();
-    assert!(cache.find(DIGEST).is_some());
+    assert!(cache.words(DIGEST).is_some());
     let modified = fs::metadata(rig.entry()).unwrap().modified().unwrap();
     assert!(modified.elapsed().unwrap() < Duration::from_secs(1_000));
 }
