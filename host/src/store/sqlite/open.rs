@@ -28,7 +28,9 @@ pub(super) fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
     let mut connection = open_file(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     check_ours(&connection, &file)?;
     check_not_newer(&connection, &file)?;
-    let runner = migrations::migrations::runner();
+    // One transaction for all: a migration and the note that it was made are two steps,
+    // and a process may be killed between them.
+    let runner = migrations::migrations::runner().set_grouped(true);
     if applied(&connection)? < newest() {
         runner.run(&mut connection).map_err(|e| {
             StoreError(format!("cannot bring the store {} up to this version: {e}", file.display()))
