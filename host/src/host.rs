@@ -1,6 +1,7 @@
 //! The host: tools, gates, agents and a store, and the runs that they make.
 
 mod builder;
+mod children;
 mod health;
 mod request;
 mod threads;
@@ -8,6 +9,8 @@ mod threads;
 pub use builder::{Agent, HostBuilder};
 pub use request::{Busy, CallRequest, RunRequest};
 
+use crate::builtin;
+use crate::model::Model;
 use crate::run::{Driver, DriverParts, RunEnd, RunError, RunHandle, Teller};
 use crate::store::{Store, StoreError};
 use crate::tools::Toolbox;
@@ -16,9 +19,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use threads::Met;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::backend::Capabilities;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::gate::Gate;
-use tollgate_agent::run::{Decision, Event, Input, Run, RunSpec, Task};
+use tollgate_agent::run::{Decision, Event, Input, Run, RunSpec, Task, handed_to};
 use uuid::Uuid;
 
 /// The agent as which direct calls are made.
@@ -74,9 +78,15 @@ impl Host {
 
     /// Publishes another toolbox. Runs take it up at their next turn; the calls of
     /// a turn finish on what it began with.
-    pub fn publish(&self, toolbox: Toolbox) {
+    ///
+    /// # Errors
+    /// Something in it collides with the host's own tools, or with an agent that is
+    /// offered as one.
+    pub fn publish(&self, mut toolbox: Toolbox) -> Result<(), HostError> {
+        builtin::equip(&mut toolbox, &self.inner.agents)?;
         *self.inner.toolbox.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(toolbox);
         self.inner.published.send_modify(|count| *count += 1);
+        Ok(())
     }
 
     /// Publishes the toolbox as it is after this change. What others publish in the
@@ -114,7 +124,7 @@ impl Host {
     /// # Errors
     /// The agent is not known, the thread is busy, or the store cannot be read.
     pub async fn run(&self, request: RunRequest) -> Result<RunHandle, HostError> {
-        let agent = self.agent(&request.agent_id)?;
+        self.agent(&request.agent_id)?;
         let thread_id: Arc<str> = request.thread_id.map_or_else(new_id, Arc::from);
         let turn = loop {
             match self.meet(&thread_id, request.busy).await? {
@@ -128,12 +138,16 @@ impl Host {
             }
         };
         let thread = self.thread(&thread_id).await?;
+        let there = |id: &&str| self.inner.agents.contains_key(*id);
+        let handed = handed_to(&thread.state, &request.agent_id).filter(there);
+        let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
+        check_backend(agent, !thread.messages.is_empty())?;
         let known_messages = thread.messages.len();
         let run_id = new_id();
         let spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt));
         let cancel = CancellationToken::new();
         let (teller, events) = Teller::new(Arc::clone(&run_id));
-        let parts = self.parts(agent, Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
+        let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let driver = Driver::new(parts, Run::new(thread), known_messages);
         let end = tokio::spawn(async move {
             let _turn = turn;
@@ -191,7 +205,7 @@ impl Host {
         };
         let (run_id, thread_id) =
             (Arc::<str>::from(run_id), Arc::<str>::from(spec.identity.thread_id.as_str()));
-        let agent = self.agent(&spec.identity.agent_id)?;
+        self.check_own(&spec.identity, &input).await?;
         let turn = self.lock_thread(&thread_id, busy).await?;
         let mut thread = self.thread(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
@@ -206,7 +220,7 @@ impl Host {
             .map_err(|e| HostError::Refused(e.to_string()))?;
         let cancel = CancellationToken::new();
         let (teller, events) = Teller::new(Arc::clone(&run_id));
-        let parts = self.parts(agent, Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
+        let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let driver = Driver::new(parts, run, known_messages);
         let end = tokio::spawn(async move {
             let _turn = turn;
@@ -229,13 +243,12 @@ impl Host {
         let thread_id = request.thread_id.map_or_else(|| Arc::clone(&run_id), Arc::from);
         let task = Task::Call { tool_name: request.tool_name, arguments: request.arguments };
         let spec = spec(&run_id, &thread_id, agent, task);
-        let parts = self.parts(agent, run_id, thread_id, request.cancel, teller);
+        let parts = self.parts(run_id, thread_id, request.cancel, teller);
         Ok((Driver::new(parts, Run::new(thread), 0), spec))
     }
 
     fn parts(
         &self,
-        agent: &Agent,
         run_id: Arc<str>,
         thread_id: Arc<str>,
         cancel: CancellationToken,
@@ -246,12 +259,16 @@ impl Host {
             gates: Arc::clone(&self.inner.gates),
             toolbox: self.toolbox(),
             host: self.clone(),
-            model: agent.model.clone(),
             teller,
             cancel,
             run_id,
             thread_id,
         }
+    }
+
+    /// Who replies for the agent.
+    pub(crate) fn model_of(&self, agent_id: &str) -> Option<Arc<dyn Model>> {
+        self.inner.agents.get(agent_id)?.model.clone()
     }
 
     fn agent(&self, id: &str) -> Result<&Agent, HostError> {
@@ -264,7 +281,7 @@ impl Host {
     }
 }
 
-fn new_id() -> Arc<str> {
+pub(crate) fn new_id() -> Arc<str> {
     Arc::from(Uuid::now_v7().to_string())
 }
 
@@ -280,4 +297,15 @@ fn spec(run_id: &str, thread_id: &str, agent: &Agent, task: Task) -> Arc<RunSpec
         limits: agent.limits.clone(),
         task,
     })
+}
+
+/// What the agent's backend lacks for a run of it.
+fn check_backend(agent: &Agent, continues: bool) -> Result<(), HostError> {
+    let needs = Capabilities { continuation: continues, transcript: continues, ..agent.spec.needs() };
+    let lacking = agent.spec.backend.lacking(needs);
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let (id, lacking) = (&agent.spec.view.id, lacking.join(", "));
+    Err(HostError::Refused(format!("the backend of the agent {id} cannot do what is asked: {lacking}")))
 }

@@ -1,5 +1,6 @@
 //! Tollgate runs agent tools that nobody has to trust.
 
+mod builtin;
 pub mod config;
 pub mod model;
 pub mod tools;

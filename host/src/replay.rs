@@ -194,6 +194,8 @@ impl Reading {
             timeout: Duration::from_millis(u64::from(execution.timeout_ms)),
             replay: Some(taken),
             reports: Arc::new(()),
+            children: Arc::new(()),
+            history: None,
             cancel: &CancellationToken::new(),
         };
         let ended = AssertUnwindSafe(runner.run(request)).catch_unwind().await;

@@ -5,14 +5,20 @@
 //! began with.
 
 mod changes;
+mod own;
 
+use crate::child::Delegates;
 use crate::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
 use crate::name;
+use crate::run::spec::KnownAgent;
 use crate::schema::Schema;
 use crate::state::{Access, KeyDefinition, KeySet};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// The owner of the host's own tools.
+pub const HOST_ID: &str = "host";
 
 /// Who brings a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +61,8 @@ pub struct Tool {
     pub access: Arc<Access>,
     /// What it may ask of the loop beside its result.
     pub actions: ActionGrants,
+    /// Which agents it may run.
+    pub delegates: Arc<Delegates>,
 }
 
 /// Which actions a component was granted.
@@ -77,9 +85,11 @@ pub struct CatalogGrants {
     pub writes: BTreeSet<String>,
     /// Actions.
     pub actions: ActionGrants,
+    /// Which agents its tools may run, and the keys that go along.
+    pub delegates: Delegates,
 }
 
-/// Everything that can be called, and every state key.
+/// Everything that can be called, every state key, and every agent.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     owners: BTreeMap<String, Arc<Owner>>,
@@ -90,6 +100,7 @@ pub struct Catalog {
     keys: KeySet,
     /// Tools that are out of use, each with the reason.
     disabled: BTreeMap<String, String>,
+    agents: Arc<BTreeMap<String, KnownAgent>>,
 }
 
 impl Catalog {
@@ -126,13 +137,28 @@ impl Catalog {
         descriptor: ComponentDescriptor,
         grants: &CatalogGrants,
     ) -> Result<(), DescriptorError> {
-        let descriptor = descriptor.checked()?;
+        self.add_checked(owner, descriptor.checked()?, grants)
+    }
+
+    fn add_checked(
+        &mut self,
+        owner: Owner,
+        descriptor: ComponentDescriptor,
+        grants: &CatalogGrants,
+    ) -> Result<(), DescriptorError> {
         let mut next = self.clone();
         next.claim_owner(&owner)?;
         let access = Arc::new(next.claim_state(&descriptor, grants)?);
+        let delegates = Arc::new(grants.delegates.clone());
         let owner = Arc::new(owner);
-        for tool in descriptor.tools {
-            next.claim_tool(tool, &owner, &access, grants.actions)?;
+        for mut tool in descriptor.tools {
+            let arguments = next.claim_tool(&mut tool, &owner)?;
+            let (owner, access, delegates) =
+                (Arc::clone(&owner), Arc::clone(&access), Arc::clone(&delegates));
+            let name = tool.name.clone();
+            let tool =
+                Tool { arguments, owner, access, actions: grants.actions, delegates, descriptor: tool };
+            next.tools.insert(name, Arc::new(tool));
         }
         next.owners.insert(owner.id.clone(), owner);
         *self = next;
@@ -196,12 +222,10 @@ impl Catalog {
 
     fn claim_tool(
         &mut self,
-        mut descriptor: ToolDescriptor,
+        descriptor: &mut ToolDescriptor,
         owner: &Arc<Owner>,
-        access: &Arc<Access>,
-        actions: ActionGrants,
-    ) -> Result<(), DescriptorError> {
-        if name::is_reserved_name(&descriptor.name) && owner.id != "host" {
+    ) -> Result<Schema, DescriptorError> {
+        if name::is_reserved_name(&descriptor.name) && owner.id != HOST_ID {
             return Err(DescriptorError(format!(
                 "the tool name \"{}\" is reserved for the host",
                 descriptor.name
@@ -229,10 +253,7 @@ impl Catalog {
             .map_err(|e| DescriptorError(format!("the tool \"{}\": {e}", descriptor.name)))?;
         self.folded_names.insert(folded_name, descriptor.name.clone());
         self.folded_ids.insert(folded_id, descriptor.id.clone());
-        let tool =
-            Tool { arguments, owner: Arc::clone(owner), access: Arc::clone(access), actions, descriptor };
-        self.tools.insert(tool.descriptor.name.clone(), Arc::new(tool));
-        Ok(())
+        Ok(arguments)
     }
 }
 

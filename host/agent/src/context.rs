@@ -21,6 +21,22 @@ pub struct RunIdentity {
     /// The call that started this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_call_id: Option<String>,
+    /// How many runs stand above this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: u32,
+    /// Whether the run is part of a loop that its calls may end.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_loop: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(depth: &u32) -> bool {
+    *depth == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// The agent as tools and gates see it: without prompt, model and credentials.

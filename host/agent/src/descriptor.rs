@@ -165,7 +165,7 @@ impl ComponentDescriptor {
     /// # Errors
     /// The id does not fit or is reserved, there are no tools or too many, or too
     /// many state keys.
-    pub(crate) fn checked(mut self) -> Result<Self, DescriptorError> {
+    pub(crate) fn checked(self) -> Result<Self, DescriptorError> {
         if !name::is_id(&self.id) || name::is_reserved_id(&self.id) {
             return Err(bad_word(
                 "component id",
@@ -173,6 +173,11 @@ impl ComponentDescriptor {
                 "fit [a-z][a-z0-9-]{0,63} and not be reserved (host, tollgate)",
             ));
         }
+        self.checked_as_own()
+    }
+
+    /// The same for the host itself, whose id is reserved.
+    pub(crate) fn checked_as_own(mut self) -> Result<Self, DescriptorError> {
         if self.tools.is_empty() || self.tools.len() > MAX_TOOLS {
             return Err(DescriptorError(format!(
                 "the component \"{}\" offers {} tools; 1 to {MAX_TOOLS} are accepted",

@@ -199,7 +199,7 @@ impl ToolList {
     /// Whether the agent lists the tool.
     #[must_use]
     pub fn lists(&self, agent_id: &str, tool_name: &str) -> bool {
-        self.agents.get(agent_id).is_some_and(|tools| tools.iter().any(|t| t == "*" || t == tool_name))
+        self.agents.get(agent_id).is_some_and(|tools| crate::run::spec::lists(tools, tool_name))
     }
 }
 

@@ -9,8 +9,11 @@
 //! its schema, [`gate::Permit`] is what the gates let through, and
 //! [`outcome::Outcome`] is what came of it.
 
+pub mod backend;
 pub mod catalog;
+pub mod child;
 pub mod code;
+pub mod composition;
 pub mod context;
 pub mod descriptor;
 pub mod gate;
@@ -20,6 +23,7 @@ pub mod json;
 pub mod message;
 pub mod name;
 pub mod outcome;
+pub mod prompt;
 pub mod proposal;
 pub mod run;
 pub mod schema;

@@ -22,10 +22,15 @@ pub fn is_tool_name(text: &str) -> bool {
 #[must_use]
 pub fn is_reserved_name(name: &str) -> bool {
     let folded = fold(name);
-    folded == fold("transfer_to_agent")
-        || folded == fold("search_history")
-        || folded.starts_with(&fold("tollgate_"))
+    folded == fold(TRANSFER) || folded == fold(SEARCH_HISTORY) || folded.starts_with(&fold("tollgate_"))
 }
+
+/// The tool that hands the conversation to another agent.
+pub const TRANSFER: &str = "transfer_to_agent";
+/// The tool that finds earlier messages.
+pub const SEARCH_HISTORY: &str = "search_history";
+/// The tool with which agents that are made of others run them.
+pub const RUN_AGENT: &str = "tollgate_run_agent";
 
 /// Whether an id is the host's own.
 #[must_use]

@@ -1,5 +1,6 @@
 //! What a call is given, and what one attempt of it comes to.
 
+use crate::children::ChildRunner;
 use crate::grants::Grants;
 use crate::limits::Limits;
 use crate::report::ReportSink;
@@ -44,6 +45,8 @@ pub struct Call<'a> {
     pub replay: Option<&'a Arc<Taken>>,
     /// Where its reports go.
     pub reports: Arc<dyn ReportSink>,
+    /// Who runs child agents for it.
+    pub children: Arc<dyn ChildRunner>,
     /// Cancels the call: the guest is told, and stopped 100 ms later.
     pub cancel: CancellationToken,
 }

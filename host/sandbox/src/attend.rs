@@ -9,6 +9,7 @@
 //! may use files is therefore given a moment to see it through, lest its retry, or
 //! whoever is told that the call is over, meets the operation half done.
 
+use crate::deadline::Deadline;
 use crate::ending::Ending;
 use crate::instance::Instance;
 use crate::meter::Stop;
@@ -28,7 +29,7 @@ const FILE_GRACE: Duration = Duration::from_millis(30);
 /// When a guest must end.
 #[derive(Clone)]
 pub(crate) struct Term {
-    deadline: Instant,
+    deadline: Deadline,
     cancel: CancellationToken,
     file_grace: Duration,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Term {
 impl Term {
     /// From now on, for so long, unless it is cancelled.
     pub(crate) fn new(timeout: Duration, cancel: CancellationToken) -> Self {
-        Self { deadline: Instant::now() + timeout, cancel, file_grace: Duration::ZERO }
+        Self { deadline: Deadline::after(timeout), cancel, file_grace: Duration::ZERO }
     }
 
     /// Sees file operations through.
@@ -45,17 +46,22 @@ impl Term {
         self
     }
 
+    /// The moment at which it must end, which waits for child runs put off.
+    pub(crate) fn deadline(&self) -> &Deadline {
+        &self.deadline
+    }
+
     /// Has the guest of this store interrupted at each tick: it ends, or it gives
     /// way to others.
     pub(crate) fn watch(&self, store: &mut Store<Instance>) {
         let term = self.clone();
         let mut cancelled_at = None;
         store.epoch_deadline_callback(move |_| {
-            let now = Instant::now();
-            if now >= term.deadline {
+            if term.deadline.has_passed() {
                 return Err(Stop::Deadline.into());
             }
-            if term.cancel.is_cancelled() && now >= *cancelled_at.get_or_insert(now) + GRACE {
+            if term.cancel.is_cancelled() && cancelled_at.get_or_insert_with(Instant::now).elapsed() >= GRACE
+            {
                 return Err(Stop::Cancelled.into());
             }
             Ok(UpdateDeadline::Yield(1))
@@ -90,7 +96,7 @@ impl Term {
 
     async fn end(&self) -> Ending {
         tokio::select! {
-            () = tokio::time::sleep_until(self.deadline.into()) => Ending::Deadline,
+            () = self.deadline.passed() => Ending::Deadline,
             () = self.cancelled_and_grace() => Ending::Cancelled,
         }
     }
@@ -114,7 +120,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_of_the_host_is_an_ending() {
         let term = Term::new(Duration::from_secs(60), CancellationToken::new());
-        let panics = async { if term.deadline > Instant::now() { panic!("on purpose") } else { Ok(()) } };
+        let panics = async { if !term.deadline.has_passed() { panic!("on purpose") } else { Ok(()) } };
         let ending = term.attend(panics).await;
         assert_eq!(ending, Err(Ending::Host("a host function panicked: on purpose".to_owned())));
     }

@@ -145,7 +145,7 @@ impl Component {
             Ok(code) => code,
             Err(why) => return Attempt::unstarted(Ending::Host(why.to_string()).fault(tool, &under)),
         };
-        let Ok(_turn) = turn else {
+        let Ok(turn) = turn.map(Arc::new) else {
             return Attempt::unstarted(Fault::new(
                 FaultCode::Overloaded,
                 format!("There is no room to run '{tool}' now: too many calls run or wait. Try again later."),
@@ -156,7 +156,8 @@ impl Component {
         // A replay takes no notice of how long things took; a guest is told the same.
         let patience = if call.replay.is_some() { host.config.timeout_ceiling } else { timeout };
         let term = Term::new(patience, call.cancel.clone()).using_files(!call.grants.files().is_empty());
-        let mut store = self.linked.store(Instance::serving(&call, &limits), &limits, &term);
+        let instance = Instance::serving(&call, &limits, term.deadline(), &turn);
+        let mut store = self.linked.store(instance, &limits, &term);
         let returned = match &mut store {
             Ok(store) => term.attend(self.linked.execute(code, store, &call, timeout)).await,
             Err(ending) => Err(ending.clone()),

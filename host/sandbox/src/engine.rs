@@ -106,7 +106,8 @@ fn wasm(stack_bytes: usize, layout: Layout) -> Config {
 
 fn pool(config: &SandboxConfig) -> PoolingAllocationConfig {
     let ceiling = &config.ceiling;
-    let calls = config.concurrent_calls.max(1);
+    // As many again may wait for child runs, and keep what they have.
+    let calls = config.concurrent_calls.max(1).saturating_mul(2);
     let mut pool = PoolingAllocationConfig::new();
     // One instance and one stack for each call that runs. A hostile call that takes
     // all that its limits allow leaves the others theirs.

@@ -57,6 +57,7 @@ pub enum FileAccess {
 #[derive(Clone, Default)]
 pub struct Grants {
     files: Vec<Arc<FileGrant>>,
+    delegates: bool,
 }
 
 impl Grants {
@@ -64,6 +65,13 @@ impl Grants {
     #[must_use]
     pub fn with_files(mut self, grant: FileGrant) -> Self {
         self.files.push(Arc::new(grant));
+        self
+    }
+
+    /// Says that it may run other agents; which ones is checked where they are run.
+    #[must_use]
+    pub fn with_delegates(mut self, delegates: bool) -> Self {
+        self.delegates = delegates;
         self
     }
 
@@ -78,7 +86,8 @@ impl Grants {
     pub fn has(&self, power: Power) -> bool {
         match power {
             Power::Files => !self.files.is_empty(),
-            Power::Http | Power::Sockets | Power::Settings | Power::Delegates => false,
+            Power::Delegates => self.delegates,
+            Power::Http | Power::Sockets | Power::Settings => false,
         }
     }
 }

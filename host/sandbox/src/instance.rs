@@ -2,13 +2,16 @@
 //! its call. It lives in the instance's store and ends with it.
 
 use crate::attempt::{Call, Console};
+use crate::children::ChildRunner;
 use crate::console::Capture;
+use crate::deadline::Deadline;
 use crate::grants::FileGrant;
 use crate::interfaces::http::{self, NoEgress};
 use crate::interfaces::{clocks, random};
 use crate::limits::Limits;
 use crate::meter::{Boundary, Meter};
 use crate::report::ReportSink;
+use crate::turns::Turn;
 use crate::world::World;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +44,15 @@ pub(crate) struct Serves {
     pub(crate) files: Vec<Arc<FileGrant>>,
     pub(crate) reports: Reports,
     pub(crate) cancel: CancellationToken,
+    pub(crate) waits: Waits,
+}
+
+/// What a call needs to wait for child runs.
+#[derive(Clone)]
+pub(crate) struct Waits {
+    pub(crate) children: Arc<dyn ChildRunner>,
+    pub(crate) deadline: Deadline,
+    pub(crate) turn: Arc<Turn>,
 }
 
 /// Where reports go, and how many more may.
@@ -81,7 +93,7 @@ impl Instance {
     }
 
     /// An instance that serves a call.
-    pub(crate) fn serving(call: &Call<'_>, limits: &Limits) -> Self {
+    pub(crate) fn serving(call: &Call<'_>, limits: &Limits, deadline: &Deadline, turn: &Arc<Turn>) -> Self {
         let serves = Serves {
             snapshot: call.snapshot.clone(),
             keys: call.keys.clone(),
@@ -95,6 +107,11 @@ impl Instance {
                 dropped: 0,
             },
             cancel: call.cancel.clone(),
+            waits: Waits {
+                children: Arc::clone(&call.children),
+                deadline: deadline.clone(),
+                turn: Arc::clone(turn),
+            },
         };
         Self { serves: Some(serves), replay: call.replay.cloned(), ..Self::sealed(limits) }
     }

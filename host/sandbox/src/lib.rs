@@ -21,10 +21,12 @@
 
 mod attempt;
 mod attend;
+mod children;
 mod compile;
 mod component;
 mod config;
 mod console;
+mod deadline;
 mod ending;
 mod engine;
 mod error;
@@ -44,9 +46,11 @@ mod v0_1_0;
 mod world;
 
 pub use attempt::{Attempt, Call, Console};
+pub use children::ChildRunner;
 pub use compile::{COMPILE_MEMORY_BYTES, COMPILE_TIME, COMPILED_AT_ONCE, Compiler, compile_child};
 pub use component::Component;
 pub use config::{Allocation, SandboxConfig};
+pub use deadline::{Deadline, Paused};
 pub use error::{Refusal, SandboxError};
 pub use grants::{FileAccess, FileGrant, Grants, Power};
 pub use import::Import;

@@ -1,27 +1,46 @@
-//! Who may run now: the calls that run at once fit the host's memory, and of those
-//! that wait there are not too many.
+//! Who may run now: the calls that run at once fit the host's memory, there are not
+//! too many of them, and of those that wait there are not too many either.
+//!
+//! A call that waits for a child run keeps its memory and lends its place among the
+//! running, so that its child's calls have room. Calls that wait so hold half of the
+//! memory at most: the other half is always there for those that run.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::SandboxConfig;
 
 /// Memory is dealt out in units of so many bytes.
 const UNIT_BYTES: u64 = 1 << 20;
 
-/// The host's memory for calls, dealt out in the order in which they asked.
+/// The host's memory for calls, dealt out in the order in which they asked, and the
+/// places of those that run.
 pub(crate) struct Turns {
-    units: Semaphore,
+    units: Arc<Semaphore>,
+    places: Arc<Semaphore>,
     all_units: u32,
-    units_of_least: u32,
     waiting: AtomicU32,
     max_waiting: u32,
+    lent: Arc<Lent>,
+}
+
+/// What the calls hold that wait for child runs.
+struct Lent {
+    units: AtomicU32,
+    most_units: u32,
+    calls: AtomicU32,
+    most_calls: u32,
 }
 
 /// A call's leave to run; its share goes back when this is dropped.
-pub(crate) struct Turn<'a> {
-    _share: SemaphorePermit<'a>,
+pub(crate) struct Turn {
+    _share: OwnedSemaphorePermit,
+    units: u32,
+    place: Mutex<Option<OwnedSemaphorePermit>>,
+    places: Arc<Semaphore>,
+    lent: Arc<Lent>,
 }
 
 /// Why a call does not get its turn.
@@ -35,36 +54,54 @@ pub(crate) enum NoTurn {
 
 impl Turns {
     pub(crate) fn new(config: &SandboxConfig) -> Self {
-        let all_units = u32::try_from(config.memory_budget_bytes / UNIT_BYTES)
-            .unwrap_or(u32::MAX)
-            .clamp(1, u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX));
+        let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
+        let all_units =
+            u32::try_from(config.memory_budget_bytes / UNIT_BYTES).unwrap_or(u32::MAX).clamp(1, most);
+        let calls = config.concurrent_calls.clamp(1, most);
         Self {
-            units: Semaphore::new(all_units as usize),
+            units: Arc::new(Semaphore::new(all_units as usize)),
+            places: Arc::new(Semaphore::new(calls as usize)),
             all_units,
-            // Rounded up, so that no more calls run at once than there are slots.
-            units_of_least: all_units.div_ceil(config.concurrent_calls.max(1)),
             waiting: AtomicU32::new(0),
             max_waiting: config.waiting_calls,
+            lent: Arc::new(Lent {
+                units: AtomicU32::new(0),
+                most_units: all_units / 2,
+                calls: AtomicU32::new(0),
+                most_calls: calls,
+            }),
         }
     }
 
     /// Waits for room for a call of this much memory.
-    pub(crate) async fn take(&self, memory_bytes: u64, patience: Duration) -> Result<Turn<'_>, NoTurn> {
+    pub(crate) async fn take(&self, memory_bytes: u64, patience: Duration) -> Result<Turn, NoTurn> {
         let units = self.units_of(memory_bytes);
-        if let Ok(share) = self.units.try_acquire_many(units) {
-            return Ok(Turn { _share: share });
+        if let Ok(share) = Arc::clone(&self.units).try_acquire_many_owned(units)
+            && let Ok(place) = Arc::clone(&self.places).try_acquire_owned()
+        {
+            return Ok(self.turn(units, share, place));
         }
-        let _place = self.queue()?;
-        match tokio::time::timeout(patience, self.units.acquire_many(units)).await {
-            Ok(Ok(share)) => Ok(Turn { _share: share }),
-            // The semaphore is never closed.
-            Ok(Err(_)) | Err(_) => Err(NoTurn::TooLate),
+        let _waits = self.queue()?;
+        let room = async {
+            let share = Arc::clone(&self.units).acquire_many_owned(units).await;
+            let place = Arc::clone(&self.places).acquire_owned().await;
+            Ok((share?, place?))
+        };
+        match tokio::time::timeout(patience, room).await {
+            Ok(Ok((share, place))) => Ok(self.turn(units, share, place)),
+            // The semaphores are never closed.
+            Ok(Err::<_, tokio::sync::AcquireError>(_)) | Err(_) => Err(NoTurn::TooLate),
         }
+    }
+
+    fn turn(&self, units: u32, share: OwnedSemaphorePermit, place: OwnedSemaphorePermit) -> Turn {
+        let (places, lent) = (Arc::clone(&self.places), Arc::clone(&self.lent));
+        Turn { _share: share, units, place: Mutex::new(Some(place)), places, lent }
     }
 
     fn units_of(&self, memory_bytes: u64) -> u32 {
         let units = u32::try_from(memory_bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        units.clamp(self.units_of_least, self.all_units)
+        units.clamp(1, self.all_units)
     }
 
     fn queue(&self) -> Result<Place<'_>, NoTurn> {
@@ -73,6 +110,48 @@ impl Turns {
             return Err(NoTurn::QueueFull);
         }
         Ok(place)
+    }
+}
+
+impl Turn {
+    /// Does this while others run in the call's place, and waits for a place again.
+    ///
+    /// # Errors
+    /// Too many calls wait so already; nothing was done.
+    pub(crate) async fn lend<T>(&self, work: impl Future<Output = T>) -> Result<T, NoTurn> {
+        let _lent = self.lent.take(self.units)?;
+        drop(self.hold(None));
+        let done = work.await;
+        if let Ok(place) = Arc::clone(&self.places).acquire_owned().await {
+            self.hold(Some(place));
+        }
+        Ok(done)
+    }
+
+    fn hold(&self, place: Option<OwnedSemaphorePermit>) -> Option<OwnedSemaphorePermit> {
+        std::mem::replace(&mut *self.place.lock().unwrap_or_else(PoisonError::into_inner), place)
+    }
+}
+
+impl Lent {
+    fn take(self: &Arc<Self>, units: u32) -> Result<LentShare, NoTurn> {
+        let share = LentShare { lent: Arc::clone(self), units };
+        let before = (self.units.fetch_add(units, Relaxed), self.calls.fetch_add(1, Relaxed));
+        let fits = before.0.saturating_add(units) <= self.most_units && before.1 < self.most_calls;
+        fits.then_some(share).ok_or(NoTurn::QueueFull)
+    }
+}
+
+/// What one call holds while it waits for its child, given back when it is dropped.
+struct LentShare {
+    lent: Arc<Lent>,
+    units: u32,
+}
+
+impl Drop for LentShare {
+    fn drop(&mut self) {
+        self.lent.units.fetch_sub(self.units, Relaxed);
+        self.lent.calls.fetch_sub(1, Relaxed);
     }
 }
 
@@ -126,5 +205,22 @@ mod tests {
         drop(patient.await.unwrap());
         assert!(turns.take(1, Duration::ZERO).await.is_ok());
         assert_eq!(turns.waiting.load(Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn d7_a_call_that_waits_for_its_child_lends_its_place_and_keeps_its_memory() {
+        let turns = turns(1, 1);
+        let parent = turns.take(20 << 20, Duration::ZERO).await.unwrap();
+        assert!(turns.take(1, Duration::ZERO).await.is_err(), "one call at a time");
+        let child = async {
+            assert!(turns.take(60 << 20, Duration::ZERO).await.is_err(), "the memory is the parent's");
+            let child = turns.take(20 << 20, Duration::ZERO).await.unwrap();
+            child.lend(async {}).await.is_err()
+        };
+        assert_eq!(parent.lend(child).await, Ok(true), "half of the memory at most waits");
+        assert!(turns.take(1, Duration::ZERO).await.is_err(), "the parent has its place again");
+        drop(parent);
+        drop(turns.take(64 << 20, Duration::ZERO).await.unwrap());
+        assert_eq!((turns.lent.units.load(Relaxed), turns.lent.calls.load(Relaxed)), (0, 0));
     }
 }

@@ -13,10 +13,17 @@ use uuid::Uuid;
 /// which answers fit.
 pub(super) fn question(suspended: &Suspended) -> String {
     let ticket = &suspended.ticket;
-    let asks = suspended.gate.as_ref().map_or_else(
-        || format!("the tool {}", suspended.tool_name),
-        |gate| format!("the gate {gate}, about {}", suspended.tool_name),
-    );
+    let asks = match (&suspended.gate, &suspended.child) {
+        (Some(gate), _) => format!("the gate {gate}, about {}", suspended.tool_name),
+        (None, Some(child)) => {
+            format!(
+                "the tool {} of the agent {}, below {}",
+                child.tool_name, child.agent_id, suspended.tool_name
+            )
+        }
+        (None, None) => format!("the tool {}", suspended.tool_name),
+    };
+    let arguments = suspended.child.as_ref().and_then(|child| child.arguments.as_ref());
     let mut lines = vec![
         format!(
             "{WAITS}{} asks ({}):{WAITS:#} {}",
@@ -26,7 +33,12 @@ pub(super) fn question(suspended: &Suspended) -> String {
         ),
         format!("{DIM}call {}{DIM:#}", shown(&suspended.call_id)),
     ];
-    for (label, value) in [("about", Some(&ticket.parameters)), ("answer", ticket.response_schema.as_ref())] {
+    let arguments = arguments.map(|arguments| arguments.value());
+    for (label, value) in [
+        ("arguments", arguments),
+        ("about", Some(&ticket.parameters)),
+        ("answer", ticket.response_schema.as_ref()),
+    ] {
         if let Some(value) = value.filter(|value| !value.is_null()) {
             let text = serde_json::to_string_pretty(value).unwrap_or_default();
             lines.push(format!("{BOLD}{label}{BOLD:#} {}", shown(&text)));

@@ -48,7 +48,9 @@ impl DecideVerb {
         let store = open_store(globals)?;
         let run = find_run(&store, &self.run).await?;
         let config = globals.read_config()?;
-        let model = (run.kind == "prompt").then(|| configured_model(&run.agent_id, &config)).transpose()?;
+        let asks = config.agents.get(&run.agent_id).is_none_or(|agent| agent.made_of.is_none());
+        let model =
+            (run.kind == "prompt" && asks).then(|| configured_model(&run.agent_id, &config)).transpose()?;
         let opened = Opened::load(config, output).await?;
         let running = model.map(|model| (run.agent_id.as_str(), model));
         let loaded = opened.loaded.to_audit();

@@ -7,7 +7,7 @@ use super::call::used;
 use super::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line};
 use super::{Exit, Output, quantity};
 use std::collections::HashMap;
-use tollgate::run::{Piece, RunEnd, Told};
+use tollgate::run::{ChildTold, Piece, RunEnd, Told};
 use tollgate_agent::gate::{Recorded, Verdict};
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
 use tollgate_agent::run::{CallEnd, Event, RunStatus, RunUsage};
@@ -49,6 +49,7 @@ impl<'a> Narrator<'a> {
             _ if self.output.is_json() && self.reports_only => {}
             told if self.output.is_json() => self.output.json_line(told),
             Told::Transient(transient) => self.piece(&transient.piece),
+            Told::Child(told) => self.child(told),
             Told::Stored(_) if self.reports_only => {}
             Told::Stored(numbered) => self.event(&numbered.event),
         }
@@ -92,6 +93,23 @@ impl<'a> Narrator<'a> {
             }
             Event::CallFinished(finished) => self.finished(finished),
             Event::CallSuspended(suspended) => self.suspended(suspended),
+            Event::ChildStarted { call_id, agent_id, child_run_id, .. } => {
+                let agent = shown_line(agent_id, 64);
+                self.say_of(
+                    call_id,
+                    &format!("{NAME}⇣ agent {agent}{NAME:#} {DIM}run {child_run_id}{DIM:#}"),
+                );
+            }
+            Event::ChildFinished { call_id, status, steps, .. } => {
+                let words = status.words().unwrap_or_else(|| "answered".to_owned());
+                let turns = quantity::count(*steps, "turn");
+                let words = shown_line(&words, LINE_CHARS);
+                self.say_of(call_id, &format!("⇡ the agent {words} {DIM}({turns}){DIM:#}"));
+            }
+            Event::Transferred { from, agent, .. } => {
+                let (from, to) = (shown_line(from, 64), shown_line(&agent.view.id, 64));
+                self.say(&format!("  {NAME}⇒ {from} hands over to {to}{NAME:#}"));
+            }
             _ => {}
         }
     }
@@ -118,6 +136,30 @@ impl<'a> Narrator<'a> {
             }
             Piece::TextDelta { .. } | Piece::ReasoningDelta { .. } => {}
         }
+    }
+
+    /// What a child does, below the call that asked for it: its calls and how they
+    /// end. Its text comes as the call's output where the call shows it.
+    fn child(&self, told: &ChildTold) {
+        let words = match told.child.as_ref() {
+            Told::Stored(numbered) => match &numbered.event {
+                Event::CallProposed(proposed) => {
+                    let arguments = proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS));
+                    let name = shown_line(&proposed.tool_name, 64);
+                    format!("{NAME}→ {name}{NAME:#} {}", arguments.unwrap_or_default())
+                }
+                Event::CallFinished(finished) => {
+                    let name = shown_line(&finished.tool_name, 64);
+                    match finished.end.code() {
+                        None => format!("{GOOD}✓ {name}{GOOD:#}"),
+                        Some(code) => format!("{BAD}✗ {name} {code}{BAD:#}"),
+                    }
+                }
+                _ => return,
+            },
+            Told::Transient(_) | Told::Child(_) => return,
+        };
+        self.say_of(&told.call_id, &format!("  {words}"));
     }
 
     fn replied(&mut self, text: &str, goes_on: bool) {

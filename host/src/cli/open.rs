@@ -1,14 +1,14 @@
 //! From configuration to something that can be called: the tools, and the host.
 
 use super::progress::Progress;
+use super::run::configured_model;
 use super::{Failure, Globals, Output};
 use std::sync::Arc;
 use tollgate::config::{AgentConfig, Config};
 use tollgate::model::Model;
 use tollgate::tools::{Loaded, directory};
 use tollgate::{Agent, Host, HostBuilder};
-use tollgate_agent::context::AgentView;
-use tollgate_agent::run::AgentSpec;
+use tollgate_agent::child::Delegates;
 use tollgate_sandbox::Sandbox;
 
 /// The configuration with everything that it loads.
@@ -46,23 +46,38 @@ impl Opened {
     }
 }
 
-/// A host with the tools and agents of the configuration. Only the agent that
-/// shall run needs a model; `more` adds what the configuration cannot say.
+/// A host with the tools and agents of the configuration. The agent that shall run
+/// needs a model; those that it can come to use theirs, and where one of them has
+/// none, that is said when it is used. `more` adds what the configuration cannot say.
 pub(crate) fn host_with(
     opened: Opened,
     running: Option<(&str, Arc<dyn Model>)>,
     more: impl FnOnce(HostBuilder) -> HostBuilder,
 ) -> Result<Host, Failure> {
+    let calls_agents = running.is_some()
+        || opened.config.agents.values().any(|agent| agent.offered_as.is_some())
+        || opened.config.grants.values().any(|grants| grants.catalog.delegates != Delegates::None);
     let mut builder = Host::builder().toolbox(opened.loaded.toolbox);
-    for (id, agent) in opened.config.agents {
-        let model = running.as_ref().filter(|(runs, _)| *runs == id).map(|(_, model)| Arc::clone(model));
-        builder = builder.agent(agent_of(id, agent, model));
+    for (id, agent) in &opened.config.agents {
+        let model = match &running {
+            Some((runs, model)) if runs == id => Some(Arc::clone(model)),
+            _ if calls_agents && id != tollgate::DIRECT_AGENT => configured_model(id, &opened.config).ok(),
+            _ => None,
+        };
+        builder = builder.agent(agent_of(id, agent.clone(), model));
     }
     Ok(more(builder).build()?)
 }
 
-fn agent_of(id: String, config: AgentConfig, model: Option<Arc<dyn Model>>) -> Agent {
-    let view = AgentView { id, description: config.description, delegates: Vec::new() };
-    let spec = AgentSpec { view, instructions: config.instructions.into(), tools: config.tools };
-    Agent { spec, model, limits: config.limits }
+fn agent_of(id: &str, config: AgentConfig, model: Option<Arc<dyn Model>>) -> Agent {
+    let made = config.made_of.map(|composition| Agent::made_of(id, composition));
+    let mut agent = made.unwrap_or_else(|| Agent::without_model(id, config.tools));
+    agent.spec.view.description = config.description;
+    agent.spec.view.delegates = config.delegates;
+    agent.spec.instructions = config.instructions.into();
+    agent.spec.output = config.output.map(Arc::new);
+    agent.offered_as = config.offered_as;
+    agent.limits = config.limits;
+    agent.model = agent.model.or(model);
+    agent
 }

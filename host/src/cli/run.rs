@@ -50,13 +50,18 @@ impl RunVerb {
         let prompt = read_prompt(self.prompt)?;
         let config = globals.read_config()?;
         let agent_id = chosen_agent(self.agent, &config)?;
-        let model = chosen_model(self.model.as_deref(), &agent_id, &config)?;
+        let made_of_others = config.agents.get(&agent_id).is_some_and(|agent| agent.made_of.is_some());
+        let model = match made_of_others {
+            true => None,
+            false => Some(chosen_model(self.model.as_deref(), &agent_id, &config)?),
+        };
         let opened = Opened::load(config, output).await?;
         opened.warn_of_refused(output);
         let store = open_store(globals)?;
         let sandbox = opened.sandbox.clone();
         let watched = (Arc::new(opened.config.clone()), opened.loaded.clone());
-        let host = host_with(opened, Some((&agent_id, model)), |builder| builder.store(store))?;
+        let running = model.map(|model| (agent_id.as_str(), model));
+        let host = host_with(opened, running, |builder| builder.store(store))?;
         host.settle(watched.1.to_audit()).await?;
         // A conversation may last: what is built meanwhile is called at its next turn.
         let (_watch, unwatched) = host.watch(sandbox, watched.0, &watched.1);
@@ -121,6 +126,9 @@ fn chosen_agent(named: Option<String>, config: &Config) -> Result<String, Failur
 }
 
 /// The model with which the configuration runs this agent.
+///
+/// # Errors
+/// There is none, or it cannot be made.
 pub(super) fn configured_model(agent_id: &str, config: &Config) -> Result<Arc<dyn Model>, Failure> {
     chosen_model(None, agent_id, config)
 }

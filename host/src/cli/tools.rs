@@ -11,6 +11,7 @@ use tollgate::Host;
 use tollgate::config::{ComponentGrants, ToolLimits};
 use tollgate::tools::{LoadedComponent, Toolbox};
 use tollgate_agent::catalog::Tool;
+use tollgate_agent::child::{DelegateGrant, Delegates};
 use tollgate_agent::run::RunLimits;
 use tollgate_sandbox::{FileAccess, Import, Power};
 
@@ -128,8 +129,9 @@ fn granted(grants: &ComponentGrants) -> Vec<String> {
     });
     let reads = grants.catalog.reads.iter().map(|key| format!("reads {key}"));
     let writes = grants.catalog.writes.iter().map(|key| format!("writes {key}"));
-    let notes = grants.catalog.actions.add_context.then(|| "add-context".to_owned());
-    files.chain(reads).chain(writes).chain(notes).collect()
+    let actions = grants.catalog.actions.names().map(str::to_owned);
+    let agents = delegates(grants).map(|(agent, _)| format!("runs the agent {agent}"));
+    files.chain(reads).chain(writes).chain(actions).chain(agents).collect()
 }
 
 /// The powers that are imported and not granted.
@@ -139,7 +141,21 @@ pub(super) fn lacking(imports: &[Import], grants: &ComponentGrants) -> Vec<&'sta
 }
 
 fn has(power: Power, grants: &ComponentGrants) -> bool {
-    power == Power::Files && !grants.files.is_empty()
+    match power {
+        Power::Files => !grants.files.is_empty(),
+        Power::Delegates => delegates(grants).next().is_some(),
+        Power::Http | Power::Sockets | Power::Settings => false,
+    }
+}
+
+/// The agents that the component may run.
+fn delegates(grants: &ComponentGrants) -> impl Iterator<Item = (&String, &DelegateGrant)> {
+    match &grants.catalog.delegates {
+        Delegates::Granted(agents) => Some(agents),
+        Delegates::None | Delegates::Any => None,
+    }
+    .into_iter()
+    .flatten()
 }
 
 fn as_json(opened: &Opened) -> Value {
@@ -198,7 +214,8 @@ fn grants_json(grants: &ComponentGrants) -> Value {
     json!({
         "files": grants.files,
         "state": {"read": grants.catalog.reads, "write": grants.catalog.writes},
-        "actions": if grants.catalog.actions.add_context { vec!["add-context"] } else { Vec::new() },
+        "actions": grants.catalog.actions.names().collect::<Vec<_>>(),
+        "delegates": delegates(grants).collect::<std::collections::BTreeMap<_, _>>(),
     })
 }
 

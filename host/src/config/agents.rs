@@ -1,11 +1,13 @@
 //! `[agents.ID]`: who runs, with which instructions, tools, model and limits.
 
 use super::error::Source;
-use super::raw::RawAgent;
+use super::raw::{RawAgent, RawKind};
 use super::{ConfigError, LimitsConfig, limits};
 use crate::DIRECT_AGENT;
 use crate::model::ModelConfig;
+use serde_json::Value;
 use std::collections::BTreeMap;
+use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};
 use tollgate_agent::name;
 use tollgate_agent::run::RunLimits;
 use toml::Spanned;
@@ -23,6 +25,14 @@ pub struct AgentConfig {
     /// The names of the tools that it may call; `*` is all. Without a list it has
     /// none.
     pub tools: Vec<String>,
+    /// The agents that it may hand the conversation to.
+    pub delegates: Vec<String>,
+    /// The name of the tool as which other agents are offered it.
+    pub offered_as: Option<String>,
+    /// JSON Schema of its answer; none where it answers in words.
+    pub output: Option<Value>,
+    /// How it is made of others; none where it has a model.
+    pub made_of: Option<Composition>,
     /// Its own model; none for the configuration's.
     pub model: Option<ModelConfig>,
     /// What bounds its runs.
@@ -43,6 +53,7 @@ pub(super) fn check(
 ) -> Result<BTreeMap<String, AgentConfig>, ConfigError> {
     let none_configured = !raw.keys().any(|id| id.get_ref() != DIRECT_AGENT);
     let mut agents = BTreeMap::new();
+    let mut named = Vec::new();
     for (id, agent) in raw {
         if !name::is_id(id.get_ref()) || name::is_reserved_id(id.get_ref()) {
             let problem = format!(
@@ -51,22 +62,105 @@ pub(super) fn check(
             );
             return Err(source.wrong(id.span(), problem));
         }
+        named.extend(agent.delegates.iter().chain(agent.agents.iter().flatten()).cloned());
         agents.insert(id.into_inner(), check_one(source, agent, limits)?);
     }
     add_defaults(&mut agents, limits, none_configured);
+    for other in &named {
+        known_agent(source, other, &agents)?;
+    }
     Ok(agents)
 }
 
 fn check_one(source: &Source<'_>, raw: RawAgent, limits: &LimitsConfig) -> Result<AgentConfig, ConfigError> {
+    let made_of = check_made_of(source, &raw)?;
+    let delegates = raw.delegates.into_iter().map(Spanned::into_inner).collect();
     let mut limits = limits::check_run(source, raw.limits, &limits.run)?;
     limits.stop_on_tools = tool_names(source, raw.stop_on_tools, false)?;
     Ok(AgentConfig {
         instructions: raw.instructions,
         description: raw.description,
         tools: tool_names(source, raw.tools, true)?,
+        delegates,
+        offered_as: raw.offered_as.map(|name| tool_name(source, name)).transpose()?,
+        output: raw.output.map(|schema| check_output(source, schema)).transpose()?,
+        made_of,
         model: raw.model,
         limits,
     })
+}
+
+/// The id of an agent that is configured, other than the one of direct calls.
+pub(super) fn known_agent(
+    source: &Source<'_>,
+    named: &Spanned<String>,
+    agents: &BTreeMap<String, AgentConfig>,
+) -> Result<String, ConfigError> {
+    let id = named.get_ref();
+    if id != DIRECT_AGENT && agents.contains_key(id) {
+        return Ok(id.clone());
+    }
+    let known: Vec<&str> = agents.keys().map(String::as_str).filter(|id| *id != DIRECT_AGENT).collect();
+    let shown = tollgate_agent::text::clean(id, 100);
+    let problem = format!("there is no agent `{shown}`; known: {}; add [agents.{shown}]", known.join(", "));
+    Err(source.wrong(named.span(), problem))
+}
+
+/// How the agent is made of others: `kind`, with the keys that belong to it.
+fn check_made_of(source: &Source<'_>, raw: &RawAgent) -> Result<Option<Composition>, ConfigError> {
+    let Some(kind) = &raw.kind else {
+        let stray = raw.agents.iter().flatten().next().map(Spanned::span);
+        return match stray.or(raw.max_rounds.as_ref().map(Spanned::span)) {
+            None => Ok(None),
+            Some(span) => Err(source.wrong(
+                span,
+                "`agents` and `max_rounds` belong to an agent with `kind = \"sequential\"`, \"parallel\" or \"loop\"",
+            )),
+        };
+    };
+    let agents: Vec<String> = raw.agents.iter().flatten().map(|agent| agent.get_ref().clone()).collect();
+    if !(1..=MAX_PARTS).contains(&agents.len()) {
+        let problem = format!("it is made of {} agents; list 1 to {MAX_PARTS} in `agents`", agents.len());
+        return Err(source.wrong(kind.span(), problem));
+    }
+    if !raw.tools.is_empty() || raw.model.is_some() {
+        let problem = "an agent that is made of others has no `tools` and no `model` of its own";
+        return Err(source.wrong(kind.span(), problem));
+    }
+    let rounds = raw.max_rounds.as_ref();
+    Ok(Some(match (kind.get_ref(), rounds) {
+        (RawKind::Loop, Some(rounds)) if (1..=MAX_ROUNDS).contains(rounds.get_ref()) => {
+            Composition::Loop { agents, max_rounds: *rounds.get_ref() }
+        }
+        (RawKind::Loop, rounds) => {
+            let span = rounds.map_or(kind.span(), Spanned::span);
+            return Err(source.wrong(span, format!("a loop needs `max_rounds`, 1 to {MAX_ROUNDS}")));
+        }
+        (_, Some(rounds)) => {
+            return Err(source.wrong(rounds.span(), "`max_rounds` belongs to `kind = \"loop\"`"));
+        }
+        (RawKind::Sequential, None) => Composition::Sequential(agents),
+        (RawKind::Parallel, None) => Composition::Parallel(agents),
+    }))
+}
+
+fn check_output(source: &Source<'_>, raw: Spanned<toml::Table>) -> Result<Value, ConfigError> {
+    let span = raw.span();
+    let wrong = |why: String| source.wrong(span.clone(), format!("`output` is no usable JSON Schema: {why}"));
+    let schema = serde_json::to_value(raw.into_inner()).map_err(|e| wrong(e.to_string()))?;
+    tollgate_agent::schema::Schema::compile(&schema).map_err(|e| wrong(e.to_string()))?;
+    Ok(schema)
+}
+
+fn tool_name(source: &Source<'_>, name: Spanned<String>) -> Result<String, ConfigError> {
+    if name::is_tool_name(name.get_ref()) && !name::is_reserved_name(name.get_ref()) {
+        return Ok(name.into_inner());
+    }
+    let problem = format!(
+        "`{}` is no name for a tool; it must fit [a-zA-Z0-9_-]{{1,64}} and not be the host's own",
+        tollgate_agent::text::clean(name.get_ref(), 100)
+    );
+    Err(source.wrong(name.span(), problem))
 }
 
 fn tool_names(

@@ -1,12 +1,13 @@
 //! `[grants.COMPONENT]`: what a person gives to a component, and nothing else is.
 
 use super::error::Source;
-use super::raw::{RawFileGrant, RawGrants};
-use super::{ConfigError, in_dir};
+use super::raw::{RawDelegate, RawFileGrant, RawGrants};
+use super::{AgentConfig, ConfigError, agents, in_dir};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tollgate_agent::catalog::{ActionGrants, CatalogGrants};
+use tollgate_agent::child::{DelegateGrant, Delegates};
 use tollgate_agent::name;
 use tollgate_sandbox::FileAccess;
 use toml::Spanned;
@@ -16,7 +17,7 @@ use toml::Spanned;
 pub struct ComponentGrants {
     /// Directories of the host.
     pub files: Vec<FileGrantConfig>,
-    /// Other components' state keys, and actions.
+    /// Other components' state keys, actions, and agents to run.
     pub catalog: CatalogGrants,
 }
 
@@ -32,12 +33,13 @@ pub struct FileGrantConfig {
 }
 
 /// The actions that a host of this version carries out.
-const ACTIONS: [&str; 1] = ["add-context"];
+const ACTIONS: [&str; 3] = ["add-context", "transfer", "escalate"];
 
 pub(super) fn check(
     source: &Source<'_>,
     raw: BTreeMap<Spanned<String>, RawGrants>,
     base_dir: &Path,
+    agents: &BTreeMap<String, AgentConfig>,
 ) -> Result<BTreeMap<String, ComponentGrants>, ConfigError> {
     let mut grants = BTreeMap::new();
     for (id, of_one) in raw {
@@ -48,12 +50,17 @@ pub(super) fn check(
             );
             return Err(source.wrong(id.span(), problem));
         }
-        grants.insert(id.into_inner(), check_one(source, of_one, base_dir)?);
+        grants.insert(id.into_inner(), check_one(source, of_one, base_dir, agents)?);
     }
     Ok(grants)
 }
 
-fn check_one(source: &Source<'_>, raw: RawGrants, base_dir: &Path) -> Result<ComponentGrants, ConfigError> {
+fn check_one(
+    source: &Source<'_>,
+    raw: RawGrants,
+    base_dir: &Path,
+    agents: &BTreeMap<String, AgentConfig>,
+) -> Result<ComponentGrants, ConfigError> {
     let mut guests = BTreeSet::new();
     let mut files = Vec::with_capacity(raw.files.len());
     for file in raw.files {
@@ -68,6 +75,7 @@ fn check_one(source: &Source<'_>, raw: RawGrants, base_dir: &Path) -> Result<Com
         reads: check_keys(source, raw.state.read)?,
         writes: check_keys(source, raw.state.write)?,
         actions: check_actions(source, &raw.actions)?,
+        delegates: check_delegates(source, raw.delegates, agents)?,
     };
     Ok(ComponentGrants { files, catalog })
 }
@@ -115,6 +123,8 @@ fn check_actions(source: &Source<'_>, actions: &[Spanned<String>]) -> Result<Act
     for action in actions {
         match action.get_ref().as_str() {
             "add-context" => granted.add_context = true,
+            "transfer" => granted.transfer = true,
+            "escalate" => granted.escalate = true,
             other => {
                 let problem = format!(
                     "\"{}\" is no action; known: \"{}\"",
@@ -126,4 +136,24 @@ fn check_actions(source: &Source<'_>, actions: &[Spanned<String>]) -> Result<Act
         }
     }
     Ok(granted)
+}
+
+fn check_delegates(
+    source: &Source<'_>,
+    raw: Vec<RawDelegate>,
+    known: &BTreeMap<String, AgentConfig>,
+) -> Result<Delegates, ConfigError> {
+    let mut granted = BTreeMap::new();
+    for delegate in raw {
+        let agent = agents::known_agent(source, &delegate.agent, known)?;
+        let grant = DelegateGrant {
+            seed: check_keys(source, delegate.seed)?,
+            export: check_keys(source, delegate.export)?,
+        };
+        if granted.insert(agent, grant).is_some() {
+            let problem = format!("the agent `{}` is granted twice", delegate.agent.get_ref());
+            return Err(source.wrong(delegate.agent.span(), problem));
+        }
+    }
+    Ok(if granted.is_empty() { Delegates::None } else { Delegates::Granted(granted) })
 }

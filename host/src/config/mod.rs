@@ -78,12 +78,13 @@ impl Config {
         };
         let of_tools = raw.tools.of.into_iter().map(|(name, tool)| (name, tool.limits)).collect();
         let limits = limits::check(&source, raw.limits, of_tools)?;
+        let agents = agents::check(&source, raw.agents, &limits)?;
         Ok(Self {
             file: Some(path.to_owned()),
             tools_dir: in_dir(&base_dir, &raw.tools.dir),
             data_dir: None,
-            agents: agents::check(&source, raw.agents, &limits)?,
-            grants: grants::check(&source, raw.grants, &base_dir)?,
+            grants: grants::check(&source, raw.grants, &base_dir, &agents)?,
+            agents,
             model: raw.model,
             limits,
             base_dir,

@@ -88,7 +88,23 @@ pub(super) struct RawAgent {
     pub(super) stop_on_tools: Vec<Spanned<String>>,
     pub(super) model: Option<ModelConfig>,
     #[serde(default)]
+    pub(super) delegates: Vec<Spanned<String>>,
+    pub(super) offered_as: Option<Spanned<String>>,
+    pub(super) output: Option<Spanned<toml::Table>>,
+    pub(super) kind: Option<Spanned<RawKind>>,
+    pub(super) agents: Option<Vec<Spanned<String>>>,
+    pub(super) max_rounds: Option<Spanned<u32>>,
+    #[serde(default)]
     pub(super) limits: RawLimits,
+}
+
+/// `kind` of an agent that is made of others
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawKind {
+    Sequential,
+    Parallel,
+    Loop,
 }
 
 /// `[grants.COMPONENT]`
@@ -101,6 +117,19 @@ pub(super) struct RawGrants {
     pub(super) state: RawStateGrants,
     #[serde(default)]
     pub(super) actions: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) delegates: Vec<RawDelegate>,
+}
+
+/// One of `delegates`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawDelegate {
+    pub(super) agent: Spanned<String>,
+    #[serde(default)]
+    pub(super) seed: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) export: Vec<Spanned<String>>,
 }
 
 /// One of `files`

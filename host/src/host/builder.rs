@@ -1,11 +1,14 @@
 //! Putting a host together: agents, gates, tools and a store.
 
 use super::{DIRECT_AGENT, Host, HostError, Inner};
+use crate::builtin::{self, Conductor};
 use crate::model::Model;
 use crate::store::{MemoryStore, Store};
 use crate::tools::Toolbox;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, RwLock};
+use tollgate_agent::backend::Capabilities;
+use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};
 use tollgate_agent::context::AgentView;
 use tollgate_agent::gate::{Gate, ToolList};
 use tollgate_agent::name;
@@ -20,6 +23,10 @@ pub struct Agent {
     pub model: Option<Arc<dyn Model>>,
     /// What bounds its runs.
     pub limits: RunLimits,
+    /// The name of the tool as which it is offered, where it is.
+    pub offered_as: Option<String>,
+    /// How it is made of others; none where it has a model.
+    pub made_of: Option<Composition>,
 }
 
 impl Agent {
@@ -28,7 +35,81 @@ impl Agent {
     pub fn new(id: impl Into<String>, model: Arc<dyn Model>) -> Self {
         let view = AgentView { id: id.into(), ..AgentView::default() };
         let spec = AgentSpec { view, ..AgentSpec::default() };
-        Self { spec, model: Some(model), limits: RunLimits::default() }
+        Self { model: Some(model), ..Self::of(spec) }
+    }
+
+    /// An agent that has these tools, and no model yet: it cannot reply.
+    #[must_use]
+    pub fn without_model(id: impl Into<String>, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let view = AgentView { id: id.into(), ..AgentView::default() };
+        Self::of(AgentSpec { view, ..AgentSpec::default() }).with_tools(tools)
+    }
+
+    fn of(spec: AgentSpec) -> Self {
+        Self { spec, model: None, limits: RunLimits::default(), offered_as: None, made_of: None }
+    }
+
+    /// An agent that is made of others, which the host must know too. Its limits hold
+    /// for all of them together: there are as many turns as one agent has by default,
+    /// for each of them.
+    #[must_use]
+    pub fn made_of(id: impl Into<String>, composition: Composition) -> Self {
+        let view = AgentView { id: id.into(), ..AgentView::default() };
+        let rounds = match composition {
+            Composition::Loop { max_rounds, .. } => max_rounds.min(MAX_ROUNDS),
+            Composition::Sequential(_) | Composition::Parallel(_) => 1,
+        };
+        let parts = u32::try_from(composition.agents().len()).unwrap_or(u32::MAX);
+        let limits = RunLimits::default();
+        let turns = parts.saturating_mul(rounds).saturating_mul(limits.model_turns + 1).saturating_add(1);
+        let spec = AgentSpec {
+            view,
+            tools: vec![name::RUN_AGENT.to_owned()],
+            is_loop: matches!(composition, Composition::Loop { .. }),
+            ..AgentSpec::default()
+        };
+        Self {
+            model: Some(Arc::new(Conductor::new(composition.clone()))),
+            made_of: Some(composition),
+            limits: RunLimits { model_turns: turns, ..limits },
+            ..Self::of(spec)
+        }
+    }
+
+    /// Says what it is for, to people and to agents that may hand to it.
+    #[must_use]
+    pub fn with_description(mut self, description: impl Into<String>) -> Self {
+        self.spec.view.description = Some(description.into());
+        self
+    }
+
+    /// Sets the agents that it may hand the conversation to.
+    #[must_use]
+    pub fn with_delegates(mut self, agents: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.spec.view.delegates = agents.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Offers it as a tool of this name: one argument, `request`, and the answer as
+    /// `{"response": text}`.
+    #[must_use]
+    pub fn offered_as(mut self, tool_name: impl Into<String>) -> Self {
+        self.offered_as = Some(tool_name.into());
+        self
+    }
+
+    /// Has it answer with JSON of this schema.
+    #[must_use]
+    pub fn with_output(mut self, schema: serde_json::Value) -> Self {
+        self.spec.output = Some(Arc::new(schema));
+        self
+    }
+
+    /// Says what whoever replies for it can do, where that is not everything.
+    #[must_use]
+    pub fn with_backend(mut self, backend: Capabilities) -> Self {
+        self.spec.backend = backend;
+        self
     }
 
     /// Sets the system prompt.
@@ -55,7 +136,7 @@ impl Agent {
     fn direct() -> Self {
         let view = AgentView { id: DIRECT_AGENT.to_owned(), ..AgentView::default() };
         let spec = AgentSpec { view, tools: vec!["*".to_owned()], ..AgentSpec::default() };
-        Self { spec, model: None, limits: RunLimits::default() }
+        Self::of(spec)
     }
 }
 
@@ -103,11 +184,16 @@ impl HostBuilder {
     /// The host.
     ///
     /// # Errors
-    /// Two gates have one id, or an id does not fit.
+    /// Two gates have one id, an id does not fit, an agent names one that is not there,
+    /// needs what its backend lacks, or is offered under a name that is taken.
     pub fn build(mut self) -> Result<Host, HostError> {
         self.agents.entry(DIRECT_AGENT.to_owned()).or_insert_with(Agent::direct);
         let lists = self.agents.iter().fold(ToolList::default(), |lists, (id, agent)| {
-            lists.with_agent(id.clone(), agent.spec.tools.clone())
+            let mut tools = agent.spec.tools.clone();
+            if !agent.spec.view.delegates.is_empty() {
+                tools.push(name::TRANSFER.to_owned());
+            }
+            lists.with_agent(id.clone(), tools)
         });
         self.gates.push(Arc::new(lists));
         self.gates.sort_by(|a, b| a.id().cmp(b.id()));
@@ -119,6 +205,8 @@ impl HostBuilder {
                 return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
             }
         }
+        self.agents.values().try_for_each(|agent| check(agent, &self.agents))?;
+        builtin::equip(&mut self.toolbox, &self.agents)?;
         Ok(Host {
             inner: Arc::new(Inner {
                 toolbox: RwLock::new(Arc::new(self.toolbox)),
@@ -129,5 +217,39 @@ impl HostBuilder {
                 threads: Mutex::default(),
             }),
         })
+    }
+}
+
+/// Whether what the agent says of others, and of its backend, can be meant.
+fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(), HostError> {
+    let id = &agent.spec.view.id;
+    let wrong = |problem: String| Err(HostError::Setup(format!("the agent \"{id}\" {problem}")));
+    let parts = agent.made_of.as_ref().map_or(&[][..], Composition::agents);
+    for other in agent.spec.view.delegates.iter().chain(parts) {
+        if other == DIRECT_AGENT || !agents.contains_key(other) {
+            return wrong(format!("names the agent \"{other}\", which is not there"));
+        }
+        if other == id {
+            return wrong("names itself".to_owned());
+        }
+    }
+    if agent.made_of.is_some() && !(1..=MAX_PARTS).contains(&parts.len()) {
+        return wrong(format!("is made of {} agents; 1 to {MAX_PARTS} are accepted", parts.len()));
+    }
+    if let Some(Composition::Loop { max_rounds, .. }) = &agent.made_of
+        && !(1..=MAX_ROUNDS).contains(max_rounds)
+    {
+        return wrong(format!("has {max_rounds} rounds; 1 to {MAX_ROUNDS} are accepted"));
+    }
+    if let Some(schema) = &agent.spec.output
+        && let Err(e) = tollgate_agent::schema::Schema::compile(schema)
+    {
+        return wrong(format!("has no usable schema of its answer: {e}"));
+    }
+    let lacking = agent.spec.backend.lacking(agent.spec.needs());
+    if lacking.is_empty() {
+        Ok(())
+    } else {
+        wrong(format!("needs of its backend what that lacks: {}", lacking.join(", ")))
     }
 }

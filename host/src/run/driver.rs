@@ -2,12 +2,12 @@
 
 use super::audited::records_of;
 use super::carried::Carried;
+use super::children::{Ask, Children};
 use super::components::components_of;
-use super::perform::{ask, execute, judge, now_ms, validate};
+use super::perform::{execute, judge, now_ms, validate};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller};
-use crate::Host;
-use crate::model::Model;
+use crate::host::Host;
 use crate::store::{Commit, CommitError, Store, StoreError, change_of};
 use crate::tools::Toolbox;
 use futures::future::BoxFuture;
@@ -17,8 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::gate::Gate;
 use tollgate_agent::health::Sign;
-use tollgate_agent::history;
-use tollgate_agent::message::{Message, ModelRequest, ToolSpec};
+use tollgate_agent::message::{Message, ToolSpec};
 use tollgate_agent::run::event::{Event, Finished};
 use tollgate_agent::run::{CallStatus, Effect, Input, Phase, Run, Task};
 
@@ -35,7 +34,6 @@ pub(crate) struct DriverParts {
     pub(crate) toolbox: Arc<Toolbox>,
     /// Where the newest toolbox is published.
     pub(crate) host: Host,
-    pub(crate) model: Option<Arc<dyn Model>>,
     pub(crate) teller: Teller,
     pub(crate) cancel: CancellationToken,
     pub(crate) run_id: Arc<str>,
@@ -44,15 +42,18 @@ pub(crate) struct DriverParts {
 
 /// Carries one run until it ends or waits for a person.
 pub(crate) struct Driver {
-    parts: DriverParts,
-    run: Run,
-    work: Work,
+    pub(super) parts: DriverParts,
+    pub(super) run: Run,
+    pub(super) work: Work,
     /// Events that are committed with the next ones: those of a direct call, which is
     /// committed once, at its end, and checks of arguments that passed.
     held_back: Vec<Event>,
     /// The messages that the thread had before this run.
     known_messages: usize,
-    tool_specs: Option<Arc<Vec<ToolSpec>>>,
+    /// What the model is told of its tools, and whose tools they are.
+    pub(super) tool_specs: Option<(String, Arc<Vec<ToolSpec>>)>,
+    pub(super) children: Children,
+    pub(super) deadline: Option<Instant>,
     last_call: Option<Finished>,
     end_text: String,
 }
@@ -61,6 +62,8 @@ impl Driver {
     /// A driver of a run that stands as its record says.
     pub(crate) fn new(parts: DriverParts, run: Run, known_messages: usize) -> Self {
         Self {
+            children: Children::new(parts.host.clone()),
+            deadline: None,
             parts,
             run,
             work: Work::default(),
@@ -73,14 +76,23 @@ impl Driver {
     }
 
     /// Carries the run on from this input.
-    pub(crate) async fn drive(mut self, first: Input) -> Result<RunEnd, RunError> {
+    pub(crate) async fn drive(self, first: Input) -> Result<RunEnd, RunError> {
+        Ok(self.drive_to_rest(first).await?.0)
+    }
+
+    /// The same, with the run as it stands then.
+    pub(crate) async fn drive_to_rest(mut self, first: Input) -> Result<(RunEnd, Run), RunError> {
         let carried = Carried::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.run_id));
         self.step(first).await?;
-        let deadline = self.deadline();
+        self.deadline = self.deadline();
         while !self.rests() {
             let judged = self.start_effects();
-            let input = match self.wait(judged, deadline).await {
+            let input = match self.wait(judged).await {
                 Waited::Input(input) => input,
+                Waited::Ask(ask) => {
+                    self.child_asked(*ask).await?;
+                    continue;
+                }
                 Waited::Cancelled => {
                     self.stop_work().await?;
                     Input::Cancel { reason: "it was cancelled by its caller".to_owned() }
@@ -91,14 +103,23 @@ impl Driver {
                     Input::WallTimeUp
                 }
             };
-            self.step(input).await?;
+            self.take_in(input).await?;
+        }
+        if self.run.is_finished() {
+            self.children.end_all(&self.run).await;
         }
         carried.rests();
         Ok(self.end())
     }
 
+    /// Whether nothing is to be done before somebody says something. Children that
+    /// nobody waits for are ended first.
     fn rests(&self) -> bool {
-        matches!(self.run.phase(), Phase::Finished(_) | Phase::Waiting)
+        match self.run.phase() {
+            Phase::Finished(_) => true,
+            Phase::Waiting => self.work.is_empty() && self.run.next(self.parts.toolbox.catalog()).is_empty(),
+            _ => false,
+        }
     }
 
     fn is_direct(&self) -> bool {
@@ -106,7 +127,7 @@ impl Driver {
     }
 
     /// Decides on one input, commits what follows, applies it and tells it.
-    async fn step(&mut self, input: Input) -> Result<(), RunError> {
+    pub(super) async fn step(&mut self, input: Input) -> Result<(), RunError> {
         for _ in 0..MAX_CONFLICTS {
             let events = self
                 .run
@@ -216,7 +237,7 @@ impl Driver {
             if matches!(effect, Effect::AskModel { .. }) {
                 self.take_up_toolbox();
             }
-            let DriverParts { toolbox, teller, cancel, .. } = &self.parts;
+            let DriverParts { toolbox, cancel, .. } = &self.parts;
             let work: BoxFuture<'static, Input> = match effect {
                 Effect::Judge { round, questions } => {
                     return Some(judge(&self.parts.gates, toolbox, &self.run, round, &questions));
@@ -228,7 +249,14 @@ impl Driver {
                 }
                 Effect::Execute(execution) => {
                     let (toolbox, spec) = (Arc::clone(toolbox), Arc::clone(self.run.spec()));
-                    Box::pin(execute(toolbox, spec, execution, teller.clone(), cancel.child_token()))
+                    let lent = self.lent(&execution);
+                    Box::pin(execute(toolbox, spec, execution, lent, cancel.child_token()))
+                }
+                Effect::EndChild { call_id, ordinal, run_id } => {
+                    match self.children.end((call_id, ordinal), run_id) {
+                        Some(work) => work,
+                        None => continue,
+                    }
                 }
             };
             // Several tools that compute use several cores; one alone is spared the way
@@ -236,40 +264,6 @@ impl Driver {
             self.work.push(key, if executions > 1 { on_its_own(work) } else { work });
         }
         None
-    }
-
-    /// A turn of the model begins on what is served now. No call is under way then, so
-    /// that attempts of one call, and the calls of one turn, stay on one version.
-    fn take_up_toolbox(&mut self) {
-        let newest = self.parts.host.toolbox();
-        if !Arc::ptr_eq(&newest, &self.parts.toolbox) {
-            self.parts.toolbox = newest;
-            self.tool_specs = None;
-        }
-    }
-
-    fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {
-        let request = self.request();
-        match self.parts.model.clone() {
-            Some(model) => Box::pin(ask(model, request, number, self.parts.teller.clone())),
-            None => {
-                let error = "the agent has no model; add [model] to tollgate.toml".to_owned();
-                Box::pin(std::future::ready(Input::ModelFailed { ask: number, error }))
-            }
-        }
-    }
-
-    fn request(&mut self) -> ModelRequest {
-        let tools = match &self.tool_specs {
-            Some(specs) => Arc::clone(specs),
-            None => Arc::new(self.run.tool_specs(self.parts.toolbox.catalog())),
-        };
-        self.tool_specs = Some(Arc::clone(&tools));
-        ModelRequest {
-            system: Arc::clone(&self.run.spec().agent.instructions),
-            messages: history::shorten(self.run.messages(), self.run.spec().limits.history_bytes),
-            tools,
-        }
     }
 
     /// The moment at which the run's wall time is used up; direct calls are
@@ -281,7 +275,8 @@ impl Driver {
 
     /// The next input. What comes of work that was done when the run was already to
     /// end is dropped.
-    async fn wait(&mut self, known: Option<Input>, deadline: Option<Instant>) -> Waited {
+    async fn wait(&mut self, known: Option<Input>) -> Waited {
+        let deadline = self.deadline;
         if self.parts.cancel.is_cancelled() {
             return Waited::Cancelled;
         }
@@ -304,6 +299,7 @@ impl Driver {
                 true => Waited::Cancelled,
                 false => Waited::Input(input),
             },
+            ask = self.children.next_ask() => Waited::Ask(Box::new(ask)),
             () = self.parts.cancel.cancelled() => Waited::Cancelled,
             () = time_up => Waited::TimeUp,
         }
@@ -314,17 +310,25 @@ impl Driver {
     async fn stop_work(&mut self) -> Result<(), RunError> {
         let executing = self.run.calls().iter().any(|call| call.status == CallStatus::Running);
         if executing {
-            let stopped = async { while self.work.next().await.is_some() {} };
+            let mut children = Vec::new();
+            let stopped = async {
+                while let Some(input) = self.work.next().await {
+                    children.extend(Some(input).filter(|input| matches!(input, Input::ChildStands { .. })));
+                }
+            };
             // What has not stopped by then is dropped, and that stops it.
             let _ = tokio::time::timeout(CANCEL_WAIT, stopped).await;
+            for input in children {
+                self.take_in(input).await?;
+            }
         }
         self.work.clear();
         Ok(())
     }
 
-    fn end(self) -> RunEnd {
+    fn end(self) -> (RunEnd, Run) {
         let waiting = self.run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
-        RunEnd {
+        let end = RunEnd {
             run_id: self.parts.run_id,
             thread_id: self.parts.thread_id,
             status: match self.run.phase() {
@@ -335,12 +339,14 @@ impl Driver {
             usage: *self.run.usage(),
             waiting: waiting.filter_map(|call| call.suspended.clone()).collect(),
             last_call: self.last_call,
-        }
+        };
+        (end, self.run)
     }
 }
 
 enum Waited {
     Input(Input),
+    Ask(Box<Ask>),
     Cancelled,
     TimeUp,
 }
@@ -352,9 +358,10 @@ fn only_asks_gates(event: &Event) -> bool {
 }
 
 /// Whether a direct call is to be committed with this event: it ended, it waits,
-/// or it changed the thread.
+/// it runs another agent, or it changed the thread.
 fn ends(event: &Event) -> bool {
-    matches!(event, Event::RunFinished { .. } | Event::RunWaiting) || change_of(event).is_some()
+    let told = matches!(event, Event::RunFinished { .. } | Event::RunWaiting | Event::ChildStarted { .. });
+    told || change_of(event).is_some()
 }
 
 fn is_direct_start(events: &[Event]) -> bool {

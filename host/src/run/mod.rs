@@ -1,16 +1,20 @@
 //! Carrying a run through the world: effects are started, what comes of them is
 //! decided on, committed, applied and told, in that order.
 
+mod asking;
 mod audited;
 mod carried;
+mod children;
 mod components;
 mod driver;
 mod perform;
 mod told;
+mod turn;
 mod work;
 
-pub use told::{EventStream, Piece, Told, Transient};
+pub use told::{ChildTold, EventStream, Piece, Told, Transient};
 
+pub(crate) use children::{ChildRan, ChildStart, ToldOfChild};
 pub(crate) use driver::{Driver, DriverParts};
 pub(crate) use perform::now_ms;
 pub(crate) use told::Teller;

@@ -1,5 +1,6 @@
 //! Doing what a run asks for: one function for each kind of effect.
 
+use super::children::CallChildren;
 use super::{Piece, Teller};
 use crate::model::{Delta, Model};
 use crate::tools::{AttemptRequest, Runner, Toolbox};
@@ -10,11 +11,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Gate, ProposedCall, Recorded, Standing, Verdict, stands};
-use tollgate_agent::message::ModelRequest;
+use tollgate_agent::message::{Message, ModelRequest};
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
 use tollgate_agent::run::{Execution, Input, Question, Run, RunSpec};
-use tollgate_sandbox::{Console, Report, ReportSink};
+use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink};
 
 /// Milliseconds since the Unix epoch.
 pub(crate) fn now_ms() -> u64 {
@@ -98,7 +99,7 @@ pub(super) async fn execute(
     toolbox: Arc<Toolbox>,
     spec: Arc<RunSpec>,
     execution: Execution,
-    teller: Teller,
+    lent: Lent,
     cancel: CancellationToken,
 ) -> Input {
     let wait_ms =
@@ -111,8 +112,7 @@ pub(super) async fn execute(
     let (outcome, usage, taken) = match toolbox.runner(name) {
         None => (gone(name).into(), Usage::default(), None),
         Some(runner) => {
-            let reports = CallReports { teller, call_id: call_id.clone(), attempt };
-            let written = reports.clone();
+            let written = lent.reports.clone();
             let request = AttemptRequest {
                 permit: &permit,
                 identity: &spec.identity,
@@ -123,14 +123,18 @@ pub(super) async fn execute(
                 resume: resume.as_deref(),
                 timeout: Duration::from_millis(u64::from(timeout_ms)),
                 replay: None,
-                reports: Arc::new(reports),
+                reports: Arc::new(lent.reports),
+                children: Arc::clone(&lent.children) as Arc<dyn ChildRunner>,
+                history: lent.history,
                 cancel: &cancel,
             };
             match AssertUnwindSafe(runner.run(request)).catch_unwind().await {
                 Ok(ended) => {
                     written.console(ended.console);
                     let usage = Usage { dropped_reports: ended.dropped_reports, ..ended.usage };
-                    (ended.outcome, usage, ended.taken)
+                    let outcome =
+                        if lent.children.broke() { another_child(name).into() } else { ended.outcome };
+                    (outcome, usage, ended.taken)
                 }
                 Err(_) => (panicked(name).into(), Usage::default(), None),
             }
@@ -140,12 +144,20 @@ pub(super) async fn execute(
     Input::Attempted { call_id, attempt, outcome, usage, taken }
 }
 
+/// What an attempt is lent of its run.
+pub(super) struct Lent {
+    pub(super) reports: CallReports,
+    pub(super) children: Arc<CallChildren>,
+    /// The conversation, for the host's own tools alone.
+    pub(super) history: Option<Arc<Vec<Message>>>,
+}
+
 /// Tells the run's client what one attempt reports.
 #[derive(Clone)]
-struct CallReports {
-    teller: Teller,
-    call_id: String,
-    attempt: u32,
+pub(super) struct CallReports {
+    pub(super) teller: Teller,
+    pub(super) call_id: String,
+    pub(super) attempt: u32,
 }
 
 impl CallReports {
@@ -171,4 +183,11 @@ fn gone(tool_name: &str) -> Fault {
 
 fn panicked(tool_name: &str) -> Fault {
     Fault::new(Code::HostFailed, format!("The host failed while it ran '{tool_name}'."))
+}
+
+fn another_child(tool_name: &str) -> Fault {
+    let message = format!(
+        "'{tool_name}' asked for another child than in an earlier attempt; a call that runs again must ask for the same."
+    );
+    Fault::new(Code::BadAction, message)
 }

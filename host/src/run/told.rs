@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
-use tollgate_agent::run::Numbered;
+use tollgate_agent::run::children::ChildPlace;
+use tollgate_agent::run::{Event, Numbered};
 use tollgate_sandbox::{Console, Report};
 
 /// The most transient events that wait for a slow reader; more are dropped.
@@ -26,6 +27,34 @@ pub enum Told {
     Stored(Arc<Numbered>),
     /// Something that was true for a moment.
     Transient(Transient),
+    /// What a run told that one of this run's calls made.
+    Child(ChildTold),
+}
+
+/// What a child told, under its call. The child's stored events are in its own
+/// record.
+#[derive(Debug, Clone, Serialize)]
+pub struct ChildTold {
+    /// The parent's run.
+    pub run_id: Arc<str>,
+    /// The call that asked for the child.
+    pub call_id: String,
+    /// The request's place among the call's requests; 1 for the first.
+    pub ordinal: u32,
+    /// What it told.
+    pub child: Box<Told>,
+}
+
+impl Told {
+    /// Whether it is stored nowhere, and lost where a client reads too slowly.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Told::Stored(_) => false,
+            Told::Transient(_) => true,
+            Told::Child(told) => told.child.is_transient(),
+        }
+    }
 }
 
 /// A piece of text or a report, with its place between the stored events.
@@ -105,7 +134,9 @@ impl Stream for EventStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
         let polled = self.events.poll_recv(cx);
-        if let Poll::Ready(Some(Told::Transient(_))) = &polled {
+        if let Poll::Ready(Some(told)) = &polled
+            && told.is_transient()
+        {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
         polled
@@ -151,6 +182,25 @@ impl Teller {
         }
     }
 
+    /// Tells what a child told. What is transient is lost where the reader is slow.
+    pub(crate) fn child(&self, (call_id, ordinal): &ChildPlace, told: Told) {
+        let Some(client) = self.client.as_ref().filter(|client| !client.events.is_closed()) else { return };
+        if told.is_transient() {
+            if client.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
+                return;
+            }
+            client.waiting.fetch_add(1, Ordering::Relaxed);
+        }
+        let (run_id, call_id) = (Arc::clone(&client.run_id), call_id.clone());
+        // Nobody listens any more: the child goes on all the same.
+        let _ = client.events.send(Told::Child(ChildTold {
+            run_id,
+            call_id,
+            ordinal: *ordinal,
+            child: Box::new(told),
+        }));
+    }
+
     /// Tells something transient; false where nobody listens, or reads too slowly.
     pub(crate) fn transient(&self, piece: Piece) -> bool {
         let Some(client) = &self.client else { return false };
@@ -165,5 +215,45 @@ impl Teller {
             piece,
         });
         client.events.send(told).is_ok()
+    }
+}
+
+impl Piece {
+    /// The model's text, where it is some.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Piece::TextDelta { text } => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// The same without the words of the run's model and user; none where nothing else
+/// is left.
+pub(crate) fn hushed(told: Told) -> Option<Told> {
+    match told {
+        Told::Transient(Transient {
+            piece: Piece::TextDelta { .. } | Piece::ReasoningDelta { .. }, ..
+        }) => None,
+        Told::Transient(_) => Some(told),
+        Told::Child(told) => {
+            let child = Box::new(hushed(*told.child)?);
+            Some(Told::Child(ChildTold { child, ..told }))
+        }
+        Told::Stored(numbered) => {
+            let event = match &numbered.event {
+                Event::MessageAdded { .. } | Event::RunSeeded { .. } => return None,
+                Event::ModelReplied { step, reply } => {
+                    let mut reply = (**reply).clone();
+                    (reply.message.text, reply.message.reasoning) = (String::new(), None);
+                    Event::ModelReplied { step: *step, reply: Arc::new(reply) }
+                }
+                Event::RunFinished { status, usage, .. } => {
+                    Event::RunFinished { status: status.clone(), text: String::new(), usage: *usage }
+                }
+                _ => return Some(Told::Stored(numbered)),
+            };
+            Some(Told::Stored(Arc::new(Numbered { event, ..(*numbered).clone() })))
+        }
     }
 }

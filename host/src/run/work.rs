@@ -25,6 +25,10 @@ impl Work {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// Stops everything.
     pub(super) fn clear(&mut self) {
         self.pending.clear();

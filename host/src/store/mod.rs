@@ -157,6 +157,8 @@ pub fn change_of(event: &Event) -> Option<&StateChange> {
     match event {
         Event::CallFinished(finished) => finished.change.as_ref(),
         Event::CallSuspended(suspended) => suspended.change.as_ref(),
+        Event::RunSeeded { change, .. } => change.as_ref(),
+        Event::Transferred { change, .. } => Some(change),
         _ => None,
     }
 }

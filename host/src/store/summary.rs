@@ -36,7 +36,7 @@ pub struct RunSummary {
     pub thread_id: String,
     /// Its agent.
     pub agent_id: String,
-    /// `prompt`, or `call` for a direct call.
+    /// `prompt`, `call` for a direct call, `child` for a run that a call made.
     pub kind: String,
     /// The prompt's beginning, or the tool's name.
     pub title: String,
@@ -71,6 +71,9 @@ pub(super) fn status_after(event: &Event) -> Option<&'static str> {
 /// A run's kind and title.
 pub(super) fn label(spec: &RunSpec) -> (&'static str, String) {
     match &spec.task {
+        Task::Prompt(text) if spec.identity.parent_run_id.is_some() => {
+            ("child", clean(text, MAX_TITLE_BYTES))
+        }
         Task::Prompt(text) => ("prompt", clean(text, MAX_TITLE_BYTES)),
         Task::Call { tool_name, .. } => ("call", clean(tool_name, MAX_TITLE_BYTES)),
     }

@@ -76,6 +76,7 @@ impl Runner for ComponentRunner {
             grants: &self.grants,
             replay: attempt.replay,
             reports: attempt.reports,
+            children: attempt.children,
             cancel: attempt.cancel.clone(),
         };
         self.component.call(call).await

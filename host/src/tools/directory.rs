@@ -23,6 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate_agent::catalog::{Owner, OwnerKind};
+use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::surface::Surface;
 use tollgate_sandbox::{Component, FileGrant, Grants, Power, Sandbox};
@@ -164,7 +165,8 @@ impl Ready {
         let surface = Surface::new(&descriptor, powers);
         let granted = config.grants_of(&descriptor.id);
         let limits = limits_of(&mut descriptor, config);
-        let grants = open_grants(&granted, &descriptor.id, config)?;
+        let delegates = granted.catalog.delegates != Delegates::None;
+        let grants = open_grants(&granted, &descriptor.id, config)?.with_delegates(delegates);
         let entry = LoadedComponent {
             file: file.to_owned(),
             id: descriptor.id.clone(),

@@ -15,7 +15,7 @@ mod toolbox;
 pub use directory::{Loaded, LoadedComponent};
 pub use kept::KeptTools;
 pub use native::{NativePlugin, NativeTool, ToolCall};
-pub use tollgate_sandbox::{Attempt, Report, ReportSink};
+pub use tollgate_sandbox::{Attempt, ChildRunner, Report, ReportSink};
 pub use toolbox::{RefusedFile, Toolbox};
 
 use crate::store::ComponentFile;
@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 use tollgate_agent::gate::Permit;
+use tollgate_agent::message::Message;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::state::{KeySet, Snapshot};
@@ -85,6 +86,10 @@ pub struct AttemptRequest<'a> {
     pub replay: Option<&'a Arc<Taken>>,
     /// Who is told what the tool reports.
     pub reports: Arc<dyn ReportSink>,
+    /// Who runs other agents for it.
+    pub children: Arc<dyn ChildRunner>,
+    /// The conversation so far; none but for the host's own tools.
+    pub history: Option<Arc<Vec<Message>>>,
     /// Ends the attempt early.
     pub cancel: &'a CancellationToken,
 }

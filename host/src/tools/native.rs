@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
-use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind, Tool};
+use tollgate_agent::catalog::{ActionGrants, CatalogGrants, Owner, OwnerKind, Tool};
+use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, Delegates};
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, Usage};
 use tollgate_agent::proposal::Arguments;
-use tollgate_sandbox::Console;
+use tollgate_sandbox::{Console, Deadline};
 
 /// A tool in Rust.
 #[async_trait]
@@ -48,6 +49,7 @@ pub trait NativeTool: Send + Sync {
 /// declared readable, and whom to tell how far it is.
 pub struct ToolCall<'a> {
     attempt: &'a AttemptRequest<'a>,
+    deadline: &'a Deadline,
 }
 
 impl ToolCall<'_> {
@@ -71,6 +73,22 @@ impl ToolCall<'_> {
         readable.then(|| self.attempt.snapshot.get(self.attempt.keys, key)).flatten()
     }
 
+    /// Runs another agent below this call, and waits until it ends or waits for a
+    /// person. The wait does not count against the call's timeout.
+    ///
+    /// The child belongs to this call and to the place of this request among the
+    /// call's requests: where the call runs again, ask for the same in the same
+    /// order. To wait with a child that waits for a person, return
+    /// [`ToolResult::suspended`](tollgate_agent::outcome::ToolResult::suspended): the
+    /// child's question is shown, and the decision goes to the child.
+    ///
+    /// # Errors
+    /// There is no such child. One that does not complete is an outcome.
+    pub async fn run_child(&self, request: ChildRequest) -> Result<ChildOutcome, ChildError> {
+        let _paused = self.deadline.pause();
+        self.attempt.children.run_child(request).await
+    }
+
     /// Tells whoever watches the call; answers false where nobody took it.
     pub fn report(&self, report: Report) -> bool {
         self.attempt.reports.offer(report)
@@ -82,13 +100,14 @@ pub struct NativePlugin {
     id: String,
     tools: Vec<Arc<dyn NativeTool>>,
     state: Vec<StateAccess>,
+    actions: ActionGrants,
 }
 
 impl NativePlugin {
     /// A plugin without tools; the id fits `[a-z][a-z0-9-]{0,63}`.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), tools: Vec::new(), state: Vec::new() }
+        Self { id: id.into(), tools: Vec::new(), state: Vec::new(), actions: ActionGrants::default() }
     }
 
     /// Adds a tool.
@@ -102,6 +121,13 @@ impl NativePlugin {
     #[must_use]
     pub fn with_state(mut self, access: StateAccess) -> Self {
         self.state.push(access);
+        self
+    }
+
+    /// Lets its tools ask this of the loop beside their results.
+    #[must_use]
+    pub fn with_actions(mut self, actions: ActionGrants) -> Self {
+        self.actions = actions;
         self
     }
 
@@ -126,12 +152,15 @@ impl NativePlugin {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let runner = Arc::new(NativeRunner { tools });
-        toolbox.add(owner, descriptor, &CatalogGrants::default(), runner)
+        let grants =
+            CatalogGrants { actions: self.actions, delegates: Delegates::Any, ..CatalogGrants::default() };
+        toolbox.add(owner, descriptor, &grants, runner)
     }
 }
 
-struct NativeRunner {
-    tools: BTreeMap<String, Arc<dyn NativeTool>>,
+/// Runs native tools by their names.
+pub(crate) struct NativeRunner {
+    pub(crate) tools: BTreeMap<String, Arc<dyn NativeTool>>,
 }
 
 #[async_trait]
@@ -176,15 +205,14 @@ impl NativeRunner {
         let Some(tool) = self.tools.get(name) else {
             return Err(lost(name));
         };
-        let execution = AssertUnwindSafe(tool.execute(ToolCall { attempt })).catch_unwind();
+        let deadline = Deadline::after(attempt.timeout);
+        let call = ToolCall { attempt, deadline: &deadline };
+        let execution = AssertUnwindSafe(tool.execute(call)).catch_unwind();
         tokio::select! {
             biased;
             () = attempt.cancel.cancelled() => Err(Fault::new(Code::Cancelled, "The call was cancelled.")),
-            ended = tokio::time::timeout(attempt.timeout, execution) => match ended {
-                Ok(Ok(result)) => result,
-                Ok(Err(_)) => Err(panicked(name)),
-                Err(_) => Err(timed_out(name, attempt.timeout)),
-            },
+            ended = execution => ended.unwrap_or_else(|_| Err(panicked(name))),
+            () = deadline.passed() => Err(timed_out(name, attempt.timeout)),
         }
     }
 }

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner};
+use tollgate_agent::catalog::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Owner};
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
+use tollgate_agent::run::KnownAgent;
 
 /// Everything that can be called. A value: what is loaded later makes a new one,
 /// and calls in flight keep theirs.
@@ -98,6 +99,27 @@ impl Toolbox {
     /// Forgets why a file was not served.
     pub fn accept(&mut self, file: &Path) {
         self.refused.retain(|refused| refused.file != file);
+    }
+
+    /// Adds the host's own tools, and the agents that runs may be handed to and made
+    /// of. Those that were there before are replaced.
+    ///
+    /// # Errors
+    /// As [`Catalog::add_own`].
+    pub(crate) fn equip(
+        &mut self,
+        agents: BTreeMap<String, KnownAgent>,
+        own: ComponentDescriptor,
+        runner: Arc<dyn Runner>,
+    ) -> Result<(), DescriptorError> {
+        let catalog = Arc::make_mut(&mut self.catalog);
+        catalog.set_agents(agents);
+        if catalog.owners().all(|owner| owner.id != HOST_ID) {
+            let actions = ActionGrants { transfer: true, escalate: true, add_context: false };
+            catalog.add_own(own, actions)?;
+        }
+        self.runners.insert(HOST_ID.to_owned(), runner);
+        Ok(())
     }
 
     /// Notes a file that is not served.

@@ -30,6 +30,8 @@ pub(crate) fn changed(revision: u64, value: u64) -> Event {
         end: CallEnd::Result(Arc::new(ToolResult::success(value))),
         change: Some(StateChange { revision, updates }),
         notes: Vec::new(),
+        transfer: None,
+        escalates: false,
         usage: Usage::default(),
     })
 }

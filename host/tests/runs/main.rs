@@ -3,6 +3,7 @@
 
 mod audit;
 mod calls;
+mod children;
 mod commits;
 mod conformance;
 mod failures;
@@ -10,6 +11,7 @@ mod fixture;
 mod place;
 mod replay;
 mod suspension;
+mod team;
 mod threads;
 mod world;
 

@@ -13,7 +13,7 @@ use tollgate_agent::context::{AgentView, RunIdentity};
 use tollgate_agent::gate::{Judgement, Permit, Recorded, Verdict, judge};
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput};
 use tollgate_agent::proposal::{Arguments, Proposal};
-use tollgate_agent::run::granted_notes;
+use tollgate_agent::run::granted_actions;
 use tollgate_agent::state::change::propose;
 use tollgate_agent::state::{Snapshot, State};
 use tollgate_artifacts::Guest;
@@ -130,6 +130,7 @@ impl Loaded {
             timeout,
             grants: &Grants::default(),
             replay: None,
+            children: std::sync::Arc::new(()),
             reports: Arc::new(()),
             cancel: CancellationToken::new(),
         };
@@ -141,7 +142,7 @@ impl Loaded {
         match &attempt.outcome {
             Outcome::Faulted(fault) => Err(fault.clone()),
             Outcome::Returned(output) => {
-                granted_notes(permit.tool(), &output.actions)?;
+                granted_actions(permit.tool(), &output.actions)?;
                 let access = &permit.tool().access;
                 propose(self.catalog.keys(), access, &empty(), &output.mutations)?;
                 Ok(output.clone())

@@ -2,6 +2,7 @@
 
 use super::answer::answer;
 use super::call::{Call, CallStatus, Validation};
+use super::children::{Child, ChildStanding};
 use super::event::{Event, Finished, Suspended};
 use super::spec::{Decision, DecisionAnswer, MAX_CONTINUATIONS, RunSpec, Task};
 use super::turn::{Batch, Turn};
@@ -9,6 +10,7 @@ use super::{Phase, Run};
 use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::Usage;
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
+use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -34,6 +36,10 @@ impl Run {
         self.events += 1;
         match event {
             Event::RunStarted { spec } => self.start(spec),
+            Event::RunSeeded { change, messages } => {
+                messages.iter().for_each(|message| self.say(message.clone()));
+                self.changed(change.as_ref());
+            }
             Event::MessageAdded { text } => self.say(Message::User(text.clone())),
             Event::StepStarted { step } => self.start_step(*step),
             Event::ModelReplied { reply, .. } => self.replied(reply),
@@ -65,6 +71,28 @@ impl Run {
             Event::CallFinished(finished) => self.call_finished(finished)?,
             Event::CallSuspended(suspended) => self.call_suspended(suspended)?,
             Event::CallDecided { call_id, decision } => self.decided(call_id, decision)?,
+            Event::ChildStarted { call_id, ordinal, child_run_id, digest, .. } => {
+                self.call_mut(call_id)?;
+                let (run_id, digest) = (child_run_id.clone(), digest.clone());
+                let child = Child { run_id, digest, standing: ChildStanding::Running };
+                self.children.insert((call_id.clone(), *ordinal), child);
+            }
+            Event::ChildWaiting { call_id, ordinal, question } => {
+                self.child_mut(call_id, *ordinal)?.standing = ChildStanding::Waiting(question.clone());
+            }
+            Event::ChildFinished { call_id, ordinal, steps, tokens, .. } => {
+                self.child_mut(call_id, *ordinal)?.standing = ChildStanding::Ended;
+                let used = &mut self.usage.children;
+                used.runs += 1;
+                used.steps = used.steps.saturating_add(*steps);
+                used.tokens = used.tokens.plus(*tokens);
+            }
+            Event::Transferred { agent, change, .. } => {
+                let spec = Arc::make_mut(&mut self.spec);
+                spec.identity.agent_id.clone_from(&agent.view.id);
+                spec.agent = (**agent).clone();
+                self.absorb(change);
+            }
             Event::StepFinished { .. } => self.finish_step(),
             Event::RunWaiting => self.phase = Phase::Waiting,
             Event::RunFinished { status, .. } => self.phase = Phase::Finished(status.clone()),
@@ -196,6 +224,10 @@ impl Run {
         call.end = Some(finished.end.clone());
         call.returned = None;
         self.notes.extend(finished.notes.iter().cloned());
+        self.escalated |= finished.escalates;
+        if let Some(agent) = &finished.transfer {
+            self.turn_mut()?.transfer = Some(agent.clone());
+        }
         self.changed(finished.change.as_ref());
         self.leave_batch(&finished.call_id)
     }
@@ -222,10 +254,17 @@ impl Run {
         self.decisions.insert(decision.id.clone(), decision.clone());
         self.phase = Phase::Calling;
         let call = self.call_mut(call_id)?;
-        let DecisionAnswer::Resume(value) = &decision.answer else {
-            return Ok(());
-        };
         let suspended = call.suspended.clone().ok_or_else(|| unknown(call_id))?;
+        if let Some(child) = &suspended.child {
+            let target = child.suspension_id.clone();
+            call.child_decision = Some((child.run_id.clone(), Decision { target, ..decision.clone() }));
+        }
+        // What a person told the child is not for this call to read.
+        let value = match (&decision.answer, &suspended.child) {
+            (_, Some(_)) => &Value::Null,
+            (DecisionAnswer::Resume(value), None) => value,
+            (DecisionAnswer::Cancel, None) => return Ok(()),
+        };
         call.become_status(CallStatus::Resuming)?;
         call.decided(&suspended, decision, value);
         Ok(())
@@ -242,6 +281,8 @@ impl Run {
             }
         }
         messages.extend(self.notes.drain(..).map(Message::Note));
+        // Those that have ended are in the record, and nobody asks for them again.
+        self.children.retain(|_, child| child.standing != ChildStanding::Ended);
     }
 
     fn changed(&mut self, change: Option<&StateChange>) {
@@ -269,6 +310,11 @@ impl Run {
         if moves && let Some(turn) = &mut self.turn {
             turn.rounds += 1;
         }
+    }
+
+    fn child_mut(&mut self, call_id: &str, ordinal: u32) -> Result<&mut Child, ForbiddenMove> {
+        let child = self.children.get_mut(&(call_id.to_owned(), ordinal));
+        child.ok_or_else(|| ForbiddenMove(format!("the child {ordinal} of the call {call_id} is not known")))
     }
 
     fn turn_mut(&mut self) -> Result<&mut Turn, ForbiddenMove> {

@@ -135,6 +135,9 @@ pub struct Call {
     /// to a gate's where it asked none.
     pub(super) shown: Option<Arc<Resumption>>,
     pub(super) asked_itself: bool,
+    /// What a person decided about the question of this call's child: the child's
+    /// run, and the decision as that run is to be told it.
+    pub(super) child_decision: Option<(String, Decision)>,
 }
 
 /// Whether the tool's own check of the arguments was asked.
@@ -167,6 +170,7 @@ impl Call {
             approved_gates: Vec::new(),
             shown: None,
             asked_itself: false,
+            child_decision: None,
         }
     }
 
@@ -212,12 +216,12 @@ impl Call {
             // What was approved were other arguments.
             self.approved_gates.clear();
         }
-        if asked.gate.is_none() || !self.asked_itself {
+        if asked.child.is_none() && (asked.gate.is_none() || !self.asked_itself) {
             self.shown = Some(Arc::clone(&resumption));
         }
         match &asked.gate {
             Some(gate) => self.approved_gates.push(gate.clone()),
-            None => self.asked_itself = true,
+            None => self.asked_itself |= asked.child.is_none(),
         }
         self.resumption = Some(resumption);
     }

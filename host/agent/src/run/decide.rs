@@ -1,5 +1,6 @@
 //! One input, and the events that follow from it.
 
+use super::children::Seed;
 use super::draft::Draft;
 use super::event::{Event, Proposed, RunStatus, ToolVersion};
 use super::input::{Input, Refused};
@@ -23,7 +24,8 @@ impl Run {
     pub fn decide(&self, catalog: &Catalog, now_ms: u64, input: Input) -> Result<Vec<Event>, Refused> {
         let mut draft = Draft::new(self, catalog, now_ms);
         match input {
-            Input::Start(spec) => self.begin(&mut draft, spec)?,
+            Input::Start(spec) => self.begin(&mut draft, spec, Seed::default())?,
+            Input::StartSeeded(spec, seed) => self.begin(&mut draft, spec, seed)?,
             Input::Replied { ask, reply } if self.phase == Phase::Asking && ask == self.asks => {
                 self.hear(&mut draft, reply);
             }
@@ -35,6 +37,10 @@ impl Run {
             Input::Attempted { call_id, attempt, outcome, usage, taken } => {
                 draft.attempted(&call_id, attempt, outcome, usage, taken);
             }
+            Input::ChildAsked { call_id, attempt, ordinal, agent_id, digest, run_id } => {
+                draft.child_asked((call_id, ordinal), attempt, agent_id, digest, run_id);
+            }
+            Input::ChildStands { call_id, ordinal, end } => draft.child_stands((call_id, ordinal), end),
             Input::Decided(decision) => self.take_decision(&mut draft, decision)?,
             Input::Message(text) => self.supersede(&mut draft, text)?,
             Input::Cancel { reason } => draft.end_early(Code::Cancelled, RunStatus::Cancelled { reason }),
@@ -47,11 +53,14 @@ impl Run {
         Ok(draft.into_events())
     }
 
-    fn begin(&self, draft: &mut Draft<'_>, spec: Arc<RunSpec>) -> Result<(), Refused> {
+    fn begin(&self, draft: &mut Draft<'_>, spec: Arc<RunSpec>, seed: Seed) -> Result<(), Refused> {
         if self.phase != Phase::New {
             return Err(Refused("the run has begun already".to_owned()));
         }
         draft.push(Event::RunStarted { spec: Arc::clone(&spec) });
+        if seed != Seed::default() {
+            draft.push(Event::RunSeeded { change: seed.change, messages: seed.messages });
+        }
         match &spec.task {
             Task::Prompt(text) => {
                 draft.push(Event::MessageAdded { text: text.clone() });

@@ -25,6 +25,10 @@ impl Run {
         let (call, asked) = self.asked(&decision.target)?;
         match decision.answer.clone() {
             DecisionAnswer::Resume(value) => self.resume(draft, call, asked, decision, value)?,
+            // What is cancelled is the child's call: this one goes on and learns of it.
+            DecisionAnswer::Cancel if asked.child.is_some() => {
+                self.go_on(draft, call, asked, decision, Value::Null)?;
+            }
             DecisionAnswer::Cancel => {
                 let words = decision.reason.clone().unwrap_or_else(|| "no reason was given".to_owned());
                 draft.push(Event::CallDecided { call_id: call.id.clone(), decision });
@@ -60,6 +64,17 @@ impl Run {
         value: Value,
     ) -> Result<(), Refused> {
         check_answer(asked.ticket.response_schema.as_ref(), &value)?;
+        self.go_on(draft, call, asked, decision, value)
+    }
+
+    fn go_on(
+        &self,
+        draft: &mut Draft<'_>,
+        call: &Call,
+        asked: &Suspended,
+        decision: Decision,
+        value: Value,
+    ) -> Result<(), Refused> {
         let mode = asked.ticket.resume_mode;
         let runs = mode != ResumeMode::UseDecisionAsToolResult;
         if runs && draft.catalog.tool(&call.tool_name).is_none() {

@@ -4,7 +4,8 @@
 //! far would change: the calls' statuses, and the state.
 
 use super::call::Call;
-use super::event::{Event, Finished, Proposed, RunStatus, Suspended, ToolVersion};
+use super::event::{ChildQuestion, Event, Finished, Proposed, RunStatus, Suspended, ToolVersion};
+use super::handing::Asked;
 use super::spec::{MAX_SUSPENSIONS, RunSpec, Task};
 use super::{CallEnd, CallStatus, Phase, Run, RunUsage};
 use crate::catalog::Catalog;
@@ -74,7 +75,7 @@ impl<'a> Draft<'a> {
 
     /// The call ends after an attempt that used this; nothing commits with it.
     pub(super) fn finish_after(&mut self, call_id: &str, end: impl Into<CallEnd>, usage: Usage) {
-        self.finish_with(call_id, end, None, Vec::new(), usage);
+        self.finish_with(call_id, end, None, Asked::default(), usage);
     }
 
     pub(super) fn finish_with(
@@ -82,14 +83,24 @@ impl<'a> Draft<'a> {
         call_id: &str,
         end: impl Into<CallEnd>,
         change: Option<StateChange>,
-        notes: Vec<String>,
+        asked: Asked,
         usage: Usage,
     ) {
         let Some(at) = self.position(call_id) else { return };
         let end = end.into();
         self.statuses[at] = end.status();
         let (call_id, tool_name) = (call_id.to_owned(), self.tool_name(at).to_owned());
-        self.push(Event::CallFinished(Finished { call_id, tool_name, end, change, notes, usage }));
+        let Asked { notes, transfer, escalates } = asked;
+        self.push(Event::CallFinished(Finished {
+            call_id,
+            tool_name,
+            end,
+            change,
+            notes,
+            transfer,
+            escalates,
+            usage,
+        }));
     }
 
     /// What keeps a question from being asked, if anything does.
@@ -113,11 +124,16 @@ impl<'a> Draft<'a> {
         &mut self,
         call: &Call,
         ticket: Ticket,
-        gate: Option<String>,
+        asker: Asker,
         change: Option<StateChange>,
         usage: Usage,
     ) {
         self.set_status(&call.id, CallStatus::Suspended);
+        let (gate, child) = match asker {
+            Asker::Tool => (None, None),
+            Asker::Gate(gate) => (Some(gate), None),
+            Asker::Child(question) => (None, Some(question)),
+        };
         self.push(Event::CallSuspended(Box::new(Suspended {
             call_id: call.id.clone(),
             suspension_id: call.next_suspension(),
@@ -129,6 +145,7 @@ impl<'a> Draft<'a> {
             },
             owner: call.version.clone(),
             gate,
+            child,
             change,
             usage,
         })));
@@ -204,6 +221,7 @@ impl<'a> Draft<'a> {
 
     pub(super) fn next_step(&mut self) {
         self.finish_step();
+        self.hand_over();
         self.push(Event::StepStarted { step: self.run.step + 1 });
     }
 
@@ -242,6 +260,7 @@ impl<'a> Draft<'a> {
         }
         match &spec.task {
             Task::Call { .. } => self.finish_run(RunStatus::Completed),
+            Task::Prompt(_) if self.escalates() => self.finish_run(RunStatus::Completed),
             Task::Prompt(_) => match self.limit_met(spec) {
                 Some(limit) => self.finish_run(RunStatus::Stopped { limit: limit.to_owned() }),
                 None => self.next_step(),
@@ -258,10 +277,10 @@ impl<'a> Draft<'a> {
         if !limits.stop_on_tools.is_empty() && (0..self.statuses.len()).any(ends_run) {
             return Some("stop_on_tools");
         }
-        if limits.tokens.is_some_and(|most| self.usage().tokens.total() >= most) {
+        if limits.tokens.is_some_and(|most| self.usage().all_tokens().total() >= most) {
             return Some("tokens");
         }
-        (self.run.step >= limits.model_turns).then_some("model_turns")
+        (self.run.usage.all_steps() >= limits.model_turns).then_some("model_turns")
     }
 
     pub(super) fn call(&self, call_id: &str) -> Option<&'a Call> {
@@ -290,6 +309,16 @@ impl<'a> Draft<'a> {
         let known = self.run.calls();
         known.get(at).map_or_else(|| self.proposed[at - known.len()].1.as_str(), |call| &call.tool_name)
     }
+}
+
+/// Whose question it is.
+pub(super) enum Asker {
+    /// The tool's own.
+    Tool,
+    /// This gate's.
+    Gate(String),
+    /// A child's of the call.
+    Child(Box<ChildQuestion>),
 }
 
 /// The question of a result that waits.

@@ -31,6 +31,15 @@ pub enum Effect {
     },
     /// Run one attempt.
     Execute(Execution),
+    /// End a child for which nobody waits any more.
+    EndChild {
+        /// The call that asked for it.
+        call_id: String,
+        /// The child's place.
+        ordinal: u32,
+        /// The child's run.
+        run_id: String,
+    },
 }
 
 /// What tells one effect from another; an effect that is under way is not begun
@@ -45,6 +54,8 @@ pub enum EffectKey {
     Judge(u32),
     /// This attempt of this call.
     Execute(String, u32),
+    /// The child of this call in this place.
+    Child(String, u32),
 }
 
 /// A call that the gates are asked about.
@@ -84,6 +95,7 @@ impl Effect {
             Effect::AskModel { ask } => EffectKey::Model(*ask),
             Effect::Validate(proposal) => EffectKey::Validate(proposal.call_id().to_owned()),
             Effect::Judge { round, .. } => EffectKey::Judge(*round),
+            Effect::EndChild { call_id, ordinal, .. } => EffectKey::Child(call_id.clone(), *ordinal),
             Effect::Execute(e) => EffectKey::Execute(e.permit.call_id().to_owned(), e.attempt),
         }
     }
@@ -93,12 +105,18 @@ impl Run {
     /// Everything that must be under way now.
     #[must_use]
     pub fn next(&self, catalog: &Catalog) -> Vec<Effect> {
-        match (&self.phase, &self.turn) {
+        let mut effects = match (&self.phase, &self.turn) {
             (Phase::Asking, _) => vec![Effect::AskModel { ask: self.asks }],
             (Phase::Calling, Some(turn)) if turn.batch.is_some() => self.executions(turn, catalog),
             (Phase::Calling, Some(turn)) => questions(turn, catalog, self.spec.limits.concurrency),
             _ => Vec::new(),
-        }
+        };
+        effects.extend(self.orphans().map(|((call_id, ordinal), child)| Effect::EndChild {
+            call_id: call_id.clone(),
+            ordinal: *ordinal,
+            run_id: child.run_id.clone(),
+        }));
+        effects
     }
 
     fn executions(&self, turn: &Turn, catalog: &Catalog) -> Vec<Effect> {

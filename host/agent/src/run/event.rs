@@ -4,10 +4,11 @@
 //! gives back everything that the run knows, in this process or another.
 
 use super::call::CallEnd;
-use super::spec::{Decision, RunSpec};
+use super::spec::{AgentSpec, Decision, RunSpec};
 use crate::catalog::Tool;
+use crate::child::ChildStatus;
 use crate::gate::Recorded;
-use crate::message::{ModelReply, TokenUsage};
+use crate::message::{Message, ModelReply, TokenUsage};
 use crate::outcome::{Fault, Outcome, Ticket, Usage};
 use crate::proposal::Arguments;
 use crate::state::StateChange;
@@ -37,6 +38,15 @@ pub enum Event {
     RunStarted {
         /// Whose run it is and what bounds it.
         spec: Arc<RunSpec>,
+    },
+    /// The run began with state and a conversation that its parent gave it.
+    RunSeeded {
+        /// The keys that were set.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        change: Option<StateChange>,
+        /// What was said before.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        messages: Vec<Message>,
     },
     /// A message of the user joined the conversation.
     MessageAdded {
@@ -139,6 +149,50 @@ pub enum Event {
         /// The decision.
         decision: Decision,
     },
+    /// A call asked for a run of another agent, which begins now.
+    ChildStarted {
+        /// The call.
+        call_id: String,
+        /// The request's place among the call's requests; 1 for the first.
+        ordinal: u32,
+        /// The child's run.
+        child_run_id: String,
+        /// The agent.
+        agent_id: String,
+        /// What tells the request from another.
+        digest: String,
+    },
+    /// A child waits for a person.
+    ChildWaiting {
+        /// The call.
+        call_id: String,
+        /// The child's place.
+        ordinal: u32,
+        /// What is asked.
+        question: Box<ChildQuestion>,
+    },
+    /// A child ended.
+    ChildFinished {
+        /// The call.
+        call_id: String,
+        /// The child's place.
+        ordinal: u32,
+        /// How it ended.
+        status: ChildStatus,
+        /// The turns of the model that it and its own children took.
+        steps: u32,
+        /// The tokens that they took.
+        tokens: TokenUsage,
+    },
+    /// The conversation was handed to another agent, which goes on from here.
+    Transferred {
+        /// Who handed it over.
+        from: String,
+        /// Who goes on.
+        agent: Arc<AgentSpec>,
+        /// Has the thread's later messages go to the new agent.
+        change: StateChange,
+    },
     /// The turn is over; every call of it has its answer.
     StepFinished {
         /// The turn.
@@ -204,6 +258,12 @@ pub struct Finished {
     /// Notes that it left for the model's next turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The agent to which it hands the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<String>,
+    /// Whether it ends the loop that the run is part of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub escalates: bool,
     /// What its last attempt used.
     #[serde(default)]
     pub usage: Usage,
@@ -226,12 +286,35 @@ pub struct Suspended {
     /// The gate that asks; none where the tool itself does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
+    /// The child whose question it is, and to which the decision goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Box<ChildQuestion>>,
     /// What the call changed before it asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<StateChange>,
     /// What its last attempt used.
     #[serde(default)]
     pub usage: Usage,
+}
+
+/// A question to a person that a child run asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChildQuestion {
+    /// The child's run.
+    pub run_id: String,
+    /// The child's agent.
+    pub agent_id: String,
+    /// The child's call that waits.
+    pub call_id: String,
+    /// The suspension's id in the child's run.
+    pub suspension_id: String,
+    /// The name of the tool that waits, stamped by the host.
+    pub tool_name: String,
+    /// That tool's arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Arguments>,
+    /// The question.
+    pub ticket: Ticket,
 }
 
 /// How a run ended.
@@ -273,4 +356,32 @@ pub struct RunUsage {
     pub tokens: TokenUsage,
     /// Fuel, wall time and memory of all calls.
     pub tools: Usage,
+    /// What its children used.
+    #[serde(default)]
+    pub children: ChildUsage,
+}
+
+impl RunUsage {
+    /// Turns of the model, its children's included.
+    #[must_use]
+    pub fn all_steps(&self) -> u32 {
+        self.steps.saturating_add(self.children.steps)
+    }
+
+    /// Tokens, its children's included.
+    #[must_use]
+    pub fn all_tokens(&self) -> TokenUsage {
+        self.tokens.plus(self.children.tokens)
+    }
+}
+
+/// What the children of a run used, and theirs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildUsage {
+    /// How many children ended.
+    pub runs: u32,
+    /// Turns of the model.
+    pub steps: u32,
+    /// Tokens.
+    pub tokens: TokenUsage,
 }

@@ -1,5 +1,6 @@
 //! What the world tells a run.
 
+use super::children::{ChildEnd, Seed};
 use super::spec::{Decision, RunSpec};
 use crate::gate::Recorded;
 use crate::message::ModelReply;
@@ -13,6 +14,8 @@ use std::sync::Arc;
 pub enum Input {
     /// The run shall begin.
     Start(Arc<RunSpec>),
+    /// A child shall begin, with what its parent gives it.
+    StartSeeded(Arc<RunSpec>, Seed),
     /// The model replied.
     Replied {
         /// Which time of asking.
@@ -53,6 +56,30 @@ pub enum Input {
         usage: Usage,
         /// What it took from the world; none where it took nothing.
         taken: Option<Arc<Taken>>,
+    },
+    /// A call asks for a child that it does not have yet.
+    ChildAsked {
+        /// The call.
+        call_id: String,
+        /// Which attempt.
+        attempt: u32,
+        /// The request's place among the call's requests; 1 for the first.
+        ordinal: u32,
+        /// The agent.
+        agent_id: String,
+        /// What tells the request from another.
+        digest: String,
+        /// The child's run.
+        run_id: String,
+    },
+    /// A child left off.
+    ChildStands {
+        /// The call.
+        call_id: String,
+        /// The child's place.
+        ordinal: u32,
+        /// How.
+        end: ChildEnd,
     },
     /// A person decided.
     Decided(Decision),

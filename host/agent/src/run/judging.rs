@@ -1,7 +1,7 @@
 //! From the gates' answers to what runs: batches, and calls that are held back.
 
 use super::call::{Call, Validation};
-use super::draft::{Draft, question};
+use super::draft::{Asker, Draft, question};
 use super::event::{Event, RunStatus};
 use super::turn::Turn;
 use super::{CallEnd, CallStatus, Phase};
@@ -106,7 +106,7 @@ impl Draft<'_> {
     /// A gate asks a person.
     fn ask(&mut self, call: &Call, ticket: Ticket, gate: String) {
         match Self::check_question(call, &ticket) {
-            Ok(()) => self.suspend(call, ticket, Some(gate), None, Usage::default()),
+            Ok(()) => self.suspend(call, ticket, Asker::Gate(gate), None, Usage::default()),
             Err(fault) => self.finish(&call.id, fault.with_detail(format!("gate {gate}"))),
         }
     }

@@ -3,23 +3,17 @@
 
 use super::CallEnd;
 use super::call::Call;
-use super::draft::{Draft, question};
+use super::draft::{Asker, Draft, question};
 use super::event::Event;
+use super::handing::{Asked, granted_actions};
 use super::spec::{RETRY_PAUSE_MS, max_attempts};
-use crate::catalog::Tool;
 use crate::code::Code;
-use crate::outcome::{Action, Fault, Outcome, ToolOutput, ToolStatus, Usage};
+use crate::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus, Usage};
 use crate::state::StateChange;
 use crate::state::change::{conflict, propose};
 use crate::taken::Taken;
-use crate::text::clean;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The most actions that one call may ask for.
-const MAX_ACTIONS: usize = 16;
-/// The longest note that a call may leave for the model, in bytes.
-const MAX_NOTE_BYTES: usize = 16 * 1024;
 
 impl Draft<'_> {
     pub(super) fn attempted(
@@ -120,28 +114,39 @@ impl Draft<'_> {
         if let Some(key) = self.conflict(output) {
             return self.conflicted(call, key, usage);
         }
-        let (change, notes) = match self.check_output(call, output) {
+        let Checked { change, asked, instead } = match self.check_output(call, output) {
             Ok(checked) => checked,
             Err(fault) => return self.finish_after(&call.id, fault, usage),
         };
-        let ticket = match &output.result.status {
-            ToolStatus::Pending(asked) => Some(question(&call.tool_name, &output.result, asked.as_deref())),
-            ToolStatus::Success | ToolStatus::Error => None,
-        };
-        if let Some(Err(fault)) = ticket.as_ref().map(|ticket| Self::check_question(call, ticket)) {
+        let question = self.question(call, &output.result);
+        if let Some(Err(fault)) = question.as_ref().map(|(ticket, _)| Self::check_question(call, ticket)) {
             return self.finish_after(&call.id, fault, usage);
         }
         if let Some(change) = &change {
             self.state.apply(change);
             self.changes.push(change.clone());
         }
-        match ticket {
-            Some(ticket) => self.suspend(call, ticket, None, change, usage),
+        match question {
+            Some((ticket, asker)) => self.suspend(call, ticket, asker, change, usage),
             None => {
-                let end = CallEnd::Result(Arc::new(output.result.clone()));
-                self.finish_with(&call.id, end, change, notes, usage);
+                let result = instead.unwrap_or_else(|| output.result.clone());
+                self.finish_with(&call.id, CallEnd::Result(Arc::new(result)), change, asked, usage);
             }
         }
+    }
+
+    /// What a result that waits asks, and who: the tool by a ticket of its own, a
+    /// child that it waits with, or the tool plainly.
+    fn question(&self, call: &Call, result: &ToolResult) -> Option<(Ticket, Asker)> {
+        let ToolStatus::Pending(ticket) = &result.status else { return None };
+        if ticket.is_none()
+            && let Some(of_child) = self.run.question_of_child(&call.id)
+        {
+            // The answer is the child's to read; this call then runs again.
+            let ticket = Ticket { resume_mode: ResumeMode::ReplayToolCall, ..of_child.ticket.clone() };
+            return Some((ticket, Asker::Child(Box::new(of_child.clone()))));
+        }
+        Some((question(&call.tool_name, result, ticket.as_deref()), Asker::Tool))
     }
 
     /// The key of a mutation that was meant for a state that is gone.
@@ -169,52 +174,21 @@ impl Draft<'_> {
         self.finish_after(&call.id, fault, usage);
     }
 
-    fn check_output(
-        &self,
-        call: &Call,
-        output: &ToolOutput,
-    ) -> Result<(Option<StateChange>, Vec<String>), Fault> {
+    fn check_output(&self, call: &Call, output: &ToolOutput) -> Result<Checked, Fault> {
         let tool = call
             .tool(self.catalog)
             .ok_or_else(|| Fault::new(Code::HostFailed, format!("The tool '{}' is gone.", call.tool_name)))?;
-        let notes = granted_notes(&tool, &output.actions)?;
+        let mut asked = granted_actions(&tool, &output.actions)?;
+        let instead = self.check_asked(&tool, &mut asked)?;
         let change = propose(self.catalog.keys(), &tool.access, &self.state.snapshot(), &output.mutations)?;
-        Ok((change, notes))
+        Ok(Checked { change, asked, instead })
     }
 }
 
-/// The notes among the actions of a call.
-///
-/// # Errors
-/// `bad_action`: too many actions, or one that is not granted to the tool's owner.
-pub fn granted_notes(tool: &Tool, actions: &[Action]) -> Result<Vec<String>, Fault> {
-    if actions.len() > MAX_ACTIONS {
-        let message = format!(
-            "The tool asked for {} actions; at most {MAX_ACTIONS} are taken from one call.",
-            actions.len()
-        );
-        return Err(Fault::new(Code::BadAction, message));
-    }
-    actions
-        .iter()
-        .map(|action| match action {
-            Action::AddContext(note) if tool.actions.add_context => {
-                let note = clean(note, MAX_NOTE_BYTES);
-                Ok(format!("Note left by the tool '{}':\n{note}", tool.descriptor.name))
-            }
-            Action::AddContext(_) => Err(ungranted(tool, "add-context")),
-            Action::TransferToAgent(_) => Err(ungranted(tool, "transfer")),
-            Action::Escalate => Err(ungranted(tool, "escalate")),
-        })
-        .collect()
-}
-
-fn ungranted(tool: &Tool, action: &str) -> Fault {
-    Fault::new(
-        Code::BadAction,
-        format!(
-            "The tool '{}' asked for the action {action}, which is not granted to '{}'.",
-            tool.descriptor.name, tool.owner.id
-        ),
-    )
+/// What of a call's output may be done.
+struct Checked {
+    change: Option<StateChange>,
+    asked: Asked,
+    /// What the model reads in the place of the tool's result.
+    instead: Option<ToolResult>,
 }

@@ -16,11 +16,14 @@
 pub mod answer;
 mod apply;
 pub mod call;
+mod child_end;
+pub mod children;
 mod decide;
 mod deciding;
 mod draft;
 pub mod effect;
 pub mod event;
+pub mod handing;
 pub mod input;
 mod judging;
 mod landing;
@@ -30,11 +33,12 @@ mod turn;
 
 pub use apply::ForbiddenMove;
 pub use call::{Call, CallEnd, CallStatus};
+pub use children::{Child, ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Seed};
 pub use effect::{Effect, EffectKey, Execution, Question};
 pub use event::{Event, Numbered, RunStatus, RunUsage};
+pub use handing::{granted_actions, handed_to};
 pub use input::{Input, Refused};
-pub use landing::granted_notes;
-pub use spec::{AgentSpec, Decision, DecisionAnswer, RunLimits, RunSpec, Task, Thread};
+pub use spec::{AgentSpec, Decision, DecisionAnswer, KnownAgent, RunLimits, RunSpec, Task, Thread};
 
 use crate::message::{Message, ToolSpec};
 use crate::state::State;
@@ -64,6 +68,9 @@ pub struct Run {
     /// The last turn's calls and how many turns in a row asked for the same.
     repeated: (u64, u32),
     usage: RunUsage,
+    children: BTreeMap<children::ChildPlace, Child>,
+    /// Whether a call ended the loop that the run is part of.
+    escalated: bool,
 }
 
 /// Where a run stands.
@@ -107,6 +114,8 @@ impl Run {
             decisions: BTreeMap::new(),
             repeated: (0, 0),
             usage: RunUsage::default(),
+            children: BTreeMap::new(),
+            escalated: false,
         }
     }
 
@@ -160,6 +169,12 @@ impl Run {
         &self.usage
     }
 
+    /// Whether a call ended the loop that the run is part of.
+    #[must_use]
+    pub fn has_escalated(&self) -> bool {
+        self.escalated
+    }
+
     /// The text that the model said last.
     #[must_use]
     pub fn last_text(&self) -> &str {
@@ -177,7 +192,10 @@ impl Run {
             .map(|descriptor| ToolSpec {
                 name: descriptor.name.clone(),
                 description: descriptor.description.clone(),
-                parameters: descriptor.parameters.clone(),
+                parameters: match descriptor.name == crate::name::TRANSFER {
+                    true => handing::parameters(&self.spec.agent.view, catalog),
+                    false => descriptor.parameters.clone(),
+                },
             })
             .collect()
     }

@@ -243,6 +243,8 @@ fn change_of(event: &Event) -> Option<&StateChange> {
     match event {
         Event::CallFinished(finished) => finished.change.as_ref(),
         Event::CallSuspended(suspended) => suspended.change.as_ref(),
+        Event::RunSeeded { change, .. } => change.as_ref(),
+        Event::Transferred { change, .. } => Some(change),
         _ => None,
     }
 }

@@ -1,8 +1,10 @@
 //! What a run is given: whose it is, what bounds it, and what a person decides.
 
+use crate::backend::Capabilities;
 use crate::context::{AgentView, RunIdentity};
 use crate::descriptor::ExecutionPolicy;
 use crate::message::Message;
+use crate::name;
 use crate::state::State;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -70,14 +72,73 @@ pub struct AgentSpec {
     /// The names of the tools that it is offered; `*` is all.
     #[serde(default)]
     pub tools: Vec<String>,
+    /// JSON Schema of its answer; none where it answers in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Arc<Value>>,
+    /// What whoever replies for it can do.
+    #[serde(default)]
+    pub backend: Capabilities,
+    /// Whether it is a loop of other agents, which their calls may end.
+    #[serde(default)]
+    pub is_loop: bool,
+}
+
+/// An agent that a run can be handed to or made of.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KnownAgent {
+    /// What it is.
+    pub spec: Arc<AgentSpec>,
+    /// What bounds its runs.
+    pub limits: RunLimits,
 }
 
 impl AgentSpec {
     /// Whether the agent is offered the tool.
     #[must_use]
     pub fn lists(&self, tool_name: &str) -> bool {
-        self.tools.iter().any(|t| t == "*" || t == tool_name)
+        if tool_name == name::TRANSFER {
+            return !self.view.delegates.is_empty();
+        }
+        lists(&self.tools, tool_name)
     }
+
+    /// What its model reads before the conversation: the instructions, and the shape
+    /// of the answer where it has one.
+    #[must_use]
+    pub fn system(&self) -> Arc<str> {
+        match &self.output {
+            None => Arc::clone(&self.instructions),
+            Some(schema) => {
+                let shape = format!("Answer with JSON alone, of this JSON Schema: {schema}");
+                Arc::from([&self.instructions, shape.as_str()].join("\n\n").trim_start())
+            }
+        }
+    }
+
+    /// Whether it runs other agents instead of asking a model.
+    #[must_use]
+    pub fn is_made_of_agents(&self) -> bool {
+        self.lists(name::RUN_AGENT)
+    }
+
+    /// What a run of it needs of its backend, whatever it is asked.
+    #[must_use]
+    pub fn needs(&self) -> Capabilities {
+        let has_tools = !self.tools.is_empty() || !self.view.delegates.is_empty();
+        Capabilities {
+            decisions: has_tools,
+            waits: has_tools,
+            output: self.output.is_some(),
+            ..Capabilities::NONE
+        }
+    }
+}
+
+/// Whether a list of tools has this one. `*` is every tool but those with which
+/// the host runs agents for itself.
+#[must_use]
+pub fn lists(tools: &[String], tool_name: &str) -> bool {
+    tools.iter().any(|t| t == tool_name || (t == "*" && tool_name != name::RUN_AGENT))
 }
 
 /// What bounds a run. At a limit it ends as `stopped`, with the limit's name.

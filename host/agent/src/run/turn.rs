@@ -16,6 +16,8 @@ pub(super) struct Turn {
     pub(super) batch: Option<Batch>,
     /// How often the gates were asked.
     pub(super) rounds: u32,
+    /// The agent to which one of the calls hands the conversation.
+    pub(super) transfer: Option<String>,
 }
 
 /// Calls that run at once, on one snapshot, and are applied in their order.
@@ -31,7 +33,7 @@ pub(super) struct Batch {
 
 impl Turn {
     pub(super) fn new(reply: Arc<ModelReply>) -> Self {
-        Self { reply, calls: Vec::new(), batch: None, rounds: 0 }
+        Self { reply, calls: Vec::new(), batch: None, rounds: 0, transfer: None }
     }
 
     pub(super) fn position(&self, call_id: &str) -> Option<usize> {

@@ -69,6 +69,8 @@ pub(crate) fn change_of(event: &Event) -> Option<&StateChange> {
     match event {
         Event::CallFinished(f) => f.change.as_ref(),
         Event::CallSuspended(s) => s.change.as_ref(),
+        Event::RunSeeded { change, .. } => change.as_ref(),
+        Event::Transferred { change, .. } => Some(change),
         _ => None,
     }
 }

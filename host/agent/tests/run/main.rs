@@ -4,8 +4,10 @@
 
 mod calls;
 mod cancelling;
+mod children;
 mod deciding;
 mod gates;
+mod handing;
 mod invariants;
 mod random;
 mod replay;

@@ -5,12 +5,15 @@ use crate::tools::NAMES;
 use crate::world::{World, allow, block, deny, done, faults, pends, reply, suspend, writes};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tollgate_agent::child::ChildStatus;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Recorded, Verdict};
-use tollgate_agent::message::Finish;
+use tollgate_agent::message::{Finish, TokenUsage};
 use tollgate_agent::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolResult, Usage};
+use tollgate_agent::run::event::ChildQuestion;
 use tollgate_agent::run::{
-    CallStatus, Decision, DecisionAnswer, Effect, EffectKey, Input, Phase, RunLimits, Task,
+    CallStatus, ChildEnd, Decision, DecisionAnswer, Effect, EffectKey, Execution, Input, Phase, RunLimits,
+    Task,
 };
 
 /// One thing that the world does; the numbers choose among what is possible.
@@ -116,7 +119,7 @@ impl Choice {
 
 fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
     let Some(effect) = world.under_way.remove(key) else { return };
-    world.give(match effect {
+    let input = match effect {
         Effect::AskModel { ask } => {
             let (text, calls, finish) = choice.replies();
             let calls: Vec<_> = calls.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
@@ -133,6 +136,12 @@ fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
             };
             Input::Judged { round, answers: questions.iter().map(ask).collect() }
         }
+        Effect::EndChild { call_id, ordinal, .. } => Input::ChildStands { call_id, ordinal, end: ended() },
+        // Some tools run children before they end, and some do not wait for them.
+        Effect::Execute(execution) if choice.of(4) == 3 && may_ask(world, &execution) => {
+            world.under_way.insert(key.clone(), Effect::Execute(execution.clone()));
+            asks(&execution, &mut choice)
+        }
         Effect::Execute(execution) => {
             let call = world.call(execution.permit.call_id());
             assert_eq!(Some(execution.permit.arguments()), call.arguments.as_ref(), "what was judged runs");
@@ -144,7 +153,52 @@ fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
                 taken: None,
             }
         }
-    });
+    };
+    world.give(input);
+}
+
+/// What is under way; children of a run that is over are ended beside its record.
+fn still_to_do(world: &World) -> impl Iterator<Item = &EffectKey> {
+    let over = world.run.is_finished();
+    world.under_way.keys().filter(move |key| !over || !matches!(key, EffectKey::Child(..)))
+}
+
+/// Whether the call has not asked for too many children.
+fn may_ask(world: &World, execution: &Execution) -> bool {
+    world.run.open_children().filter(|((call_id, _), _)| call_id == execution.permit.call_id()).count() < 3
+}
+
+/// The call asks for a child, or one of its children ends or waits.
+fn asks(execution: &Execution, choice: &mut Choice) -> Input {
+    let (call_id, ordinal) = (execution.permit.call_id().to_owned(), 1 + u32::from(choice.of(3)));
+    let run_id = format!("{call_id}/{ordinal}");
+    match choice.of(3) {
+        0 => Input::ChildStands { call_id, ordinal, end: ended() },
+        1 => {
+            let question = ChildQuestion {
+                run_id,
+                agent_id: "scout".to_owned(),
+                call_id: "call-1-1".to_owned(),
+                suspension_id: "call-1-1/1".to_owned(),
+                tool_name: "look".to_owned(),
+                arguments: None,
+                ticket: Ticket::confirm("Sure?"),
+            };
+            Input::ChildStands { call_id, ordinal, end: ChildEnd::Waiting(Box::new(question)) }
+        }
+        _ => Input::ChildAsked {
+            call_id,
+            attempt: execution.attempt,
+            ordinal,
+            agent_id: "scout".to_owned(),
+            digest: "d".to_owned(),
+            run_id,
+        },
+    }
+}
+
+fn ended() -> ChildEnd {
+    ChildEnd::Ended { status: ChildStatus::Completed, steps: 1, tokens: TokenUsage::default() }
 }
 
 fn happen(world: &mut World, deed: Deed) {
@@ -202,11 +256,11 @@ proptest! {
         }
         // With every effect answered, a run ends or waits.
         for _ in 0..4_000 {
-            let Some(key) = world.under_way.keys().next().cloned() else { break };
+            let Some(key) = still_to_do(&world).next().cloned() else { break };
             world.now_ms += 1_000;
             perform(&mut world, &key, Choice(vec![9; 24].into_iter()));
         }
         prop_assert!(matches!(world.run.phase(), Phase::Finished(_) | Phase::Waiting), "{:?}", world.run.phase());
-        prop_assert!(world.under_way.is_empty());
+        prop_assert_eq!(still_to_do(&world).count(), 0);
     }
 }

@@ -1,10 +1,15 @@
 //! The catalog of the scripted world: tools of every policy, keys of every reducer.
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use tollgate_agent::catalog::{ActionGrants, Catalog, CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::child::{DelegateGrant, Delegates};
+use tollgate_agent::context::AgentView;
 use tollgate_agent::descriptor::{
     ComponentDescriptor, ExecutionPolicy, StateAccess, StateKey, ToolDescriptor,
 };
+use tollgate_agent::run::{AgentSpec, KnownAgent, RunLimits};
 use tollgate_agent::state::{KeyScope, Reducer};
 
 /// `look` is idempotent, `act` is not, `once` is idempotent and has no retries,
@@ -12,7 +17,7 @@ use tollgate_agent::state::{KeyScope, Reducer};
 pub(crate) const NAMES: [&str; 5] = ["act", "checks", "look", "once", "typed"];
 
 pub(crate) fn is_idempotent(tool: &str) -> bool {
-    matches!(tool, "look" | "once")
+    matches!(tool, "look" | "once" | "ask_scout")
 }
 
 pub(crate) fn catalog(version: &str) -> Catalog {
@@ -62,6 +67,57 @@ pub(crate) fn catalog(version: &str) -> Catalog {
     };
     let actions = ActionGrants { add_context: true, ..ActionGrants::default() };
     let mut catalog = Catalog::default();
-    catalog.add(owner, descriptor, &CatalogGrants { actions, ..CatalogGrants::default() }).unwrap();
+    catalog.add(owner.clone(), descriptor, &CatalogGrants { actions, ..CatalogGrants::default() }).unwrap();
+    let (team, grants) = team();
     catalog
+        .add(Owner { id: team.id.clone(), origin: "team.wasm".to_owned(), ..owner }, team, &grants)
+        .unwrap();
+    catalog.set_agents(agents(|_| ()));
+    catalog
+}
+
+/// `ask_scout` runs the agent `scout`, `hand` hands the conversation on.
+fn team() -> (ComponentDescriptor, CatalogGrants) {
+    let tool = |id: &str, name: &str| {
+        let execution = ExecutionPolicy { idempotent: is_idempotent(name), ..ExecutionPolicy::default() };
+        ToolDescriptor::new(id, name, "Knows others.").with_execution(execution)
+    };
+    let unused = StateKey {
+        initial: json!(0),
+        schema: None,
+        reducer: Reducer::Replace,
+        scope: KeyScope::Run,
+        persistent: true,
+    };
+    let city = StateAccess { key: "kit.city".to_owned(), read: true, write: true, defines: None };
+    let state = vec![
+        StateAccess { key: "team.unused".to_owned(), read: true, write: true, defines: Some(unused) },
+        city,
+    ];
+    let tools = vec![tool("ask-scout", "ask_scout"), tool("hand", "hand")];
+    let descriptor = ComponentDescriptor { id: "team".to_owned(), version: "1".to_owned(), tools, state };
+    let keys = ["kit.city", "kit.fleeting", "kit.items", "kit.nothing", "team.unused", "host.agent"];
+    let scout = DelegateGrant {
+        seed: keys.map(str::to_owned).into(),
+        export: ["kit.city".to_owned(), "kit.count".to_owned()].into(),
+    };
+    let grants = CatalogGrants {
+        writes: ["kit.city".to_owned()].into(),
+        actions: ActionGrants { transfer: true, escalate: true, add_context: false },
+        delegates: Delegates::Granted([("scout".to_owned(), scout)].into()),
+        ..CatalogGrants::default()
+    };
+    (descriptor, grants)
+}
+
+/// `scout`, which may only look, as the test wants it, and `front`.
+pub(crate) fn agents(change: impl FnOnce(&mut AgentSpec)) -> BTreeMap<String, KnownAgent> {
+    let agent = |id: &str| {
+        let view = AgentView { id: id.to_owned(), ..AgentView::default() };
+        AgentSpec { view, tools: vec!["look".to_owned()], ..AgentSpec::default() }
+    };
+    let (mut scout, front) = (agent("scout"), agent("front"));
+    change(&mut scout);
+    let known = |spec: AgentSpec| KnownAgent { spec: Arc::new(spec), limits: RunLimits::default() };
+    BTreeMap::from([("scout".to_owned(), known(scout)), ("front".to_owned(), known(front))])
 }

@@ -1,18 +1,59 @@
-//! `tollgate:tool/agents`, refusing: no delegate can be granted to a component.
+//! `tollgate:tool/agents`: runs other agents within a call. In a sealed instance no
+//! agent is granted.
+//!
+//! While a call waits for its child its time stands still and its place among the
+//! running is free for others, its child's calls among them.
 
+use super::call::charge;
+use crate::grants::Power;
 use crate::instance::Instance;
-use crate::v0_1_0::agents::{self, ChildError, ChildOutcome, ChildRun};
-use wasmtime::component::{HasSelf, Linker};
+use crate::meter::Stop;
+use crate::v0_1_0::{self, agents, lift_child, lower_child, lower_child_error};
+use tollgate_agent::child::ChildError;
+use wasmtime::StoreContextMut;
+use wasmtime::component::Linker;
 
-pub(crate) fn add_refusing(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
-    agents::add_to_linker::<_, HasSelf<Instance>>(linker, |instance| instance)
+type Answer = Result<agents::ChildOutcome, agents::ChildError>;
+
+pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
+    let mut agents = linker.instance(&format!("tollgate:tool/agents@{}", v0_1_0::VERSION))?;
+    agents.func_wrap_async("run-child", |store, (request,): (agents::ChildRun,)| {
+        Box::new(async move { Ok((run_child(store, request).await?,)) })
+    })
 }
 
-impl agents::Host for Instance {
-    fn run_child(&mut self, request: ChildRun) -> Result<ChildOutcome, ChildError> {
-        let agent = tollgate_agent::text::clean(&request.agent_id, 64);
-        Err(ChildError::NotGranted(format!("The agent '{agent}' is not granted to this component.")))
+async fn run_child(
+    mut store: StoreContextMut<'_, Instance>,
+    request: agents::ChildRun,
+) -> wasmtime::Result<Answer> {
+    let (request, bytes) = match lift_child(request) {
+        Ok(lifted) => lifted,
+        Err(error) => return Ok(Err(lower_child_error(error))),
+    };
+    charge(&mut store, bytes)?;
+    store.data().boundary.leave(bytes as u64)?;
+    let Some(waits) = store.data().serves.as_ref().map(|serves| serves.waits.clone()) else {
+        return Ok(Err(lower_child_error(ChildError::NotGranted(request.agent_id))));
+    };
+    // What a child answers is not in this call's record.
+    store.data_mut().world().used(Power::Delegates);
+    let child = async {
+        // The time goes on once the call has its turn again.
+        let _paused = waits.deadline.pause();
+        waits.turn.lend(waits.children.run_child(request)).await
+    };
+    let (answer, bytes) = match child.await {
+        Ok(Ok(outcome)) => lower_child(outcome),
+        Ok(Err(error)) => return Ok(Err(lower_child_error(error))),
+        Err(_) => {
+            let full = "too many calls wait for their children; try again later".to_owned();
+            return Ok(Err(lower_child_error(ChildError::ExecutionFailed(full))));
+        }
+    };
+    if bytes as u64 > store.data().crossing_bytes() {
+        return Err(Stop::Crossing.into());
     }
+    store.data().boundary.enter(bytes as u64)?;
+    charge(&mut store, bytes)?;
+    Ok(Ok(answer))
 }
-
-impl crate::v0_1_0::types::Host for Instance {}

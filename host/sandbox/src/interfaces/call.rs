@@ -125,7 +125,7 @@ fn read_state(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<Strin
 }
 
 /// Takes the fuel of a call of the host with so many bytes, of one unit each.
-fn charge(store: &mut Store<'_>, bytes: usize) -> Unit {
+pub(super) fn charge(store: &mut Store<'_>, bytes: usize) -> Unit {
     match store.get_fuel()?.checked_sub(CALL_FUEL + bytes as u64) {
         Some(left) => store.set_fuel(left),
         None => {

@@ -40,7 +40,7 @@ fn without_power(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     http::add_refusing(&mut linker)?;
     config::add_empty(&mut linker)?;
-    agents::add_refusing(&mut linker)?;
+    agents::add(&mut linker)?;
     call::add(&mut linker)?;
     // An interface may take the place of what wasmtime brings.
     linker.allow_shadowing(true);

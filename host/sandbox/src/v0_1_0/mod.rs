@@ -4,10 +4,12 @@
 //! Whatever comes from a guest passes through here once, and leaves as a value of
 //! `tollgate-agent` that was parsed, bounded and cleaned, or as a fault.
 
+mod child;
 mod context;
 mod descriptor;
 mod output;
 
+pub(crate) use child::{lift_child, lower_child, lower_child_error};
 pub(crate) use context::Visible;
 pub(crate) use descriptor::lift_descriptor;
 pub(crate) use output::{lift_rejection, lift_returned, returned_bytes};

@@ -127,6 +127,7 @@ impl Bench {
                 grants: &self.grants,
                 replay: self.replay.as_ref(),
                 reports,
+                children: Arc::new(()),
                 cancel: self.cancel.clone(),
             })
             .await

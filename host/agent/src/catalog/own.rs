@@ -1,0 +1,50 @@
+//! What the host itself adds to a catalog: its own tools, and the agents that runs may
+//! be handed to and made of.
+
+use super::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Owner, OwnerKind};
+use crate::child::Delegates;
+use crate::descriptor::{ComponentDescriptor, DescriptorError};
+use crate::run::spec::KnownAgent;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Catalog {
+    /// The agent of this id, where a run may be handed to it or made of it.
+    #[must_use]
+    pub fn agent(&self, id: &str) -> Option<&KnownAgent> {
+        self.agents.get(id)
+    }
+
+    /// Sets the agents that runs may be handed to and made of.
+    pub fn set_agents(&mut self, agents: BTreeMap<String, KnownAgent>) {
+        self.agents = Arc::new(agents);
+    }
+
+    /// Adds the host's own tools, whose names are reserved for it.
+    ///
+    /// # Errors
+    /// As [`Catalog::add`].
+    pub fn add_own(
+        &mut self,
+        descriptor: ComponentDescriptor,
+        actions: ActionGrants,
+    ) -> Result<(), DescriptorError> {
+        let owner = Owner {
+            id: HOST_ID.to_owned(),
+            kind: OwnerKind::Native,
+            origin: HOST_ID.to_owned(),
+            version: descriptor.version.clone(),
+        };
+        let grants = CatalogGrants { actions, delegates: Delegates::Any, ..CatalogGrants::default() };
+        self.add_checked(owner, descriptor.checked_as_own()?, &grants)
+    }
+}
+
+impl ActionGrants {
+    /// The granted actions, as configuration spells them.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        [("transfer", self.transfer), ("escalate", self.escalate), ("add-context", self.add_context)]
+            .into_iter()
+            .filter_map(|(name, granted)| granted.then_some(name))
+    }
+}

@@ -1,0 +1,273 @@
+//! What a call asks of another agent, and what it gets back.
+//!
+//! A child is a run of its own. It belongs to the call that asked for it and to
+//! the place of the request among that call's requests: whoever asks again in that
+//! place, after a retry or a decision, gets the same child.
+
+use crate::message::Message;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many agents may stand below one another, the first one not counted.
+pub const MAX_DEPTH: u32 = 4;
+/// How many children one call may ask for.
+pub const MAX_CHILDREN: u32 = 64;
+/// The most messages that a child begins with.
+pub const MAX_CHILD_MESSAGES: usize = 64;
+/// The most bytes of all those messages.
+pub const MAX_CHILD_MESSAGES_BYTES: usize = 1024 * 1024;
+/// The most bytes of one text of a child that its parent is handed.
+pub const MAX_CHILD_TEXT_BYTES: usize = 1024 * 1024;
+
+/// A run of another agent, as a call asks for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChildRequest {
+    /// The agent.
+    pub agent_id: String,
+    /// The conversation that it begins with; the last word is the user's.
+    pub messages: Vec<Message>,
+    /// Becomes the child's state before its first step.
+    pub seed: Vec<(String, Value)>,
+    /// Keys to hand back.
+    pub exports: Vec<String>,
+    /// What the parent's clients see of the child's text.
+    pub streaming: Streaming,
+}
+
+impl ChildRequest {
+    /// This agent is asked this: silent, without seed and exports.
+    #[must_use]
+    pub fn new(agent_id: impl Into<String>, prompt: impl Into<String>) -> Self {
+        Self {
+            agent_id: agent_id.into(),
+            messages: vec![Message::User(prompt.into())],
+            seed: Vec::new(),
+            exports: Vec::new(),
+            streaming: Streaming::Silent,
+        }
+    }
+
+    /// Begins with this value of the key.
+    #[must_use]
+    pub fn with_seed(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.seed.push((key.into(), value.into()));
+        self
+    }
+
+    /// Hands this key back.
+    #[must_use]
+    pub fn with_export(mut self, key: impl Into<String>) -> Self {
+        self.exports.push(key.into());
+        self
+    }
+
+    /// Shows the child's text.
+    #[must_use]
+    pub fn with_streaming(mut self, streaming: Streaming) -> Self {
+        self.streaming = streaming;
+        self
+    }
+}
+
+/// What the parent's clients see of a child's text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Streaming {
+    /// Nothing.
+    #[default]
+    Silent,
+    /// It goes out as the call's output; errors arrive wrapped as text.
+    Passthrough,
+    /// The same, with the child's errors as errors.
+    PassthroughRawErrors,
+}
+
+/// How a child ended, or what it waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChildOutcome {
+    /// The child's run.
+    pub run_id: String,
+    /// How it stands.
+    pub status: ChildStatus,
+    /// Its last text.
+    pub response: Option<String>,
+    /// Structured output, where its agent declares a schema for it.
+    pub output: Option<Value>,
+    /// Turns of the model.
+    pub steps: u32,
+    /// The exported run-scoped keys as they ended; none where the agent's backend
+    /// has no state to hand back.
+    pub state: Option<BTreeMap<String, Value>>,
+    /// The exported thread-scoped keys, likewise.
+    pub thread_state: Option<BTreeMap<String, Value>>,
+    /// Whether one of its calls asked to end the loop that it runs in.
+    pub escalated: bool,
+}
+
+impl ChildOutcome {
+    /// The checked form: the outcome of a child that completed.
+    ///
+    /// # Errors
+    /// How it stands, in words, where it did not complete.
+    pub fn completed(self) -> Result<Self, ChildError> {
+        match self.status.words() {
+            None => Ok(self),
+            Some(words) => Err(ChildError::ExecutionFailed(format!("the child agent {words}"))),
+        }
+    }
+}
+
+/// How a child stands. One that does not complete is an outcome, not an error: the
+/// tool decides what follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChildStatus {
+    /// It answered.
+    Completed,
+    /// It ended by asking for more input.
+    WaitingInput(Option<String>),
+    /// It ended by asking somebody to sign in.
+    WaitingAuth(Option<String>),
+    /// It waits for a person to decide this.
+    Suspended(Option<String>),
+    /// It failed, for this reason.
+    Failed(String),
+    /// It was cancelled.
+    Cancelled,
+    /// Its time was up.
+    Timeout,
+}
+
+impl ChildStatus {
+    /// How it stands, for a sentence about the child; none where it completed.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        let waits = |how: &str, what: &Option<String>| match what {
+            Some(what) => format!("{how}: {what}"),
+            None => how.to_owned(),
+        };
+        Some(match self {
+            ChildStatus::Completed => return None,
+            ChildStatus::WaitingInput(what) => waits("waits for input", what),
+            ChildStatus::WaitingAuth(what) => waits("waits for a sign-in", what),
+            ChildStatus::Suspended(what) => waits("waits for a person", what),
+            ChildStatus::Failed(reason) => format!("failed: {reason}"),
+            ChildStatus::Cancelled => "was cancelled".to_owned(),
+            ChildStatus::Timeout => "ran out of time".to_owned(),
+        })
+    }
+}
+
+/// Why there is no child.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChildError {
+    /// No agent of this id is configured.
+    #[error("there is no agent \"{0}\"")]
+    AgentNotFound(String),
+    /// The agent, or one of the keys to seed or export, is not granted.
+    #[error("\"{0}\" is not granted")]
+    NotGranted(String),
+    /// A seeded key that the child does not register, or a value that it refuses.
+    #[error("the child agent refuses its first state: {0}")]
+    BadSeed(String),
+    /// What the request needs and the agent's backend lacks, all of it.
+    #[error("the child agent's backend cannot do what is asked: {}", .0.join(", "))]
+    Unsupported(Vec<String>),
+    /// The depth that this child would have had.
+    #[error("a child agent at depth {0} is too deep: at most {MAX_DEPTH} stand below one another")]
+    TooDeep(u32),
+    /// It could not be run for another reason.
+    #[error("{0}")]
+    ExecutionFailed(String),
+}
+
+/// What a component may hand to one other agent, and take back from it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelegateGrant {
+    /// Keys that may be set before the child's first step.
+    pub seed: BTreeSet<String>,
+    /// Keys that may be read from the child.
+    pub export: BTreeSet<String>,
+}
+
+/// Which agents the tools of one owner may run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Delegates {
+    /// Nobody.
+    #[default]
+    None,
+    /// These, with the keys that go along.
+    Granted(BTreeMap<String, DelegateGrant>),
+    /// Every agent, with every key: code of the embedding program.
+    Any,
+}
+
+impl Delegates {
+    /// Whether the request stays within the grant.
+    ///
+    /// # Errors
+    /// The first thing that is not granted: the agent, or a key.
+    pub fn check(&self, request: &ChildRequest) -> Result<(), ChildError> {
+        let denied = |what: &str| Err(ChildError::NotGranted(crate::text::clean(what, 140)));
+        let grant = match self {
+            Delegates::Any => return Ok(()),
+            Delegates::None => None,
+            Delegates::Granted(agents) => agents.get(&request.agent_id),
+        };
+        let Some(grant) = grant else { return denied(&request.agent_id) };
+        let seeded = request.seed.iter().map(|(key, _)| key).find(|key| !grant.seed.contains(*key));
+        let exported = request.exports.iter().find(|key| !grant.export.contains(*key));
+        match seeded.or(exported) {
+            Some(key) => denied(key),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d3_a_component_seeds_and_exports_what_was_granted_with_the_delegate() {
+        let grant =
+            DelegateGrant { seed: ["a.brief".to_owned()].into(), export: ["a.found".to_owned()].into() };
+        let granted = Delegates::Granted([("scout".to_owned(), grant)].into());
+        let asked = || ChildRequest::new("scout", "Look.");
+        let denied = |request: ChildRequest, what: &str| {
+            assert_eq!(granted.check(&request), Err(ChildError::NotGranted(what.to_owned())));
+            assert_eq!(Delegates::Any.check(&request), Ok(()));
+        };
+        assert_eq!(granted.check(&asked().with_seed("a.brief", 1).with_export("a.found")), Ok(()));
+        denied(asked().with_seed("a.found", 1), "a.found");
+        denied(asked().with_export("a.brief"), "a.brief");
+        denied(ChildRequest::new("other", "Look."), "other");
+        assert_eq!(Delegates::None.check(&asked()), Err(ChildError::NotGranted("scout".to_owned())));
+    }
+
+    #[test]
+    fn d4_the_checked_form_errors_on_anything_but_completion() {
+        let outcome = |status| ChildOutcome {
+            run_id: "r".to_owned(),
+            status,
+            response: None,
+            output: None,
+            steps: 1,
+            state: None,
+            thread_state: None,
+            escalated: false,
+        };
+        assert!(outcome(ChildStatus::Completed).completed().is_ok());
+        for status in [
+            ChildStatus::Failed("no model".to_owned()),
+            ChildStatus::Suspended(None),
+            ChildStatus::WaitingInput(Some("which?".to_owned())),
+            ChildStatus::WaitingAuth(None),
+            ChildStatus::Cancelled,
+            ChildStatus::Timeout,
+        ] {
+            assert!(outcome(status).completed().is_err());
+        }
+    }
+}

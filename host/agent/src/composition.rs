@@ -1,0 +1,183 @@
+//! Agents that are made of others: one after the other, side by side, or round and
+//! round. Which is to run next follows from the conversation alone, so a run of
+//! such an agent can be taken up from its record like any other.
+
+use crate::message::Message;
+use crate::name::RUN_AGENT;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The most agents that one agent is made of.
+pub const MAX_PARTS: usize = 32;
+/// The most rounds of a loop.
+pub const MAX_ROUNDS: u32 = 64;
+
+/// How an agent is made of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Composition {
+    /// One after the other; each is asked what the one before it answered.
+    Sequential(Vec<String>),
+    /// All at once; each is asked the same.
+    Parallel(Vec<String>),
+    /// One after the other, again and again, until one escalates or the rounds are
+    /// used up.
+    Loop {
+        /// The agents of one round.
+        agents: Vec<String>,
+        /// How many rounds there are at most; at least one.
+        max_rounds: u32,
+    },
+}
+
+/// What follows for an agent that is made of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Following {
+    /// These agents are asked this, at once. The number tells one time from another.
+    Run(usize, Vec<(String, String)>),
+    /// It is done, with this answer.
+    Done(String),
+    /// It cannot go on, for this reason.
+    Failed(String),
+}
+
+/// What the tool that runs an agent answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartAnswer {
+    /// The agent.
+    pub agent: String,
+    /// Its answer.
+    pub response: String,
+    /// Whether it ended the loop.
+    pub escalated: bool,
+}
+
+impl Composition {
+    /// The agents, in their order.
+    #[must_use]
+    pub fn agents(&self) -> &[String] {
+        match self {
+            Composition::Sequential(agents)
+            | Composition::Parallel(agents)
+            | Composition::Loop { agents, .. } => agents,
+        }
+    }
+
+    /// What follows from the conversation so far.
+    #[must_use]
+    pub fn next(&self, messages: &[Message]) -> Following {
+        let asked = messages.iter().rposition(|message| matches!(message, Message::User(_)));
+        let prompt = match asked.map(|at| &messages[at]) {
+            Some(Message::User(text)) => text.as_str(),
+            _ => "",
+        };
+        let answers: Vec<Result<PartAnswer, String>> =
+            messages[asked.unwrap_or(0)..].iter().filter_map(answer).collect();
+        match self {
+            Composition::Sequential(agents) => in_turn(agents, agents.len(), prompt, &answers),
+            Composition::Parallel(agents) => side_by_side(agents, prompt, &answers),
+            Composition::Loop { agents, max_rounds } => {
+                in_turn(agents, agents.len().saturating_mul(*max_rounds as usize), prompt, &answers)
+            }
+        }
+    }
+}
+
+fn in_turn(agents: &[String], all: usize, prompt: &str, answers: &[Result<PartAnswer, String>]) -> Following {
+    let asked = match answers.last() {
+        None => prompt.to_owned(),
+        Some(Err(why)) => return Following::Failed(why.clone()),
+        Some(Ok(last)) if last.escalated || answers.len() >= all => {
+            return Following::Done(last.response.clone());
+        }
+        Some(Ok(last)) => last.response.clone(),
+    };
+    match agents.get(answers.len() % agents.len().max(1)) {
+        Some(agent) => Following::Run(answers.len(), vec![(agent.clone(), asked)]),
+        None => Following::Failed("it is made of no agents".to_owned()),
+    }
+}
+
+fn side_by_side(agents: &[String], prompt: &str, answers: &[Result<PartAnswer, String>]) -> Following {
+    if answers.is_empty() {
+        return Following::Run(0, agents.iter().map(|agent| (agent.clone(), prompt.to_owned())).collect());
+    }
+    let told: Vec<String> = answers
+        .iter()
+        .zip(agents)
+        .map(|(answer, agent)| match answer {
+            Ok(answer) => format!("{agent}:\n{}", answer.response),
+            Err(why) => format!("{agent} did not answer: {why}"),
+        })
+        .collect();
+    let told = told.join("\n\n");
+    if answers.iter().all(Result::is_err) { Following::Failed(told) } else { Following::Done(told) }
+}
+
+fn answer(message: &Message) -> Option<Result<PartAnswer, String>> {
+    let Message::Answer(answer) = message else { return None };
+    if answer.tool_name != RUN_AGENT {
+        return None;
+    }
+    let read = serde_json::from_str::<Value>(&answer.content).and_then(serde_json::from_value);
+    Some(read.map_err(|_| answer.content.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Answer;
+    use serde_json::json;
+
+    fn names() -> Vec<String> {
+        vec!["one".to_owned(), "two".to_owned()]
+    }
+
+    fn said(answers: &[(&str, bool)]) -> Vec<Message> {
+        let answers = answers.iter().map(|(response, escalated)| {
+            let content = match *response {
+                "!" => "it broke".to_owned(),
+                response => json!({"agent": "x", "response": response, "escalated": escalated}).to_string(),
+            };
+            Message::Answer(Answer {
+                call_id: "c".to_owned(),
+                tool_name: RUN_AGENT.to_owned(),
+                content: content.into(),
+                is_error: *response == "!",
+            })
+        });
+        let earlier = [Message::User("before".to_owned())];
+        let old = answers.clone().take(1).collect::<Vec<_>>();
+        earlier.into_iter().chain(old).chain([Message::User("Go.".to_owned())]).chain(answers).collect()
+    }
+
+    fn run(number: usize, parts: &[(&str, &str)]) -> Following {
+        Following::Run(number, parts.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect())
+    }
+
+    #[test]
+    fn d12_a_sequence_hands_each_answer_to_the_next() {
+        let sequence = Composition::Sequential(names());
+        assert_eq!(sequence.next(&said(&[])), run(0, &[("one", "Go.")]));
+        assert_eq!(sequence.next(&said(&[("A", false)])), run(1, &[("two", "A")]));
+        assert_eq!(sequence.next(&said(&[("A", false), ("B", false)])), Following::Done("B".to_owned()));
+        assert_eq!(sequence.next(&said(&[("!", false)])), Following::Failed("it broke".to_owned()));
+    }
+
+    #[test]
+    fn d12_side_by_side_all_are_asked_the_same() {
+        let parallel = Composition::Parallel(names());
+        assert_eq!(parallel.next(&said(&[])), run(0, &[("one", "Go."), ("two", "Go.")]));
+        let done = Following::Done("one:\nA\n\ntwo did not answer: it broke".to_owned());
+        assert_eq!(parallel.next(&said(&[("A", false), ("!", false)])), done);
+        assert!(matches!(parallel.next(&said(&[("!", false), ("!", false)])), Following::Failed(_)));
+    }
+
+    #[test]
+    fn d12_a_loop_ends_by_escalation_or_with_its_rounds() {
+        let round = Composition::Loop { agents: names(), max_rounds: 2 };
+        assert_eq!(round.next(&said(&[("A", false), ("B", false)])), run(2, &[("one", "B")]));
+        assert_eq!(round.next(&said(&[("A", true)])), Following::Done("A".to_owned()));
+        let all = [("A", false), ("B", false), ("C", false), ("D", false)];
+        assert_eq!(round.next(&said(&all)), Following::Done("D".to_owned()));
+    }
+}

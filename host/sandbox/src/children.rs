@@ -1,0 +1,21 @@
+//! Who runs child agents for a call: the host lends this to the sandbox.
+
+use futures::future::BoxFuture;
+use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest};
+
+/// Runs child agents for one attempt of one call.
+pub trait ChildRunner: Send + Sync {
+    /// Starts the child, or takes up the one that the call already has in this place
+    /// among its requests, and waits until it ends or waits for a person.
+    ///
+    /// The future resolves to an error where there is no such child.
+    fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>>;
+}
+
+/// Runs none.
+impl ChildRunner for () {
+    fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>> {
+        let agent = tollgate_agent::text::clean(&request.agent_id, 64);
+        Box::pin(std::future::ready(Err(ChildError::NotGranted(agent))))
+    }
+}

@@ -1,0 +1,115 @@
+//! When an attempt must end: a moment that moves on while the attempt waits for a
+//! child run, because that wait is not the tool's own time.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// The moment at which an attempt must end. Clones are the same deadline.
+#[derive(Clone)]
+pub struct Deadline {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    clock: Mutex<Clock>,
+    /// Rung when the clock goes on.
+    went_on: Notify,
+}
+
+struct Clock {
+    at: Instant,
+    /// How many waits are under way, and since when there is one.
+    waits: u32,
+    since: Instant,
+}
+
+/// While one of these lives, the attempt's time stands still.
+pub struct Paused {
+    deadline: Deadline,
+}
+
+impl Deadline {
+    /// So long from now.
+    #[must_use]
+    pub fn after(timeout: Duration) -> Self {
+        let now = Instant::now();
+        let clock = Mutex::new(Clock { at: now + timeout, waits: 0, since: now });
+        Self { shared: Arc::new(Shared { clock, went_on: Notify::new() }) }
+    }
+
+    /// Whether the moment has come.
+    #[must_use]
+    pub fn has_passed(&self) -> bool {
+        let clock = self.clock();
+        clock.waits == 0 && Instant::now() >= clock.at
+    }
+
+    /// Stops the time until what this gives is dropped.
+    #[must_use]
+    pub fn pause(&self) -> Paused {
+        let mut clock = self.clock();
+        if clock.waits == 0 {
+            clock.since = Instant::now();
+        }
+        clock.waits += 1;
+        drop(clock);
+        Paused { deadline: self.clone() }
+    }
+
+    /// Waits until the moment has come.
+    pub async fn passed(&self) {
+        loop {
+            let at = {
+                let clock = self.clock();
+                (clock.waits == 0).then_some(clock.at)
+            };
+            match at {
+                // A permit that was left by an earlier ring costs one more look.
+                None => self.shared.went_on.notified().await,
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+            }
+            if self.has_passed() {
+                return;
+            }
+        }
+    }
+
+    fn clock(&self) -> MutexGuard<'_, Clock> {
+        self.shared.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        let mut clock = self.deadline.clock();
+        clock.waits -= 1;
+        if clock.waits == 0 {
+            let waited = clock.since.elapsed();
+            clock.at += waited;
+            drop(clock);
+            self.deadline.shared.went_on.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn t2_the_wait_for_a_child_does_not_count() {
+        let deadline = Deadline::after(Duration::from_millis(40));
+        let began = Instant::now();
+        let outer = deadline.pause();
+        let inner = deadline.pause();
+        drop(outer);
+        let waits = async {
+            tokio::time::sleep(Duration::from_millis(120)).await;
+            assert!(!deadline.has_passed());
+            drop(inner);
+        };
+        tokio::join!(deadline.passed(), waits);
+        assert!(deadline.has_passed() && began.elapsed() >= Duration::from_millis(150));
+    }
+}

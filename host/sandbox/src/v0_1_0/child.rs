@@ -1,0 +1,97 @@
+//! Requests for child runs and their outcomes, from and to the guest's words.
+
+use super::agents as wit;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus, Streaming};
+use tollgate_agent::json;
+use tollgate_agent::message::{AssistantMessage, Message};
+use tollgate_agent::text::clean;
+
+/// Reads a request, and says how many bytes of text it has.
+///
+/// # Errors
+/// A seed that is not acceptable JSON.
+pub(crate) fn lift_child(given: wit::ChildRun) -> Result<(ChildRequest, usize), ChildError> {
+    let texts: usize = given.messages.iter().map(|message| message.text.len()).sum();
+    let seeds: usize = given.seed.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
+    let exports: usize = given.exports.iter().map(String::len).sum();
+    let bytes = given.agent_id.len() + texts + seeds + exports;
+    let seed = given.seed.into_iter().map(|entry| match json::parse(&entry.value) {
+        Ok(value) => Ok((entry.key, value)),
+        Err(why) => {
+            Err(ChildError::BadSeed(format!("the value of \"{}\" is no JSON: {why}", clean(&entry.key, 140))))
+        }
+    });
+    let request = ChildRequest {
+        agent_id: given.agent_id,
+        messages: given.messages.into_iter().map(message).collect(),
+        seed: seed.collect::<Result<_, _>>()?,
+        exports: given.exports,
+        streaming: match given.text {
+            wit::Streaming::Silent => Streaming::Silent,
+            wit::Streaming::Passthrough => Streaming::Passthrough,
+            wit::Streaming::PassthroughRawErrors => Streaming::PassthroughRawErrors,
+        },
+    };
+    Ok((request, bytes))
+}
+
+fn message(given: wit::Message) -> Message {
+    match given.role {
+        wit::Role::User => Message::User(given.text),
+        wit::Role::Assistant => {
+            Message::Assistant(AssistantMessage { text: given.text, ..AssistantMessage::default() })
+        }
+    }
+}
+
+/// Writes an outcome, and says how many bytes of text it has.
+pub(crate) fn lower_child(outcome: ChildOutcome) -> (wit::ChildOutcome, usize) {
+    let lowered = wit::ChildOutcome {
+        run_id: outcome.run_id,
+        status: status(outcome.status),
+        response: outcome.response,
+        output: outcome.output.map(|output| output.to_string()),
+        steps: outcome.steps,
+        state: outcome.state.map(entries),
+        thread_state: outcome.thread_state.map(entries),
+    };
+    let of_state = |entries: &Option<Vec<wit::Entry>>| -> usize {
+        entries.iter().flatten().map(|entry| entry.key.len() + entry.value.len()).sum()
+    };
+    let bytes = lowered.run_id.len()
+        + lowered.response.as_ref().map_or(0, String::len)
+        + lowered.output.as_ref().map_or(0, String::len)
+        + of_state(&lowered.state)
+        + of_state(&lowered.thread_state);
+    (lowered, bytes)
+}
+
+fn entries(state: BTreeMap<String, Value>) -> Vec<wit::Entry> {
+    state.into_iter().map(|(key, value)| wit::Entry { key, value: value.to_string() }).collect()
+}
+
+fn status(status: ChildStatus) -> wit::ChildStatus {
+    match status {
+        ChildStatus::Completed => wit::ChildStatus::Completed,
+        ChildStatus::WaitingInput(what) => wit::ChildStatus::WaitingInput(what),
+        ChildStatus::WaitingAuth(what) => wit::ChildStatus::WaitingAuth(what),
+        ChildStatus::Suspended(what) => wit::ChildStatus::Suspended(what),
+        ChildStatus::Failed(why) => wit::ChildStatus::Failed(why),
+        ChildStatus::Cancelled => wit::ChildStatus::Cancelled,
+        ChildStatus::Timeout => wit::ChildStatus::Timeout,
+    }
+}
+
+/// Writes why there is no child.
+pub(crate) fn lower_child_error(error: ChildError) -> wit::ChildError {
+    match error {
+        ChildError::AgentNotFound(agent) => wit::ChildError::AgentNotFound(agent),
+        ChildError::NotGranted(what) => wit::ChildError::NotGranted(what),
+        ChildError::BadSeed(what) => wit::ChildError::BadSeed(what),
+        ChildError::Unsupported(what) => wit::ChildError::Unsupported(what),
+        ChildError::TooDeep(depth) => wit::ChildError::TooDeep(depth),
+        ChildError::ExecutionFailed(why) => wit::ChildError::ExecutionFailed(why),
+    }
+}

@@ -1,0 +1,125 @@
+//! Agents that run as tools: one that is offered under a name of its own, and those
+//! of which another agent is made.
+
+use crate::host::Agent;
+use crate::tools::{NativeTool, ToolCall};
+use async_trait::async_trait;
+use serde_json::json;
+use tollgate_agent::child::{ChildOutcome, ChildRequest, ChildStatus, Streaming};
+use tollgate_agent::code::Code;
+use tollgate_agent::composition::PartAnswer;
+use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
+use tollgate_agent::name::RUN_AGENT;
+use tollgate_agent::outcome::{Action, Fault, ToolOutput, ToolResult};
+
+/// The longest answer that one part of an agent hands to the next, in bytes: so
+/// much fits the answer of a call, whatever it is made of.
+const MAX_HANDED_BYTES: usize = 40 * 1024;
+
+/// They run again without harm: a call has each child once.
+const POLICY: ExecutionPolicy =
+    ExecutionPolicy { timeout_ms: None, max_retries: None, idempotent: true, validates: false };
+
+/// An agent that is offered as a tool: one argument, one answer.
+pub(super) struct AgentTool {
+    agent_id: String,
+    name: String,
+    description: String,
+}
+
+impl AgentTool {
+    pub(super) fn new(agent: &Agent, name: &str) -> Self {
+        let view = &agent.spec.view;
+        let description = view.description.clone().unwrap_or_else(|| format!("Asks the agent {}.", view.id));
+        Self { agent_id: view.id.clone(), name: name.to_owned(), description }
+    }
+}
+
+#[async_trait]
+impl NativeTool for AgentTool {
+    fn descriptor(&self) -> ToolDescriptor {
+        ToolDescriptor::new(self.agent_id.clone(), self.name.clone(), self.description.clone())
+            .with_category("agents")
+            .with_execution(POLICY)
+            .with_parameters(json!({
+                "type": "object",
+                "properties": {"request": {"type": "string", "description": "What it is asked."}},
+                "required": ["request"],
+                "additionalProperties": false,
+            }))
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        let request = call.arguments()["request"].as_str().unwrap_or_default();
+        let outcome = child(&call, ChildRequest::new(&self.agent_id, request)).await?;
+        Ok(match unfinished(&outcome) {
+            Some(result) => result.into(),
+            None => ToolResult::success(json!({"response": outcome.response.unwrap_or_default()})).into(),
+        })
+    }
+}
+
+/// Runs one of the agents that another is made of. No model is offered it.
+pub(super) struct RunAgent;
+
+#[async_trait]
+impl NativeTool for RunAgent {
+    fn descriptor(&self) -> ToolDescriptor {
+        ToolDescriptor::new(
+            RUN_AGENT.replace('_', "-"),
+            RUN_AGENT,
+            "Runs one of the agents that an agent is made of.",
+        )
+        .with_category("agents")
+        .with_execution(POLICY)
+        .with_parameters(json!({
+            "type": "object",
+            "properties": {
+                "agent": {"type": "string"},
+                "request": {"type": "string"},
+                "step": {"type": "integer", "description": "Tells one time from another."},
+                "in_loop": {"type": "boolean", "description": "Whether the caller is the loop that an escalation ends."},
+            },
+            "required": ["agent", "request"],
+            "additionalProperties": false,
+        }))
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        let arguments = call.arguments();
+        let text = |name: &str| arguments[name].as_str().unwrap_or_default().to_owned();
+        let request =
+            ChildRequest::new(text("agent"), text("request")).with_streaming(Streaming::Passthrough);
+        let outcome = child(&call, request).await?;
+        if let Some(result) = unfinished(&outcome) {
+            return Ok(result.into());
+        }
+        let mut response = outcome.response.unwrap_or_default();
+        if response.len() > MAX_HANDED_BYTES {
+            tollgate_agent::text::cut(&mut response, MAX_HANDED_BYTES);
+        }
+        // An escalation ends the loop that it is in, and what lies between.
+        let hands_on = outcome.escalated && arguments["in_loop"] != true && call.attempt().identity.in_loop;
+        let answer = PartAnswer { agent: text("agent"), response, escalated: outcome.escalated };
+        Ok(ToolOutput {
+            result: ToolResult::success(json!(answer)),
+            mutations: Vec::new(),
+            actions: if hands_on { vec![Action::Escalate] } else { Vec::new() },
+        })
+    }
+}
+
+async fn child(call: &ToolCall<'_>, request: ChildRequest) -> Result<ChildOutcome, Fault> {
+    call.run_child(request)
+        .await
+        .map_err(|e| Fault::new(Code::ToolFailed, format!("The agent was not run: {e}.")))
+}
+
+/// The result of a call whose child did not complete.
+fn unfinished(outcome: &ChildOutcome) -> Option<ToolResult> {
+    let words = outcome.status.words()?;
+    Some(match outcome.status {
+        ChildStatus::Suspended(_) => ToolResult::suspended(format!("The agent {words}")),
+        _ => ToolResult::error_with_code("agent_failed", format!("The agent {words}")),
+    })
+}

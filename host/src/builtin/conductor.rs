@@ -1,0 +1,56 @@
+//! In the place of a model: has the agents run that an agent is made of. What it
+//! asks for are calls like any other, so they are judged, recorded, suspended and
+//! taken up as calls are.
+
+use crate::model::{Delta, DeltaSink, Model, ModelFault};
+use async_trait::async_trait;
+use serde_json::json;
+use tollgate_agent::composition::{Composition, Following};
+use tollgate_agent::message::{AssistantMessage, ModelCall, ModelReply, ModelRequest};
+use tollgate_agent::name::RUN_AGENT;
+
+/// Replies with what follows for an agent that is made of others.
+pub(crate) struct Conductor {
+    composition: Composition,
+}
+
+impl Conductor {
+    pub(crate) fn new(composition: Composition) -> Self {
+        Self { composition }
+    }
+}
+
+#[async_trait]
+impl Model for Conductor {
+    fn name(&self) -> &str {
+        "made of agents"
+    }
+
+    async fn reply(
+        &self,
+        request: ModelRequest,
+        deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault> {
+        let in_loop = matches!(self.composition, Composition::Loop { .. });
+        let mut message = AssistantMessage::default();
+        match self.composition.next(&request.messages) {
+            Following::Run(step, parts) => {
+                message.calls.extend(parts.into_iter().map(|(agent, request)| {
+                    ModelCall {
+                        name: RUN_AGENT.to_owned(),
+                        arguments:
+                            json!({"agent": agent, "request": request, "step": step, "in_loop": in_loop})
+                                .to_string(),
+                        ..ModelCall::default()
+                    }
+                }));
+            }
+            Following::Done(text) => {
+                deltas(Delta::Text(text.clone()));
+                message.text = text;
+            }
+            Following::Failed(why) => return Err(ModelFault::permanent(&why)),
+        }
+        Ok(ModelReply { message, ..ModelReply::default() })
+    }
+}

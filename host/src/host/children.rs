@@ -1,0 +1,138 @@
+//! Child runs: carried like any other, by their parent's leave alone.
+
+use super::{Host, HostError};
+use crate::run::{ChildRan, ChildStart, Driver, RunError, Teller, ToldOfChild};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::child::ChildStatus;
+use tollgate_agent::context::RunIdentity;
+use tollgate_agent::run::{ChildEnd, Event, Input, Phase, Run, Thread};
+
+impl Host {
+    /// Starts a child, or takes it up where its record says that it stands: one that
+    /// ended has its outcome, one that waits goes on with the decision that there is,
+    /// and one whose process is gone goes on from where it stood.
+    pub(crate) async fn carry_child(
+        &self,
+        start: ChildStart,
+        told: ToldOfChild,
+    ) -> Result<ChildRan, HostError> {
+        let ChildStart { run_id, plan, decision, exports, cancel } = start;
+        let (run, input) = match self.recorded(&run_id).await? {
+            None => match plan {
+                Ok(plan) => (Run::new(Thread::default()), Some(Input::StartSeeded(plan.spec, plan.seed))),
+                Err(error) => return Ok(ChildRan::refused(error)),
+            },
+            Some(run) => {
+                let input = match run.phase() {
+                    Phase::Finished(_) => None,
+                    Phase::Waiting => decision.map(Input::Decided).filter(|input| self.takes(&run, input)),
+                    _ if !run.spec().agent.backend.persistence => Some(Input::Cancel {
+                        reason: "its agent's backend does not outlive the process".to_owned(),
+                    }),
+                    _ => Some(Input::Restarted),
+                };
+                (run, input)
+            }
+        };
+        let run = match input {
+            Some(input) => self.drive_child(run_id, run, input, cancel, &told).await?,
+            None => run,
+        };
+        let ran = self.ran(&run, &exports);
+        if let ChildEnd::Ended { status, .. } = &ran.end {
+            told.ended(status);
+        }
+        Ok(ran)
+    }
+
+    /// Ends a child that no process carries.
+    pub(crate) async fn end_child(&self, run_id: &str) -> Result<ChildRan, HostError> {
+        let Some(run) = self.recorded(run_id).await? else {
+            return Ok(ChildRan::refused(tollgate_agent::child::ChildError::ExecutionFailed(
+                "it had not begun".to_owned(),
+            )));
+        };
+        if run.is_finished() {
+            return Ok(self.ran(&run, &[]));
+        }
+        let input = Input::Cancel { reason: "the call that asked for it is over".to_owned() };
+        let (cancel, teller) = (CancellationToken::new(), Teller::unheard());
+        let run_id: Arc<str> = Arc::from(run_id);
+        let parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
+        let (_, run) = boxed(Driver::new(parts, run, 0), input).await?;
+        Ok(self.ran(&run, &[]))
+    }
+
+    /// Refuses what is only its parent's to do.
+    pub(super) async fn check_own(&self, identity: &RunIdentity, input: &Input) -> Result<(), HostError> {
+        let Some(parent) = &identity.parent_run_id else { return Ok(()) };
+        let orphaned = matches!(input, Input::Restarted)
+            && self.recorded(parent).await?.is_some_and(|parent| parent.is_finished());
+        if orphaned {
+            return Ok(());
+        }
+        let call = identity.parent_call_id.as_deref().unwrap_or_default();
+        Err(HostError::Refused(format!(
+            "the run belongs to the call {call} of the run {parent}; decide or recover that one"
+        )))
+    }
+
+    /// A run as its record and its thread tell it; none where there is no record.
+    pub(super) async fn recorded(&self, run_id: &str) -> Result<Option<Run>, HostError> {
+        let record = self.store().events(run_id, 0).await?;
+        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
+            return Ok(None);
+        };
+        let mut thread = self.store().thread(&spec.identity.thread_id).await?;
+        let state = std::mem::take(&mut thread.state);
+        // The messages of a run that has ended are its thread's already.
+        let mut run = Run::new(thread);
+        for event in &record {
+            run.apply(&event.event).map_err(|e| RunError(e.to_string()))?;
+        }
+        run.adopt(&state);
+        Ok(Some(run))
+    }
+
+    async fn drive_child(
+        &self,
+        run_id: Arc<str>,
+        run: Run,
+        input: Input,
+        cancel: CancellationToken,
+        told: &ToldOfChild,
+    ) -> Result<Run, HostError> {
+        let (teller, mut events) = Teller::new(Arc::clone(&run_id));
+        let parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
+        let driver = Driver::new(parts, run, 0);
+        let telling = async {
+            while let Some(event) = events.next().await {
+                told.tell(event);
+            }
+        };
+        let (ended, ()) = tokio::join!(boxed(driver, input), telling);
+        Ok(ended?.1)
+    }
+
+    fn takes(&self, run: &Run, input: &Input) -> bool {
+        run.decide(self.toolbox().catalog(), 0, input.clone()).is_ok_and(|events| !events.is_empty())
+    }
+
+    fn ran(&self, run: &Run, exports: &[String]) -> ChildRan {
+        let outcome = run.child_outcome(self.toolbox().catalog().keys(), exports);
+        let status = match &outcome.status {
+            ChildStatus::Suspended(_) => ChildStatus::Cancelled,
+            status => status.clone(),
+        };
+        ChildRan { end: run.child_end(status), outcome: Ok(outcome) }
+    }
+}
+
+/// A child's driver may have children of its own: its future holds itself.
+fn boxed(
+    driver: Driver,
+    input: Input,
+) -> futures::future::BoxFuture<'static, Result<(crate::run::RunEnd, Run), RunError>> {
+    Box::pin(driver.drive_to_rest(input))
+}

@@ -1,0 +1,74 @@
+//! What the driver of a run does for calls that ask for other agents.
+
+use super::RunError;
+use super::children::{Ask, ChildStart};
+use super::driver::Driver;
+use super::perform::{CallReports, Lent};
+use crate::host::new_id;
+use std::sync::Arc;
+use tokio::time::Instant;
+use tollgate_agent::catalog::HOST_ID;
+use tollgate_agent::run::{ChildRefusal, EffectKey, Execution, Input};
+
+impl Driver {
+    /// Decides on an input; who waits for a child is told once its end is recorded.
+    pub(super) async fn take_in(&mut self, input: Input) -> Result<(), RunError> {
+        let child = match &input {
+            Input::ChildStands { call_id, ordinal, .. } => Some((call_id.clone(), *ordinal)),
+            _ => None,
+        };
+        self.step(input).await?;
+        if let Some(place) = child {
+            self.children.answer(&place);
+        }
+        Ok(())
+    }
+
+    /// A call asks for a child: recorded first, then started.
+    pub(super) async fn child_asked(&mut self, ask: Ask) -> Result<(), RunError> {
+        let toolbox = Arc::clone(&self.parts.toolbox);
+        let wall_ms = self.deadline.map(|at| {
+            u64::try_from(at.saturating_duration_since(Instant::now()).as_millis()).unwrap_or(u64::MAX)
+        });
+        let found = match self.run.find_child(toolbox.catalog(), &ask.as_ask()) {
+            Ok(found) => found.map(|child| Arc::<str>::from(child.run_id.as_str())),
+            Err(refusal) => {
+                ask.refuse(refusal);
+                return Ok(());
+            }
+        };
+        let is_new = found.is_none();
+        let run_id = found.unwrap_or_else(new_id);
+        let plan = self.run.plan_child(toolbox.catalog(), &ask.as_ask(), &run_id, wall_ms);
+        match &plan {
+            Err(error) if is_new => {
+                ask.refuse(ChildRefusal::Error(error.clone()));
+                return Ok(());
+            }
+            _ if is_new => self.step(ask.input(&run_id)).await?,
+            _ => {}
+        }
+        let decision = self.run.decision_for_child(ask.as_ask().call_id, &run_id).cloned();
+        let exports = ask.as_ask().request.exports.clone();
+        let cancel = self.parts.cancel.child_token();
+        let place = (ask.as_ask().call_id.to_owned(), ask.as_ask().ordinal);
+        let start = ChildStart { run_id, plan, decision, exports, cancel };
+        if let Some(work) = self.children.take_up(ask, start, &self.parts.teller) {
+            self.work.push(EffectKey::Child(place.0, place.1), work);
+        }
+        Ok(())
+    }
+
+    /// What an attempt is lent of its run.
+    pub(super) fn lent(&self, execution: &Execution) -> Lent {
+        let (call_id, attempt) = (execution.permit.call_id(), execution.attempt);
+        let teller = self.parts.teller.clone();
+        let reports = CallReports { teller, call_id: call_id.to_owned(), attempt };
+        let is_own = execution.permit.tool().owner.id == HOST_ID;
+        Lent {
+            children: self.children.of_attempt(call_id, attempt, reports.clone()),
+            reports,
+            history: is_own.then(|| Arc::clone(self.run.messages())),
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Runs of other agents below the calls of a run: asked for by an attempt, recorded
+//! in the parent, started once that is committed, and answered once their end is.
+//!
+//! A child is a task of its own with a record of its own. It outlives the attempt
+//! that asked for it: whoever asks again in its place waits for the same one.
+
+use super::perform::CallReports;
+use super::{Teller, Told};
+use crate::host::Host;
+use crate::run::told::hushed;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus, Streaming};
+use tollgate_agent::message::TokenUsage;
+use tollgate_agent::run::children::ChildPlace;
+use tollgate_agent::run::{ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Decision, Input, Run};
+use tollgate_sandbox::{ChildRunner, Level, Report, ReportSink};
+
+/// The most requests that wait to be looked at.
+const MAX_ASKS: usize = 64;
+/// How long the end of a run waits for the ends of its children; they were told to
+/// stop, and go on to their own end where this is not enough.
+const END_WAIT: Duration = Duration::from_secs(2);
+
+/// The children of one run that are under way in this process.
+pub(super) struct Children {
+    host: Host,
+    sender: mpsc::Sender<Ask>,
+    asks: mpsc::Receiver<Ask>,
+    live: HashMap<ChildPlace, Live>,
+}
+
+/// A child under way, and who waits for it.
+struct Live {
+    cancel: CancellationToken,
+    end: SharedEnd,
+    waiting: Vec<oneshot::Sender<Answer>>,
+}
+
+type Answer = Result<ChildOutcome, ChildRefusal>;
+type SharedEnd = Shared<BoxFuture<'static, Arc<ChildRan>>>;
+
+/// What a child came to.
+pub(crate) struct ChildRan {
+    /// For the parent's record.
+    pub(crate) end: ChildEnd,
+    /// For the tool.
+    pub(crate) outcome: Result<ChildOutcome, ChildError>,
+}
+
+/// What a child is taken up with.
+pub(crate) struct ChildStart {
+    pub(crate) run_id: Arc<str>,
+    /// What it begins with, where it has not begun.
+    pub(crate) plan: Result<ChildPlan, ChildError>,
+    /// What a person decided about its question.
+    pub(crate) decision: Option<Decision>,
+    pub(crate) exports: Vec<String>,
+    pub(crate) cancel: CancellationToken,
+}
+
+/// A request for a child, from an attempt to its driver.
+pub(super) struct Ask {
+    call_id: String,
+    attempt: u32,
+    ordinal: u32,
+    digest: String,
+    request: ChildRequest,
+    reports: CallReports,
+    reply: oneshot::Sender<Answer>,
+}
+
+impl Ask {
+    pub(super) fn as_ask(&self) -> ChildAsk<'_> {
+        ChildAsk {
+            call_id: &self.call_id,
+            attempt: self.attempt,
+            ordinal: self.ordinal,
+            digest: &self.digest,
+            request: &self.request,
+        }
+    }
+
+    pub(super) fn refuse(self, refusal: ChildRefusal) {
+        // The attempt may be over already.
+        let _ = self.reply.send(Err(refusal));
+    }
+
+    /// The input that records a child under this run id.
+    pub(super) fn input(&self, run_id: &str) -> Input {
+        Input::ChildAsked {
+            call_id: self.call_id.clone(),
+            attempt: self.attempt,
+            ordinal: self.ordinal,
+            agent_id: self.request.agent_id.clone(),
+            digest: self.digest.clone(),
+            run_id: run_id.to_owned(),
+        }
+    }
+
+    fn place(&self) -> ChildPlace {
+        (self.call_id.clone(), self.ordinal)
+    }
+}
+
+impl Children {
+    pub(super) fn new(host: Host) -> Self {
+        let (sender, asks) = mpsc::channel(MAX_ASKS);
+        Self { host, sender, asks, live: HashMap::new() }
+    }
+
+    /// The next request of an attempt. There is always one more to wait for.
+    pub(super) async fn next_ask(&mut self) -> Ask {
+        match self.asks.recv().await {
+            Some(ask) => ask,
+            // This very value holds a sender.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Who asks for the children of one attempt.
+    pub(super) fn of_attempt(&self, call_id: &str, attempt: u32, reports: CallReports) -> Arc<CallChildren> {
+        Arc::new(CallChildren {
+            asks: self.sender.clone(),
+            call_id: call_id.to_owned(),
+            attempt,
+            reports,
+            asked: AtomicU32::new(0),
+            broke: AtomicBool::new(false),
+        })
+    }
+
+    /// Lets the request wait for its child, which is taken up where it is not under
+    /// way. What is given back is to be waited for, once for each child.
+    pub(super) fn take_up(
+        &mut self,
+        ask: Ask,
+        start: ChildStart,
+        teller: &Teller,
+    ) -> Option<BoxFuture<'static, Input>> {
+        let place = ask.place();
+        if let Some(live) = self.live.get_mut(&place) {
+            live.waiting.push(ask.reply);
+            return None;
+        }
+        let told = ToldOfChild {
+            parent: teller.clone(),
+            place: place.clone(),
+            agent_id: ask.request.agent_id.clone(),
+            streaming: ask.request.streaming,
+            reports: ask.reports,
+        };
+        let (host, cancel) = (self.host.clone(), start.cancel.clone());
+        let task = tokio::spawn(async move { host.carry_child(start, told).await });
+        let end = async move {
+            let ran = match task.await {
+                Ok(Ok(ran)) => ran,
+                Ok(Err(e)) => ChildRan::broke(e.to_string()),
+                Err(e) => ChildRan::broke(format!("its task broke off: {e}")),
+            };
+            Arc::new(ran)
+        };
+        let end = end.boxed().shared();
+        self.live.insert(place.clone(), Live { cancel, end: end.clone(), waiting: vec![ask.reply] });
+        Some(stands(place, end))
+    }
+
+    /// Tells those who wait for the child what it came to, now that the parent's
+    /// record has it.
+    pub(super) fn answer(&mut self, place: &ChildPlace) {
+        let Some(live) = self.live.remove(place) else { return };
+        let Some(ran) = live.end.peek() else { return };
+        for waiting in live.waiting {
+            let _ = waiting.send(ran.outcome.clone().map_err(ChildRefusal::Error));
+        }
+    }
+
+    /// Ends a child for which nobody waits any more. None where its end is waited
+    /// for already.
+    pub(super) fn end(&self, place: ChildPlace, run_id: String) -> Option<BoxFuture<'static, Input>> {
+        if let Some(live) = self.live.get(&place) {
+            live.cancel.cancel();
+            return None;
+        }
+        let host = self.host.clone();
+        let ended = async move {
+            let ran = host.end_child(&run_id).await.unwrap_or_else(|e| ChildRan::broke(e.to_string()));
+            Arc::new(ran)
+        };
+        Some(stands(place, ended.boxed().shared()))
+    }
+
+    /// Ends the children that a run leaves behind when it ends, within bounds.
+    pub(super) async fn end_all(&self, run: &Run) {
+        let ends = run.open_children().map(|(place, child)| {
+            let live = self.live.get(place).map(|live| live.end.clone());
+            let run_id = child.run_id.clone();
+            let (host, cancel) = (self.host.clone(), self.live.get(place).map(|live| live.cancel.clone()));
+            async move {
+                match (live, cancel) {
+                    (Some(end), Some(cancel)) => {
+                        cancel.cancel();
+                        drop(end.await);
+                    }
+                    // What cannot be ended now is ended when it is next looked at.
+                    _ => drop(host.end_child(&run_id).await),
+                }
+            }
+        });
+        let all = futures::future::join_all(ends.collect::<Vec<_>>());
+        let _ = tokio::time::timeout(END_WAIT, all).await;
+    }
+}
+
+impl ChildRan {
+    /// A child that the host could not carry.
+    fn broke(why: String) -> Self {
+        let status = ChildStatus::Failed(why.clone());
+        let end = ChildEnd::Ended { status, steps: 0, tokens: TokenUsage::default() };
+        Self { end, outcome: Err(ChildError::ExecutionFailed(why)) }
+    }
+
+    /// A child that could not begin.
+    pub(crate) fn refused(error: ChildError) -> Self {
+        Self { outcome: Err(error.clone()), ..Self::broke(error.to_string()) }
+    }
+}
+
+fn stands(place: ChildPlace, end: SharedEnd) -> BoxFuture<'static, Input> {
+    Box::pin(async move {
+        let ran = end.await;
+        let (call_id, ordinal) = place;
+        Input::ChildStands { call_id, ordinal, end: ran.end.clone() }
+    })
+}
+
+/// Asks for the children of one attempt, each in its place.
+pub(super) struct CallChildren {
+    asks: mpsc::Sender<Ask>,
+    call_id: String,
+    attempt: u32,
+    reports: CallReports,
+    asked: AtomicU32,
+    broke: AtomicBool,
+}
+
+impl CallChildren {
+    /// Whether the attempt asked for something else than an earlier one in the same
+    /// place: its call fails.
+    pub(super) fn broke(&self) -> bool {
+        self.broke.load(Ordering::Relaxed)
+    }
+
+    async fn ask(&self, ordinal: u32, request: ChildRequest) -> Result<ChildOutcome, ChildError> {
+        let gone = || ChildError::ExecutionFailed("the run of this call is over".to_owned());
+        let (reply, answer) = oneshot::channel();
+        let (call_id, digest, reports) = (self.call_id.clone(), digest(&request), self.reports.clone());
+        let ask = Ask { call_id, attempt: self.attempt, ordinal, digest, request, reports, reply };
+        self.asks.send(ask).await.map_err(|_| gone())?;
+        match answer.await {
+            Ok(Ok(outcome)) => Ok(outcome),
+            Ok(Err(ChildRefusal::Error(error))) => Err(error),
+            Ok(Err(ChildRefusal::AnotherRequest)) => {
+                self.broke.store(true, Ordering::Relaxed);
+                Err(ChildError::ExecutionFailed(format!(
+                    "the request {ordinal} of this call was another one in an earlier attempt"
+                )))
+            }
+            Err(_) => Err(gone()),
+        }
+    }
+}
+
+impl ChildRunner for CallChildren {
+    fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>> {
+        // The place is taken when the request is made, not when it is first looked at.
+        let ordinal = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        Box::pin(self.ask(ordinal, request))
+    }
+}
+
+/// What tells one request from another.
+fn digest(request: &ChildRequest) -> String {
+    let ChildRequest { agent_id, messages, seed, exports, streaming } = request;
+    let text = json!([agent_id, messages, seed, exports, streaming]).to_string();
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Passes on what a child tells, under the call of its parent.
+pub(crate) struct ToldOfChild {
+    parent: Teller,
+    place: ChildPlace,
+    agent_id: String,
+    streaming: Streaming,
+    reports: CallReports,
+}
+
+impl ToldOfChild {
+    /// One thing that the child told. Of a silent child all but its text goes on.
+    pub(crate) fn tell(&self, told: Told) {
+        if let Told::Transient(transient) = &told
+            && self.streaming != Streaming::Silent
+            && let Some(text) = transient.piece.text()
+        {
+            self.reports.offer(Report::Output(text.to_owned()));
+        }
+        let told = match self.streaming {
+            Streaming::Silent => hushed(told),
+            Streaming::Passthrough | Streaming::PassthroughRawErrors => Some(told),
+        };
+        if let Some(told) = told {
+            self.parent.child(&self.place, told);
+        }
+    }
+
+    /// How the child ended: an error is part of the output, or an error.
+    pub(crate) fn ended(&self, status: &ChildStatus) {
+        let Some(words) = status.words() else { return };
+        let message = format!("The agent '{}' {words}", self.agent_id);
+        let message = tollgate_agent::text::clean(&message, 4 * 1024);
+        let report = match self.streaming {
+            Streaming::Silent => return,
+            Streaming::Passthrough => Report::Output(format!("[{message}]")),
+            Streaming::PassthroughRawErrors => Report::Log { level: Level::Error, message },
+        };
+        self.reports.offer(report);
+    }
+}
