@@ -6,6 +6,7 @@
 mod auditing;
 mod calling;
 mod configuring;
+mod delegating;
 mod inspecting;
 mod keeping;
 mod making;
