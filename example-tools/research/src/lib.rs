@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use tollgate_sdk::reducer::Append;
 use tollgate_sdk::{
-    ChildRun, ChildStatus, CodedError, Context, Key, Streaming, ToolError, ToolResult, Value, component, data,
-    json, tool,
+    ChildRun, ChildStatus, CodedError, Context, Key, Streaming, ToolError, ToolResult, Value, component,
+    data, json, tool,
 };
 
 /// The agent that looks for findings.
@@ -174,16 +174,21 @@ mod tests {
     #[test]
     fn d8_it_waits_with_a_child_that_waits() {
         let waits = ChildOutcome::answered("").with_status(ChildStatus::Suspended(Some("May I?".to_owned())));
-        let (output, _) = call("research", json!({"question": "?"}), Context::for_test().with_child(Ok(waits)));
+        let (output, _) =
+            call("research", json!({"question": "?"}), Context::for_test().with_child(Ok(waits)));
         let output = output.unwrap();
-        assert!(output.result.is_pending() && output.result.ticket().is_none(), "the child's question is shown");
+        assert!(
+            output.result.is_pending() && output.result.ticket().is_none(),
+            "the child's question is shown"
+        );
         assert!(output.mutations.is_empty());
     }
 
     #[test]
     fn d4_a_child_that_does_not_complete_fails_the_call() {
         let failed = ChildOutcome::answered("").with_status(ChildStatus::Failed("no model".to_owned()));
-        let (output, _) = call("research", json!({"question": "?"}), Context::for_test().with_child(Ok(failed)));
+        let (output, _) =
+            call("research", json!({"question": "?"}), Context::for_test().with_child(Ok(failed)));
         assert!(output.is_err());
         let denied = Context::for_test().with_child(Err(ChildError::NotGranted("researcher".to_owned())));
         assert!(matches!(call("research", json!({"question": "?"}), denied).0, Err(ToolError::Denied(_))));
@@ -203,7 +208,8 @@ mod tests {
             assert_eq!(output.result.data()["error"]["code"], code);
             assert!(output.mutations.is_empty());
         }
-        let many: Vec<Value> = (0..MAX_FINDINGS).map(|n| json!({"claim": n.to_string(), "source": "b"})).collect();
+        let many: Vec<Value> =
+            (0..MAX_FINDINGS).map(|n| json!({"claim": n.to_string(), "source": "b"})).collect();
         let ctx = Context::for_test().with_state("research.findings", many.into());
         let args = json!({"claim": "One more.", "source": "b.md"});
         assert_eq!(call("record_finding", args, ctx).0.unwrap().result.data()["error"]["code"], "too_many");

@@ -1,8 +1,8 @@
 //! Agents that call agents, through the host: children, transfers, agents as tools,
 //! agents made of others.
 
-use crate::with_each_store;
 use crate::place::StoreAt;
+use crate::with_each_store;
 use crate::world::toolbox;
 use async_trait::async_trait;
 use serde_json::{Value, json};
