@@ -60,6 +60,10 @@ impl Timeline {
             Event::CallStarted { call_id, attempt, .. } if *attempt > 1 => {
                 self.of_call(call_id, &format!("{DIM}attempt {attempt}{DIM:#}"));
             }
+            Event::ChildStarted { call_id, agent_id, child_run_id, .. } => {
+                let agent = shown_line(agent_id, 64);
+                self.of_call(call_id, &format!("agent {agent} {DIM}run {child_run_id}{DIM:#}"));
+            }
             Event::CallRetried { call_id, attempt, fault, usage } => {
                 let words = shown_line(&fault.message, LINE_CHARS);
                 let used = used(usage);

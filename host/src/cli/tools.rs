@@ -45,7 +45,7 @@ impl ToolsVerb {
 
 fn show(opened: &Opened, output: &Output) {
     let catalog = opened.loaded.toolbox.catalog();
-    if catalog.tools().next().is_some() {
+    if !opened.loaded.components.is_empty() {
         let mut rows = table(&["tool", "component", "file", "digest", "grants", "limits"]);
         for tool in catalog.tools() {
             let Some(component) = opened.loaded.component_of(&tool.descriptor.name) else { continue };
@@ -81,7 +81,8 @@ fn show(opened: &Opened, output: &Output) {
 fn next_line(opened: &Opened, output: &Output) {
     let program = program();
     let dir = shown_line(&opened.config.tools_dir.display().to_string(), 200);
-    let words = match opened.loaded.toolbox.catalog().tools().next() {
+    let mut served = opened.loaded.toolbox.catalog().tools();
+    let words = match served.find(|tool| opened.loaded.component_of(&tool.descriptor.name).is_some()) {
         None => {
             format!("no tool is served from {dir}. Make one: {program} new hello && {program} build hello")
         }

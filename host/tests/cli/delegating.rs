@@ -39,7 +39,7 @@ text = \"Gates do.\"
 
 const ASK: &str = "\
 [[turn]]
-calls = [{ name = \"request_approval\", arguments = { action = \"read the archive\", details = \"all of it\" } }]
+calls = [{ name = \"request_approval\", arguments = { question = \"May I read the archive?\" } }]
 ";
 
 fn place(researcher: &str) -> Place {
@@ -95,7 +95,8 @@ fn d3_without_the_grant_nothing_is_started() {
 fn d8_a_question_of_the_child_is_answered_at_the_parent_in_another_process() {
     let place = place(ASK);
     let said = place.type_in(&["run", "--thread", "t", "Find out."]).ends_with(3);
-    let said = said.says("request_approval of the agent researcher, below research").says("read the archive");
+    let said =
+        said.says("request_approval of the agent researcher, below research").says("read the archive?");
     drop(said);
     let (parent, child) = (run_of(&place, "prompt"), run_of(&place, "child"));
     place.type_in(&["decide", &child, "call-1-1", "--resume", "{\"approved\": true}"]).ends_with(2);
