@@ -9,6 +9,7 @@ use crate::attempt::{Attempt, Call};
 use crate::attend::Term;
 use crate::ending::{Ending, Under};
 use crate::error::Refusal;
+use crate::grants::Power;
 use crate::import::Import;
 use crate::instance::Instance;
 use crate::limits::Limits;
@@ -129,6 +130,8 @@ impl Component {
     /// Dropping the future ends the call at once.
     pub async fn call(&self, call: Call<'_>) -> Attempt {
         let host = &self.linked.host;
+        let in_replay = call.replay.map(|_| call.grants.files_alone());
+        let call = Call { grants: in_replay.as_ref().unwrap_or(call.grants), ..call };
         let limits = call.limits.clone().at_most(&host.config.ceiling);
         let timeout = call.timeout.min(host.config.timeout_ceiling);
         let tool = &call.permit.tool().descriptor.name;
@@ -247,10 +250,23 @@ impl Linked {
         let delegates: Vec<&str> = call.agent.delegates.iter().map(String::as_str).collect();
         let deadline_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         let context = visible.context(&entries, &delegates, deadline_ms);
+        for power in self.unrecorded(call) {
+            store.data_mut().world().used(power);
+        }
         let tool = code.real.instantiate_async(&mut *store).await?;
         let returned = tool.tollgate_tool_tool().call_execute(&mut *store, arguments, context).await?;
         store.data().boundary.leave(v0_1_0::returned_bytes(&returned))?;
         Ok(returned)
+    }
+
+    /// The powers that the call has and whose answers no record holds. Files note for
+    /// themselves whether they were used.
+    fn unrecorded<'a>(&'a self, call: &'a Call<'_>) -> impl Iterator<Item = Power> + 'a {
+        self.imports.iter().filter_map(|import| import.power).filter(|power| match power {
+            Power::Files => false,
+            Power::Delegates => !call.agent.delegates.is_empty(),
+            Power::Http | Power::Sockets | Power::Settings => call.grants.has(*power),
+        })
     }
 
     /// Runs one function of the component sealed.

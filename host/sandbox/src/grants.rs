@@ -81,6 +81,14 @@ impl Grants {
         &self.files
     }
 
+    /// The directories without anything else: a replay notes that they are asked for,
+    /// and hands out none.
+    pub(crate) fn files_alone(&self) -> Self {
+        let mut files = Self::default();
+        files.files.clone_from(&self.files);
+        files
+    }
+
     /// Whether the power is granted, in whatever extent.
     #[must_use]
     pub fn has(&self, power: Power) -> bool {
