@@ -8,6 +8,7 @@ mod commits;
 mod conformance;
 mod failures;
 mod fixture;
+mod growth;
 mod place;
 mod replay;
 mod suspension;

@@ -1,0 +1,32 @@
+//! What a commit costs does not depend on how much a store holds.
+
+use crate::place::sqlite;
+use crate::world::host_on;
+use std::time::{Duration, Instant};
+use tollgate::{CallRequest, Host};
+
+/// The median of many direct calls, each of which is one commit.
+async fn time_of_a_commit(host: &Host) -> Duration {
+    let mut times = Vec::new();
+    for _ in 0..40 {
+        let began = Instant::now();
+        host.call(CallRequest::new("echo", "{}").on_thread("t")).await.unwrap();
+        times.push(began.elapsed());
+    }
+    times.sort_unstable();
+    times[20]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_a_commit_does_not_grow_with_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host_on(sqlite(folder.path()), Vec::new());
+    let before = time_of_a_commit(&host).await;
+    let filler = "INSERT INTO events (run, number, at_ms, body)
+        WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 301000)
+        SELECT (SELECT max(id) FROM runs), i, 7, printf('{\"type\":\"step_finished\",\"step\":%d}', i) FROM n";
+    rusqlite::Connection::open(folder.path().join("tollgate.db")).unwrap().execute(filler, []).unwrap();
+    let after = time_of_a_commit(&host).await;
+    // Looking at each of 300,000 events takes far longer.
+    assert!(after < before * 5 + Duration::from_millis(20), "{before:?}, then {after:?}");
+}
