@@ -46,6 +46,9 @@ fn main() {
         if wanted("spinners") {
             tokio::spawn(beside_spinners(sandbox.clone(), echoes[0].clone())).await.unwrap();
         }
+        if wanted("durable") {
+            tokio::spawn(measure::durable::durable(sandbox.clone(), echoes[0].clone())).await.unwrap();
+        }
         if wanted("runs") {
             tokio::spawn(runs(sandbox.clone(), echoes[0].clone())).await.unwrap();
         }

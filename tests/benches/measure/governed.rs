@@ -5,6 +5,7 @@ use std::fs;
 use std::sync::Arc;
 use tollgate::config::Config;
 use tollgate::model::{Recorded, Turn};
+use tollgate::store::{MemoryStore, SqliteStore, Store};
 use tollgate::tools::{Toolbox, directory};
 use tollgate::{Agent, CallRequest, Host, RunRequest};
 use tollgate_agent::run::{CallEnd, RunLimits, RunStatus};
@@ -64,6 +65,27 @@ pub(crate) async fn call(host: &Host, tool: &str, arguments: &str) -> usize {
 
 /// A host whose agent asks for so many turns of so many calls each.
 pub(crate) fn agent_host(toolbox: &Toolbox, tool: &str, arguments: &str, turns: usize, calls: usize) -> Host {
+    agent_on(Arc::new(MemoryStore::new()), toolbox, tool, arguments, (turns, calls))
+}
+
+/// A host on this store whose agent asks for so many turns of one call each.
+pub(crate) fn durable_host(
+    toolbox: &Toolbox,
+    tool: &str,
+    arguments: &str,
+    turns: usize,
+    store: Arc<SqliteStore>,
+) -> Host {
+    agent_on(store, toolbox, tool, arguments, (turns, 1))
+}
+
+fn agent_on(
+    store: Arc<dyn Store>,
+    toolbox: &Toolbox,
+    tool: &str,
+    arguments: &str,
+    (turns, calls): (usize, usize),
+) -> Host {
     let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
     let asks = || Turn::calls((0..calls).map(|_| (tool, arguments.clone())));
     let turns_of_model = (0..turns).map(|_| asks()).chain([Turn::text("It is done.")]).collect();
@@ -74,7 +96,8 @@ pub(crate) fn agent_host(toolbox: &Toolbox, tool: &str, arguments: &str, turns: 
         ..RunLimits::default()
     };
     let agent = Agent::new("default", Arc::new(Recorded::new(turns_of_model))).with_tools(["*"]);
-    Host::builder().toolbox(toolbox.clone()).agent(agent.with_limits(limits)).build().unwrap()
+    let builder = Host::builder().toolbox(toolbox.clone()).agent(agent.with_limits(limits));
+    builder.store(store).build().unwrap()
 }
 
 /// Runs the agent of [`agent_host`] to its end.
