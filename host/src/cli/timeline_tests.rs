@@ -65,6 +65,8 @@ fn finished(call_id: &str, tool: &str, end: CallEnd, changes: &[(&str, Value)]) 
         end,
         change: (!updates.is_empty()).then_some(StateChange { revision: 3, updates }),
         notes: Vec::new(),
+        transfer: None,
+        escalates: false,
         usage: used(1),
     })
 }
@@ -82,6 +84,7 @@ fn asked(call_id: &str, tool: &str) -> Event {
         owner: None,
         gate: Some("careful".to_owned()),
         change: None,
+        child: None,
         usage: Usage::default(),
     }))
 }
