@@ -70,6 +70,11 @@ impl Host {
         HostBuilder::new()
     }
 
+    /// The agents that it can run, the one of direct calls among them, sorted by id.
+    pub fn agents(&self) -> impl Iterator<Item = &Agent> {
+        self.inner.agents.values()
+    }
+
     /// What can be called now.
     #[must_use]
     pub fn toolbox(&self) -> Arc<Toolbox> {

@@ -2,6 +2,8 @@
 
 mod builtin;
 pub mod config;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod model;
 pub mod tools;
 

@@ -39,10 +39,11 @@ fn usage(words: &clap::Error) -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Logs go to standard error: warnings, or what `TOLLGATE_LOG` asks for.
+/// Logs go to standard error: warnings, or what `TOLLGATE_LOG` asks for. Of a
+/// protocol's client nothing, for it could make that as much as it likes.
 fn start_logging() {
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("TOLLGATE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_env("TOLLGATE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,rmcp=off"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -10,6 +10,8 @@ mod example;
 mod exit;
 mod inspect;
 mod make;
+#[cfg(feature = "mcp")]
+mod mcp;
 pub(crate) mod narrate;
 mod open;
 pub(crate) mod output;
@@ -92,6 +94,8 @@ pub(crate) enum Verb {
     Replay(replay::ReplayVerb),
     Decide(decide::DecideVerb),
     State(state::StateVerb),
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::McpVerb),
     New(make::NewVerb),
     Build(make::BuildVerb),
     Completions(completions::CompletionsVerb),
@@ -113,6 +117,8 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::Replay(verb) => verb.run(&globals, output).await,
         Verb::Decide(verb) => verb.run(&globals, output).await,
         Verb::State(verb) => verb.run(&globals, output).await,
+        #[cfg(feature = "mcp")]
+        Verb::Mcp(verb) => verb.run(&globals, output).await,
         Verb::New(verb) => verb.run(output),
         Verb::Build(verb) => verb.run(&globals, output).await,
         Verb::Completions(verb) => verb.run(output),

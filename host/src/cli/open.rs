@@ -69,7 +69,7 @@ pub(crate) fn host_with(
     Ok(more(builder).build()?)
 }
 
-fn agent_of(id: &str, config: AgentConfig, model: Option<Arc<dyn Model>>) -> Agent {
+pub(super) fn agent_of(id: &str, config: AgentConfig, model: Option<Arc<dyn Model>>) -> Agent {
     let made = config.made_of.map(|composition| Agent::made_of(id, composition));
     let mut agent = made.unwrap_or_else(|| Agent::without_model(id, config.tools));
     agent.spec.view.description = config.description;

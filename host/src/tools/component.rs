@@ -2,7 +2,7 @@
 //! grants that the operator gave.
 
 use super::places::Places;
-use super::{Attempt, AttemptRequest, Runner};
+use super::{Attempt, AttemptRequest, Reach, Runner};
 use crate::config::ToolLimits;
 use crate::store::ComponentFile;
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::proposal::Arguments;
-use tollgate_sandbox::{Call, Component, Grants, Limits};
+use tollgate_sandbox::{Call, Component, FileAccess, Grants, Limits, Power};
 
 /// Runs the tools of one component.
 pub(super) struct ComponentRunner {
@@ -92,6 +92,11 @@ impl Runner for ComponentRunner {
 
     fn component_file(&self) -> Option<&ComponentFile> {
         Some(&self.file)
+    }
+
+    fn reach(&self) -> Reach {
+        let changes_files = self.grants.files().iter().any(|file| file.access() == FileAccess::ReadWrite);
+        Reach::Within { changes_files, reaches_network: self.grants.has(Power::Http) }
     }
 }
 

@@ -60,6 +60,27 @@ pub trait Runner: Send + Sync {
     fn component_file(&self) -> Option<&ComponentFile> {
         None
     }
+
+    /// What its tools can reach beside the state that they declare, as far as that
+    /// is enforced.
+    fn reach(&self) -> Reach {
+        Reach::Unknown
+    }
+}
+
+/// What a call can touch outside of the host's own state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing keeps it from reaching anything.
+    #[default]
+    Unknown,
+    /// No more than this.
+    Within {
+        /// It may change files of the host.
+        changes_files: bool,
+        /// It may speak with others over the network.
+        reaches_network: bool,
+    },
 }
 
 /// One attempt at a call that a gate let through.

@@ -1,0 +1,186 @@
+//! `tollgate mcp`: the tools for clients that speak the Model Context Protocol.
+
+mod clients;
+
+use super::data::open_store;
+use super::open::agent_of;
+use super::run::configured_model;
+use super::{Exit, Failure, Globals, Opened, Output, host_with, program};
+use clap::Args;
+use clients::Client;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use tokio_util::sync::CancellationToken;
+use tollgate::Host;
+use tollgate::config::Config;
+use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, Offer, new_token, serve_stdio};
+
+/// Offers the tools to clients that speak the Model Context Protocol
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct McpVerb {
+    /// Serve over HTTP at this address, in place of standard input and output
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
+    /// With --http: the variable with the token that clients show; without it one is made up and printed
+    #[arg(long, value_name = "VAR", requires = "http")]
+    token_env: Option<String>,
+    /// With --http: an origin whose pages may speak to the server, such as https://example.com
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    allow_origin: Vec<String>,
+    /// With --http: a name by which clients reach this machine, beside localhost
+    #[arg(long, value_name = "HOST", requires = "http")]
+    allow_host: Vec<String>,
+    /// Offer this agent of tollgate.toml as a tool, too
+    #[arg(long, value_name = "ID")]
+    agent: Vec<String>,
+    /// The conversation whose state calls read and change; without it, each session has its own
+    #[arg(long, value_name = "ID")]
+    thread: Option<String>,
+    /// Print what to write into a client's configuration, and end
+    #[arg(long, value_name = "CLIENT", conflicts_with = "http")]
+    print_config: Option<Client>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate mcp --print-config claude-desktop         what to write into a client's configuration
+  tollgate mcp                                       one client, over standard input and output
+  tollgate mcp --thread work --agent reviewer        state that is kept; an agent as a tool
+  tollgate mcp --http 127.0.0.1:7300 --token-env TOLLGATE_TOKEN
+
+On standard output there is the protocol and nothing else. At the end of its input the
+program ends, and calls that are under way are cancelled.";
+
+impl McpVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        if let Some(client) = self.print_config {
+            clients::print(client, &self.served_with(globals)?, output);
+            return Ok(Exit::Done);
+        }
+        let token = self.token()?;
+        let opened = Opened::open(globals, output).await?;
+        opened.warn_of_refused(output);
+        let host = self.host(opened, globals)?;
+        let offer = Offer { agents: self.agent, thread_id: self.thread, decide: decide_command(globals) };
+        offer.check(&host).map_err(|e| Failure::usage(e.to_string()))?;
+        match self.http {
+            None => serve_stdio(host, offer).await,
+            Some(address) => {
+                let options =
+                    HttpOptions { address, token, origins: self.allow_origin, hosts: self.allow_host };
+                serve_over_http(host, offer, options, self.token_env.is_none(), output).await?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+
+    fn token(&self) -> Result<String, Failure> {
+        let Some(name) = &self.token_env else { return Ok(new_token()) };
+        match std::env::var(name) {
+            Ok(token) if token.trim().len() >= 16 => Ok(token.trim().to_owned()),
+            Ok(_) => Err(Failure::usage(format!(
+                "the token in {name} is shorter than 16 characters; make one with `openssl rand -hex 32`"
+            ))),
+            Err(_) => Err(Failure::usage(format!("the variable {name} is not set; it holds the token"))),
+        }
+    }
+
+    fn host(&self, opened: Opened, globals: &Globals) -> Result<Host, Failure> {
+        let mut agents = Vec::new();
+        for id in &self.agent {
+            if let Some(agent) = opened.config.agents.get(id) {
+                let model = configured_model(id, &opened.config)?;
+                agents.push(agent_of(id.clone(), agent.clone(), Some(model)));
+            }
+        }
+        let store = open_store(globals)?;
+        host_with(opened, None, |builder| {
+            agents.into_iter().fold(builder.store(store), |b, agent| b.agent(agent))
+        })
+    }
+
+    /// The command as a client has to start it, from wherever it does that.
+    fn served_with(&self, globals: &Globals) -> Result<Vec<String>, Failure> {
+        let config = Config::load(globals.config.as_deref())?;
+        let Some(file) = &config.file else {
+            return Err(Failure::usage(
+                "there is no tollgate.toml here. A client starts the server in a directory of its own, so the \
+                 tools have to be named by a file: `touch tollgate.toml` beside them, and try again"
+                    .to_owned(),
+            ));
+        };
+        let exe = std::env::current_exe()
+            .map_err(|e| Failure::failed(format!("where this program lies is not known: {e}")))?;
+        let mut command = vec![shown(&exe), "mcp".to_owned(), "--config".to_owned(), absolute(file)?];
+        if let Some(data) = &globals.data {
+            command.extend(["--data".to_owned(), absolute(data)?]);
+        }
+        if let Some(thread) = &self.thread {
+            command.extend(["--thread".to_owned(), thread.clone()]);
+        }
+        for agent in &self.agent {
+            command.extend(["--agent".to_owned(), agent.clone()]);
+        }
+        Ok(command)
+    }
+}
+
+async fn serve_over_http(
+    host: Host,
+    offer: Offer,
+    options: HttpOptions,
+    show_token: bool,
+    output: &Output,
+) -> Result<(), Failure> {
+    let (wanted, token) = (options.address, options.token.clone());
+    let server = HttpServer::bind(options).await.map_err(|e| {
+        Failure::usage(format!("nothing can be served at {wanted}: {e}; choose another address"))
+    })?;
+    let address = server.address().map_err(|e| Failure::failed(e.to_string()))?;
+    output.say(&format!("serving at http://{address}{HTTP_PATH}"));
+    if show_token {
+        output.say(&format!("clients send the header `Authorization: Bearer {token}`"));
+    }
+    if !address.ip().is_loopback() {
+        output.warn("what is sent is not encrypted; put a proxy that speaks TLS before it");
+    }
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            stopping.cancel();
+        }
+    });
+    server.serve(host, offer, stop).await.map_err(|e| Failure::failed(format!("the server broke off: {e}")))
+}
+
+/// The line that decides about a call that waits, with what it needs to find it.
+fn decide_command(globals: &Globals) -> String {
+    let mut words = vec![program()];
+    for (flag, path) in [("--config", &globals.config), ("--data", &globals.data)] {
+        if let Some(path) = path {
+            words.extend([flag.to_owned(), absolute(path).unwrap_or_else(|_| shown(path))]);
+        }
+    }
+    words.push("decide".to_owned());
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+fn absolute(path: &Path) -> Result<String, Failure> {
+    let whole: Result<PathBuf, _> = std::path::absolute(path);
+    whole.map(|path| shown(&path)).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

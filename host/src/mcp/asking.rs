@@ -1,0 +1,189 @@
+//! Calls that wait for a person, in the words of whatever the client knows.
+//!
+//! A client that can show a form is asked: by a request of the server's own, or,
+//! where the protocol's version has that, by an answer that says which input is
+//! required. Any other client is told how a person decides; the call goes on when it
+//! is repeated.
+
+use super::answer;
+use super::calling::{Calling, broken};
+use super::form::{Entered, entered, form};
+use super::pending::{Asked, Pending};
+use crate::HostError;
+use crate::run::RunEnd;
+use rmcp::model::{
+    CallToolResponse, ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest,
+    InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
+};
+use serde_json::json;
+use tollgate_agent::run::DecisionAnswer;
+
+/// How often one form is shown again because what was entered does not fit.
+const MAX_ENTRIES: u32 = 3;
+
+/// How a client can ask its person.
+enum Way {
+    /// It answers requests of the server.
+    Request,
+    /// It repeats the call with the input that was required.
+    Repeat,
+    /// Not at all.
+    None,
+}
+
+impl Calling<'_> {
+    /// The answer to a call that ended, or what becomes of one that waits.
+    pub(super) async fn settle(
+        &mut self,
+        mut end: RunEnd,
+        asked: &Asked,
+    ) -> Result<CallToolResponse, ErrorData> {
+        loop {
+            let Some(question) = end.waiting.first() else {
+                let finished =
+                    end.last_call.ok_or_else(|| broken("the call did not come to an end of its own"))?;
+                return Ok(answer::of_call(finished).into());
+            };
+            let pending = self.pending.add(asked, &end.run_id, question);
+            match self.way() {
+                Way::None => return Ok(self.approval_required(&pending)),
+                Way::Repeat => return Ok(input_required(&pending)),
+                Way::Request => match self.ask(&pending).await? {
+                    Some(next) => end = next,
+                    None => return Ok(self.approval_required(&pending)),
+                },
+            }
+        }
+    }
+
+    /// A call that waits is repeated: with an answer, or to see how it stands.
+    pub(super) async fn again(
+        &mut self,
+        pending: Pending,
+        responses: Option<InputResponses>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let response = responses.and_then(|mut all| all.remove(&pending.question.suspension_id));
+        if let Some(response) = response {
+            // Whatever becomes of this answer, the call can be repeated.
+            self.pending.add(&pending.asked, &pending.run_id, &pending.question);
+            let result = serde_json::from_value::<ElicitResult>(response).map_err(|e| {
+                ErrorData::invalid_params(format!("the input is no answer to a form: {e}"), None)
+            })?;
+            return match self.enter(&pending, result).await? {
+                Ok(Some(end)) => {
+                    self.pending.take(&pending.asked, Some(&pending.handle));
+                    self.settle(end, &pending.asked).await
+                }
+                Ok(None) => Ok(self.approval_required(&pending)),
+                Err(_) => Ok(input_required(&pending)),
+            };
+        }
+        if let Some(finished) = self.recorded_end(&pending.run_id).await? {
+            return Ok(answer::of_call(finished).into());
+        }
+        let pending = self.pending.add(&pending.asked, &pending.run_id, &pending.question);
+        match self.way() {
+            Way::None => Ok(self.approval_required(&pending)),
+            Way::Repeat => Ok(input_required(&pending)),
+            Way::Request => match self.ask(&pending).await? {
+                Some(end) => self.settle(end, &pending.asked).await,
+                None => Ok(self.approval_required(&pending)),
+            },
+        }
+    }
+
+    /// Shows the form; none where the person leaves the question open.
+    async fn ask(&mut self, pending: &Pending) -> Result<Option<RunEnd>, ErrorData> {
+        for _ in 0..MAX_ENTRIES {
+            let request = ServerRequest::ElicitRequest(ElicitRequest::new(form(&pending.question)));
+            let answered = tokio::select! {
+                answered = self.context.peer.send_request(request) => answered,
+                () = self.context.ct.cancelled() => return Err(broken("the call was cancelled")),
+            };
+            // A client that does not answer its form is told how to decide otherwise.
+            let Ok(ClientResult::ElicitResult(result)) = answered else { return Ok(None) };
+            match self.enter(pending, result).await? {
+                Ok(end) => {
+                    if end.is_some() {
+                        self.pending.take(&pending.asked, Some(&pending.handle));
+                    }
+                    return Ok(end);
+                }
+                Err(why) => tracing::debug!(%why, "an answer did not fit"),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Decides as the person entered it: how the call goes on, none where the
+    /// question stays open, or why the entry does not fit.
+    async fn enter(
+        &mut self,
+        pending: &Pending,
+        result: ElicitResult,
+    ) -> Result<Result<Option<RunEnd>, String>, ErrorData> {
+        let (decision, reason) = match entered(&pending.question, result) {
+            Entered::Answer(value) => (DecisionAnswer::Resume(value), None),
+            Entered::Declined => (DecisionAnswer::Cancel, Some("declined".to_owned())),
+            Entered::Dismissed => return Ok(Ok(None)),
+            Entered::Unreadable(why) => return Ok(Err(why)),
+        };
+        match self.decide(pending, decision, reason).await {
+            Ok(end) => Ok(Ok(Some(end))),
+            Err(HostError::Refused(why)) => Ok(Err(why)),
+            Err(e) => Err(broken(e)),
+        }
+    }
+
+    fn way(&self) -> Way {
+        let capabilities = self.context.client_capabilities();
+        let elicits = capabilities.and_then(|capabilities| capabilities.elicitation).is_some_and(|elicits| {
+            // A client that names no mode shows forms.
+            elicits.form.is_some() || elicits.url.is_none()
+        });
+        let version = self.context.protocol_version();
+        let repeats = version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        match (elicits, repeats) {
+            (false, _) => Way::None,
+            (true, true) => Way::Repeat,
+            (true, false) => Way::Request,
+        }
+    }
+
+    /// What a client reads that cannot ask its person.
+    fn approval_required(&self, pending: &Pending) -> CallToolResponse {
+        let question = &pending.question;
+        let (run, call) = (&pending.run_id, &question.call_id);
+        let decide = format!("{} {run} {call}", self.decide);
+        let value = if question.ticket.response_schema.is_some() { " 'ANSWER AS JSON'" } else { "" };
+        let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
+        let text = format!(
+            "Approval required: a person has to decide before `{}` goes on. It asks ({}): {}\n\
+             To approve: {approve}   To reject: {reject}\n\
+             Then repeat the very same call to get its result.",
+            question.tool_name, question.ticket.action, question.ticket.message
+        );
+        let structured = json!({
+            "status": "approval_required",
+            "run_id": &**run,
+            "call_id": call,
+            "suspension_id": question.suspension_id,
+            "question": {
+                "gate": question.gate,
+                "action": question.ticket.action,
+                "message": question.ticket.message,
+                "parameters": question.ticket.parameters,
+                "response_schema": question.ticket.response_schema,
+            },
+            "approve": approve,
+            "reject": reject,
+        });
+        answer::refused(text, structured).into()
+    }
+}
+
+fn input_required(pending: &Pending) -> CallToolResponse {
+    let request = InputRequest::Elicitation(ElicitRequest::new(form(&pending.question)));
+    let requests = [(pending.question.suspension_id.clone(), request)].into();
+    InputRequiredResult::new(Some(requests), Some(pending.handle.clone())).into()
+}

@@ -1,0 +1,24 @@
+//! The Model Context Protocol, on both sides of it, and the only place that knows
+//! rmcp.
+//!
+//! As a server, the host's tools are offered to a client over standard input and
+//! output or over HTTP: each call is a direct call on the session's thread, with the
+//! gate, the limits and the events of any other. As a client ([`remote`]), servers
+//! that the operator names bring tools, which run behind the same gate.
+
+mod answer;
+mod asking;
+mod calling;
+mod form;
+mod http;
+mod lines;
+mod notices;
+mod offer;
+mod pending;
+mod server;
+mod stdio;
+mod wire;
+
+pub use http::{HTTP_PATH, HttpOptions, HttpServer, new_token};
+pub use offer::{Offer, OfferError};
+pub use stdio::serve_stdio;

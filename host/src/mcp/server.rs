@@ -1,0 +1,237 @@
+//! One client's session: what it is told of the server, the list of tools, and where
+//! its requests go.
+
+#![expect(deprecated, reason = "the protocol is to lose logging; its versions until then have it")]
+
+use super::calling::Calling;
+use super::notices::Notices;
+use super::offer::{Listing, Offer, PAGE_TOOLS};
+use super::pending::PendingCalls;
+use super::wire::{RawArguments, Room};
+use crate::Host;
+use axum::http::request::Parts;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData,
+    Implementation, ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
+    ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool as Listed,
+    ToolsCapability,
+};
+use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
+use rmcp::{RoleServer, ServerHandler};
+use std::sync::{Arc, Mutex, PoisonError};
+use tollgate_agent::{name, text};
+use uuid::Uuid;
+
+/// The most calls of one session that run at once; those beyond wait.
+const MAX_CALLS: usize = 128;
+const INSTRUCTIONS: &str = "Tools that run in a sandbox, under limits and behind a gate. \
+    A call that answers \"approval_required\" waits for a person: once it is approved, repeat the very \
+    same call to get its result.";
+
+/// A session. Cloning is cheap; clones are the same session.
+#[derive(Clone)]
+pub(super) struct Server {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    host: Host,
+    offer: Arc<Offer>,
+    thread_id: String,
+    /// Of requests without a session, where the way they come has both kinds.
+    sessionless: Option<String>,
+    listing: Listing,
+    pending: Arc<PendingCalls>,
+    calls: tokio::sync::Semaphore,
+    level: Mutex<Option<LoggingLevel>>,
+    room: Room,
+}
+
+impl Server {
+    /// A session with a conversation of its own, unless the operator chose one.
+    pub(super) fn new(host: Host, offer: Offer, room: Room) -> Self {
+        Self::sharing(host, Arc::new(offer), Arc::default(), room)
+    }
+
+    /// One of several sessions of a server that share the calls that wait.
+    pub(super) fn sharing(host: Host, offer: Arc<Offer>, pending: Arc<PendingCalls>, room: Room) -> Self {
+        let thread_id = offer.thread_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+        let inner = Inner {
+            host,
+            offer,
+            thread_id,
+            sessionless: None,
+            listing: Listing::default(),
+            pending,
+            calls: tokio::sync::Semaphore::new(MAX_CALLS),
+            level: Mutex::default(),
+            room,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Requests that belong to no session read and change this thread.
+    pub(super) fn without_sessions_on(mut self, thread_id: &str) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.sessionless = Some(thread_id.to_owned());
+        }
+        self
+    }
+
+    fn thread_of(&self, context: &RequestContext<RoleServer>) -> &str {
+        let has_session = || context.protocol_version().is_none_or(|v| v < ProtocolVersion::V_2026_07_28);
+        match &self.inner.sessionless {
+            Some(thread_id) if !has_session() => thread_id,
+            _ => &self.inner.thread_id,
+        }
+    }
+
+    fn tools(&self) -> Arc<Vec<Listed>> {
+        self.inner.listing.of(&self.inner.host, &self.inner.offer)
+    }
+
+    /// Tells this client whenever the list of tools is another, for as long as it is
+    /// there.
+    async fn tell_of_changes(self, peer: Peer<RoleServer>) {
+        let mut published = self.inner.host.published();
+        let mut known = self.tools();
+        while !peer.is_transport_closed() && published.changed().await.is_ok() {
+            let tools = self.tools();
+            if *tools != *std::mem::replace(&mut known, Arc::clone(&tools))
+                && peer.notify_tool_list_changed().await.is_err()
+            {
+                return;
+            }
+        }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let mut tools = ToolsCapability::default();
+        tools.list_changed = Some(true);
+        let capabilities = ServerCapabilities::builder().enable_logging().enable_tools_with(tools).build();
+        let this = Implementation::new("tollgate", env!("CARGO_PKG_VERSION")).with_title("Tollgate");
+        ServerConfig::new(capabilities).with_server_info(this).with_instructions(INSTRUCTIONS)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.clone().tell_of_changes(context.peer).await;
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        *self.inner.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let mut accepted = SubscriptionFilter::new();
+        accepted.tools_list_changed = requested.tools_list_changed;
+        Some(accepted)
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut published = self.inner.host.published();
+        let mut known = self.tools();
+        loop {
+            tokio::select! {
+                () = subscription.cancelled() => return Ok(()),
+                changed = published.changed() => if changed.is_err() { return Ok(()) },
+            }
+            let tools = self.tools();
+            if *tools != *std::mem::replace(&mut known, Arc::clone(&tools))
+                && subscription.accepted().tools_list_changed == Some(true)
+                && subscription.sink().notify_tool_list_changed().await.is_err()
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.tools();
+        let from = match request.and_then(|request| request.cursor) {
+            None => 0,
+            Some(cursor) => tools.iter().position(|tool| tool.name == cursor).ok_or_else(|| {
+                let words = "the cursor is not one of this list as it is now; begin without one";
+                ErrorData::invalid_params(words, None)
+            })?,
+        };
+        let mut page =
+            ListToolsResult::with_all_items(tools[from..].iter().take(PAGE_TOOLS).cloned().collect());
+        page.next_cursor = tools.get(from + PAGE_TOOLS).map(|tool| tool.name.to_string());
+        Ok(page)
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Inner { host, offer, pending, calls, level, room, .. } = &*self.inner;
+        let tool_name = params.name.as_ref();
+        let is_agent = offer.has_agent(tool_name);
+        if !is_agent && host.toolbox().catalog().tool(tool_name).is_none() {
+            return Err(self.unknown(tool_name));
+        }
+        let level = *level.lock().unwrap_or_else(PoisonError::into_inner);
+        let notices = Notices::wanted(&context, level, room, tool_name);
+        let thread_id = self.thread_of(&context);
+        let decide = offer.decide.as_str();
+        let mut calling = Calling { host, thread_id, pending, calls, context: &context, notices, decide };
+        if is_agent {
+            return Ok(calling.agent(params).await?.into());
+        }
+        let arguments = match sent(&context) {
+            Some(raw) => Arc::clone(&raw.0),
+            None => Arc::from(written(params.arguments.as_ref())),
+        };
+        calling.tool(params, arguments).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        // Requests of known methods come here where their parameters do not fit.
+        const KNOWN: [&str; 5] =
+            ["tools/call", "tools/list", "logging/setLevel", "initialize", "subscriptions/listen"];
+        let method = text::clean(&request.method, 100);
+        Err(if KNOWN.contains(&method.as_str()) {
+            ErrorData::invalid_params(format!("the parameters do not fit {method}"), None)
+        } else {
+            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
+        })
+    }
+}
+
+impl Server {
+    /// A tool that is not there is an error of the protocol: nothing was called.
+    fn unknown(&self, tool_name: &str) -> ErrorData {
+        let tools = self.tools();
+        let near = name::nearest(tool_name, tools.iter().map(|tool| tool.name.as_ref()));
+        let hint =
+            if near.is_empty() { String::new() } else { format!("; the nearest: {}", near.join(", ")) };
+        ErrorData::invalid_params(format!("Unknown tool: {}{hint}", text::clean(tool_name, 100)), None)
+    }
+}
+
+/// The arguments as they came, over either way.
+fn sent(context: &RequestContext<RoleServer>) -> Option<&RawArguments> {
+    let extensions = &context.extensions;
+    let over_http = || extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<RawArguments>());
+    extensions.get::<RawArguments>().or_else(over_http)
+}
+
+fn written(arguments: Option<&serde_json::Map<String, serde_json::Value>>) -> String {
+    arguments.and_then(|arguments| serde_json::to_string(arguments).ok()).unwrap_or_default()
+}

@@ -1,0 +1,96 @@
+//! The server on standard input and output: one client, for as long as its input
+//! lasts.
+
+use super::offer::Offer;
+use super::server::Server;
+use super::wire::{Input, Wire};
+use crate::Host;
+use futures::FutureExt;
+use rmcp::service::serve_server_with_ct;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio_util::sync::CancellationToken;
+
+/// Serves one client over standard input and output until its input ends. Calls
+/// that are then still under way are cancelled after a moment.
+///
+/// Nothing else may write to standard output meanwhile.
+pub async fn serve_stdio(host: Host, offer: Offer) {
+    let gone = CancellationToken::new();
+    let (read, write) = streams();
+    let wire = Wire::new(read, write, gone.clone());
+    let server = Server::new(host, offer, wire.room());
+    // A client that never asks for anything is no fault of the server.
+    if let Ok(serving) = serve_server_with_ct(server, wire, gone.clone()).await {
+        let _ = serving.waiting().await;
+    }
+    gone.cancel();
+}
+
+/// Standard input and output without a thread for each, where the system has that:
+/// clients give pipes or sockets.
+fn streams() -> (StandardInput, Pin<Box<dyn AsyncWrite + Send>>) {
+    let read = open_input().unwrap_or_else(|_| StandardInput::Other(tokio::io::stdin()));
+    let write = open_output().unwrap_or_else(|_| Box::pin(tokio::io::stdout()));
+    (read, write)
+}
+
+fn open_input() -> io::Result<StandardInput> {
+    // Opened anew, so that whoever shares the stream is not made to wait otherwise.
+    if let Ok(pipe) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
+        return Ok(StandardInput::Pipe(pipe));
+    }
+    Ok(StandardInput::Socket(socket(&io::stdin())?))
+}
+
+fn open_output() -> io::Result<Pin<Box<dyn AsyncWrite + Send>>> {
+    if let Ok(pipe) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1") {
+        return Ok(Box::pin(pipe));
+    }
+    Ok(Box::pin(socket(&io::stdout())?))
+}
+
+fn socket(stream: &impl AsFd) -> io::Result<UnixStream> {
+    let file = File::from(stream.as_fd().try_clone_to_owned()?);
+    if !file.metadata()?.file_type().is_socket() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let socket = std::os::unix::net::UnixStream::from(OwnedFd::from(file));
+    socket.set_nonblocking(true)?;
+    UnixStream::from_std(socket)
+}
+
+enum StandardInput {
+    Pipe(pipe::Receiver),
+    Socket(UnixStream),
+    Other(tokio::io::Stdin),
+}
+
+impl Input for StandardInput {
+    fn is_left(&self) -> bool {
+        let readable = Interest::READABLE;
+        let ready = match self {
+            Self::Pipe(pipe) => pipe.ready(readable).now_or_never(),
+            Self::Socket(socket) => socket.ready(readable).now_or_never(),
+            Self::Other(_) => None,
+        };
+        ready.is_some_and(|ready| ready.is_ok_and(|ready| ready.is_read_closed()))
+    }
+}
+
+impl AsyncRead for StandardInput {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Pipe(pipe) => Pin::new(pipe).poll_read(cx, into),
+            Self::Socket(socket) => Pin::new(socket).poll_read(cx, into),
+            Self::Other(stdin) => Pin::new(stdin).poll_read(cx, into),
+        }
+    }
+}

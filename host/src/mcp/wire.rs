@@ -1,0 +1,353 @@
+//! The wire of one client: lines of JSON-RPC in, lines of JSON-RPC out, with a bound
+//! on everything that a client can make grow.
+//!
+//! What is not a message is answered as the protocol says and changes nothing. A
+//! client that asks for more than is carried at once is refused; one that does not
+//! read its answers is not read from either, until it does or leaves.
+
+use super::lines::{Lines, MAX_MESSAGE_BYTES, Read};
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientJsonRpcMessage, ErrorCode, ErrorData, GetExtensions, RequestId, ServerJsonRpcMessage,
+};
+use rmcp::transport::Transport;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::text::clean;
+
+/// The most requests of one client that are under way at once; those beyond are
+/// refused.
+pub(super) const MAX_REQUESTS: usize = 2_048;
+/// The most bytes that those requests may have together.
+const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
+/// How many bytes of answers may wait for a client that reads slowly, before it is
+/// read from no more.
+const MAX_UNSENT_BYTES: usize = 8 * 1024 * 1024;
+/// The most bytes that are handed to the system at once.
+const WRITTEN_AT_ONCE_BYTES: usize = 64 * 1024;
+/// How often a client that is not read from is looked at, in case that it left.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long calls may take to end by themselves once the input has ended.
+const LAST_ANSWERS: Duration = Duration::from_millis(400);
+
+/// Where requests come from, which can say that nobody is at the other end any more.
+pub(super) trait Input: AsyncRead + Unpin + Send {
+    /// Whether the other end is known to be closed, though there may be more to read.
+    fn is_left(&self) -> bool;
+}
+
+/// The arguments of a call, letter by letter as the client wrote them.
+#[derive(Debug, Clone)]
+pub(super) struct RawArguments(pub(super) Arc<str>);
+
+/// One client's wire.
+pub(super) struct Wire<R> {
+    lines: Lines<R>,
+    out: Out,
+    load: Arc<Load>,
+    /// Ends every call of the client.
+    gone: CancellationToken,
+    /// The client asked for something; before that, only a request means anything.
+    begun: bool,
+}
+
+impl<R: Input> Wire<R> {
+    /// A wire between these two streams. `gone` is cancelled once the client left.
+    pub(super) fn new(
+        read: R,
+        write: impl AsyncWrite + Unpin + Send + 'static,
+        gone: CancellationToken,
+    ) -> Self {
+        let out = Out::start(write, gone.clone());
+        Self { lines: Lines::new(read), out, load: Arc::default(), gone, begun: false }
+    }
+
+    /// Whom to ask whether there is room for more that nobody has to be told.
+    pub(super) fn room(&self) -> Room {
+        Room(Some(Arc::clone(&self.out.unsent)))
+    }
+
+    async fn wait_for_room(&mut self) -> Option<()> {
+        while self.out.unsent.bytes() > MAX_UNSENT_BYTES {
+            tokio::select! {
+                () = self.out.unsent.sent.notified() => {}
+                () = self.gone.cancelled() => return None,
+                () = tokio::time::sleep(LOOK) => if self.lines.stream().is_left() { return None },
+            }
+        }
+        Some(())
+    }
+
+    /// The input has ended: what is under way may end by itself, for a moment.
+    fn end(&self) {
+        let (gone, load) = (self.gone.clone(), Arc::clone(&self.load));
+        tokio::spawn(async move {
+            let idle = async {
+                while load.requests.load(Ordering::Relaxed) > 0 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let _ = tokio::time::timeout(LAST_ANSWERS, idle).await;
+            gone.cancel();
+        });
+    }
+
+    /// The message of a line; none where it was answered, or means nothing.
+    fn take(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
+        let mut message = match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
+            Ok(message) => message,
+            Err(_) => {
+                let (error, id) = refusal(line)?;
+                self.out.send(&ServerJsonRpcMessage::error(error, id));
+                return None;
+            }
+        };
+        if let ClientJsonRpcMessage::Request(request) = &mut message {
+            let Some(slot) = Load::claim(&self.load, line.len()) else {
+                let words = format!("at most {MAX_REQUESTS} requests are carried at once; wait for answers");
+                let error = ErrorData::new(ErrorCode(-32000), words, None);
+                self.out.send(&ServerJsonRpcMessage::error(error, Some(request.id.clone())));
+                return None;
+            };
+            self.begun = true;
+            let extensions = request.request.extensions_mut();
+            extensions.insert(slot);
+            if let Some(arguments) = raw_arguments(line) {
+                extensions.insert(arguments);
+            }
+        }
+        self.begun.then_some(message)
+    }
+}
+
+impl<R: Input> Transport<RoleServer> for Wire<R> {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        // In the order in which it is asked for: progress before the answer.
+        self.out.send(&message);
+        std::future::ready(Ok(()))
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            if self.wait_for_room().await.is_none() {
+                self.gone.cancel();
+                return None;
+            }
+            let read = tokio::select! {
+                read = self.lines.next() => read,
+                () = self.gone.cancelled() => return None,
+            };
+            match read {
+                Ok(Read::Line(line)) => {
+                    if let Some(message) = self.take(&line) {
+                        return Some(message);
+                    }
+                }
+                Ok(Read::TooLong) => {
+                    let words = format!("a message has more than {MAX_MESSAGE_BYTES} bytes and was not read");
+                    let error = ErrorData::invalid_request(words, None);
+                    self.out.send(&ServerJsonRpcMessage::error(error, None));
+                }
+                Ok(Read::End) | Err(_) => {
+                    self.end();
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        self.out.close().await;
+        Ok(())
+    }
+}
+
+/// What is under way for a client.
+#[derive(Default)]
+struct Load {
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// One request's place; it is given back when the request is done with.
+#[derive(Clone)]
+#[expect(dead_code, reason = "held until the request is done with, and never read")]
+struct Slot(Arc<Claim>);
+
+struct Claim {
+    load: Arc<Load>,
+    bytes: usize,
+}
+
+impl Load {
+    fn claim(load: &Arc<Self>, bytes: usize) -> Option<Slot> {
+        // Only the wire claims, one request after the other.
+        let full = load.requests.load(Ordering::Relaxed) >= MAX_REQUESTS
+            || load.bytes.load(Ordering::Relaxed) + bytes > MAX_REQUEST_BYTES;
+        if full {
+            return None;
+        }
+        load.requests.fetch_add(1, Ordering::Relaxed);
+        load.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Some(Slot(Arc::new(Claim { load: Arc::clone(load), bytes })))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.load.requests.fetch_sub(1, Ordering::Relaxed);
+        self.load.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Answers on their way out, written by a task of their own.
+struct Out {
+    queue: Option<mpsc::UnboundedSender<Vec<u8>>>,
+    unsent: Arc<Unsent>,
+    writing: Option<tokio::task::JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Unsent {
+    bytes: AtomicUsize,
+    sent: Notify,
+}
+
+impl Unsent {
+    fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Out {
+    fn start(write: impl AsyncWrite + Unpin + Send + 'static, gone: CancellationToken) -> Self {
+        let (queue, waiting) = mpsc::unbounded_channel();
+        let unsent = Arc::<Unsent>::default();
+        let writing = tokio::spawn(write_out(write, waiting, Arc::clone(&unsent), gone));
+        Self { queue: Some(queue), unsent, writing: Some(writing) }
+    }
+
+    fn send(&self, message: &ServerJsonRpcMessage) {
+        let Some(queue) = &self.queue else { return };
+        let Ok(mut line) = serde_json::to_vec(message) else { return };
+        line.push(b'\n');
+        self.unsent.bytes.fetch_add(line.len(), Ordering::Relaxed);
+        // Nobody writes any more: the client is gone, and its calls are being ended.
+        let _ = queue.send(line);
+    }
+
+    /// Writes what is left, for a moment.
+    async fn close(&mut self) {
+        self.queue = None;
+        if let Some(mut writing) = self.writing.take()
+            && tokio::time::timeout(LAST_ANSWERS, &mut writing).await.is_err()
+        {
+            writing.abort();
+        }
+    }
+}
+
+async fn write_out(
+    mut write: impl AsyncWrite + Unpin,
+    mut waiting: mpsc::UnboundedReceiver<Vec<u8>>,
+    unsent: Arc<Unsent>,
+    gone: CancellationToken,
+) {
+    while let Some(mut lines) = waiting.recv().await {
+        while lines.len() < WRITTEN_AT_ONCE_BYTES
+            && let Ok(next) = waiting.try_recv()
+        {
+            lines.extend_from_slice(&next);
+        }
+        let written = async {
+            write.write_all(&lines).await?;
+            write.flush().await
+        };
+        if written.await.is_err() {
+            gone.cancel();
+            return;
+        }
+        unsent.bytes.fetch_sub(lines.len(), Ordering::Relaxed);
+        unsent.sent.notify_waiters();
+    }
+}
+
+/// Whether a client reads fast enough to be told what it can do without.
+#[derive(Clone, Default)]
+pub(super) struct Room(Option<Arc<Unsent>>);
+
+impl Room {
+    pub(super) fn is_there(&self) -> bool {
+        self.0.as_ref().is_none_or(|unsent| unsent.bytes() <= MAX_UNSENT_BYTES)
+    }
+}
+
+/// What a line that is no message is answered; none where nobody waits for one.
+fn refusal(line: &[u8]) -> Option<(ErrorData, Option<RequestId>)> {
+    let value: serde_json::Value = match serde_json::from_slice(line) {
+        Ok(value) => value,
+        Err(e) => {
+            let words = format!("the message is not JSON: {}", clean(&e.to_string(), 200));
+            return Some((ErrorData::parse_error(words, None), None));
+        }
+    };
+    let Some(object) = value.as_object() else {
+        let words = if value.is_array() {
+            "batches are not part of the protocol; send each message on a line of its own"
+        } else {
+            "a message is a JSON object"
+        };
+        return Some((ErrorData::invalid_request(words, None), None));
+    };
+    let id = object.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
+    let is_request = object.contains_key("method");
+    match (is_request, object.contains_key("id"), id) {
+        (true, false, _) => None, // a notification that nobody knows
+        (true, true, None) => {
+            let words = "the id of a request is a text or a whole number";
+            Some((ErrorData::invalid_request(words, None), None))
+        }
+        (true, true, id) => {
+            let words = "the request does not have the shape of JSON-RPC 2.0: jsonrpc, id, method, params";
+            Some((ErrorData::invalid_request(words, None), id))
+        }
+        (false, true, _) if object.contains_key("result") || object.contains_key("error") => None,
+        (false, ..) => {
+            let words = "a message has a method, a result or an error";
+            Some((ErrorData::invalid_request(words, None), id_of(object)))
+        }
+    }
+}
+
+fn id_of(object: &serde_json::Map<String, serde_json::Value>) -> Option<RequestId> {
+    object.get("id").and_then(|id| serde_json::from_value(id.clone()).ok())
+}
+
+/// The arguments of a `tools/call` as they were written: what is judged is what the
+/// client sent, with repeated keys and numbers that do not survive refused.
+pub(super) fn raw_arguments(message: &[u8]) -> Option<RawArguments> {
+    #[derive(Deserialize)]
+    struct Request<'a> {
+        #[serde(borrow)]
+        params: Option<Params<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        arguments: Option<&'a RawValue>,
+    }
+    let request: Request<'_> = serde_json::from_slice(message).ok()?;
+    request.params?.arguments.map(|raw| RawArguments(Arc::from(raw.get())))
+}

@@ -1,0 +1,178 @@
+//! Calls: several at once, what is told while they run, how they are ended.
+
+use crate::place::Place;
+use crate::raw::Raw;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tollgate_artifacts::{good, hostile, rust_guest_bytes};
+
+const ENDLESS: &str = "[limits]\ntimeout_ms = 30_000\nfuel = 900_000_000_000\n";
+
+fn spins(place: Place) -> Place {
+    place.with_tools(&[good::ECHO, hostile::SPIN_FOR_EVER]).with_config(ENDLESS)
+}
+
+#[test]
+fn what_is_wrong_with_a_call_is_a_result_and_what_is_wrong_with_a_request_is_an_error() {
+    let place = Place::new().with_tools(&[good::ECHO, good::ADDER]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let answer = raw.ask("tools/call", json!({"name": "ecco", "arguments": {}}));
+    assert_eq!(answer["error"]["code"], -32602);
+    assert!(answer["error"]["message"].as_str().unwrap().contains("the nearest: echo"), "{answer}");
+    let answer = raw.ask("tools/call", json!({"arguments": {}}));
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    let answer = raw.ask("tools/list", json!({"cursor": "no such tool"}));
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+}
+
+#[test]
+fn l9_arguments_are_judged_as_they_were_written() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    raw.send_line(
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"a":1,"a":2}}}"#,
+    );
+    let result = raw.answer(7)["result"].clone();
+    assert_eq!(result["isError"], true);
+    assert_eq!(result["structuredContent"]["error"]["code"], "invalid_arguments", "{result}");
+}
+
+#[test]
+fn x1_a_cancelled_call_ends_and_is_not_answered() {
+    let place = spins(Place::new());
+    let mut raw = Raw::begin_with(&place, &["--thread", "t"], "2025-11-25", json!({}));
+    raw.begin_asking(1, "tools/call", json!({"name": "spin-for-ever", "arguments": {}}));
+    raw.call("echo", json!({}));
+    raw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}));
+    let answered = raw.comes(|message| message["id"] == 1, Duration::from_secs(2));
+    assert!(!answered);
+    let runs = place.type_in(&["runs", "--json"]).json();
+    let statuses: Vec<&str> =
+        runs.as_array().unwrap().iter().map(|run| run["status"].as_str().unwrap()).collect();
+    assert!(statuses.contains(&"cancelled") && !statuses.contains(&"running"), "{statuses:?}");
+}
+
+#[test]
+fn t7_endless_calls_leave_the_rest_answering() {
+    let place = spins(Place::new());
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    for id in 1..=8 {
+        raw.begin_asking(id, "tools/call", json!({"name": "spin-for-ever", "arguments": {}}));
+    }
+    for _ in 0..20 {
+        raw.call("echo", json!({"still": "here"}));
+        raw.ask("tools/list", json!({}));
+    }
+    let none_ended = (1..=8).all(|id| !raw.comes(|message| message["id"] == id, Duration::ZERO));
+    assert!(none_ended, "echo had to wait for an endless call");
+}
+
+#[test]
+fn x1_at_the_end_of_input_calls_are_cancelled_and_the_program_ends() {
+    let place = spins(Place::new());
+    let mut raw = Raw::begin_with(&place, &["--thread", "t"], "2025-11-25", json!({}));
+    for id in 1..=4 {
+        raw.begin_asking(id, "tools/call", json!({"name": "spin-for-ever", "arguments": {}}));
+    }
+    raw.call("echo", json!({}));
+    let (took, code) = raw.leave();
+    // The calls themselves would go on for 30 s.
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert_eq!(code, 0);
+    let runs = place.type_in(&["runs", "--json"]).json();
+    let cancelled = runs.as_array().unwrap().iter().filter(|run| run["status"] == "cancelled").count();
+    assert_eq!(cancelled, 4, "{runs}");
+}
+
+#[test]
+fn answers_that_are_due_at_the_end_of_input_are_given() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    raw.begin_asking(1, "tools/call", json!({"name": "echo", "arguments": {"last": true}}));
+    assert_eq!(raw.leave().1, 0);
+    assert_eq!(raw.answer(1)["result"]["structuredContent"]["last"], true);
+}
+
+#[test]
+fn e2_progress_and_log_lines_are_told_to_who_asked() {
+    let place = Place::new().with_tools(&[good::REPORTS]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    raw.call("reports", json!({}));
+    assert!(!raw.comes(|message| message.get("method").is_some(), Duration::from_millis(200)));
+    raw.ask("logging/setLevel", json!({"level": "debug"}));
+    let params = json!({"name": "reports", "arguments": {}, "_meta": {"progressToken": "p"}});
+    raw.begin_asking(9, "tools/call", params);
+    let progress = raw.told("notifications/progress");
+    assert_eq!(progress["params"]["progressToken"], "p");
+    assert!(progress["params"]["progress"].is_number());
+    let line = raw.told("notifications/message");
+    assert!(line["params"]["logger"].as_str().unwrap().starts_with("reports"), "{line}");
+    raw.answer(9);
+    let mut last = progress["params"]["progress"].as_f64().unwrap();
+    while raw.comes(|message| message["method"] == "notifications/progress", Duration::ZERO) {
+        let next = raw.told("notifications/progress")["params"]["progress"].as_f64().unwrap();
+        assert!(next > last, "{next} is no progress after {last}");
+        last = next;
+    }
+}
+
+#[test]
+fn a9_calls_of_a_session_share_its_state_and_no_other() {
+    let place = Place::new();
+    place.write("tools/counter.wasm", rust_guest_bytes("counter"));
+    let mut first = Raw::begin(&place, "2025-11-25", json!({}));
+    let count = |raw: &mut Raw| raw.call("counter", json!({}))["structuredContent"]["total"].clone();
+    assert_eq!((count(&mut first), count(&mut first)), (json!(1), json!(2)));
+    let mut other = Raw::begin(&place, "2025-11-25", json!({}));
+    assert_eq!(count(&mut other), 1);
+    // Ten at once on one thread: each is counted.
+    for id in 0..10 {
+        first.begin_asking(id, "tools/call", json!({"name": "counter", "arguments": {}}));
+    }
+    for id in 0..10 {
+        assert_eq!(first.answer(id)["result"]["isError"], false);
+    }
+    assert_eq!(count(&mut first), 13);
+}
+
+#[test]
+fn d10_an_agent_is_offered_as_a_tool() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config(
+        "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n[agents.helper]\ndescription = \"Helps\"\n",
+    );
+    place.write("turns.toml", "[[turn]]\ntext = \"I helped.\"\n");
+    let mut raw = Raw::begin_with(&place, &["--agent", "helper"], "2025-11-25", json!({}));
+    let listed = raw.ask("tools/list", json!({}))["result"]["tools"].clone();
+    assert_eq!(listed[1]["name"], "helper", "{listed}");
+    let result = raw.call("helper", json!({"request": "Help!"}));
+    assert_eq!(result["structuredContent"], json!({"response": "I helped."}), "{result}");
+    assert_eq!(raw.call("helper", json!({"wish": 1}))["isError"], true);
+    place.type_in(&["mcp", "--agent", "halper"]).ends_with(2).says("did you mean `helper`?");
+}
+
+#[test]
+fn t5_calls_of_one_client_run_at_once() {
+    let place = Place::new().with_tools(&[good::WAITS]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let one = Instant::now();
+    raw.call("waits", json!({}));
+    let one = one.elapsed();
+    let all = Instant::now();
+    for id in 0..16 {
+        raw.begin_asking(id, "tools/call", json!({"name": "waits", "arguments": {}}));
+    }
+    for id in 0..16 {
+        assert_eq!(raw.answer(id)["result"]["isError"], false);
+    }
+    assert!(all.elapsed() < one * 10 + Duration::from_millis(200), "{one:?} for one, {:?}", all.elapsed());
+}
+
+#[test]
+fn what_a_guest_prints_is_not_on_standard_output() {
+    let place = Place::new().with_tools(&[hostile::FLOOD_OF_STDOUT, good::ECHO]);
+    // Every line that comes is parsed as a message.
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    raw.call("flood-of-stdout", json!({}));
+    let result: Value = raw.call("echo", json!({"clean": true}));
+    assert_eq!(result["structuredContent"]["clean"], true);
+}

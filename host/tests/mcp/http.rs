@@ -1,0 +1,234 @@
+//! The server over HTTP, by requests that are written by hand.
+
+use crate::place::Place;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tollgate_artifacts::{good, rust_guest_bytes};
+
+const TOKEN: &str = "a token that nobody guesses";
+
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(place: &Place, more: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.args(["mcp", "--http", "127.0.0.1:0", "--token-env", "T"]).args(more);
+        command.current_dir(place.path()).env("TOLLGATE_DATA", place.path().join("data")).env("T", TOKEN);
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = lines.find(|line| line.as_ref().unwrap().contains("http://")).unwrap().unwrap();
+        let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+        std::thread::spawn(move || lines.count());
+        Self { child, address }
+    }
+
+    fn post(&self, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut all = vec![
+            ("Host", self.address.as_str()),
+            ("Authorization", "Bearer a token that nobody guesses"),
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+        ];
+        all.retain(|(name, _)| !headers.iter().any(|(other, _)| other == name));
+        all.extend(headers.iter().filter(|(_, value)| !value.is_empty()));
+        let mut request = "POST /mcp HTTP/1.1\r\nConnection: close\r\n".to_owned();
+        for (name, value) in all {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+        self.send(&request)
+    }
+
+    fn send(&self, request: &str) -> Answer {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        // A server that refuses need not read everything.
+        let _ = stream.write_all(request.as_bytes());
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let status = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
+        Answer { status, text }
+    }
+
+    fn begin(&self) -> String {
+        let answer = self.post(&[], &initialize());
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.header("mcp-session-id").unwrap()
+    }
+
+    fn call(&self, session: &str, id: i64, name: &str, arguments: Value) -> Answer {
+        let params = json!({"name": name, "arguments": arguments});
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let headers = [("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")];
+        self.post(&headers, &body.to_string())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Answer {
+    status: u16,
+    text: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<String> {
+        let mut lines = self.text.lines();
+        lines.find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+        })
+    }
+
+    /// The message of this answer, whether it is JSON or an event.
+    fn message(&self) -> Value {
+        let lines = self.text.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
+        let mut messages = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        messages.find(|value| value.is_object()).unwrap_or_else(|| panic!("{}", self.text))
+    }
+}
+
+fn initialize() -> String {
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"},
+    });
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string()
+}
+
+#[test]
+fn a_session_calls_tools_and_keeps_its_state() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    place.write("tools/counter.wasm", rust_guest_bytes("counter"));
+    let server = Server::start(&place, &[]);
+    let (first, second) = (server.begin(), server.begin());
+    assert_ne!(first, second);
+    let echoed = server.call(&first, 2, "echo", json!({"text": "hello"})).message();
+    assert_eq!(echoed["result"]["structuredContent"]["text"], "hello", "{echoed}");
+    let total = |session: &str| {
+        server.call(session, 3, "counter", json!({})).message()["result"]["structuredContent"]["total"]
+            .clone()
+    };
+    assert_eq!((total(&first), total(&first), total(&second)), (json!(1), json!(2), json!(1)));
+}
+
+#[test]
+fn a_client_without_sessions_is_served() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let server = Server::start(&place, &[]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"name": "echo", "arguments": {"text": "hello"}, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let headers =
+        [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "echo")];
+    let answer = server.post(&headers, &body);
+    assert_eq!(answer.message()["result"]["structuredContent"]["text"], "hello", "{}", answer.text);
+}
+
+#[test]
+fn nobody_is_served_without_the_token() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let server = Server::start(&place, &[]);
+    let long = format!("Bearer {}", "x".repeat(8_000));
+    for shown in [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer a token",
+        "Basic a token that nobody guesses",
+        "a token that nobody guesses",
+        &long,
+    ] {
+        let answer = server.post(&[("Authorization", shown)], &initialize());
+        assert_eq!(answer.status, 401, "{shown:.80}: {:.300}", answer.text);
+        assert!(answer.header("www-authenticate").is_some());
+        assert!(!answer.text.contains(TOKEN));
+    }
+    let twice = [("Authorization", "Bearer x"), ("authorization", "Bearer a token that nobody guesses")];
+    assert_eq!(server.post(&twice, &initialize()).status, 401);
+    for path in ["/", "/mcp", "/mcp/x", "/../mcp", "//mcp"] {
+        let answer = server
+            .send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.address));
+        assert_eq!(answer.status, 401, "{path}");
+    }
+}
+
+#[test]
+fn pages_and_other_names_for_this_machine_are_refused() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let server = Server::start(&place, &["--allow-origin", "https://good.example"]);
+    for origin in [
+        "https://evil.example",
+        "null",
+        "http://good.example",
+        "https://good.example.evil.example",
+        "file://",
+    ] {
+        let answer = server.post(&[("Origin", origin)], &initialize());
+        assert_eq!(answer.status, 403, "{origin}: {}", answer.text);
+    }
+    assert_eq!(server.post(&[("Origin", "https://good.example")], &initialize()).status, 200);
+    for host in ["evil.example", "evil.example:80", "127.0.0.1.evil.example"] {
+        let answer = server.post(&[("Host", host)], &initialize());
+        assert_eq!(answer.status, 403, "{host}: {}", answer.text);
+    }
+}
+
+#[test]
+fn sessions_cannot_be_guessed() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let server = Server::start(&place, &[]);
+    let session = server.begin();
+    let mut near = session.clone();
+    near.replace_range(..1, if session.starts_with('0') { "1" } else { "0" });
+    for guess in ["1", "../1", &near, "00000000-0000-0000-0000-000000000000", &"f".repeat(5_000)] {
+        let answer = server.call(guess, 2, "echo", json!({}));
+        assert!([400, 404].contains(&answer.status), "{guess:.80}: {}", answer.text);
+    }
+    assert_eq!(server.call(&session, 2, "echo", json!({})).status, 200);
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_the_server_stays() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let server = Server::start(&place, &[]);
+    for (headers, body) in [
+        (vec![], "{".to_owned()),
+        (vec![], "[]".to_owned()),
+        (vec![], "x".repeat(100)),
+        (vec![("Content-Type", "text/plain")], initialize()),
+        (vec![("Accept", "text/plain")], initialize()),
+        (vec![("MCP-Protocol-Version", "1999-01-01"), ("Mcp-Session-Id", "x")], initialize()),
+        (vec![], "x".repeat(5 * 1024 * 1024)),
+    ] {
+        let answer = server.post(&headers, &body);
+        assert!((400..500).contains(&answer.status), "{headers:?}: {:.300}", answer.text);
+    }
+    let session = server.begin();
+    assert_eq!(server.call(&session, 2, "echo", json!({})).status, 200);
+}
+
+#[test]
+fn l9_arguments_are_judged_as_they_were_written() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let server = Server::start(&place, &[]);
+    let session = server.begin();
+    let body = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"a":1,"a":2}}}"#;
+    let headers = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+    let result = server.post(&headers, body).message()["result"].clone();
+    assert_eq!(result["structuredContent"]["error"]["code"], "invalid_arguments", "{result}");
+}

@@ -1,0 +1,16 @@
+//! The program as clients of the Model Context Protocol meet it: raw lines over the
+//! real program's streams, requests over HTTP, and rmcp's own client.
+
+#![cfg(feature = "mcp")]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod asking;
+mod attacks;
+mod calls;
+mod http;
+#[allow(dead_code, reason = "what these tests do not need of it, those of the command line do")]
+#[path = "../cli/place.rs"]
+mod place;
+mod raw;
+mod sdk;
+mod versions;

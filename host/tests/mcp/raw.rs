@@ -1,0 +1,180 @@
+//! A client that writes its lines by hand.
+
+use crate::place::Place;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Far beyond what anything here takes on a machine that is busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Raw {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<Value>,
+    /// Read, and not asked for yet.
+    early: VecDeque<Value>,
+    version: &'static str,
+    capabilities: Value,
+}
+
+impl Raw {
+    /// Starts the server and says nothing yet.
+    pub(crate) fn start(place: &Place, more: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.arg("mcp").args(more).current_dir(place.path());
+        command.env("TOLLGATE_DATA", place.path().join("data")).env_remove("TOLLGATE_LOG");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines() {
+                let Ok(line) = line else { return };
+                let message = serde_json::from_str(&line)
+                    .unwrap_or_else(|e| panic!("{e}: standard output holds {line:?}"));
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, stdin, lines, early: VecDeque::new(), version: "", capabilities: json!({}) }
+    }
+
+    /// Starts the server and begins as a client of this version with these
+    /// capabilities.
+    pub(crate) fn begin(place: &Place, version: &'static str, capabilities: Value) -> Self {
+        Self::begin_with(place, &[], version, capabilities)
+    }
+
+    pub(crate) fn begin_with(
+        place: &Place,
+        more: &[&str],
+        version: &'static str,
+        capabilities: Value,
+    ) -> Self {
+        let mut raw = Self::start(place, more);
+        raw.version = version;
+        raw.capabilities = capabilities;
+        if raw.has_handshake() {
+            let client = json!({"name": "raw", "version": "1"});
+            let params =
+                json!({"protocolVersion": version, "capabilities": raw.capabilities, "clientInfo": client});
+            let answer = raw.ask("initialize", params);
+            assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
+            raw.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        }
+        raw
+    }
+
+    pub(crate) fn has_handshake(&self) -> bool {
+        self.version < "2026-07-28"
+    }
+
+    pub(crate) fn send(&mut self, message: &Value) {
+        self.send_line(&message.to_string());
+    }
+
+    pub(crate) fn send_line(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(line.as_bytes()).unwrap();
+        stdin.write_all(b"\n").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// A request as this version writes it.
+    pub(crate) fn request(&self, id: impl Into<Value>, method: &str, mut params: Value) -> Value {
+        if !self.has_handshake() {
+            params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(self.version);
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
+            params["_meta"]["io.modelcontextprotocol/clientInfo"] = json!({"name": "raw", "version": "1"});
+        }
+        json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.begin_asking("asked", method, params);
+        self.answer("asked")
+    }
+
+    pub(crate) fn begin_asking(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+        let request = self.request(id, method, params);
+        self.send(&request);
+    }
+
+    /// Calls a tool, and waits for its result.
+    #[track_caller]
+    pub(crate) fn call(&mut self, name: &str, arguments: Value) -> Value {
+        let answer = self.ask("tools/call", json!({"name": name, "arguments": arguments}));
+        assert!(answer.get("result").is_some(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// The answer to the request of this id; what comes before it is kept.
+    #[track_caller]
+    pub(crate) fn answer(&mut self, id: impl Into<Value>) -> Value {
+        let id = id.into();
+        self.wait_for(|message| message["id"] == id && message.get("method").is_none())
+    }
+
+    /// The next message of this method.
+    #[track_caller]
+    pub(crate) fn told(&mut self, method: &str) -> Value {
+        self.wait_for(|message| message["method"] == method)
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.early.iter().position(&wanted) {
+            return self.early.remove(at).unwrap();
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let message = self.lines.recv_timeout(left).unwrap_or_else(|e| panic!("{e}: {:?}", self.early));
+            if wanted(&message) {
+                return message;
+            }
+            self.early.push_back(message);
+        }
+    }
+
+    /// Whether a message of this kind came already, or comes within a moment.
+    pub(crate) fn comes(&mut self, wanted: impl Fn(&Value) -> bool, within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        while let Ok(message) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            self.early.push_back(message);
+        }
+        self.early.iter().any(wanted)
+    }
+
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Ends the input; how long the program takes to end, and what it ends with.
+    pub(crate) fn leave(&mut self) -> (Duration, i32) {
+        self.stdin = None;
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (began.elapsed(), status.code().unwrap());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("the server does not end")
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

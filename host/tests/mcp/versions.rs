@@ -1,0 +1,77 @@
+//! The versions of the protocol, each by a client that speaks it.
+
+use crate::place::Place;
+use crate::raw::Raw;
+use serde_json::json;
+use tollgate_artifacts::good;
+
+const VERSIONS: [&str; 3] = ["2025-06-18", "2025-11-25", "2026-07-28"];
+
+#[test]
+fn every_version_lists_and_calls_tools() {
+    let place = Place::new().with_tools(&[good::ECHO, good::FAILS]);
+    for version in VERSIONS {
+        let mut raw = Raw::begin(&place, version, json!({}));
+        let listed = raw.ask("tools/list", json!({}))["result"].clone();
+        let names: Vec<_> = listed["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+        assert_eq!(names, ["echo", "fails"], "{version}");
+        assert_eq!(listed["tools"][0]["inputSchema"]["type"], "object");
+        let result = raw.call("echo", json!({"text": "hello"}));
+        assert_eq!(result["structuredContent"], json!({"text": "hello"}), "{version}");
+        assert_eq!(result["content"][0]["text"], r#"{"text":"hello"}"#);
+        assert_eq!(result["isError"], false);
+        let result = raw.call("fails", json!({}));
+        assert_eq!(
+            (&result["isError"], &result["structuredContent"]["error"]["code"]),
+            (&json!(true), &json!("tool_failed"))
+        );
+    }
+}
+
+#[test]
+fn a_version_that_nobody_knows_is_answered_with_one_that_is_spoken() {
+    let place = Place::new();
+    let mut raw = Raw::start(&place, &[]);
+    let params = json!({
+        "protocolVersion": "1999-01-01", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"},
+    });
+    let answer = raw.ask("initialize", params);
+    assert!(VERSIONS.contains(&answer["result"]["protocolVersion"].as_str().unwrap()), "{answer}");
+    assert_eq!(answer["result"]["serverInfo"]["name"], "tollgate");
+}
+
+#[test]
+fn without_a_handshake_every_request_says_its_version() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let mut raw = Raw::start(&place, &[]);
+    let answer = raw.ask("tools/list", json!({}));
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    drop(raw);
+    let mut raw = Raw::begin(&place, "2026-07-28", json!({}));
+    let answer = raw.ask("server/discover", json!({}));
+    let versions = answer["result"]["supportedVersions"].as_array().unwrap();
+    assert!(VERSIONS.iter().all(|version| versions.contains(&json!(version))), "{answer}");
+}
+
+#[test]
+fn r4_a_tool_is_listed_with_its_schema_and_what_it_can_do() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let tool = raw.ask("tools/list", json!({}))["result"]["tools"][0].clone();
+    let hints = &tool["annotations"];
+    assert_eq!((&hints["readOnlyHint"], &hints["destructiveHint"]), (&json!(true), &json!(false)), "{tool}");
+    assert_eq!(hints["openWorldHint"], false);
+    assert!(hints["idempotentHint"].is_boolean());
+    assert!(!tool["description"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn a_tool_that_may_change_files_says_so() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config(
+        "[grants.echo]\nfiles = [{ host = \"open\", guest = \"/open\", access = \"read-write\" }]\n",
+    );
+    place.write("open/file", "");
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let hints = raw.ask("tools/list", json!({}))["result"]["tools"][0]["annotations"].clone();
+    assert_eq!((&hints["readOnlyHint"], &hints["destructiveHint"]), (&json!(false), &json!(true)));
+}
