@@ -4,7 +4,7 @@ use super::ask::say_how_to_decide;
 use super::data::open_store;
 use super::narrate::Narrator;
 use super::output::{BAD, BOLD, DIM, shown};
-use super::{Exit, Failure, Globals, Opened, Output, host_with, program, quantity};
+use super::{Exit, Failure, Globals, Opened, Output, host_with, program, quantity, with_servers};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -51,8 +51,10 @@ impl CallVerb {
         }
         let store = open_store(globals)?;
         let loaded = opened.loaded.to_audit();
+        let config = opened.config.clone();
         let host = host_with(opened, None, |builder| builder.store(store))?;
         host.settle(loaded).await?;
+        let _servers = with_servers(&host, &config, output).await;
         let mut request = CallRequest::new(self.tool, arguments);
         request.thread_id = self.thread;
         let handle = host.start_call(request).await?;

@@ -5,7 +5,7 @@ use super::call::{answer, follow};
 use super::data::{find_run, open_store, recovered};
 use super::narrate::{Narrator, outcome};
 use super::run::configured_model;
-use super::{Exit, Failure, Globals, Opened, Output, host_with};
+use super::{Exit, Failure, Globals, Opened, Output, host_with, with_servers};
 use clap::Args;
 use tollgate_agent::run::DecisionAnswer;
 
@@ -54,8 +54,10 @@ impl DecideVerb {
         let opened = Opened::load(config, output).await?;
         let running = model.map(|model| (run.agent_id.as_str(), model));
         let loaded = opened.loaded.to_audit();
+        let config = opened.config.clone();
         let host = host_with(opened, running, |builder| builder.store(store))?;
         host.settle(loaded).await?;
+        let _servers = with_servers(&host, &config, output).await;
         recovered(&host, &run).await?;
         let decision = decision(&self.call, chosen, self.reason, self.id);
         let handle = host.decide(&run.run_id, decision).await?;

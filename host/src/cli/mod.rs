@@ -29,7 +29,7 @@ mod tools;
 
 pub(crate) use call::follow;
 pub(crate) use exit::{Exit, Failure};
-pub(crate) use open::{Opened, host_with};
+pub(crate) use open::{Opened, host_with, with_servers};
 pub(crate) use output::{Output, program};
 pub(crate) use place::as_compile_child;
 

@@ -46,6 +46,19 @@ impl Opened {
     }
 }
 
+/// Connects the host to the servers of the configuration, for as long as the result
+/// lives.
+#[cfg(feature = "mcp")]
+pub(crate) async fn with_servers(host: &Host, config: &Config, output: &Output) -> tollgate::mcp::Servers {
+    let servers = tollgate::mcp::Servers::connect(host, config).await;
+    servers.notices.iter().for_each(|notice| output.warn(notice));
+    servers
+}
+
+/// Without the protocol there are no servers: the configuration refuses them.
+#[cfg(not(feature = "mcp"))]
+pub(crate) async fn with_servers(_host: &Host, _config: &Config, _output: &Output) {}
+
 /// A host with the tools and agents of the configuration. The agent that shall run
 /// needs a model; those that it can come to use theirs, and where one of them has
 /// none, that is said when it is used. `more` adds what the configuration cannot say.

@@ -4,7 +4,7 @@ use super::ask::{ask, say_how_to_decide, somebody_is_there};
 use super::call::{follow, read_stdin};
 use super::data::open_store;
 use super::narrate::{Narrator, outcome};
-use super::{Exit, Failure, Globals, Opened, Output, host_with};
+use super::{Exit, Failure, Globals, Opened, Output, host_with, with_servers};
 use clap::Args;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -63,6 +63,7 @@ impl RunVerb {
         let running = model.map(|model| (agent_id.as_str(), model));
         let host = host_with(opened, running, |builder| builder.store(store))?;
         host.settle(watched.1.to_audit()).await?;
+        let _servers = with_servers(&host, &watched.0, output).await;
         // A conversation may last: what is built meanwhile is called at its next turn.
         let (_watch, unwatched) = host.watch(sandbox, watched.0, &watched.1);
         unwatched.iter().for_each(|why| tracing::debug!("{why}"));

@@ -9,11 +9,13 @@ mod error;
 mod grants;
 mod limits;
 mod raw;
+mod servers;
 
 pub use agents::{AgentConfig, DEFAULT_AGENT};
 pub use error::ConfigError;
 pub use grants::{ComponentGrants, FileGrantConfig};
 pub use limits::{LimitsConfig, ToolLimits};
+pub use servers::{ServerConfig, ServerPlace};
 
 use crate::model::ModelConfig;
 use error::Source;
@@ -46,6 +48,8 @@ pub struct Config {
     pub agents: BTreeMap<String, AgentConfig>,
     /// What components may do, by component id.
     pub grants: BTreeMap<String, ComponentGrants>,
+    /// Servers that bring tools, by name.
+    pub servers: BTreeMap<String, ServerConfig>,
 }
 
 impl Config {
@@ -85,6 +89,7 @@ impl Config {
             data_dir: None,
             grants: grants::check(&source, raw.grants, &base_dir, &agents)?,
             agents,
+            servers: servers::check(&source, raw.mcp)?,
             model: raw.model,
             limits,
             base_dir,
@@ -118,6 +123,7 @@ impl Default for Config {
             model: None,
             agents: agents::defaults(&limits),
             grants: BTreeMap::new(),
+            servers: BTreeMap::new(),
             limits,
         }
     }

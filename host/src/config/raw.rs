@@ -24,6 +24,8 @@ pub(super) struct RawConfig {
     pub(super) agents: BTreeMap<Spanned<String>, RawAgent>,
     #[serde(default)]
     pub(super) grants: BTreeMap<Spanned<String>, RawGrants>,
+    #[serde(default)]
+    pub(super) mcp: BTreeMap<Spanned<String>, RawServer>,
 }
 
 /// `[tools]`: the directory, and a table for each tool that something is said of.
@@ -150,6 +152,32 @@ pub(super) struct RawStateGrants {
     pub(super) read: Vec<Spanned<String>>,
     #[serde(default)]
     pub(super) write: Vec<Spanned<String>>,
+}
+
+/// `[mcp.SERVER]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawServer {
+    pub(super) command: Option<String>,
+    #[serde(default)]
+    pub(super) args: Vec<String>,
+    #[serde(default)]
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) url: Option<String>,
+    pub(super) token_env: Option<String>,
+    #[serde(default = "ten_seconds")]
+    pub(super) start_timeout_ms: u64,
+    pub(super) timeout_ms: Option<u32>,
+    #[serde(default = "one_mebibyte")]
+    pub(super) answer_bytes: usize,
+}
+
+fn ten_seconds() -> u64 {
+    10_000
+}
+
+fn one_mebibyte() -> usize {
+    1024 * 1024
 }
 
 fn read_only() -> FileAccess {

@@ -93,7 +93,7 @@ fn schema(wanted: Option<&Value>) -> (ElicitationSchema, Shape) {
     };
     let read = |schema: Value| serde_json::from_value::<ElicitationSchema>(schema).ok();
     if wanted.get("type").and_then(Value::as_str) == Some("object")
-        && let Some(whole) = read(wanted.clone())
+        && let Some(whole) = read(flat(wanted))
     {
         return (whole, Shape::Whole);
     }
@@ -106,6 +106,44 @@ fn schema(wanted: Option<&Value>) -> (ElicitationSchema, Shape) {
     let text = read(one(json!({"type": "string", "description": described})));
     let text = text.unwrap_or_else(|| ElicitationSchema::new(std::collections::BTreeMap::new()));
     (text, Shape::Json)
+}
+
+/// The schema in the words that forms have: of a field that may be null, the other
+/// type; of what else a field says, what a form knows. The answer is held to the
+/// schema itself.
+fn flat(wanted: &Value) -> Value {
+    const KNOWN: [&str; 10] = [
+        "type",
+        "title",
+        "description",
+        "enum",
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "format",
+        "default",
+    ];
+    let mut flat = wanted.clone();
+    for field in
+        flat.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(|all| all.values_mut())
+    {
+        let Some(said) = field.as_object_mut() else { continue };
+        if let Some(types) = said.get("type").and_then(Value::as_array) {
+            let mut others = types.iter().filter(|kind| *kind != "null");
+            if let (Some(only), None) = (others.next().cloned(), others.next()) {
+                said["type"] = only;
+            }
+        }
+        let is_one_value = matches!(
+            said.get("type").and_then(Value::as_str),
+            Some("string" | "number" | "integer" | "boolean")
+        );
+        if is_one_value {
+            said.retain(|word, value| KNOWN.contains(&word.as_str()) && !value.is_null());
+        }
+    }
+    flat
 }
 
 #[cfg(test)]
@@ -130,6 +168,10 @@ mod tests {
     fn an_answer_is_asked_for_in_a_form_that_clients_can_show() {
         let flat = json!({"type": "object", "properties": {"approved": {"type": "boolean"}}});
         assert_eq!(schema(Some(&flat)).1, Shape::Whole);
+        let optional = json!({"type": "object", "properties": {
+            "approved": {"type": "boolean"}, "comment": {"type": ["string", "null"], "default": null},
+        }, "required": ["approved"]});
+        assert_eq!(schema(Some(&optional)).1, Shape::Whole);
         assert_eq!(schema(Some(&json!({"type": "string"}))).1, Shape::Field);
         let deep = json!({"type": "object", "properties": {"a": {"type": "object"}}});
         for other in [deep, json!({"type": "array"}), json!(true)] {

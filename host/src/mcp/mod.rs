@@ -15,10 +15,12 @@ mod lines;
 mod notices;
 mod offer;
 mod pending;
+mod remote;
 mod server;
 mod stdio;
 mod wire;
 
 pub use http::{HTTP_PATH, HttpOptions, HttpServer, new_token};
 pub use offer::{Offer, OfferError};
+pub use remote::Servers;
 pub use stdio::serve_stdio;

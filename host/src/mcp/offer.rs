@@ -67,15 +67,21 @@ impl Offer {
 /// The list of tools, made anew when another toolbox is published.
 #[derive(Default)]
 pub(super) struct Listing {
-    of: Mutex<Option<(Arc<Toolbox>, Arc<Vec<Listed>>)>>,
+    known: Mutex<Option<Known>>,
+}
+
+/// A list, and of which toolbox it is.
+struct Known {
+    of: Arc<Toolbox>,
+    listed: Arc<Vec<Listed>>,
 }
 
 impl Listing {
     /// The tools as they stand, sorted by name; agents come last.
     pub(super) fn of(&self, host: &Host, offer: &Offer) -> Arc<Vec<Listed>> {
         let toolbox = host.toolbox();
-        let mut known = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, listed)) = known.as_ref()
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Known { of, listed }) = known.as_ref()
             && Arc::ptr_eq(of, &toolbox)
         {
             return Arc::clone(listed);
@@ -84,7 +90,7 @@ impl Listing {
         let tools = tools.map(|tool| listed(tool, &toolbox));
         let agents = host.agents().filter(|agent| offer.has_agent(&agent.spec.view.id)).map(agent_tool);
         let all: Arc<Vec<Listed>> = Arc::new(tools.chain(agents).collect());
-        *known = Some((toolbox, Arc::clone(&all)));
+        *known = Some(Known { of: toolbox, listed: Arc::clone(&all) });
         all
     }
 }

@@ -13,6 +13,8 @@ mod secret;
 
 pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort};
 pub use fault::{FaultKind, ModelFault};
+#[cfg(feature = "mcp")]
+pub(crate) use live::client_for;
 pub use live::{Live, Provider};
 pub use recorded::{Recorded, RecordingError, Turn};
 pub use retry::{RetryPolicy, Retrying};

@@ -176,3 +176,14 @@ fn what_a_guest_prints_is_not_on_standard_output() {
     let result: Value = raw.call("echo", json!({"clean": true}));
     assert_eq!(result["structuredContent"]["clean"], true);
 }
+
+#[test]
+fn a_tool_that_is_dropped_in_is_listed_and_told_of() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    raw.call("echo", json!({}));
+    place.write("tools/fails.wasm", good::FAILS.bytes());
+    raw.told("notifications/tools/list_changed");
+    let listed = raw.ask("tools/list", json!({}))["result"]["tools"].as_array().unwrap().len();
+    assert_eq!(listed, 2);
+}

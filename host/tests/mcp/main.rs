@@ -12,5 +12,6 @@ mod http;
 #[path = "../cli/place.rs"]
 mod place;
 mod raw;
+mod remote;
 mod sdk;
 mod versions;

@@ -5,14 +5,14 @@ mod clients;
 use super::data::open_store;
 use super::open::agent_of;
 use super::run::configured_model;
-use super::{Exit, Failure, Globals, Opened, Output, host_with, program};
+use super::{Exit, Failure, Globals, Opened, Output, host_with, program, with_servers};
 use clap::Args;
 use clients::Client;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate::Host;
-use tollgate::config::Config;
 use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, Offer, new_token, serve_stdio};
 
 /// Offers the tools to clients that speak the Model Context Protocol
@@ -61,7 +61,16 @@ impl McpVerb {
         let token = self.token()?;
         let opened = Opened::open(globals, output).await?;
         opened.warn_of_refused(output);
+        let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
+        let loaded = opened.loaded.clone();
         let host = self.host(opened, globals)?;
+        host.settle(loaded.to_audit()).await?;
+        let _servers = with_servers(&host, &config, output).await;
+        // Tools that are dropped in or replaced are there without a new start.
+        let (_watch, unwatched) = host.watch(sandbox, config, &loaded);
+        if let Some(why) = unwatched {
+            output.warn(&why.to_string());
+        }
         let offer = Offer { agents: self.agent, thread_id: self.thread, decide: decide_command(globals) };
         offer.check(&host).map_err(|e| Failure::usage(e.to_string()))?;
         match self.http {
@@ -91,7 +100,7 @@ impl McpVerb {
         for id in &self.agent {
             if let Some(agent) = opened.config.agents.get(id) {
                 let model = configured_model(id, &opened.config)?;
-                agents.push(agent_of(id.clone(), agent.clone(), Some(model)));
+                agents.push(agent_of(id, agent.clone(), Some(model)));
             }
         }
         let store = open_store(globals)?;
@@ -102,7 +111,7 @@ impl McpVerb {
 
     /// The command as a client has to start it, from wherever it does that.
     fn served_with(&self, globals: &Globals) -> Result<Vec<String>, Failure> {
-        let config = Config::load(globals.config.as_deref())?;
+        let config = globals.read_config()?;
         let Some(file) = &config.file else {
             return Err(Failure::usage(
                 "there is no tollgate.toml here. A client starts the server in a directory of its own, so the \

@@ -9,6 +9,8 @@ mod retry_after;
 mod transport;
 
 pub use provider::Provider;
+#[cfg(feature = "mcp")]
+pub(crate) use transport::client_for;
 
 use super::config::ReasoningEffort;
 use super::{ApiKey, Delta, DeltaSink, Model, ModelFault};

@@ -4,6 +4,7 @@ use super::Options;
 use crate::model::config::is_loopback;
 use reqwest::redirect;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A client with one TLS provider and one set of roots, both compiled in.
 ///
@@ -11,12 +12,17 @@ use std::sync::Arc;
 /// sent along to wherever the redirect points. This machine is never reached
 /// through a proxy.
 pub(super) fn client(options: &Options) -> Result<reqwest::Client, String> {
+    client_for(&options.base_url, options.limits.connect)
+}
+
+/// As [`client`], for whatever lies at this address.
+pub(crate) fn client_for(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Client, String> {
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls().map_err(|e| format!("TLS cannot be set up: {e}."))?)
-        .connect_timeout(options.limits.connect)
+        .connect_timeout(connect_timeout)
         .redirect(redirect::Policy::none())
         .user_agent(concat!("tollgate/", env!("CARGO_PKG_VERSION")));
-    let builder = match is_loopback(&options.base_url) {
+    let builder = match is_loopback(url) {
         true => builder.no_proxy(),
         false => builder,
     };

@@ -1,0 +1,108 @@
+//! `[mcp.SERVER]`: servers of the Model Context Protocol whose tools are called like
+//! any other.
+
+use super::ConfigError;
+use super::error::Source;
+use super::raw::RawServer;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tollgate_agent::name;
+use toml::Spanned;
+
+/// The longest name of a server: with it, names of tools are still names.
+const MAX_NAME_BYTES: usize = 24;
+
+/// A server that brings tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// How it is reached.
+    pub place: ServerPlace,
+    /// How long it may take to begin.
+    pub start_timeout: Duration,
+    /// How long one of its calls may take; none for the run's.
+    pub timeout_ms: Option<u32>,
+    /// The most bytes of one of its answers.
+    pub answer_bytes: usize,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerPlace {
+    /// A child process, over its standard input and output.
+    Process {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Its environment, beside `PATH` and `HOME`; nothing else of the host's is in
+        /// it.
+        env: BTreeMap<String, String>,
+    },
+    /// An address.
+    Http {
+        /// Where the protocol is spoken.
+        url: String,
+        /// The variable with the bearer token, if it wants one.
+        token_env: Option<String>,
+    },
+}
+
+pub(super) fn check(
+    source: &Source<'_>,
+    raw: BTreeMap<Spanned<String>, RawServer>,
+) -> Result<BTreeMap<String, ServerConfig>, ConfigError> {
+    let mut servers = BTreeMap::new();
+    for (name, server) in raw {
+        let span = name.span();
+        if cfg!(not(feature = "mcp")) {
+            return Err(source.wrong(span, "this program was built without servers of that protocol"));
+        }
+        let fits = name::is_id(name.get_ref()) && name.get_ref().len() <= MAX_NAME_BYTES;
+        if !fits || name::is_reserved_id(name.get_ref()) {
+            let problem = format!(
+                "the server's name must fit [a-z][a-z0-9-]* with at most {MAX_NAME_BYTES} characters, and not be host or tollgate"
+            );
+            return Err(source.wrong(span, problem));
+        }
+        let place =
+            place(server.command, server.url).map_err(|problem| source.wrong(span.clone(), problem))?;
+        let place = match place {
+            Reached::Command(command) if server.token_env.is_none() => {
+                ServerPlace::Process { command, args: server.args, env: server.env }
+            }
+            Reached::Url(url) if server.args.is_empty() && server.env.is_empty() => {
+                ServerPlace::Http { url, token_env: server.token_env }
+            }
+            Reached::Command(_) => {
+                return Err(source.wrong(span, "`token_env` is for servers with a `url`; set `env`"));
+            }
+            Reached::Url(_) => {
+                return Err(source.wrong(span, "`args` and `env` are for servers with a `command`"));
+            }
+        };
+        let config = ServerConfig {
+            place,
+            start_timeout: Duration::from_millis(server.start_timeout_ms),
+            timeout_ms: server.timeout_ms,
+            answer_bytes: server.answer_bytes,
+        };
+        servers.insert(name.into_inner(), config);
+    }
+    Ok(servers)
+}
+
+enum Reached {
+    Command(String),
+    Url(String),
+}
+
+fn place(command: Option<String>, url: Option<String>) -> Result<Reached, &'static str> {
+    match (command, url) {
+        (Some(command), None) if !command.is_empty() => Ok(Reached::Command(command)),
+        (None, Some(url)) if url.starts_with("http://") || url.starts_with("https://") => {
+            Ok(Reached::Url(url))
+        }
+        (None, Some(_)) => Err("`url` begins with http:// or https://"),
+        _ => Err("a server has a `command` that is started, or a `url`, and not both"),
+    }
+}

@@ -1,0 +1,69 @@
+//! What a server answered, as a tool's result: bounded, cleaned, and held to what the
+//! server said that its answers are.
+
+use super::tools::RemoteTool;
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::Value;
+use tollgate_agent::code::Code;
+use tollgate_agent::outcome::{Fault, Outcome, ToolResult};
+use tollgate_agent::text::clean;
+
+/// The outcome of a call that the server answered.
+pub(super) fn outcome(
+    server: &str,
+    tool: &RemoteTool,
+    answered: CallToolResult,
+    max_bytes: usize,
+) -> Outcome {
+    match read(server, tool, answered, max_bytes) {
+        Ok(result) => Outcome::Returned(result.into()),
+        Err(fault) => fault.into(),
+    }
+}
+
+fn read(
+    server: &str,
+    tool: &RemoteTool,
+    answered: CallToolResult,
+    max_bytes: usize,
+) -> Result<ToolResult, Fault> {
+    let text: Vec<String> = answered.content.iter().map(shown).collect();
+    let text = text.join("\n");
+    let structured = answered.structured_content.filter(|data| !data.is_null());
+    let written = structured.as_ref().map(Value::to_string);
+    if text.len() + written.as_ref().map_or(0, String::len) > max_bytes {
+        let message = format!("The server '{server}' answered with more than {max_bytes} bytes.");
+        return Err(Fault::new(Code::TooLarge, message));
+    }
+    let text = clean(&text, max_bytes);
+    if answered.is_error == Some(true) {
+        return Ok(ToolResult::error(text));
+    }
+    let Some(written) = written else { return Ok(ToolResult::success(text)) };
+    // What is recorded must be readable again.
+    let data = tollgate_agent::json::parse(&written).map_err(|e| malformed(server, &e.to_string()))?;
+    if let Some(schema) = &tool.output {
+        let violations = schema.violations(&data);
+        if !violations.is_empty() {
+            let found = tollgate_agent::schema::describe(&violations);
+            return Err(malformed(server, &format!("not what it said its answers are:\n{found}")));
+        }
+    }
+    Ok(ToolResult::success(data))
+}
+
+fn malformed(server: &str, why: &str) -> Fault {
+    let message = format!("The server '{server}' answered nonsense: {}", clean(why, 1_000));
+    Fault::new(Code::MalformedOutput, message)
+}
+
+/// Content for a reader of text.
+fn shown(block: &ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => format!("[an image, {}]", image.mime_type),
+        ContentBlock::Audio(audio) => format!("[a sound, {}]", audio.mime_type),
+        ContentBlock::ResourceLink(link) => format!("[{}]({})", link.name, link.uri),
+        other => serde_json::to_string(other).unwrap_or_default(),
+    }
+}

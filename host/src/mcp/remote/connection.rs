@@ -1,0 +1,201 @@
+//! One connection to a server, from its beginning to its end.
+
+use super::super::lines::MAX_MESSAGE_BYTES;
+use super::runner::Link;
+use crate::config::ServerPlace;
+use crate::model::client_for;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ProgressNotificationParam,
+    Tool as Listed,
+};
+use rmcp::service::{NotificationContext, Peer, RequestContext, RunningService, serve_client};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientHandler, RoleClient};
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::process::{Child, Command};
+use tokio::sync::Notify;
+
+/// The most tools that a server's list may have, over all its pages.
+const MAX_LISTED: usize = 1_024;
+/// How often a server is looked at, whether it is still there.
+const LOOK: Duration = Duration::from_millis(100);
+/// The most bytes that a server may send within a second; one that sends more floods.
+const MAX_BYTES_PER_SECOND: usize = 64 * 1024 * 1024;
+
+/// Why a server is not there: a sentence without its end.
+#[derive(Debug)]
+pub(super) struct Gone(pub(super) String);
+
+/// A server that is there.
+pub(super) struct Connection {
+    serving: RunningService<RoleClient, Listener>,
+    changed: Arc<Notify>,
+    /// It is ended with the connection.
+    child: Option<Child>,
+}
+
+impl Connection {
+    /// Connects, and shakes hands.
+    pub(super) async fn begin(
+        place: &ServerPlace,
+        base_dir: &Path,
+        link: &Arc<Link>,
+        connect_timeout: Duration,
+    ) -> Result<Self, Gone> {
+        let changed = Arc::<Notify>::default();
+        let listener = Listener { link: Arc::clone(link), changed: Arc::clone(&changed) };
+        match place {
+            ServerPlace::Process { command, args, env } => {
+                let mut child = Command::new(command)
+                    .args(args)
+                    .env_clear()
+                    .envs(["PATH", "HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+                    .envs(env)
+                    .current_dir(base_dir)
+                    .stdin(Stdio::piped())
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::null())
+                    .kill_on_drop(true)
+                    .spawn()
+                    .map_err(|e| Gone(format!("`{command}` cannot be started: {e}")))?;
+                let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
+                    return Err(Gone("it has no standard streams".to_owned()));
+                };
+                let wire = AsyncRwTransport::new_client(Metered::new(stdout), stdin)
+                    .with_max_line_length(MAX_MESSAGE_BYTES);
+                let serving = serve_client(listener, wire).await.map_err(|e| Gone(e.to_string()))?;
+                Ok(Self { serving, changed, child: Some(child) })
+            }
+            ServerPlace::Http { url, token_env } => {
+                let at = url.parse().map_err(|e| Gone(format!("{url} is no address: {e}")))?;
+                let client = client_for(&at, connect_timeout).map_err(Gone)?;
+                let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+                    .max_sse_event_size(MAX_MESSAGE_BYTES);
+                if let Some(name) = token_env {
+                    let token =
+                        std::env::var(name).map_err(|_| Gone(format!("the variable {name} is not set")))?;
+                    config = config.auth_header(token);
+                }
+                let wire = StreamableHttpClientTransport::with_client(client, config);
+                let serving = serve_client(listener, wire).await.map_err(|e| Gone(e.to_string()))?;
+                Ok(Self { serving, changed, child: None })
+            }
+        }
+    }
+
+    pub(super) fn peer(&self) -> Peer<RoleClient> {
+        self.serving.peer().clone()
+    }
+
+    /// All its tools, page after page.
+    pub(super) async fn list(&self) -> Result<Vec<Listed>, Gone> {
+        let (mut all, mut cursor) = (Vec::new(), None);
+        loop {
+            let mut page = rmcp::model::PaginatedRequestParams::default();
+            page.cursor = cursor;
+            let listed = self.serving.list_tools(Some(page)).await.map_err(|e| Gone(e.to_string()))?;
+            all.extend(listed.tools);
+            if all.len() > MAX_LISTED {
+                return Err(Gone(format!("it lists more than {MAX_LISTED} tools")));
+            }
+            match listed.next_cursor {
+                Some(next) if !all.is_empty() => cursor = Some(next),
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    /// Waits until its list is another, or until it is gone: then why.
+    pub(super) async fn changed_or_gone(&mut self) -> Option<String> {
+        loop {
+            tokio::select! {
+                () = self.changed.notified() => return None,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            if let Some(child) = &mut self.child
+                && let Ok(Some(status)) = child.try_wait()
+            {
+                return Some(format!("its process ended: {status}"));
+            }
+            if self.serving.is_transport_closed() {
+                return Some("it closed the connection, or flooded it".to_owned());
+            }
+        }
+    }
+}
+
+/// What a server may say without being asked.
+struct Listener {
+    link: Arc<Link>,
+    changed: Arc<Notify>,
+}
+
+impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        let forms = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+        let capabilities = ClientCapabilities::builder().enable_elicitation_with(forms).build();
+        ClientConfig::new(capabilities, Implementation::new("tollgate", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        Ok(match self.link.asks(&request) {
+            Some(answer) => ElicitResult::new(ElicitationAction::Accept).with_content(answer),
+            None => ElicitResult::new(ElicitationAction::Cancel),
+        })
+    }
+
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.link.progress(params);
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}
+
+/// A stream that breaks off when more comes than anybody could mean.
+struct Metered<R> {
+    read: R,
+    since: Instant,
+    bytes: usize,
+}
+
+impl<R> Metered<R> {
+    fn new(read: R) -> Self {
+        Self { read, since: Instant::now(), bytes: 0 }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = into.filled().len();
+        let polled = Pin::new(&mut this.read).poll_read(cx, into);
+        if this.since.elapsed() >= Duration::from_secs(1) {
+            (this.since, this.bytes) = (Instant::now(), 0);
+        }
+        this.bytes += into.filled().len() - before;
+        if this.bytes > MAX_BYTES_PER_SECOND {
+            return Poll::Ready(Err(io::Error::other("the server floods")));
+        }
+        polled
+    }
+}

@@ -1,0 +1,197 @@
+//! Calls of a server's tools: the fourth kind of runner, beside components, native
+//! tools and agents.
+
+use super::answered::outcome;
+use super::tools::RemoteTool;
+use crate::tools::{Attempt, AttemptRequest, Report, ReportSink, Runner};
+use async_trait::async_trait;
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, ElicitRequestParams, ProgressNotificationParam,
+    ProgressToken, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tollgate_agent::catalog::Tool;
+use tollgate_agent::code::Code;
+use tollgate_agent::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolResult, Usage};
+use tollgate_agent::proposal::Arguments;
+use tollgate_agent::text::clean;
+use tollgate_sandbox::{Console, ProgressStatus};
+
+/// The longest word of progress that is passed on, in bytes.
+const MAX_PROGRESS_BYTES: usize = 4 * 1024;
+
+/// What is known of a server's connection, whichever it is just now.
+pub(super) struct Link {
+    server: String,
+    answer_bytes: usize,
+    peer: Mutex<Result<Peer<RoleClient>, String>>,
+    calls: Mutex<HashMap<ProgressToken, OpenCall>>,
+}
+
+/// A call that the server has.
+struct OpenCall {
+    reports: Arc<dyn ReportSink>,
+    /// What a person answered to the question that the call asked before.
+    decided: Option<Value>,
+    /// What the server asks of a person.
+    asked: Option<Ticket>,
+}
+
+impl Link {
+    pub(super) fn new(server: String, answer_bytes: usize) -> Self {
+        let peer = Mutex::new(Err("it is being connected".to_owned()));
+        Self { server, answer_bytes, peer, calls: Mutex::default() }
+    }
+
+    pub(super) fn found(&self, peer: Peer<RoleClient>) {
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Ok(peer);
+    }
+
+    pub(super) fn lost(&self, why: &str) {
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Err(clean(why, 500));
+    }
+
+    /// Passes a server's progress on to whoever watches the call.
+    pub(super) fn progress(&self, told: ProgressNotificationParam) {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(call) = calls.get(&told.progress_token) else { return };
+        let fraction =
+            told.total.filter(|total| *total > 0.0).map(|total| (told.progress / total).clamp(0.0, 1.0));
+        call.reports.offer(Report::Progress {
+            status: ProgressStatus::Running,
+            message: told.message.map(|message| clean(&message, MAX_PROGRESS_BYTES)),
+            progress: fraction.filter(|fraction| fraction.is_finite()),
+        });
+    }
+
+    /// A server asks a person: the answer, where one was given before. Otherwise the
+    /// call is suspended with the question, and the server asks again when it is
+    /// repeated. Which call asks is known only where there is one.
+    pub(super) fn asks(&self, params: &ElicitRequestParams) -> Option<Value> {
+        let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params else {
+            return None;
+        };
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if calls.len() != 1 {
+            return None;
+        }
+        let call = calls.values_mut().next()?;
+        if let Some(decided) = call.decided.take() {
+            return Some(decided);
+        }
+        let message = format!("The server '{}' asks: {}", self.server, clean(message, 3_000));
+        call.asked = Some(Ticket {
+            action: "elicit".to_owned(),
+            message,
+            parameters: Value::Null,
+            response_schema: serde_json::to_value(requested_schema).ok(),
+            resume_mode: ResumeMode::ReplayToolCall,
+        });
+        None
+    }
+
+    fn gone(&self, why: &str) -> Fault {
+        let message = format!("The server '{}' does not answer: {}", self.server, clean(why, 500));
+        Fault::new(Code::ToolFailed, message)
+    }
+}
+
+/// Runs the tools of one server.
+pub(super) struct RemoteRunner {
+    link: Arc<Link>,
+    tools: BTreeMap<String, RemoteTool>,
+}
+
+impl RemoteRunner {
+    pub(super) fn new(link: Arc<Link>, tools: BTreeMap<String, RemoteTool>) -> Self {
+        Self { link, tools }
+    }
+
+    async fn call(&self, attempt: &AttemptRequest<'_>) -> Result<Outcome, Fault> {
+        let link = &self.link;
+        let name = &attempt.permit.tool().descriptor.name;
+        let tool = self.tools.get(name).ok_or_else(|| link.gone("it has no such tool any more"))?;
+        let peer = link.peer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let peer = peer.map_err(|why| link.gone(&why))?;
+        let mut params = CallToolRequestParams::new(tool.name.clone());
+        params.arguments = attempt.permit.arguments().value().as_object().cloned();
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let handle = peer
+            .send_request_with_option(request, PeerRequestOptions::no_options())
+            .await
+            .map_err(|e| link.gone(&e.to_string()))?;
+        let open = Open::new(link, handle.progress_token.clone(), attempt);
+        let answered = handle.await_response().await;
+        if let Some(ticket) = open.close() {
+            return Ok(Outcome::Returned(ToolResult::suspended_with(ticket).into()));
+        }
+        match answered {
+            Ok(ServerResult::CallToolResult(result)) => {
+                Ok(outcome(&link.server, tool, result, link.answer_bytes))
+            }
+            Ok(_) => Err(link.gone("it answered something else than a result")),
+            Err(e) => Err(link.gone(&e.to_string())),
+        }
+    }
+}
+
+/// Keeps a call known to its link for as long as the server has it.
+struct Open<'a> {
+    link: &'a Link,
+    token: ProgressToken,
+}
+
+impl<'a> Open<'a> {
+    fn new(link: &'a Link, token: ProgressToken, attempt: &AttemptRequest<'_>) -> Self {
+        let call = OpenCall {
+            reports: Arc::clone(&attempt.reports),
+            decided: attempt.resume.map(|resumption| resumption.value.clone()),
+            asked: None,
+        };
+        link.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), call);
+        Self { link, token }
+    }
+
+    /// What the server asked meanwhile.
+    fn close(self) -> Option<Ticket> {
+        let mut calls = self.link.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.get_mut(&self.token).and_then(|call| call.asked.take())
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.link.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+    }
+}
+
+#[async_trait]
+impl Runner for RemoteRunner {
+    async fn run(&self, attempt: AttemptRequest<'_>) -> Attempt {
+        let began = Instant::now();
+        let name = &attempt.permit.tool().descriptor.name;
+        let outcome = tokio::select! {
+            biased;
+            () = attempt.cancel.cancelled() => Fault::new(Code::Cancelled, "The call was cancelled.").into(),
+            ended = tokio::time::timeout(attempt.timeout, self.call(&attempt)) => match ended {
+                Ok(called) => called.unwrap_or_else(Outcome::from),
+                Err(_) => {
+                    let seconds = attempt.timeout.as_secs_f64();
+                    Fault::new(Code::TimedOut, format!("Tool '{name}' timed out after {seconds:.1}s")).into()
+                }
+            },
+        };
+        let wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let usage = Usage { wall_us, attempts: 1, ..Usage::default() };
+        Attempt { outcome, usage, console: Console::default(), dropped_reports: 0 }
+    }
+
+    async fn validate(&self, _tool: &Tool, _arguments: &Arguments) -> Result<(), Fault> {
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! A server's tools as the catalog takes them: under names that nobody else has, each
+//! checked by itself, so that one that does not fit leaves the others alone.
+
+use rmcp::model::Tool as Listed;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::descriptor::{ComponentDescriptor, ExecutionPolicy, MAX_TOOLS, ToolDescriptor};
+use tollgate_agent::schema::Schema;
+use tollgate_agent::text::clean;
+
+/// A tool of the server's, as its calls need it.
+pub(super) struct RemoteTool {
+    /// What the server calls it.
+    pub(super) name: String,
+    /// What it says that its structured answers are.
+    pub(super) output: Option<Schema>,
+}
+
+/// What can be taken of a server's list.
+pub(super) struct Taken {
+    /// None where there is nothing.
+    pub(super) descriptor: Option<ComponentDescriptor>,
+    /// By the names under which they are called here.
+    pub(super) names: BTreeMap<String, RemoteTool>,
+    /// Tells one list from another.
+    pub(super) version: String,
+    /// What was left out, and why.
+    pub(super) notices: Vec<String>,
+}
+
+/// Takes what fits of the list.
+pub(super) fn taken(server: &str, listed: &[Listed], timeout_ms: Option<u32>) -> Taken {
+    let mut taken =
+        Taken { descriptor: None, names: BTreeMap::new(), version: version(listed), notices: Vec::new() };
+    let mut tools = Vec::new();
+    for tool in listed {
+        let left_out = match take_one(server, tool, tools.len(), timeout_ms) {
+            _ if tools.len() >= MAX_TOOLS => Err(format!("at most {MAX_TOOLS} are taken of one server")),
+            Ok((descriptor, _)) if taken.names.contains_key(&descriptor.name) => {
+                Err("the name is there twice".to_owned())
+            }
+            Ok((descriptor, output)) => {
+                let remote = RemoteTool { name: tool.name.to_string(), output };
+                taken.names.insert(descriptor.name.clone(), remote);
+                tools.push(descriptor);
+                Ok(())
+            }
+            Err(why) => Err(why),
+        };
+        if let Err(why) = left_out {
+            let name = clean(&tool.name, 80);
+            taken.notices.push(format!("the tool \"{name}\" of the server {server} is left out: {why}"));
+        }
+    }
+    if !tools.is_empty() {
+        taken.descriptor = Some(component(server, tools));
+    }
+    taken
+}
+
+fn take_one(
+    server: &str,
+    tool: &Listed,
+    number: usize,
+    timeout_ms: Option<u32>,
+) -> Result<(ToolDescriptor, Option<Schema>), String> {
+    let description = tool.description.as_deref().unwrap_or("The server says nothing about it.");
+    let descriptor =
+        ToolDescriptor::new(format!("{server}-{number}"), format!("{server}__{}", tool.name), description)
+            .with_parameters(Value::Object(tool.input_schema.as_ref().clone()))
+            // Whether it may run again without harm is for nobody but its operator to say.
+            .with_execution(ExecutionPolicy { timeout_ms, ..ExecutionPolicy::default() });
+    let owner = Owner {
+        id: server.to_owned(),
+        kind: OwnerKind::Mcp,
+        origin: "itself".to_owned(),
+        version: String::new(),
+    };
+    Catalog::default()
+        .add(owner, component(server, vec![descriptor.clone()]), &CatalogGrants::default())
+        .map_err(|e| e.to_string())?;
+    let output = tool.output_schema.as_ref().map(|schema| Value::Object(schema.as_ref().clone()));
+    let output = output.map(|schema| Schema::compile(&schema)).transpose();
+    Ok((descriptor, output.map_err(|e| format!("the schema of its answers: {e}"))?))
+}
+
+fn component(server: &str, tools: Vec<ToolDescriptor>) -> ComponentDescriptor {
+    ComponentDescriptor { id: server.to_owned(), version: String::new(), tools, state: Vec::new() }
+}
+
+fn version(listed: &[Listed]) -> String {
+    let text = serde_json::to_vec(listed).unwrap_or_default();
+    Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
+}

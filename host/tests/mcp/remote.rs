@@ -1,0 +1,138 @@
+//! Servers that bring tools: good ones, and ones that nobody should trust.
+
+use crate::place::Place;
+use crate::raw::Raw;
+use serde_json::{Value, json};
+use tollgate_artifacts::good;
+
+/// A place whose server `other` is this program, with these tools.
+fn beside(tools: &[tollgate_artifacts::Guest]) -> (Place, Place) {
+    let other = Place::new().with_tools(tools).with_config("");
+    let place = Place::new().with_config(&format!(
+        "[mcp.other]\ncommand = {:?}\nargs = [\"mcp\", \"--config\", {:?}, \"--data\", {:?}]\n",
+        env!("CARGO_BIN_EXE_tollgate"),
+        other.path().join("tollgate.toml"),
+        other.path().join("data"),
+    ));
+    (place, other)
+}
+
+/// A place whose server `other` is a script that answers requests with `$id`.
+fn scripted(script: &str) -> Place {
+    let place = Place::new();
+    place.write("server.sh", script);
+    place.with_config(
+        "[mcp.other]\ncommand = \"sh\"\nargs = [\"server.sh\"]\nstart_timeout_ms = 20_000\ntimeout_ms = 2_000\nanswer_bytes = 10_000\n",
+    )
+}
+
+/// Answers the handshake and the list as any server, and calls with what is given.
+fn server(tool: &str, on_call: &str) -> String {
+    format!(
+        r#"while read -r line; do
+id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+case "$line" in
+*'"initialize"'*) echo '{{"jsonrpc":"2.0","id":'$id',"result":{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}}}' ;;
+*'"server/discover"'*) echo '{{"jsonrpc":"2.0","id":'$id',"error":{{"code":-32601,"message":"no"}}}}' ;;
+*'"tools/list"'*) echo '{{"jsonrpc":"2.0","id":'$id',"result":{{"tools":[{tool}]}}}}' ;;
+*'"tools/call"'*) {on_call} ;;
+esac
+done
+"#
+    )
+}
+
+const TOOL: &str = r#"{"name":"t","inputSchema":{"type":"object"}}"#;
+
+fn answers(result: &str) -> String {
+    format!(r#"echo '{{"jsonrpc":"2.0","id":'$id',"result":{result}}}'"#)
+}
+
+fn call(place: &Place, tool: &str) -> Value {
+    place.type_in(&["call", tool, "--json"]).json()
+}
+
+#[test]
+fn a_servers_tools_are_called_like_any_other() {
+    let (place, _other) = beside(&[good::ECHO, good::FAILS]);
+    let answer = place.type_in(&["call", "other__echo", r#"{"a": 1}"#, "--json"]).ends_with(0).json();
+    assert_eq!(answer["data"], json!({"a": 1}), "{answer}");
+    let answer = place.type_in(&["call", "other__fails", "--json"]).ends_with(1).json();
+    assert_eq!(answer["error"]["code"], "tool_error", "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("The printer is on fire"));
+}
+
+#[test]
+fn g3_a_servers_tool_passes_the_gate_and_is_offered_to_clients_in_turn() {
+    let (place, _other) = beside(&[good::ECHO]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let listed = raw.ask("tools/list", json!({}))["result"]["tools"][0].clone();
+    assert_eq!(listed["name"], "other__echo");
+    assert_eq!(listed["annotations"].get("readOnlyHint"), None, "nothing is known of a stranger");
+    assert_eq!(raw.call("other__echo", json!({"b": 2}))["structuredContent"], json!({"b": 2}));
+    let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    let place = place.with_config(&format!("{config}[agents.direct]\ntools = []\n"));
+    assert_eq!(call(&place, "other__echo")["error"]["code"], "denied");
+}
+
+#[test]
+fn w1_what_a_server_asks_of_a_person_suspends_the_call() {
+    let (place, _other) = beside(&[good::SUSPENDS]);
+    let waits = place.type_in(&["call", "other__suspends", "--json"]).ends_with(3).json();
+    let (run, id) = (waits["run_id"].as_str().unwrap(), waits["call_id"].as_str().unwrap());
+    assert!(waits["message"].as_str().unwrap().contains("The server 'other' asks"), "{waits}");
+    let decided = place
+        .type_in(&["decide", run, id, "--resume", r#"{"approved": true}"#, "--json"])
+        .ends_with(0)
+        .json();
+    assert_eq!(decided["data"], json!({"approved": true}), "{decided}");
+}
+
+#[test]
+fn l5_a_server_that_dies_fails_its_own_calls_by_its_name() {
+    let place = scripted(&server(TOOL, "exit 3")).with_tools(&[good::ECHO]);
+    let answer = call(&place, "other__t");
+    assert_eq!(answer["error"]["code"], "tool_failed", "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("'other'"), "{answer}");
+    place.type_in(&["call", "echo"]).ends_with(0);
+}
+
+#[test]
+fn l5_a_server_that_never_begins_is_named_and_the_rest_works() {
+    let place = scripted("exit 0\n").with_tools(&[good::ECHO]);
+    place.type_in(&["call", "echo"]).ends_with(0).says("the server other does not begin");
+}
+
+#[test]
+fn t1_a_server_that_does_not_answer_is_not_waited_for() {
+    let place = scripted(&server(TOOL, ":"));
+    assert_eq!(call(&place, "other__t")["error"]["code"], "timed_out");
+}
+
+#[test]
+fn answers_that_are_too_large_or_not_what_was_said_are_refused() {
+    let large = format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, "x".repeat(20_000));
+    let place = scripted(&server(TOOL, &answers(&large)));
+    assert_eq!(call(&place, "other__t")["error"]["code"], "too_large");
+    let says_number = r#"{"name":"t","inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"n":{"type":"number"}},"required":["n"]}}"#;
+    let lies = answers(r#"{"content":[],"structuredContent":{"n":"seven"}}"#);
+    let place = scripted(&server(says_number, &lies));
+    let answer = call(&place, "other__t");
+    assert_eq!(answer["error"]["code"], "malformed_output", "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("'other'"), "{answer}");
+}
+
+#[test]
+fn r2_a_tool_whose_name_does_not_fit_is_left_out_and_named() {
+    let two = r#"{"name":"no good","inputSchema":{"type":"object"}},{"name":"t","description":"Hides \u202e text.","inputSchema":{"type":"object"}}"#;
+    let place = scripted(&server(two, &answers(r#"{"content":[{"type":"text","text":"a\u001b[31mb"}]}"#)));
+    let said = place.type_in(&["call", "other__t", "--json"]).ends_with(0).says("no good");
+    assert_eq!(said.json()["data"], "a[31mb", "what it says is cleaned");
+}
+
+#[test]
+fn l5_a_server_that_floods_is_cut_off() {
+    let place = scripted(&server(TOOL, "yes '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}'"));
+    let answer = call(&place, "other__t");
+    assert!(["timed_out", "tool_failed"].contains(&answer["error"]["code"].as_str().unwrap()), "{answer}");
+}
