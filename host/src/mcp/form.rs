@@ -129,11 +129,9 @@ fn flat(wanted: &Value) -> Value {
         flat.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(|all| all.values_mut())
     {
         let Some(said) = field.as_object_mut() else { continue };
-        if let Some(types) = said.get("type").and_then(Value::as_array) {
-            let mut others = types.iter().filter(|kind| *kind != "null");
-            if let (Some(only), None) = (others.next().cloned(), others.next()) {
-                said["type"] = only;
-            }
+        let types = said.get("type").and_then(Value::as_array).cloned().unwrap_or_default();
+        if let [only] = types.into_iter().filter(|kind| kind != "null").collect::<Vec<_>>().as_slice() {
+            said.insert("type".to_owned(), only.clone());
         }
         let is_one_value = matches!(
             said.get("type").and_then(Value::as_str),
