@@ -49,7 +49,7 @@ fn round_trips(place: &Path, bytes: usize) {
     let (mut native, mut ours) = (native(), tollgate(place));
     let text = "x".repeat(bytes);
     for client in [&mut native, &mut ours] {
-        (0..CALLS_A_BLOCK).for_each(|_| drop(client.echo(&text)));
+        (0..CALLS_A_BLOCK).for_each(|_| _ = client.echo(&text));
     }
     let (mut of_native, mut of_ours) = (Vec::new(), Vec::new());
     for _ in 0..BLOCKS {
@@ -67,9 +67,9 @@ fn round_trips(place: &Path, bytes: usize) {
 
 fn memory(place: &Path) {
     let mut client = tollgate(place);
-    (0..100).for_each(|_| drop(client.echo("x")));
+    (0..100).for_each(|_| _ = client.echo("x"));
     let early = client.resident_mib();
-    (100..10_000).for_each(|_| drop(client.echo("x")));
+    (100..10_000).for_each(|_| _ = client.echo("x"));
     println!("\nresident: {early:.1} MiB after 100 calls, {:.1} MiB after 10,000", client.resident_mib());
 }
 
