@@ -6,7 +6,7 @@ use crate::{DIRECT_AGENT, Host};
 use rmcp::model::{Tool as Listed, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
-use tollgate_agent::catalog::{Catalog, Tool};
+use tollgate_agent::catalog::{Catalog, HOST_ID, Tool};
 use tollgate_agent::name;
 use tollgate_agent::state::Reducer;
 
@@ -96,8 +96,11 @@ impl Listing {
 }
 
 /// Whether direct calls may make this one at all: what is not listed for them is not
-/// shown.
+/// shown. The host's own tools serve an agent's conversation; a client has its own.
 fn may_call(host: &Host, tool: &Tool) -> bool {
+    if tool.owner.id == HOST_ID {
+        return false;
+    }
     let mut agents = host.agents();
     agents.any(|agent| agent.spec.view.id == DIRECT_AGENT && agent.spec.lists(&tool.descriptor.name))
 }
