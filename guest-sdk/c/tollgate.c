@@ -1,0 +1,198 @@
+// Between the generated bindings and tollgate.h.
+#include "tollgate.h"
+
+#include "bindings/guest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static guest_string_t text_of(const char *text) {
+  guest_string_t copied;
+  guest_string_dup(&copied, text ? text : "");
+  return copied;
+}
+
+static const char *c_text(guest_string_t text) {
+  char *copied = malloc(text.len + 1);
+  memcpy(copied, text.ptr, text.len);
+  copied[text.len] = 0;
+  return copied;
+}
+
+static const char *whole_key(const char *name) {
+  if (strchr(name, '.')) return name;
+  size_t room = strlen(tollgate_component.id) + strlen(name) + 2;
+  char *key = malloc(room);
+  snprintf(key, room, "%s.%s", tollgate_component.id, name);
+  return key;
+}
+
+static void describe_tool(const tollgate_tool *tool, tollgate_tool_types_tool_descriptor_t *to) {
+  to->id = text_of(tool->id);
+  to->name = text_of(tool->name);
+  to->description = text_of(tool->description);
+  to->parameters = text_of(tool->parameters);
+  to->category.is_some = tool->category != NULL;
+  to->category.val = text_of(tool->category);
+  to->execution.timeout_ms.is_some = tool->timeout_ms != 0;
+  to->execution.timeout_ms.val = tool->timeout_ms;
+  to->execution.max_retries.is_some = false;
+  to->execution.idempotent = tool->idempotent;
+  to->execution.validates = tool->validate != NULL;
+}
+
+static void describe_key(const tollgate_key *key, tollgate_tool_types_state_access_t *to) {
+  to->key = text_of(whole_key(key->name));
+  to->read = to->write = to->defines.is_some = true;
+  tollgate_tool_types_state_key_t *defined = &to->defines.val;
+  defined->initial = text_of(key->initial);
+  defined->schema.is_some = key->schema != NULL;
+  defined->schema.val = text_of(key->schema);
+  defined->reducer = (tollgate_tool_types_reducer_t)key->reducer;
+  defined->scope = key->thread;
+  defined->persistent = key->persistent;
+}
+
+void exports_tollgate_tool_tool_describe(tollgate_tool_types_component_descriptor_t *to) {
+  to->id = text_of(tollgate_component.id);
+  to->version = text_of(tollgate_component.version);
+  to->tools.len = tollgate_component.tool_count;
+  to->tools.ptr = calloc(to->tools.len, sizeof *to->tools.ptr);
+  for (size_t at = 0; at < to->tools.len; at++) describe_tool(&tollgate_component.tools[at], &to->tools.ptr[at]);
+  to->state.len = tollgate_component.key_count;
+  to->state.ptr = calloc(to->state.len, sizeof *to->state.ptr);
+  for (size_t at = 0; at < to->state.len; at++) describe_key(&tollgate_component.keys[at], &to->state.ptr[at]);
+}
+
+static const tollgate_tool *find_tool(guest_string_t name) {
+  for (size_t at = 0; at < tollgate_component.tool_count; at++) {
+    const tollgate_tool *tool = &tollgate_component.tools[at];
+    if (strlen(tool->name) == name.len && memcmp(tool->name, name.ptr, name.len) == 0) return tool;
+  }
+  return NULL;
+}
+
+// Arguments with a NUL behind them, so that numbers at their end can be read.
+static json_value json_of(guest_string_t text) { return (json_value){c_text(text), text.len}; }
+
+bool exports_tollgate_tool_tool_validate_args(guest_string_t *tool_name, tollgate_tool_types_json_t *args,
+                                              tollgate_tool_types_tool_error_t *error) {
+  const tollgate_tool *tool = find_tool(*tool_name);
+  const char *wrong = tool && tool->validate ? tool->validate(json_of(*args)) : NULL;
+  if (!wrong) return true;
+  error->tag = TOLLGATE_INVALID_ARGUMENTS;
+  error->val.invalid_arguments = text_of(wrong);
+  return false;
+}
+
+bool exports_tollgate_tool_tool_execute(tollgate_tool_types_json_t *args,
+                                        tollgate_tool_types_tool_call_context_t *context,
+                                        tollgate_tool_types_tool_output_t *out,
+                                        tollgate_tool_types_tool_error_t *error) {
+  memset(out, 0, sizeof *out);
+  tollgate_call call = {
+      .args = json_of(*args),
+      .tool_name = c_text(context->tool_name),
+      .call_id = c_text(context->call_id),
+      .run_id = c_text(context->run_identity.run_id),
+      .thread_id = c_text(context->run_identity.thread_id),
+      .attempt = context->attempt,
+      .deadline_ms = context->deadline_ms,
+      .out = out,
+      .error = error,
+      .context = context,
+  };
+  if (context->resume.is_some) call.decision = json_of(context->resume.val.value);
+  const tollgate_tool *tool = find_tool(context->tool_name);
+  if (tool) {
+    tool->execute(&call);
+  } else {
+    tollgate_refuse(&call, TOLLGATE_INTERNAL, "the component has no such tool");
+  }
+  if (!call.refused && !out->result.data.ptr) tollgate_refuse(&call, TOLLGATE_INTERNAL, "the tool gave no answer");
+  return !call.refused;
+}
+
+static tollgate_tool_types_tool_result_t *answer(tollgate_call *call) {
+  return &((tollgate_tool_types_tool_output_t *)call->out)->result;
+}
+
+void tollgate_succeed(tollgate_call *call, const json_writer *data) {
+  answer(call)->status.tag = TOLLGATE_TOOL_TYPES_TOOL_STATUS_SUCCESS;
+  answer(call)->data = (guest_string_t){(uint8_t *)data->start, data->len};
+}
+
+void tollgate_fail(tollgate_call *call, const char *code, const char *message) {
+  json_writer data = {0};
+  json_put(&data, "{\"error\":{\"code\":");
+  json_put_string(&data, code, strlen(code));
+  json_put(&data, ",\"message\":");
+  json_put_string(&data, message, strlen(message));
+  json_put(&data, "}}");
+  tollgate_succeed(call, &data);
+  answer(call)->status.tag = TOLLGATE_TOOL_TYPES_TOOL_STATUS_ERROR;
+  answer(call)->message.is_some = true;
+  answer(call)->message.val = text_of(message);
+}
+
+void tollgate_suspend(tollgate_call *call, tollgate_ticket asked) {
+  tollgate_tool_types_tool_result_t *result = answer(call);
+  result->data = text_of("null");
+  result->message.is_some = true;
+  result->message.val = text_of(asked.message);
+  result->status.tag = TOLLGATE_TOOL_TYPES_TOOL_STATUS_PENDING;
+  result->status.val.pending.is_some = true;
+  tollgate_tool_types_suspend_ticket_t *ticket = &result->status.val.pending.val;
+  ticket->action = text_of(asked.action ? asked.action : "confirm");
+  ticket->message = text_of(asked.message);
+  ticket->parameters = text_of(asked.parameters ? asked.parameters : "{}");
+  ticket->response_schema.is_some = asked.response_schema != NULL;
+  ticket->response_schema.val = text_of(asked.response_schema);
+  ticket->resume_mode = (tollgate_tool_types_resume_mode_t)asked.resume_mode;
+}
+
+void tollgate_refuse(tollgate_call *call, tollgate_refusal kind, const char *message) {
+  tollgate_tool_types_tool_error_t *error = call->error;
+  error->tag = (uint8_t)kind;
+  error->val.internal = text_of(message);
+  call->refused = true;
+}
+
+json_value tollgate_read(const tollgate_call *call, const char *name) {
+  const tollgate_tool_types_tool_call_context_t *context = call->context;
+  guest_string_t key = text_of(whole_key(name));
+  for (size_t at = 0; at < context->snapshot.values.len; at++) {
+    tollgate_tool_types_entry_t *entry = &context->snapshot.values.ptr[at];
+    if (entry->key.len == key.len && memcmp(entry->key.ptr, key.ptr, key.len) == 0) return json_of(entry->value);
+  }
+  tollgate_tool_types_json_t value;
+  return tollgate_tool_call_read_state(&key, &value) ? json_of(value) : (json_value){0};
+}
+
+void tollgate_update(tollgate_call *call, const char *name, const char *update) {
+  tollgate_tool_types_list_mutation_t *mutations = &((tollgate_tool_types_tool_output_t *)call->out)->mutations;
+  mutations->ptr = realloc(mutations->ptr, (mutations->len + 1) * sizeof *mutations->ptr);
+  mutations->ptr[mutations->len++] = (tollgate_tool_types_mutation_t){text_of(whole_key(name)), text_of(update)};
+}
+
+void tollgate_progress(tollgate_progress_status status, double fraction, const char *message) {
+  guest_string_t text = text_of(message);
+  tollgate_tool_call_report_progress((tollgate_tool_call_progress_status_t)status, message ? &text : NULL, &fraction);
+}
+
+void tollgate_stream_output(const char *delta) {
+  guest_string_t text = text_of(delta);
+  tollgate_tool_call_stream_output(&text);
+}
+
+void tollgate_log(tollgate_level level, const char *message) {
+  guest_string_t text = text_of(message);
+  tollgate_tool_call_log((tollgate_tool_call_level_t)level, &text);
+}
+
+bool tollgate_is_cancelled(void) { return tollgate_tool_call_is_cancelled(); }
+
+// The bindings ask for an object file that holds the contract's type. `tollgate
+// build` writes that type into the module itself.
+void __component_type_object_force_link_guest(void) {}

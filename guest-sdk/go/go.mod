@@ -1,0 +1,3 @@
+module tollgate.dev/tool
+
+go 1.24

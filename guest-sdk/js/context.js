@@ -1,0 +1,72 @@
+// The call in progress, as its tool sees it.
+import call from "#host";
+
+export class Context {
+  #componentId;
+  #snapshot;
+
+  constructor(componentId, facts) {
+    this.#componentId = componentId;
+    this.#snapshot = new Map(facts.snapshot.values.map(({ key, value }) => [key, value]));
+    this.callId = facts.callId;
+    this.toolName = facts.toolName;
+    this.run = facts.runIdentity;
+    this.agent = facts.agent;
+    this.revision = facts.snapshot.revision;
+    this.deadlineMs = facts.deadlineMs;
+    this.attempt = facts.attempt;
+    this.resume = facts.resume && { ...facts.resume, value: JSON.parse(facts.resume.value) };
+    this.mutations = [];
+    this.actions = [];
+  }
+
+  read(name) {
+    const key = this.#key(name);
+    const value = this.#snapshot.get(key) ?? call.readState(key);
+    return value === null ? undefined : JSON.parse(value);
+  }
+
+  update(name, update) {
+    this.mutations.push({ key: this.#key(name), update: JSON.stringify(update) });
+  }
+
+  addContext(note) {
+    this.actions.push({ tag: "add-context", val: note });
+  }
+
+  transferTo(agentId) {
+    this.actions.push({ tag: "transfer-to-agent", val: agentId });
+  }
+
+  escalate() {
+    this.actions.push({ tag: "escalate" });
+  }
+
+  progress(fraction, message = null, status = "running") {
+    call.reportProgress(status, message, fraction);
+  }
+
+  activity(kind, content) {
+    call.reportActivity(kind, content);
+  }
+
+  activityDelta(kind, patch) {
+    call.reportActivityDelta(kind, JSON.stringify(patch));
+  }
+
+  streamOutput(delta) {
+    call.streamOutput(delta);
+  }
+
+  log(level, message) {
+    call.log(level, message);
+  }
+
+  isCancelled() {
+    return call.isCancelled();
+  }
+
+  #key(name) {
+    return name.includes(".") ? name : `${this.#componentId}.${name}`;
+  }
+}

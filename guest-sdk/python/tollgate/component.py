@@ -1,0 +1,130 @@
+"""A component: its id, its state, and its tools."""
+
+import inspect
+import json
+import typing
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Callable, Optional
+
+from . import schema
+from .answer import Answer, Refusal
+from .context import Context, Resumption
+
+
+@dataclass
+class StateKey:
+    """State that a component brings along, or reaches by grant."""
+
+    initial: Any = None
+    """The value before the first update."""
+    reducer: str = "replace"
+    """Or `merge-patch`, `append`, `add`, `union`, `max`."""
+    scope: str = "run"
+    """`run` ends with the run, `thread` lives as long as the thread."""
+    persistent: bool = False
+    """Whether it survives the host's process."""
+    schema: Optional[dict] = None
+    read: bool = True
+    write: bool = True
+
+
+@dataclass
+class ToolEntry:
+    function: Callable
+    name: str
+    id: str
+    description: str
+    parameters: dict
+    category: Optional[str]
+    timeout_ms: Optional[int]
+    max_retries: Optional[int]
+    idempotent: bool
+    validate: Optional[Callable]
+
+    def arguments(self, given: str) -> dict:
+        hints = typing.get_type_hints(self.function, include_extras=True)
+        return {name: schema.typed(hints[name], value) for name, value in json.loads(given).items()}
+
+
+class Component:
+    def __init__(self, id: str, version: str = "0.1.0", state: Optional[dict[str, StateKey]] = None):
+        """`state` maps names to keys. A name without a dot is a key of the component's
+        own; one with a dot is another component's, and needs a grant."""
+        self.id = id
+        self.version = version
+        self.state = state or {}
+        self.tools: dict[str, ToolEntry] = {}
+
+    def tool(
+        self,
+        *,
+        name: Optional[str] = None,
+        category: Optional[str] = None,
+        timeout_ms: Optional[int] = None,
+        max_retries: Optional[int] = None,
+        idempotent: bool = False,
+        validate: Optional[Callable] = None,
+    ) -> Callable[[Callable], Callable]:
+        """Makes a tool of a function, which stays callable as it was. `validate` is
+        called with the same arguments, to check what the types cannot say."""
+
+        def register(function: Callable) -> Callable:
+            tool_name = name or function.__name__
+            self.tools[tool_name] = ToolEntry(
+                function=function,
+                name=tool_name,
+                id=tool_name.lower().replace("_", "-"),
+                description=schema.description(function),
+                parameters=schema.of_function(function, Context),
+                category=category,
+                timeout_ms=timeout_ms,
+                max_retries=max_retries,
+                idempotent=idempotent,
+                validate=validate,
+            )
+            return function
+
+        return register
+
+    def execute(self, args: str, facts: Any) -> tuple[Answer, Context]:
+        entry = self.tools[facts.tool_name]
+        context = Context(self.id, facts)
+        given = entry.arguments(args)
+        for parameter, hint in typing.get_type_hints(entry.function).items():
+            if hint is Context and parameter in inspect.signature(entry.function).parameters:
+                given[parameter] = context
+        returned = entry.function(**given)
+        return returned if isinstance(returned, Answer) else Answer("success", returned), context
+
+    def call(
+        self, tool_name: str, args: dict, state: Optional[dict] = None, resume: Optional[Resumption] = None
+    ) -> tuple[Answer, Context]:
+        """Calls a tool as the host would, in a test. `state` holds whole keys."""
+        values = [SimpleNamespace(key=key, value=json.dumps(value)) for key, value in (state or {}).items()]
+        answered = resume and SimpleNamespace(**{**resume.__dict__, "value": json.dumps(resume.value)})
+        facts = SimpleNamespace(
+            call_id="call-1",
+            tool_name=tool_name,
+            run_identity=SimpleNamespace(run_id="run-1", thread_id="thread-1", agent_id="test"),
+            agent=SimpleNamespace(id="test", description=None, delegates=[]),
+            snapshot=SimpleNamespace(revision=0, values=values),
+            deadline_ms=15_000,
+            attempt=1,
+            resume=answered,
+        )
+        return self.execute(json.dumps(args), facts)
+
+    def validate_args(self, tool_name: str, args: str) -> None:
+        entry = self.tools[tool_name]
+        if entry.validate is not None:
+            entry.validate(**entry.arguments(args))
+
+    def export(self) -> type:
+        """What the host calls; a tool's module keeps it under the name `Tool`."""
+        from . import exported
+
+        return exported.tool_of(self)
+
+
+__all__ = ["Component", "Refusal", "StateKey"]

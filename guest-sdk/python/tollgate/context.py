@@ -1,0 +1,105 @@
+"""The call in progress, as its tool sees it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from . import host
+
+
+@dataclass
+class Resumption:
+    """A person decided that the call goes on."""
+
+    value: Any
+    """What the person answered; it fits the ticket's schema."""
+    action: str = "confirm"
+    message: str = ""
+    suspension_id: str = ""
+    decision_id: str = ""
+    reason: Optional[str] = None
+    decided_at_ms: int = 0
+
+
+class Context:
+    """A parameter of this type is the call in progress, and no argument."""
+
+    def __init__(self, component_id: str, facts: Any):
+        self._component_id = component_id
+        self._snapshot = {entry.key: entry.value for entry in facts.snapshot.values}
+        self.call_id: str = facts.call_id
+        self.tool_name: str = facts.tool_name
+        self.run = facts.run_identity
+        self.agent = facts.agent
+        self.revision: int = facts.snapshot.revision
+        self.deadline_ms: int = facts.deadline_ms
+        """Milliseconds that this attempt may still use."""
+        self.attempt: int = facts.attempt
+        """1 for the first attempt."""
+        self.resume = resumption(facts.resume)
+        """Set where a suspended call goes on."""
+        self.mutations: list[tuple[str, str]] = []
+        self.actions: list[tuple[str, Optional[str]]] = []
+
+    def read(self, name: str) -> Any:
+        """A key as it stood when the call began; what `update` changed does not show."""
+        key = self._key(name)
+        value = self._snapshot.get(key)
+        if value is None:
+            value = host.read_state(key)
+        return None if value is None else json.loads(value)
+
+    def update(self, name: str, update: Any) -> None:
+        """An update for the key's reducer; it commits with the answer, or not at all."""
+        self.mutations.append((self._key(name), json.dumps(update, ensure_ascii=False)))
+
+    def add_context(self, note: str) -> None:
+        """A note that the model sees at its next turn; needs a grant."""
+        self.actions.append(("add_context", note))
+
+    def transfer_to(self, agent_id: str) -> None:
+        """Hands the thread to another agent; needs a grant."""
+        self.actions.append(("transfer_to_agent", agent_id))
+
+    def escalate(self) -> None:
+        """Ends the enclosing loop agent; needs a grant."""
+        self.actions.append(("escalate", None))
+
+    def progress(self, fraction: float, message: Optional[str] = None, status: str = "running") -> None:
+        """How far the call is, from 0 to 1."""
+        host.report_progress(status, message, fraction)
+
+    def activity(self, kind: str, content: str) -> None:
+        host.report_activity(kind, content)
+
+    def activity_delta(self, kind: str, patch: list) -> None:
+        host.report_activity_delta(kind, json.dumps(patch))
+
+    def stream_output(self, delta: str) -> None:
+        """A piece of output that may be shown before the call ends."""
+        host.stream_output(delta)
+
+    def log(self, level: str, message: str) -> None:
+        """A line for the operator; the model never sees it."""
+        host.log(level, message)
+
+    def is_cancelled(self) -> bool:
+        """Whether the run is being cancelled: the moment to stop early."""
+        return host.is_cancelled()
+
+    def _key(self, name: str) -> str:
+        return name if "." in name else f"{self._component_id}.{name}"
+
+
+def resumption(facts: Any) -> Optional[Resumption]:
+    if facts is None:
+        return None
+    return Resumption(
+        value=json.loads(facts.value),
+        action=facts.action,
+        message=facts.message,
+        suspension_id=facts.suspension_id,
+        decision_id=facts.decision_id,
+        reason=facts.reason,
+        decided_at_ms=facts.decided_at_ms,
+    )
