@@ -1,0 +1,89 @@
+// text-stats in JavaScript: what a text is made of.
+import { boolean, component, error, failed, integer, object, optional, string, suspend } from "tollgate";
+
+export const tool = component({
+  id: "text-stats-js",
+  version: "0.1.0",
+  state: { "words-seen": { initial: 0, reducer: "add", scope: "thread", persistent: true } },
+  tools: [
+    {
+      name: "text_stats_js",
+      description: "Counts the bytes, characters, words and lines of a text, and lists its most frequent words.",
+      category: "text",
+      idempotent: true,
+      parameters: object({
+        text: string("The text."),
+        top: optional(integer("How many of the most frequent words to list.", { minimum: 0, maximum: 20 }), 3),
+        rounds: optional(integer("How often to measure it.", { minimum: 1, maximum: 1_000_000_000 }), 1),
+        confirm: optional(boolean("Whether to ask a person first."), false),
+      }),
+      execute: textStats,
+    },
+  ],
+});
+
+function textStats({ text, top, rounds, confirm }, context) {
+  if (text === "") return error("There is no text to measure.", "empty_text");
+  if (text.includes("\0")) throw failed("The text holds a NUL character.");
+  const bytes = utf8Length(text);
+  if (confirm && !context.resume) return question(bytes);
+  if (context.resume?.value === false) return error("The person said no.", "declined");
+  context.progress(0, "measuring");
+  let counts = new Map();
+  for (let round = 0; round < rounds; round++) {
+    if (context.isCancelled()) return error("The run was cancelled.", "cancelled");
+    counts = countWords(text);
+  }
+  const words = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const seen = context.read("words-seen");
+  context.update("words-seen", words);
+  const most = mostFrequent(counts, top);
+  for (const { word, count } of most) context.streamOutput(`${count} ${word}\n`);
+  context.progress(1, `measured ${words} words`, "done");
+  return { bytes, characters: [...text].length, words, lines: countLines(text), top: most, seen };
+}
+
+function question(bytes) {
+  return suspend({
+    action: "measure",
+    message: `Measure ${bytes} bytes?`,
+    parameters: { bytes },
+    responseSchema: boolean(),
+  });
+}
+
+function countWords(text) {
+  const counts = new Map();
+  for (const word of text.split(/[ \t\n\r\v\f]+/)) {
+    if (word === "") continue;
+    const key = word.replace(/[A-Z]+/g, (upper) => upper.toLowerCase());
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function mostFrequent(counts, top) {
+  return [...counts]
+    .map(([word, count]) => ({ word, count }))
+    .sort((a, b) => b.count - a.count || byCodePoint(a.word, b.word))
+    .slice(0, top);
+}
+
+function byCodePoint(a, b) {
+  const [left, right] = [[...a], [...b]];
+  const at = left.findIndex((character, index) => character !== right[index]);
+  return at < 0 ? left.length - right.length : left[at].codePointAt(0) - (right[at]?.codePointAt(0) ?? -1);
+}
+
+function countLines(text) {
+  return text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
+}
+
+function utf8Length(text) {
+  let bytes = 0;
+  for (const character of text) {
+    const code = character.codePointAt(0);
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  }
+  return bytes;
+}
