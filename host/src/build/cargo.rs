@@ -18,16 +18,9 @@ pub(crate) struct Artifact {
 /// Compiles the project, or every tool of the workspace, in `dir`.
 ///
 /// # Errors
-/// There is no project, cargo cannot be run, the code does not compile, or nothing
+/// Cargo cannot be run, the code does not compile, or nothing
 /// of it becomes a component.
 pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
-    let manifest = dir.join("Cargo.toml");
-    if !manifest.is_file() {
-        return Err(BuildError::Usage(format!(
-            "there is no project in {}: it has no Cargo.toml. Start one with `new NAME`, or name the directory of one",
-            dir.display()
-        )));
-    }
     // Flags for other builds do not fit wasm, and would replace the project's own.
     let mut cargo = Command::new("cargo")
         .env_remove("RUSTFLAGS")
@@ -53,7 +46,7 @@ pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
         return Err(BuildError::Failed(format!(
             "nothing in {} becomes a component. Add to {}:\n\n  [lib]\n  crate-type = [\"cdylib\", \"lib\"]",
             dir.display(),
-            manifest.display()
+            dir.join("Cargo.toml").display()
         )));
     }
     Ok(artifacts)

@@ -3,19 +3,42 @@
 
 mod cargo;
 mod install;
+mod other;
 mod project;
+mod recipe;
+mod templates;
 mod toolchain;
 
-pub(crate) use cargo::{Artifact, compile};
+pub(crate) use cargo::Artifact;
 pub(crate) use install::{Installed, install};
 pub(crate) use project::{NewProject, find_upwards};
-pub(crate) use toolchain::add_wasm_target;
+pub(crate) use templates::Template;
 
+use recipe::RECIPE;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// The target for which tools are compiled.
 pub(crate) const WASM_TARGET: &str = "wasm32-wasip2";
+
+/// Compiles the project in `dir`: with cargo where there is a `Cargo.toml`, as
+/// `tool.toml` says where there is that.
+///
+/// # Errors
+/// There is no project, a compiler is missing, or the code does not compile.
+pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, BuildError> {
+    if dir.join("Cargo.toml").is_file() {
+        toolchain::add_wasm_target(dir, say)?;
+        return cargo::compile(dir);
+    }
+    if dir.join(RECIPE).is_file() {
+        return Ok(vec![other::compile(dir, say)?]);
+    }
+    Err(BuildError::Usage(format!(
+        "there is no project in {}: it has no Cargo.toml and no {RECIPE}. Start one with `new NAME`, or name the directory of one",
+        dir.display()
+    )))
+}
 
 /// Why a tool was not made.
 #[derive(Debug, thiserror::Error)]

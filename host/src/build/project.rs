@@ -1,6 +1,6 @@
 //! A new project: a tool that works, with a test, ready to be changed.
 
-use super::BuildError;
+use super::{BuildError, Template};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tollgate_agent::name;
@@ -10,19 +10,13 @@ use tollgate_agent::name;
 pub(crate) struct NewProject {
     /// The component's id, and the directory's name.
     pub(crate) name: String,
+    /// The language.
+    pub(crate) template: Template,
     /// Where the project's directory shall be.
     pub(crate) dir: PathBuf,
     /// Where the SDK is; none for the one of the checkout nearby.
     pub(crate) sdk: Option<PathBuf>,
 }
-
-const FILES: [(&str, &str); 5] = [
-    ("Cargo.toml", include_str!("templates/Cargo.toml.txt")),
-    (".cargo/config.toml", include_str!("templates/config.toml.txt")),
-    (".gitignore", include_str!("templates/gitignore.txt")),
-    ("README.md", include_str!("templates/README.md.txt")),
-    ("src/lib.rs", include_str!("templates/lib.rs.txt")),
-];
 
 impl NewProject {
     /// Writes the project.
@@ -44,7 +38,7 @@ impl NewProject {
             )));
         }
         let sdk = self.sdk_path()?;
-        for (file, template) in FILES {
+        for (file, template) in self.template.files() {
             self.write_file(file, &self.fill(template, &sdk))?;
         }
         Ok(())

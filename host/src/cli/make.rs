@@ -2,8 +2,8 @@
 
 use super::output::{BOLD, DIM, GOOD, shown_line};
 use super::{Exit, Failure, Globals, Output, example, program, quantity};
-use crate::build::{self, BuildError, Installed, NewProject};
-use clap::{Args, ValueEnum};
+use crate::build::{self, BuildError, Installed, NewProject, Template};
+use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use tollgate::config::Config;
@@ -16,22 +16,17 @@ pub(crate) struct NewVerb {
     /// The tool's name, such as word-count; the directory is made in the working directory
     name: String,
     /// The language
-    #[arg(long, value_enum, default_value_t = Language::Rust)]
-    lang: Language,
+    #[arg(long, value_enum, default_value_t = Template::Rust)]
+    lang: Template,
     /// Where the SDK is: the directory guest-sdk of a checkout of Tollgate. Without it, the one nearby
     #[arg(long, value_name = "PATH")]
     sdk: Option<PathBuf>,
 }
 
-/// The languages for which there is a project to start from.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Language {
-    Rust,
-}
-
 const NEW_EXAMPLES: &str = "\
 Examples:
   tollgate new hello --lang rust
+  tollgate new hello --lang python
   tollgate new hello --sdk ~/src/tollgate/guest-sdk
   tollgate build hello && tollgate call hello '{\"name\": \"Ada\"}'";
 
@@ -55,16 +50,20 @@ directory, or, where that is the project itself, beside the project.";
 
 impl NewVerb {
     pub(crate) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Language::Rust = self.lang;
-        let project = NewProject { dir: PathBuf::from(&self.name), name: self.name, sdk: self.sdk };
+        let source = self.lang.source();
+        let project = NewProject {
+            template: self.lang,
+            dir: PathBuf::from(&self.name),
+            name: self.name,
+            sdk: self.sdk,
+        };
         project.write()?;
         if output.is_json() {
             output.json(&json!({"name": project.name, "dir": project.dir}));
         } else {
             let (name, program) = (&project.name, program());
-            output.line(&format!(
-                "{GOOD}started{GOOD:#} {BOLD}{name}{BOLD:#}: the tool is in {name}/src/lib.rs"
-            ));
+            output
+                .line(&format!("{GOOD}started{GOOD:#} {BOLD}{name}{BOLD:#}: the tool is in {name}/{source}"));
             output.say(&format!("{DIM}next: {program} build {name}{DIM:#}"));
         }
         Ok(Exit::Done)
@@ -77,10 +76,7 @@ impl BuildVerb {
         let tools_dir = tools_dir(&config, &self.dir);
         let dir = self.dir.clone();
         let say = |words: &str| output.say(words);
-        if dir.join("Cargo.toml").is_file() {
-            build::add_wasm_target(&dir, &say)?;
-        }
-        let artifacts = build::compile(&dir)?;
+        let artifacts = build::compile(&dir, &say)?;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let mut installed = Vec::with_capacity(artifacts.len());
         for artifact in &artifacts {

@@ -77,9 +77,8 @@ fn find_repository(named: Option<&Path>) -> Result<PathBuf, Failure> {
 /// Compiles what is missing and lays the components out as a tools directory.
 fn build_tools(repository: &Path, tools_dir: &Path, output: &Output) -> Result<(), Failure> {
     let project = repository.join("example-tools");
-    build::add_wasm_target(&project, &|words| output.say(words))?;
     output.say(&format!("{BOLD}building the example tools{BOLD:#} {DIM}(cargo build in example-tools; the first time takes a minute){DIM:#}"));
-    for artifact in build::compile(&project)? {
+    for artifact in build::compile(&project, &|words| output.say(words))? {
         let name = artifact.file.file_name().unwrap_or_default().to_string_lossy().replace('_', "-");
         let file = tools_dir.join(name);
         fs::copy(&artifact.file, &file).map_err(|e| unwritable(&file, &e))?;

@@ -36,6 +36,30 @@ fn a_project_in_the_checkout_names_the_sdk_by_a_relative_path() {
 }
 
 #[test]
+fn a_recipe_that_is_wrong_says_why() {
+    let place = Place::new();
+    let recipe = |text: &str| {
+        place.write("odd/tool.toml", text);
+        place.type_in(&["build", "odd"]).ends_with(2)
+    };
+    recipe("language = \"cobol\"\nsource = \"x\"\n").says("unknown variant `cobol`");
+    recipe("language = \"wat\"\nsource = \"x.wat\"\n").says("x.wat cannot be opened");
+    place.write("odd/tool.py", "");
+    recipe("language = \"python\"\nsource = \"tool.py\"\n").says("`sdk` is missing");
+    recipe("language = \"python\"\nsource = \"tool.py\"\nfast = true\n").says("unknown field `fast`");
+}
+
+#[test]
+fn a_compiler_that_is_missing_is_named_with_the_line_that_installs_it() {
+    let place = Place::new();
+    place.type_in(&["new", "hello", "--lang", "python", "--sdk", &sdk()]).ends_with(0).says("build hello");
+    let mut build = place.tollgate(&["build", "hello"]);
+    crate::place::Said::of(&build.env("PATH", place.path()).assert())
+        .ends_with(1)
+        .says("componentize-py is not installed. Type: pip install componentize-py");
+}
+
+#[test]
 fn what_cannot_be_started_says_why() {
     let place = Place::new();
     place.type_in(&["new", "Hello"]).ends_with(2).says("it must fit [a-z][a-z0-9-]{0,63}");

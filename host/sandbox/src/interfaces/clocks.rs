@@ -21,7 +21,8 @@ impl HostWallClock for Wall {
     }
 }
 
-/// Time since the guest first asked for anything of WASI.
+/// Time since the guest first asked for anything of WASI. It begins at one step: Go's
+/// runtime takes a clock at zero for a broken one.
 pub(crate) struct Monotonic(pub(crate) World);
 
 impl HostMonotonicClock for Monotonic {
@@ -30,7 +31,7 @@ impl HostMonotonicClock for Monotonic {
     }
 
     fn now(&self) -> u64 {
-        self.0.monotonic_ms().saturating_mul(STEP_NANOS)
+        self.0.monotonic_ms().saturating_add(1).saturating_mul(STEP_NANOS)
     }
 }
 
@@ -42,6 +43,7 @@ mod tests {
     fn time_goes_in_steps_of_a_millisecond() {
         let world = World::new(None);
         let clock = Monotonic(world.clone());
+        assert!(clock.now() >= STEP_NANOS, "a clock that begins at zero stops Go's runtime");
         std::thread::sleep(Duration::from_micros(1_300));
         assert!(clock.now() >= STEP_NANOS);
         assert_eq!(clock.now() % STEP_NANOS, 0);

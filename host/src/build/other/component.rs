@@ -1,0 +1,59 @@
+//! From a core module to a component: its type is written into it, and imports of
+//! WASI's first version are adapted to the present one.
+
+use super::super::BuildError;
+use super::{CONTRACT, WORLD};
+use std::fmt::Display;
+use std::fs;
+use std::path::Path;
+use wasi_preview1_component_adapter_provider::{
+    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::{Resolve, SourceMap};
+
+/// The component that a module of the contract's world makes.
+///
+/// # Errors
+/// The module does not export what the world asks for, or imports what nobody has.
+pub(super) fn of_module(module: &Path) -> Result<Vec<u8>, BuildError> {
+    let mut bytes = fs::read(module).map_err(BuildError::file(module, "read"))?;
+    encode(&mut bytes).map_err(|e| failed(module, &format!("{e:#}")))
+}
+
+/// The component that a file in the text format writes down: a component, or a
+/// module of the contract's world.
+///
+/// # Errors
+/// The text is neither.
+pub(super) fn of_text(source: &Path) -> Result<Vec<u8>, BuildError> {
+    let mut bytes = wat::parse_file(source).map_err(|e| failed(source, &e))?;
+    if is_component(&bytes) {
+        return Ok(bytes);
+    }
+    encode(&mut bytes).map_err(|e| failed(source, &format!("{e:#}")))
+}
+
+/// Whether the header's layer says so.
+fn is_component(bytes: &[u8]) -> bool {
+    bytes.get(4..8) == Some(&[0x0d, 0x00, 0x01, 0x00])
+}
+
+fn encode(module: &mut Vec<u8>) -> anyhow::Result<Vec<u8>> {
+    let mut resolve = Resolve::default();
+    let mut contract = SourceMap::default();
+    CONTRACT.iter().for_each(|(name, text)| contract.push_str(name, *text));
+    let package = contract.parse().map_err(|(_, e)| e)?;
+    let package = resolve.push_group(package)?;
+    let world = resolve.select_world(&[package], Some(WORLD.rsplit('/').next().unwrap_or(WORLD)))?;
+    embed_component_metadata(module, &resolve, world, StringEncoding::UTF8)?;
+    ComponentEncoder::default()
+        .validate(true)
+        .module(module)?
+        .adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)?
+        .encode()
+}
+
+fn failed(file: &Path, why: &dyn Display) -> BuildError {
+    BuildError::Failed(format!("{} does not become a component: {why}", file.display()))
+}

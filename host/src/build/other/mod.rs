@@ -1,0 +1,96 @@
+//! Compiling in languages besides Rust: one file for each, and what they share.
+
+mod c;
+mod component;
+mod go;
+mod javascript;
+mod program;
+mod python;
+mod stamp;
+
+use super::recipe::{Language, Recipe};
+use super::{Artifact, BuildError};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// The contract that a guest is compiled against, as files of a WIT package.
+const CONTRACT: [(&str, &str); 5] = [
+    ("types.wit", include_str!("../../../../wit/types.wit")),
+    ("call.wit", include_str!("../../../../wit/call.wit")),
+    ("agents.wit", include_str!("../../../../wit/agents.wit")),
+    ("gate.wit", include_str!("../../../../wit/gate.wit")),
+    ("world.wit", include_str!("../../../../wit/world.wit")),
+];
+/// The world of ordinary tools.
+const WORLD: &str = "tollgate:tool/tool-component";
+
+/// Compiles a project into `build/NAME.wasm` within it. Nothing is done where that
+/// file was made of the very same sources.
+///
+/// # Errors
+/// The recipe is wrong, a compiler is missing, or the code does not compile.
+pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildError> {
+    let recipe = Recipe::load(dir)?;
+    let out = recipe.dir.join("build");
+    let name = recipe.dir.file_name().and_then(|name| name.to_str()).unwrap_or("tool");
+    let file = out.join(name).with_extension("wasm");
+    let stamp = stamp::of(&recipe)?;
+    if stamp::stands(&file, &stamp) {
+        return Ok(Artifact { file, fresh: true });
+    }
+    let work = Workplace::new()?;
+    let bytes = match recipe.language {
+        Language::C => c::compile(&recipe, &work, say)?,
+        Language::Go => go::compile(&recipe, &work, say)?,
+        Language::JavaScript | Language::TypeScript => javascript::compile(&recipe, &work, say)?,
+        Language::Python => python::compile(&recipe, &work, say)?,
+        Language::Wat => component::of_text(&recipe.source)?,
+    };
+    fs::create_dir_all(&out).map_err(BuildError::file(&out, "made"))?;
+    fs::write(&file, bytes).map_err(BuildError::file(&file, "written"))?;
+    stamp::set(&file, &stamp)?;
+    Ok(Artifact { file, fresh: false })
+}
+
+/// Where compilers put what is not kept; it goes when it is dropped.
+struct Workplace {
+    dir: TempDir,
+}
+
+impl Workplace {
+    fn new() -> Result<Self, BuildError> {
+        let dir = tempfile::tempdir().map_err(BuildError::file(&std::env::temp_dir(), "written to"))?;
+        Ok(Self { dir })
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The contract, as a directory for tools that want one.
+    fn contract(&self) -> Result<std::path::PathBuf, BuildError> {
+        let wit = self.path().join("wit");
+        fs::create_dir_all(&wit).map_err(BuildError::file(&wit, "made"))?;
+        for (name, text) in CONTRACT {
+            let file = wit.join(name);
+            fs::write(&file, text).map_err(BuildError::file(&file, "written"))?;
+        }
+        Ok(wit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn all_of_the_contract_is_handed_to_compilers() {
+        let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit");
+        let files = fs::read_dir(wit).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let files: BTreeSet<String> = files.filter(|name| name.ends_with(".wit")).collect();
+        assert_eq!(files, CONTRACT.iter().map(|(name, _)| (*name).to_owned()).collect());
+    }
+}

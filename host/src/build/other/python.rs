@@ -1,0 +1,30 @@
+//! Python, by componentize-py, which puts an interpreter around the tool.
+
+use super::super::BuildError;
+use super::program::{Program, run};
+use super::{Recipe, WORLD, Workplace};
+use std::fs;
+
+const COMPONENTIZE: Program = Program { names: &["componentize-py"], install: "pip install componentize-py" };
+
+pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
+    let component = work.path().join("tool.wasm");
+    let Some(module) = recipe.source.file_stem() else {
+        return Err(BuildError::Usage(format!("{} is no Python module", recipe.source.display())));
+    };
+    let mut componentize = COMPONENTIZE.command(&recipe.dir)?;
+    say("compiling with componentize-py");
+    componentize
+        // A virtual environment that is active here is not the tool's.
+        .env_remove("VIRTUAL_ENV")
+        .arg("-d")
+        .arg(work.contract()?)
+        .args(["-w", WORLD, "componentize"])
+        .arg(module)
+        .args(["-p", ".", "-p"])
+        .arg(recipe.sdk()?)
+        .arg("-o")
+        .arg(&component);
+    run(componentize, &recipe.source)?;
+    fs::read(&component).map_err(BuildError::file(&component, "read"))
+}

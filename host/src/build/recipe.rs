@@ -1,0 +1,83 @@
+//! `tool.toml`: what a project in another language than Rust says of itself.
+
+use super::BuildError;
+use serde::Deserialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The file that makes a directory a project.
+pub(crate) const RECIPE: &str = "tool.toml";
+
+/// How a project is compiled, with paths as they can be opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Recipe {
+    /// The project's directory.
+    pub(crate) dir: PathBuf,
+    /// The language.
+    pub(crate) language: Language,
+    /// The file that holds the tool; in Go, the package's directory.
+    pub(crate) source: PathBuf,
+    /// The guest library; none for the text format, which needs none.
+    pub(crate) sdk: Option<PathBuf>,
+}
+
+/// The languages besides Rust.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Language {
+    C,
+    Go,
+    JavaScript,
+    TypeScript,
+    Python,
+    /// WebAssembly's own text format.
+    Wat,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    language: Language,
+    source: PathBuf,
+    sdk: Option<PathBuf>,
+}
+
+impl Recipe {
+    /// Reads the recipe of a project.
+    ///
+    /// # Errors
+    /// It is no TOML, lacks a key, or names what is not there.
+    pub(crate) fn load(dir: &Path) -> Result<Self, BuildError> {
+        let file = dir.join(RECIPE);
+        let text = fs::read_to_string(&file).map_err(BuildError::file(&file, "read"))?;
+        let Written { language, source, sdk } =
+            toml::from_str(&text).map_err(|e| BuildError::Usage(format!("{}: {e}", file.display())))?;
+        let found = |what: &str, path: &Path| {
+            let path = dir.join(path);
+            path.canonicalize().map_err(|e| {
+                BuildError::Usage(format!(
+                    "{}: the {what} {} cannot be opened: {e}",
+                    file.display(),
+                    path.display()
+                ))
+            })
+        };
+        let sdk = sdk.map(|sdk| found("sdk", &sdk)).transpose()?;
+        if sdk.is_none() && language != Language::Wat {
+            return Err(BuildError::Usage(format!(
+                "{}: `sdk` is missing; it names the language's directory in guest-sdk of a checkout of Tollgate",
+                file.display()
+            )));
+        }
+        let dir = dir.canonicalize().map_err(BuildError::file(dir, "found"))?;
+        Ok(Self { source: found("source", &source)?, dir, language, sdk })
+    }
+
+    /// The guest library.
+    ///
+    /// # Errors
+    /// The recipe names none.
+    pub(crate) fn sdk(&self) -> Result<&Path, BuildError> {
+        self.sdk.as_deref().ok_or_else(|| BuildError::Usage(format!("{RECIPE} names no sdk")))
+    }
+}
