@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use std::collections::HashMap;
-use tollgate_sdk::{Context, Key, ProgressStatus, Ticket, ToolError, ToolResult, component, json, reducer::Add, tool};
+use tollgate_sdk::{
+    Context, Key, ProgressStatus, Ticket, ToolError, ToolResult, component, json, reducer::Add, tool,
+};
 
 /// The words that calls of this conversation counted.
 static WORDS_SEEN: Key<u64, Add> = Key::thread("text-stats-rust.words-seen").add().persistent();
@@ -116,7 +118,10 @@ mod tests {
         let ctx = Context::for_test();
         let result = text_stats_rust("Grüezi 😀 grüezi\n".to_owned(), 1, 1, false, &ctx).unwrap();
         let data = result.data();
-        assert_eq!((&data["bytes"], &data["characters"], &data["words"]), (&json!(22), &json!(16), &json!(3)));
+        assert_eq!(
+            (&data["bytes"], &data["characters"], &data["words"]),
+            (&json!(22), &json!(16), &json!(3))
+        );
         assert_eq!(data["top"], json!([{"word": "grüezi", "count": 2}]));
     }
 
