@@ -3,6 +3,7 @@
 mod builder;
 mod children;
 mod health;
+mod listening;
 mod request;
 mod threads;
 
@@ -10,8 +11,9 @@ pub use builder::{Agent, HostBuilder};
 pub use request::{Busy, CallRequest, RunRequest};
 
 use crate::builtin;
+use crate::gates::Gates;
 use crate::model::Model;
-use crate::run::{Driver, DriverParts, RunEnd, RunError, RunHandle, Teller};
+use crate::run::{Bus, Driver, DriverParts, Hub, RunEnd, RunError, RunHandle, Teller};
 use crate::store::{Store, StoreError};
 use crate::tools::Toolbox;
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +23,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::backend::Capabilities;
 use tollgate_agent::context::RunIdentity;
-use tollgate_agent::gate::Gate;
 use tollgate_agent::run::{Decision, Event, Input, Run, RunSpec, Task, handed_to};
 use uuid::Uuid;
 
@@ -37,10 +38,13 @@ pub struct Host {
 struct Inner {
     toolbox: RwLock<Arc<Toolbox>>,
     published: watch::Sender<u64>,
-    gates: Arc<[Arc<dyn Gate>]>,
+    gates: Gates,
     store: Arc<dyn Store>,
     agents: BTreeMap<String, Agent>,
     threads: Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>,
+    bus: Arc<Bus>,
+    /// Runs under way, to which clients may come back.
+    live: Mutex<HashMap<Arc<str>, Weak<Hub>>>,
 }
 
 /// Why the host did not do what it was asked.
@@ -151,12 +155,13 @@ impl Host {
         let run_id = new_id();
         let spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt));
         let cancel = CancellationToken::new();
-        let (teller, events) = Teller::new(Arc::clone(&run_id));
+        let (hub, teller, events) = self.listened(&run_id);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let driver = Driver::new(parts, Run::new(thread), known_messages);
+        let abandoned = (!request.detached).then(|| cancel.clone());
         let end = tokio::spawn(async move {
             let _turn = turn;
-            driver.drive(Input::Start(spec)).await
+            listening::attended(driver.drive(Input::Start(spec)), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
@@ -167,7 +172,9 @@ impl Host {
     /// # Errors
     /// The store cannot be read or written. Whatever the tool does is in the answer.
     pub async fn call(&self, request: CallRequest) -> Result<RunEnd, HostError> {
-        let (driver, spec) = self.direct(request, new_id(), Teller::unheard()).await?;
+        let run_id = new_id();
+        let teller = Teller::unheard(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
+        let (driver, spec) = self.direct(request, run_id, teller).await?;
         Ok(driver.drive(Input::Start(spec)).await?)
     }
 
@@ -178,10 +185,11 @@ impl Host {
     pub async fn start_call(&self, request: CallRequest) -> Result<RunHandle, HostError> {
         let cancel = request.cancel.clone();
         let run_id = new_id();
-        let (teller, events) = Teller::new(Arc::clone(&run_id));
+        let (hub, teller, events) = self.listened(&run_id);
         let (driver, spec) = self.direct(request, Arc::clone(&run_id), teller).await?;
         let thread_id = Arc::from(spec.identity.thread_id.as_str());
-        let end = tokio::spawn(driver.drive(Input::Start(spec)));
+        let abandoned = Some(cancel.clone());
+        let end = tokio::spawn(listening::attended(driver.drive(Input::Start(spec)), hub, abandoned));
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
 
@@ -224,12 +232,13 @@ impl Host {
         run.decide(self.toolbox().catalog(), 0, input.clone())
             .map_err(|e| HostError::Refused(e.to_string()))?;
         let cancel = CancellationToken::new();
-        let (teller, events) = Teller::new(Arc::clone(&run_id));
+        let (hub, teller, events) = self.listened(&run_id);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let driver = Driver::new(parts, run, known_messages);
+        let abandoned = Some(cancel.clone());
         let end = tokio::spawn(async move {
             let _turn = turn;
-            driver.drive(input).await
+            listening::attended(driver.drive(input), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
@@ -261,7 +270,7 @@ impl Host {
     ) -> DriverParts {
         DriverParts {
             store: Arc::clone(&self.inner.store),
-            gates: Arc::clone(&self.inner.gates),
+            gates: self.inner.gates.clone(),
             toolbox: self.toolbox(),
             host: self.clone(),
             teller,

@@ -2,6 +2,7 @@
 
 mod builtin;
 pub mod config;
+pub mod gates;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod model;

@@ -16,12 +16,14 @@ fn main() {
     let guests =
         Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo names the crate's folder")).join("../guests");
     let mut code = String::new();
-    for (folder, table) in [("hostile", "HOSTILE"), ("good", "GOOD")] {
+    for (folder, table) in [("hostile", "HOSTILE"), ("gates", "GATES"), ("good", "GOOD")] {
         let folder_path = guests.join(folder);
         println!("cargo:rerun-if-changed={}", folder_path.display());
         code.push_str(&table_of(&folder_path, folder, table));
     }
-    code.push_str(&for_each_hostile_guest(&guests.join("hostile")));
+    for (folder, name) in [("hostile", "for_each_hostile_guest"), ("gates", "for_each_hostile_gate")] {
+        code.push_str(&for_each(&guests.join(folder), folder, name));
+    }
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo names a folder for output"));
     fs::write(out.join("guests.rs"), code).expect("cargo's folder for output is writable");
 }
@@ -56,16 +58,16 @@ fn table_of(folder_path: &Path, folder: &str, table: &str) -> String {
     )
 }
 
-/// A macro that hands all hostile guests to another one.
-fn for_each_hostile_guest(folder: &Path) -> String {
-    let names = guest_files(folder)
+/// A macro that hands all guests of a folder to another one.
+fn for_each(folder_path: &Path, folder: &str, name: &str) -> String {
+    let names = guest_files(folder_path)
         .into_iter()
         .filter_map(|path| Some(path.file_stem()?.to_str()?.replace('-', "_")));
     let pairs: String = names.map(|name| format!("{name} = {},\n", name.to_uppercase())).collect();
     format!(
         "/// Expands to `$with! {{ spin_for_ever = SPIN_FOR_EVER, ... }}`: a test for each guest\n\
-         /// of `tests/guests/hostile`, say.\n#[macro_export]\n\
-         macro_rules! for_each_hostile_guest {{\n($with:ident) => {{ $with! {{ {pairs} }} }};\n}}\n"
+         /// of `tests/guests/{folder}`, say.\n#[macro_export]\n\
+         macro_rules! {name} {{\n($with:ident) => {{ $with! {{ {pairs} }} }};\n}}\n"
     )
 }
 

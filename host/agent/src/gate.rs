@@ -1,7 +1,12 @@
 //! May this call run? What gates answer, how their answers join, and the
 //! [`Permit`] that only the join can make.
 
-use crate::catalog::Tool;
+mod descriptor;
+pub mod permissions;
+
+pub use descriptor::{GateDescriptor, GateDescriptorError, MAX_GATE_DESCRIPTION_BYTES, MAX_GATE_READS};
+
+use crate::catalog::{OwnerKind, Tool};
 use crate::context::{AgentView, RunIdentity};
 use crate::outcome::{Ticket, ToolResult};
 use crate::proposal::{Arguments, Proposal};
@@ -84,11 +89,36 @@ pub struct ProposedCall<'a> {
     pub snapshot: &'a Snapshot,
     /// What the state's keys are.
     pub keys: &'a KeySet,
+    /// How many other calls of the run were let through.
+    pub calls_before: CallsBefore,
     /// Milliseconds since the Unix epoch.
     pub now_ms: u64,
     /// The value decided, where a person has let a suspended call go on.
     pub decided: Option<&'a Value>,
 }
+
+impl ProposedCall<'_> {
+    /// The component that brings the tool; none for a tool that is no component.
+    #[must_use]
+    pub fn component_id(&self) -> Option<&str> {
+        let owner = &self.tool.owner;
+        (owner.kind == OwnerKind::Component).then_some(owner.id.as_str())
+    }
+}
+
+/// How many other calls of a run the gates let through. A call counts from then on,
+/// whatever came of it, and once, however often it was attempted. Those that stand
+/// before a call in its turn, and will run at once with it, count for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallsBefore {
+    /// Of the tool that is called.
+    pub of_tool: u32,
+    /// Of all tools.
+    pub in_run: u32,
+}
+
+/// The id of the gate that knows the operator's permission rules.
+pub const PERMISSIONS_ID: &str = "permissions";
 
 /// A gate in Rust. It looks and answers; it does nothing else.
 pub trait Gate: Send + Sync {

@@ -31,3 +31,4 @@ pub mod state;
 pub mod surface;
 pub mod taken;
 pub mod text;
+pub mod text_calls;

@@ -95,6 +95,10 @@ pub struct ModelReply {
     /// What it cost.
     #[serde(default)]
     pub usage: TokenUsage,
+    /// What was wrong with a call that has no id to be answered by: the model reads
+    /// it with its next request. Only [`text_calls`](crate::text_calls) has such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correction: Option<String>,
 }
 
 /// Why a model stopped.

@@ -14,7 +14,6 @@ use crate::import::Import;
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load;
-use crate::meter::Stop;
 use crate::sandbox::Inner as Host;
 use crate::v0_1_0::{self, ToolPre, Visible};
 use std::path::PathBuf;
@@ -160,7 +159,7 @@ impl Component {
         let patience = if call.replay.is_some() { host.config.timeout_ceiling } else { timeout };
         let term = Term::new(patience, call.cancel.clone()).using_files(!call.grants.files().is_empty());
         let instance = Instance::serving(&call, &limits, term.deadline(), &turn);
-        let mut store = self.linked.store(instance, &limits, &term);
+        let mut store = host.store(instance, &limits, &term);
         let returned = match &mut store {
             Ok(store) => term.attend(self.linked.execute(code, store, &call, timeout)).await,
             Err(ending) => Err(ending.clone()),
@@ -245,7 +244,7 @@ impl Linked {
     ) -> wasmtime::Result<Result<v0_1_0::types::ToolOutput, v0_1_0::types::ToolError>> {
         let arguments = call.permit.arguments().text();
         let visible = Visible::of(call);
-        enter(store, arguments.len() as u64 + visible.bytes())?;
+        store.data().enter(arguments.len() as u64 + visible.bytes())?;
         let entries = visible.entries();
         let delegates: Vec<&str> = call.agent.delegates.iter().map(String::as_str).collect();
         let deadline_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
@@ -280,7 +279,7 @@ impl Linked {
         let _turn = turn.map_err(|_| Ending::NoSlot)?;
         let _ticking = self.host.ticker.keep_ticking();
         let term = Term::new(SEALED_TIME, CancellationToken::new());
-        let mut store = self.store(Instance::sealed(&limits), &limits, &term)?;
+        let mut store = self.host.store(Instance::sealed(&limits), &limits, &term)?;
         let sealed = code.sealed(&self.host)?;
         term.attend(work(&mut store, sealed)).await
     }
@@ -289,17 +288,6 @@ impl Linked {
         let limits = sealed_limits();
         let stack_bytes = self.host.config.stack_bytes;
         ending.fault(what, &Under { limits: &limits, timeout: SEALED_TIME, stack_bytes })
-    }
-
-    /// A store for one instance, under these limits and until this term.
-    fn store(&self, instance: Instance, limits: &Limits, term: &Term) -> Result<Store<Instance>, Ending> {
-        let mut store = Store::new(&self.host.engine, instance);
-        store.limiter(|instance| &mut instance.meter);
-        store.set_hostcall_fuel(usize::try_from(limits.crossing_bytes).unwrap_or(usize::MAX));
-        store.set_max_component_handles(limits.handles as usize);
-        store.set_fuel(limits.fuel).map_err(|error| Ending::Host(error.to_string()))?;
-        term.watch(&mut store);
-        Ok(store)
     }
 }
 
@@ -321,15 +309,6 @@ impl Code {
             sealed.map_err(|why| Ending::Host(format!("the sealed linker has another shape: {why:#}")))?;
         Ok(self.sealed.get_or_init(|| sealed))
     }
-}
-
-/// Counts what goes into the guest at the start.
-fn enter(store: &Store<Instance>, bytes: u64) -> Result<(), Stop> {
-    let instance = store.data();
-    if bytes > instance.crossing_bytes() {
-        return Err(Stop::Crossing);
-    }
-    instance.boundary.enter(bytes)
 }
 
 /// Limits of an instance that answers without power.

@@ -7,7 +7,7 @@
 
 use crate::limits::Limits;
 use crate::meter::Stop;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::Fault;
@@ -148,12 +148,22 @@ impl Ending {
     /// The fault that a call ends with: the sentence names the limit that was met,
     /// its value, and where to change it.
     pub(crate) fn fault(self, tool: &str, under: &Under<'_>) -> Fault {
+        self.fault_of(&Guest::Tool(tool), under)
+    }
+
+    /// The same of a gate.
+    pub(crate) fn fault_of_gate(self, gate: &str, under: &Under<'_>) -> Fault {
+        self.fault_of(&Guest::Gate(gate), under)
+    }
+
+    fn fault_of(self, guest: &Guest<'_>, under: &Under<'_>) -> Fault {
         let code = self.code();
         let limits = under.limits;
         let met = |limit: &str, value: u64, what: &str| {
             format!(
-                "Tool '{tool}' {what}: its limit is {limit} = {value}. An operator can raise it in tollgate.toml, \
-                 under [limits] or [tools.{tool}.limits]."
+                "{guest} {what}: its limit is {limit} = {value}. An operator can raise it in tollgate.toml, \
+                 under {}.",
+                guest.place_of_limits()
             )
         };
         let (message, detail) = match self {
@@ -174,34 +184,52 @@ impl Ending {
             Ending::Boundary => {
                 (met("boundary_bytes", limits.boundary_bytes, "passed too much in all"), None)
             }
-            Ending::Deadline => (timed_out(tool, under.timeout), None),
-            Ending::Cancelled => (format!("The call of '{tool}' was cancelled."), None),
+            Ending::Deadline => (timed_out(guest, under.timeout), None),
+            Ending::Cancelled => (format!("{guest} was cancelled."), None),
             Ending::Stack => (
-                format!(
-                    "Tool '{tool}' recursed too deep: wasm code has {} bytes of stack.",
-                    under.stack_bytes
-                ),
+                format!("{guest} recursed too deep: wasm code has {} bytes of stack.", under.stack_bytes),
                 None,
             ),
             Ending::Malformed(why) => {
-                (format!("Tool '{tool}' returned something that is not of the contract's type: {why}."), None)
+                (format!("{guest} returned something that is not of the contract's type: {why}."), None)
             }
-            Ending::Trapped(trapped) => {
-                (format!("Tool '{tool}' trapped: {}.", trapped.what), Some(trapped.frames))
+            Ending::Trapped(trapped) => (format!("{guest} trapped: {}.", trapped.what), Some(trapped.frames)),
+            Ending::Exited(status) => {
+                (format!("{guest} ended itself with the exit status {status} instead of returning."), None)
             }
-            Ending::Exited(status) => (
-                format!("Tool '{tool}' ended itself with the exit status {status} instead of returning."),
-                None,
-            ),
-            Ending::NoSlot => (format!("There is no room to run '{tool}' now. Try again later."), None),
+            Ending::NoSlot => (format!("There is no room to run {guest} now. Try again later."), None),
             Ending::Host(why) => {
-                (format!("The host failed while it ran '{tool}'. This is not the tool's fault."), Some(why))
+                (format!("The host failed while it ran {guest}. This is not the guest's fault."), Some(why))
             }
         };
         let fault = Fault::new(code, message);
         match detail.filter(|text| !text.is_empty()) {
             Some(detail) => fault.with_detail(detail),
             None => fault,
+        }
+    }
+}
+
+/// Who ended, as the sentence names it.
+enum Guest<'a> {
+    Tool(&'a str),
+    Gate(&'a str),
+}
+
+impl Guest<'_> {
+    fn place_of_limits(&self) -> String {
+        match self {
+            Guest::Tool(name) => format!("[limits] or [tools.{name}.limits]"),
+            Guest::Gate(id) => format!("[gates.{id}.limits]"),
+        }
+    }
+}
+
+impl fmt::Display for Guest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Guest::Tool(name) => write!(f, "Tool '{name}'"),
+            Guest::Gate(id) => write!(f, "Gate '{id}'"),
         }
     }
 }
@@ -213,8 +241,8 @@ pub(crate) struct Under<'a> {
     pub(crate) stack_bytes: usize,
 }
 
-fn timed_out(tool: &str, timeout: Duration) -> String {
-    format!("Tool '{tool}' timed out after {:.1}s", timeout.as_secs_f64())
+fn timed_out(guest: &Guest<'_>, timeout: Duration) -> String {
+    format!("{guest} timed out after {:.1}s", timeout.as_secs_f64())
 }
 
 impl Trapped {

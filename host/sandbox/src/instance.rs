@@ -9,7 +9,7 @@ use crate::grants::FileGrant;
 use crate::interfaces::http::{self, NoEgress};
 use crate::interfaces::{clocks, random};
 use crate::limits::Limits;
-use crate::meter::{Boundary, Meter};
+use crate::meter::{Boundary, Meter, Stop};
 use crate::report::ReportSink;
 use crate::turns::Turn;
 use crate::world::World;
@@ -114,6 +114,14 @@ impl Instance {
             },
         };
         Self { serves: Some(serves), replay: call.replay.cloned(), ..Self::sealed(limits) }
+    }
+
+    /// Counts what goes into the guest at the start.
+    pub(crate) fn enter(&self, bytes: u64) -> Result<(), Stop> {
+        if bytes > self.crossing_bytes {
+            return Err(Stop::Crossing);
+        }
+        self.boundary.enter(bytes)
     }
 
     /// The most bytes that may cross at once.

@@ -1,18 +1,25 @@
 //! The sandbox: one engine, its ticker, its linkers, and the turns of its calls.
 
+mod gates;
+
+pub use gates::Guest;
+
+use crate::attend::Term;
 use crate::compile::{Compatibility, Compiling};
 use crate::component::{Component, Linked, Origin};
 use crate::config::SandboxConfig;
+use crate::ending::Ending;
 use crate::error::{Refusal, SandboxError};
 use crate::instance::Instance;
+use crate::limits::Limits;
 use crate::load::{Artefact, Cache, Checked, Words};
 use crate::ticker::Ticker;
 use crate::turns::Turns;
 use crate::{engine, interfaces, load};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use wasmtime::Engine;
 use wasmtime::component::{Component as Compiled, Linker};
+use wasmtime::{Engine, Store};
 
 /// Loads components and runs their tools. Cloning is cheap.
 #[derive(Clone)]
@@ -252,6 +259,24 @@ fn open_cache(
             ));
             None
         }
+    }
+}
+
+impl Inner {
+    /// A store for one instance, under these limits and until this term.
+    pub(crate) fn store(
+        &self,
+        instance: Instance,
+        limits: &Limits,
+        term: &Term,
+    ) -> Result<Store<Instance>, Ending> {
+        let mut store = Store::new(&self.engine, instance);
+        store.limiter(|instance| &mut instance.meter);
+        store.set_hostcall_fuel(usize::try_from(limits.crossing_bytes).unwrap_or(usize::MAX));
+        store.set_max_component_handles(limits.handles as usize);
+        store.set_fuel(limits.fuel).map_err(|error| Ending::Host(error.to_string()))?;
+        term.watch(&mut store);
+        Ok(store)
     }
 }
 

@@ -1,4 +1,4 @@
-//! From cargo's directory into the tools directory: checked by loading it once,
+//! From cargo's directory into that of tools, or of gates: checked by loading it once,
 //! and moved into place so that nobody ever sees half a file.
 
 use super::{Artifact, BuildError};
@@ -7,38 +7,50 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::descriptor::ToolDescriptor;
-use tollgate_sandbox::Sandbox;
+use tollgate_sandbox::{Guest, Sandbox};
 
-/// A component in the tools directory.
+/// Where components go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dirs<'a> {
+    /// Those with tools.
+    pub(crate) tools: &'a Path,
+    /// Gates.
+    pub(crate) gates: &'a Path,
+}
+
+/// A component in the tools directory, or in that of the gates.
 #[derive(Debug)]
 pub(crate) struct Installed {
     /// The component's id.
     pub(crate) id: String,
-    /// Its file in the tools directory.
+    /// Its file there.
     pub(crate) file: PathBuf,
     /// Bytes of the file.
     pub(crate) bytes: u64,
     /// Whether the very same bytes were there already.
     pub(crate) unchanged: bool,
-    /// Its tools, checked and cleaned.
+    /// Its tools, checked and cleaned; a gate has none.
     pub(crate) tools: Vec<ToolDescriptor>,
 }
 
-/// Loads a component, lets it describe itself, and puts it into `tools_dir` under
-/// its own id.
+/// Loads a component, lets it describe itself, and puts it where its kind belongs,
+/// under its own id.
 ///
 /// # Errors
 /// It is no component that would be served, or the directory cannot be written.
 pub(crate) async fn install(
     sandbox: &Sandbox,
     artifact: &Artifact,
-    tools_dir: &Path,
+    dirs: Dirs<'_>,
 ) -> Result<Installed, BuildError> {
     let bytes = fs::read(&artifact.file).map_err(BuildError::file(&artifact.file, "read"))?;
     let name = artifact.file.display().to_string();
     let refused =
         |why: &dyn std::fmt::Display| BuildError::Failed(format!("{name} would not be served: {why}"));
-    let component = sandbox.load_bytes(&name, bytes.clone()).await.map_err(|e| refused(&e))?;
+    let component = match sandbox.load_either(&name, bytes.clone()).await.map_err(|e| refused(&e))? {
+        Guest::Tools(component) => component,
+        Guest::Gate(gate) => return put_in(dirs.gates, gate.descriptor().id.clone(), &bytes, Vec::new()),
+    };
     let descriptor = component.descriptor().clone();
     let owner = Owner {
         id: descriptor.id.clone(),
@@ -48,18 +60,17 @@ pub(crate) async fn install(
     };
     let mut alone = Catalog::default();
     alone.add(owner, descriptor.clone(), &CatalogGrants::default()).map_err(|e| refused(&e))?;
-    let file = tools_dir.join(format!("{}.wasm", descriptor.id));
+    let tools = alone.tools().map(|tool| tool.descriptor.clone()).collect();
+    put_in(dirs.tools, descriptor.id, &bytes, tools)
+}
+
+fn put_in(dir: &Path, id: String, bytes: &[u8], tools: Vec<ToolDescriptor>) -> Result<Installed, BuildError> {
+    let file = dir.join(format!("{id}.wasm"));
     let unchanged = fs::read(&file).is_ok_and(|there| there == bytes);
     if !unchanged {
-        put(&bytes, &file, tools_dir)?;
+        put(bytes, &file, dir)?;
     }
-    Ok(Installed {
-        id: descriptor.id,
-        file,
-        bytes: bytes.len() as u64,
-        unchanged,
-        tools: alone.tools().map(|tool| tool.descriptor.clone()).collect(),
-    })
+    Ok(Installed { id, file, bytes: bytes.len() as u64, unchanged, tools })
 }
 
 fn put(bytes: &[u8], file: &Path, dir: &Path) -> Result<(), BuildError> {

@@ -10,7 +10,7 @@ mod templates;
 mod toolchain;
 
 pub(crate) use cargo::Artifact;
-pub(crate) use install::{Installed, install};
+pub(crate) use install::{Dirs, Installed, install};
 pub(crate) use project::{NewProject, find_upwards};
 pub(crate) use templates::Template;
 

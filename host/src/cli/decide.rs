@@ -1,5 +1,6 @@
 //! `tollgate decide`: a person's answer to a suspended call.
 
+use super::always::{self, question_of};
 use super::ask::{decision, read_answer, say_how_to_decide};
 use super::call::{answer, follow};
 use super::data::{find_run, open_store, recovered};
@@ -7,6 +8,7 @@ use super::narrate::{Narrator, outcome};
 use super::run::configured_model;
 use super::{Exit, Failure, Globals, Opened, Output, host_with, with_servers};
 use clap::Args;
+use tollgate::HostError;
 use tollgate_agent::run::DecisionAnswer;
 
 /// Answers a suspended call, and carries its run on
@@ -60,7 +62,12 @@ impl DecideVerb {
         let _servers = with_servers(&host, &config, output).await;
         recovered(&host, &run).await?;
         let decision = decision(&self.call, chosen, self.reason, self.id);
-        let handle = host.decide(&run.run_id, decision).await?;
+        let record = host.store().events(&run.run_id, 0).await.map_err(HostError::from)?;
+        let asked = question_of(record.iter().map(AsRef::as_ref), &self.call).cloned();
+        let handle = host.decide(&run.run_id, decision.clone()).await?;
+        if let Some(asked) = asked {
+            always::keep(globals, &asked, &decision, output);
+        }
         if run.kind == "call" {
             let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
             return answer(&end, output);

@@ -2,6 +2,7 @@
 
 use tollgate::HostError;
 use tollgate::config::ConfigError;
+use tollgate::gates::GatesRefused;
 use tollgate::tools::directory::DirectoryError;
 use tollgate_sandbox::{Refusal, SandboxError};
 
@@ -50,6 +51,12 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+}
+
+impl From<GatesRefused> for Failure {
+    fn from(error: GatesRefused) -> Self {
+        Self::usage(super::output::shown(&error.to_string()))
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tollgate::config::Config;
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
-use tollgate_sandbox::{Component, Sandbox};
+use tollgate_sandbox::{Component, Guest, Sandbox};
 
 /// Shows what a component is and asks for, without running its tools
 #[derive(Debug, Args)]
@@ -24,6 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   tollgate inspect downloads/find-in-files.wasm
   tollgate inspect tools/notes.wasm --json | jq .imports
+  tollgate inspect gates/budget.wasm
 
 The exit code is 1 where the component would not be served.";
 
@@ -34,7 +35,18 @@ impl InspectVerb {
             return Err(Failure::usage(format!("{} cannot be read: {e}", self.file.display())));
         }
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
-        let component = sandbox.load(&self.file).await?;
+        let bytes = sandbox.read(&self.file).await?;
+        let component = match sandbox.load_either(&self.file.display().to_string(), bytes).await? {
+            Guest::Tools(component) => component,
+            Guest::Gate(gate) => {
+                if output.is_json() {
+                    output.json(&super::gates::one_as_json(&gate));
+                } else {
+                    super::gates::show_one(&gate, output);
+                }
+                return Ok(Exit::Done);
+            }
+        };
         let seen = Seen::of(&self.file, &component, &config);
         if output.is_json() {
             output.json(&seen.as_json());

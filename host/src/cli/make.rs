@@ -2,7 +2,7 @@
 
 use super::output::{BOLD, DIM, GOOD, shown_line};
 use super::{Exit, Failure, Globals, Output, example, program, quantity};
-use crate::build::{self, BuildError, Installed, NewProject, Template};
+use crate::build::{self, BuildError, Dirs, Installed, NewProject, Template};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -73,14 +73,16 @@ impl NewVerb {
 impl BuildVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let config = globals.read_config()?;
-        let tools_dir = tools_dir(&config, &self.dir);
+        let (tools, gates) =
+            (place(&config, &self.dir, &config.tools_dir), place(&config, &self.dir, &config.gates_dir.path));
+        let dirs = Dirs { tools: &tools, gates: &gates };
         let dir = self.dir.clone();
         let say = |words: &str| output.say(words);
         let artifacts = build::compile(&dir, &say)?;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let mut installed = Vec::with_capacity(artifacts.len());
         for artifact in &artifacts {
-            let tool = build::install(&sandbox, artifact, &tools_dir).await?;
+            let tool = build::install(&sandbox, artifact, dirs).await?;
             if !output.is_json() {
                 show(&tool, artifact.fresh, output);
             }
@@ -97,10 +99,10 @@ impl BuildVerb {
     }
 }
 
-/// Where the tool goes. A project that is built from within is a neighbour of the
+/// Where the component goes. A project that is built from within is a neighbour of the
 /// tools directory, not its home.
-fn tools_dir(config: &Config, dir: &Path) -> PathBuf {
-    if in_project(config, dir) { Path::new("..").join(&config.tools_dir) } else { config.tools_dir.clone() }
+fn place(config: &Config, dir: &Path, home: &Path) -> PathBuf {
+    if in_project(config, dir) { Path::new("..").join(home) } else { home.to_owned() }
 }
 
 /// Whether the working directory is the project, and nothing says where tools go.
@@ -118,12 +120,13 @@ fn show(built: &Installed, fresh: bool, output: &Output) {
         (false, false) => "built",
     };
     let names: Vec<&str> = built.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let brings = if names.is_empty() { "a gate".to_owned() } else { names.join(", ") };
     output.line(&format!(
         "{GOOD}{what}{GOOD:#} {BOLD}{}{BOLD:#} ({}) in {}: {}",
         built.id,
         quantity::bytes(built.bytes),
         shown_line(&built.file.display().to_string(), 200),
-        names.join(", ")
+        brings
     ));
 }
 

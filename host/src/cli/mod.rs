@@ -1,5 +1,6 @@
 //! The command line: what can be typed, one file for each verb.
 
+mod always;
 mod ask;
 mod audit;
 mod call;
@@ -8,6 +9,7 @@ mod data;
 mod decide;
 mod example;
 mod exit;
+mod gates;
 mod inspect;
 mod make;
 #[cfg(feature = "mcp")]

@@ -5,6 +5,7 @@ use super::run::configured_model;
 use super::{Failure, Globals, Output};
 use std::sync::Arc;
 use tollgate::config::{AgentConfig, Config};
+use tollgate::gates::{self, LoadedGates};
 use tollgate::model::Model;
 use tollgate::tools::{Loaded, directory};
 use tollgate::{Agent, Host, HostBuilder};
@@ -16,25 +17,27 @@ pub(crate) struct Opened {
     pub(crate) config: Config,
     pub(crate) loaded: Loaded,
     pub(crate) sandbox: Sandbox,
+    pub(crate) gates: LoadedGates,
 }
 
 impl Opened {
-    /// Reads the configuration that was named and loads its tools.
+    /// Reads the configuration that was named and loads its tools and gates.
     pub(crate) async fn open(globals: &Globals, output: &Output) -> Result<Self, Failure> {
         Self::load(globals.read_config()?, output).await
     }
 
-    /// Loads the tools of a configuration.
+    /// Loads the tools and gates of a configuration.
     pub(crate) async fn load(config: Config, output: &Output) -> Result<Self, Failure> {
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let progress = Progress::new("loading tools");
         let told = |done, total, file: &std::path::Path| progress.file(done, total, file);
         let loaded = directory::load(&sandbox, &config, &told).await?;
+        let gates = gates::directory::load(&sandbox, &config).await;
         drop(progress);
         for notice in sandbox.take_notices().iter().chain(&loaded.notices) {
             output.warn(notice);
         }
-        Ok(Self { config, loaded, sandbox })
+        Ok(Self { config, loaded, sandbox, gates })
     }
 
     /// Says which files are not served, and why.
@@ -62,6 +65,7 @@ pub(crate) async fn with_servers(_host: &Host, _config: &Config, _output: &Outpu
 /// A host with the tools and agents of the configuration. The agent that shall run
 /// needs a model; those that it can come to use theirs, and where one of them has
 /// none, that is said when it is used. `more` adds what the configuration cannot say.
+/// While a gate is not in force, there is no host.
 pub(crate) fn host_with(
     opened: Opened,
     running: Option<(&str, Arc<dyn Model>)>,
@@ -71,6 +75,12 @@ pub(crate) fn host_with(
         || opened.config.agents.values().any(|agent| agent.offered_as.is_some())
         || opened.config.grants.values().any(|grants| grants.catalog.delegates != Delegates::None);
     let mut builder = Host::builder().toolbox(opened.loaded.toolbox);
+    if let Some(permissions) = opened.config.permissions.clone() {
+        builder = builder.gate(permissions);
+    }
+    for gate in opened.gates.all()? {
+        builder = builder.asked_gate(gate);
+    }
     for (id, agent) in &opened.config.agents {
         let model = match &running {
             Some((runs, model)) if runs == id => Some(Arc::clone(model)),

@@ -73,9 +73,13 @@ impl RunVerb {
         let mut narrator = Narrator::new(output);
         let mut end = follow(host.run(request).await?, &mut narrator).await?;
         while somebody_is_there(output) && !end.waiting.is_empty() {
-            let Some(decision) = ask(&end.waiting[0], output)? else { break };
-            match host.decide(&end.run_id, decision).await {
-                Ok(handle) => end = follow(handle, &mut narrator).await?,
+            let asked = Arc::clone(&end.waiting[0]);
+            let Some(decision) = ask(&asked, output)? else { break };
+            match host.decide(&end.run_id, decision.clone()).await {
+                Ok(handle) => {
+                    super::always::keep(globals, &asked, &decision, output);
+                    end = follow(handle, &mut narrator).await?;
+                }
                 Err(HostError::Refused(why)) => output.warn(&why),
                 Err(e) => return Err(e.into()),
             }

@@ -81,7 +81,7 @@ impl Timeline {
             }
             Event::CallFinished(finished) => self.finished(finished),
             Event::CallSuspended(suspended) => self.suspended(suspended),
-            Event::CallDecided { call_id, decision } => self.decided(call_id, decision),
+            Event::CallDecided { call_id, decision, .. } => self.decided(call_id, decision),
             Event::RunWaiting => self.line(&format!("{WAITS}waits for a person{WAITS:#}")),
             Event::RunFinished { status, text, usage } => {
                 self.ended(status, text);

@@ -97,7 +97,7 @@ fn decided(call_id: &str, answer: DecisionAnswer) -> Event {
         reason: Some("they wait for it".to_owned()),
         at_ms: 1,
     };
-    Event::CallDecided { call_id: call_id.to_owned(), decision }
+    Event::CallDecided { call_id: call_id.to_owned(), decision, change: None }
 }
 
 fn first_turn() -> Vec<(u64, Event)> {

@@ -1,4 +1,5 @@
-//! `tollgate tools`: what is loaded, what it may do and use, and what is refused.
+//! `tollgate tools`: what is loaded, what it may do and use, and what is refused;
+//! and the gates that judge its calls.
 
 use super::data::open_store;
 use super::output::{BAD, BOLD, DIM, shown, shown_line};
@@ -75,6 +76,7 @@ fn show(opened: &Opened, output: &Output) {
         let file = shown_line(&refused.file.display().to_string(), 200);
         output.line(&format!("{BAD}refused{BAD:#} {BOLD}{file}{BOLD:#}: {}", shown(&refused.reason)));
     }
+    super::gates::show(&opened.gates, output);
     next_line(opened, output);
 }
 
@@ -171,6 +173,8 @@ fn as_json(opened: &Opened) -> Value {
     json!({
         "tools": tools,
         "refused": opened.loaded.toolbox.refused(),
+        "gates": super::gates::as_json(&opened.gates),
+        "refused_gates": opened.gates.refused,
         "notices": opened.loaded.notices,
         "limits": {"run": run, "host": host_limits(opened)},
     })

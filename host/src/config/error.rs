@@ -102,6 +102,11 @@ impl Source<'_> {
         self.wrong(error.span().unwrap_or(0..0), in_our_words(error.message()))
     }
 
+    /// The same of a table that was taken out of the text, which stood here.
+    pub(super) fn refused_at(&self, span: Range<usize>, error: &toml::de::Error) -> ConfigError {
+        self.wrong(span, in_our_words(error.message()))
+    }
+
     fn place(&self, span: Range<usize>) -> Place {
         let start = floor_boundary(self.text, span.start);
         let before = &self.text[..start];

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 use tollgate_agent::run::RunLimits;
-use tollgate_sandbox::{Limits, SandboxConfig};
+use tollgate_sandbox::{GateLimits, Limits, SandboxConfig};
 use toml::Spanned;
 
 /// What runs and calls may use.
@@ -130,6 +130,12 @@ pub(super) fn check_run(
         return Err(source.unknown(key.span(), key.get_ref(), &as_strs(&run_names())));
     }
     Table::read(source, raw.numbers, &[run_names()])?.over(all)
+}
+
+/// What one question to a gate may use.
+pub(super) fn check_gate(source: &Source<'_>, numbers: Numbers) -> Result<GateLimits, ConfigError> {
+    let limits = GateLimits::default();
+    Table::read(source, numbers, &[names(&limits)])?.over(&limits)
 }
 
 fn of_one_tool(source: &Source<'_>, numbers: Numbers, all: &LimitsConfig) -> Result<ToolLimits, ConfigError> {

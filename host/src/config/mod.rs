@@ -6,15 +6,19 @@
 
 mod agents;
 mod error;
+mod gates;
 mod grants;
 mod limits;
+mod permissions;
 mod raw;
 mod servers;
 
 pub use agents::{AgentConfig, DEFAULT_AGENT};
 pub use error::ConfigError;
+pub use gates::{GateConfig, GatesDir};
 pub use grants::{ComponentGrants, FileGrantConfig};
 pub use limits::{LimitsConfig, ToolLimits};
+pub use permissions::{NotRemembered, remember_always};
 pub use servers::{ServerConfig, ServerPlace};
 
 use crate::model::ModelConfig;
@@ -22,11 +26,14 @@ use error::Source;
 use raw::RawConfig;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tollgate_agent::gate::permissions::Permissions;
 
 /// The name of the file that is looked for in the working directory.
 pub const FILE_NAME: &str = "tollgate.toml";
 /// The directory of tools where the configuration does not name another.
 pub const DEFAULT_TOOLS_DIR: &str = "tools";
+/// The directory of gates where the configuration does not name another.
+pub const DEFAULT_GATES_DIR: &str = "gates";
 
 /// What the host works from.
 #[derive(Debug, Clone)]
@@ -40,6 +47,13 @@ pub struct Config {
     /// Where the store lies, if its place is known: no tool is granted a directory that
     /// holds it.
     pub data_dir: Option<PathBuf>,
+    /// Where the gates are.
+    pub gates_dir: GatesDir,
+    /// What is said of single gates, by the gate's id.
+    pub gates: BTreeMap<String, GateConfig>,
+    /// Which calls may run, which are asked about, which may not; none where nothing
+    /// is said.
+    pub permissions: Option<Permissions>,
     /// What runs and calls may use.
     pub limits: LimitsConfig,
     /// Which model answers; none where nothing is configured.
@@ -87,6 +101,9 @@ impl Config {
             file: Some(path.to_owned()),
             tools_dir: in_dir(&base_dir, &raw.tools.dir),
             data_dir: None,
+            gates_dir: GatesDir::meant(raw.tools.gates.as_deref(), &base_dir),
+            gates: gates::check(&source, raw.gates)?,
+            permissions: raw.permissions.map(|raw| permissions::check(&source, raw)).transpose()?,
             grants: grants::check(&source, raw.grants, &base_dir, &agents)?,
             agents,
             servers: servers::check(&source, raw.mcp)?,
@@ -120,6 +137,9 @@ impl Default for Config {
             base_dir: PathBuf::from("."),
             tools_dir: PathBuf::from(DEFAULT_TOOLS_DIR),
             data_dir: None,
+            gates_dir: GatesDir::default(),
+            gates: BTreeMap::new(),
+            permissions: None,
             model: None,
             agents: agents::defaults(&limits),
             grants: BTreeMap::new(),

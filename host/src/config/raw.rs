@@ -2,6 +2,7 @@
 
 use super::DEFAULT_TOOLS_DIR;
 use super::limits::{Numbers, RawLimits};
+use super::permissions::RawPermissions;
 use crate::model::ModelConfig;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -26,18 +27,22 @@ pub(super) struct RawConfig {
     pub(super) grants: BTreeMap<Spanned<String>, RawGrants>,
     #[serde(default)]
     pub(super) mcp: BTreeMap<Spanned<String>, RawServer>,
+    #[serde(default)]
+    pub(super) gates: BTreeMap<Spanned<String>, RawGate>,
+    pub(super) permissions: Option<RawPermissions>,
 }
 
-/// `[tools]`: the directory, and a table for each tool that something is said of.
+/// `[tools]`: the directories, and a table for each tool that something is said of.
 #[derive(Debug)]
 pub(super) struct RawTools {
     pub(super) dir: PathBuf,
+    pub(super) gates: Option<PathBuf>,
     pub(super) of: BTreeMap<String, RawTool>,
 }
 
 impl Default for RawTools {
     fn default() -> Self {
-        Self { dir: PathBuf::from(DEFAULT_TOOLS_DIR), of: BTreeMap::new() }
+        Self { dir: PathBuf::from(DEFAULT_TOOLS_DIR), gates: None, of: BTreeMap::new() }
     }
 }
 
@@ -59,10 +64,10 @@ impl<'de> Visitor<'de> for RawToolsVisitor {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<RawTools, M::Error> {
         let mut raw = RawTools::default();
         while let Some(key) = map.next_key::<String>()? {
-            if key == "dir" {
-                raw.dir = map.next_value()?;
-            } else {
-                raw.of.insert(key, map.next_value()?);
+            match key.as_str() {
+                "dir" => raw.dir = map.next_value()?,
+                "gates" => raw.gates = Some(map.next_value()?),
+                _ => drop(raw.of.insert(key, map.next_value()?)),
             }
         }
         Ok(raw)
@@ -71,8 +76,18 @@ impl<'de> Visitor<'de> for RawToolsVisitor {
 
 /// `[tools.NAME]`
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "the table of a tool, as in [tools.NAME.limits]; or `dir`")]
+#[serde(deny_unknown_fields, expecting = "the table of a tool, as in [tools.NAME.limits]; or `dir`, `gates`")]
 pub(super) struct RawTool {
+    #[serde(default)]
+    pub(super) limits: Numbers,
+}
+
+/// `[gates.ID]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawGate {
+    #[serde(default)]
+    pub(super) settings: toml::Table,
     #[serde(default)]
     pub(super) limits: Numbers,
 }

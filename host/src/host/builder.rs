@@ -2,7 +2,9 @@
 
 use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::builtin::{self, Conductor};
+use crate::gates::{AskedGate, Gates};
 use crate::model::Model;
+use crate::run::{Bus, Subscriber};
 use crate::store::{MemoryStore, Store};
 use crate::tools::Toolbox;
 use std::collections::BTreeMap;
@@ -144,13 +146,22 @@ impl Agent {
 pub struct HostBuilder {
     toolbox: Toolbox,
     gates: Vec<Arc<dyn Gate>>,
+    asked_gates: Vec<Arc<dyn AskedGate>>,
+    bus: Bus,
     store: Option<Arc<dyn Store>>,
     agents: BTreeMap<String, Agent>,
 }
 
 impl HostBuilder {
     pub(super) fn new() -> Self {
-        Self { toolbox: Toolbox::default(), gates: Vec::new(), store: None, agents: BTreeMap::new() }
+        Self {
+            toolbox: Toolbox::default(),
+            gates: Vec::new(),
+            asked_gates: Vec::new(),
+            bus: Bus::default(),
+            store: None,
+            agents: BTreeMap::new(),
+        }
     }
 
     /// Sets what can be called.
@@ -171,6 +182,36 @@ impl HostBuilder {
     #[must_use]
     pub fn gate(mut self, gate: impl Gate + 'static) -> Self {
         self.gates.push(Arc::new(gate));
+        self
+    }
+
+    /// Adds a gate that has to be waited for, such as a component: a
+    /// [`GateComponent`](crate::gates::GateComponent).
+    #[must_use]
+    pub fn asked_gate(mut self, gate: impl AskedGate + 'static) -> Self {
+        self.asked_gates.push(Arc::new(gate));
+        self
+    }
+
+    /// Tells `subscriber` of what happens in every run. `pattern` is the name of an
+    /// event (`run.finished`), the beginning of names (`call.*`), or `*`. `tool.call`
+    /// and `tool.result` are short for calls that start and finish.
+    ///
+    /// Subscribers are told after the fact, each on a thread of its own behind a
+    /// bounded queue: one that is slow loses events, and is told so by `bus.dropped`.
+    ///
+    /// ```
+    /// use tollgate::Host;
+    /// use tollgate::run::Happening;
+    ///
+    /// let builder = Host::builder().subscribe("tool.call", |happening: &Happening| {
+    ///     println!("{} is called with {}", happening.payload["tool"], happening.payload["args"]);
+    /// });
+    /// # assert!(builder.build().is_ok());
+    /// ```
+    #[must_use]
+    pub fn subscribe(mut self, pattern: &str, subscriber: impl Subscriber) -> Self {
+        self.bus.subscribe(pattern, Arc::new(subscriber));
         self
     }
 
@@ -196,14 +237,8 @@ impl HostBuilder {
             lists.with_agent(id.clone(), tools)
         });
         self.gates.push(Arc::new(lists));
-        self.gates.sort_by(|a, b| a.id().cmp(b.id()));
-        if let Some(twice) = self.gates.windows(2).find(|pair| pair[0].id() == pair[1].id()) {
-            return Err(HostError::Setup(format!("two gates have the id \"{}\"", twice[0].id())));
-        }
-        for id in self.gates.iter().map(|gate| gate.id()).chain(self.agents.keys().map(String::as_str)) {
-            if !name::is_id(id) {
-                return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
-            }
+        if let Some(id) = self.agents.keys().find(|id| !name::is_id(id)) {
+            return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
         }
         self.agents.values().try_for_each(|agent| check(agent, &self.agents))?;
         builtin::equip(&mut self.toolbox, &self.agents)?;
@@ -211,10 +246,12 @@ impl HostBuilder {
             inner: Arc::new(Inner {
                 toolbox: RwLock::new(Arc::new(self.toolbox)),
                 published: tokio::sync::watch::Sender::new(0),
-                gates: self.gates.into(),
+                gates: Gates::new(self.gates, self.asked_gates)?,
                 store: self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
                 agents: self.agents,
                 threads: Mutex::default(),
+                bus: Arc::new(self.bus),
+                live: Mutex::default(),
             }),
         })
     }

@@ -1,5 +1,6 @@
 //! Child runs: carried like any other, by their parent's leave alone.
 
+use super::listening::attended;
 use super::{Host, HostError};
 use crate::run::{ChildRan, ChildStart, Driver, RunError, Teller, ToldOfChild};
 use std::sync::Arc;
@@ -57,8 +58,8 @@ impl Host {
             return Ok(self.ran(&run, &[]));
         }
         let input = Input::Cancel { reason: "the call that asked for it is over".to_owned() };
-        let (cancel, teller) = (CancellationToken::new(), Teller::unheard());
-        let run_id: Arc<str> = Arc::from(run_id);
+        let (cancel, run_id) = (CancellationToken::new(), Arc::<str>::from(run_id));
+        let teller = Teller::unheard(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
         let parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
         let (_, run) = boxed(Driver::new(parts, run, 0), input).await?;
         Ok(self.ran(&run, &[]))
@@ -103,7 +104,7 @@ impl Host {
         cancel: CancellationToken,
         told: &ToldOfChild,
     ) -> Result<Run, HostError> {
-        let (teller, mut events) = Teller::new(Arc::clone(&run_id));
+        let (hub, teller, mut events) = self.listened(&run_id);
         let parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
         let driver = Driver::new(parts, run, 0);
         let telling = async {
@@ -111,7 +112,7 @@ impl Host {
                 told.tell(event);
             }
         };
-        let (ended, ()) = tokio::join!(boxed(driver, input), telling);
+        let (ended, ()) = tokio::join!(attended(boxed(driver, input), hub, None), telling);
         Ok(ended?.1)
     }
 

@@ -13,13 +13,30 @@ pub struct RunRequest {
     pub thread_id: Option<String>,
     /// What to do while another run of the thread is at work.
     pub busy: Busy,
+    /// Whether it goes on when nobody listens to its events any more. Otherwise it is
+    /// cancelled 10 seconds after the last client has left; see
+    /// [`Host::follow`](crate::Host::follow).
+    pub detached: bool,
 }
 
 impl RunRequest {
     /// A prompt that begins a new conversation.
     #[must_use]
     pub fn new(agent_id: impl Into<String>, prompt: impl Into<String>) -> Self {
-        Self { agent_id: agent_id.into(), prompt: prompt.into(), thread_id: None, busy: Busy::Refuse }
+        Self {
+            agent_id: agent_id.into(),
+            prompt: prompt.into(),
+            thread_id: None,
+            busy: Busy::Refuse,
+            detached: false,
+        }
+    }
+
+    /// Goes on when nobody listens any more.
+    #[must_use]
+    pub fn detached(mut self) -> Self {
+        self.detached = true;
+        self
     }
 
     /// Continues this conversation.

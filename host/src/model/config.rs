@@ -1,7 +1,7 @@
 //! The `[model]` table of `tollgate.toml`, and the model that it asks for.
 
 use super::live::{Limits, Live, Options, Provider};
-use super::{ApiKey, Model, Recorded, RecordingError, RetryPolicy, Retrying};
+use super::{ApiKey, Model, Recorded, RecordingError, RetryPolicy, Retrying, TextCalls};
 use reqwest::Url;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,10 @@ pub struct ModelConfig {
     /// How much a reasoning model thinks. Gemini shows its thoughts only where
     /// this is set.
     pub reasoning_effort: Option<ReasoningEffort>,
+    /// How the model calls tools: `native`, or `text` for one that has no calls of
+    /// its own.
+    #[serde(default)]
+    pub tool_calls: ToolCalls,
     /// How long a connection may take, in milliseconds; 10,000 where absent.
     pub connect_timeout_ms: Option<u64>,
     /// How long the provider may take to begin its response, connection
@@ -67,6 +71,17 @@ pub enum ProviderName {
     Gemini,
     /// Ollama's `/api/chat`.
     Ollama,
+}
+
+/// How a model calls tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolCalls {
+    /// By the provider's protocol.
+    #[default]
+    Native,
+    /// In the text of its reply; see [`TextCalls`].
+    Text,
 }
 
 /// How much a reasoning model thinks.
@@ -119,6 +134,7 @@ impl ModelConfig {
             max_output_tokens: None,
             temperature: None,
             reasoning_effort: None,
+            tool_calls: ToolCalls::default(),
             connect_timeout_ms: None,
             first_byte_timeout_ms: None,
             idle_timeout_ms: None,
@@ -138,9 +154,13 @@ impl ModelConfig {
         base_dir: &Path,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Arc<dyn Model>, ModelConfigError> {
-        Ok(match self.live_provider() {
+        let model: Arc<dyn Model> = match self.live_provider() {
             None => Arc::new(Retrying::new(self.recorded(base_dir)?, self.retry)),
             Some(provider) => Arc::new(Retrying::new(self.live(provider, env)?, self.retry)),
+        };
+        Ok(match self.tool_calls {
+            ToolCalls::Native => model,
+            ToolCalls::Text => Arc::new(TextCalls::new(model)),
         })
     }
 

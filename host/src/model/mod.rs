@@ -10,8 +10,9 @@ mod live;
 mod recorded;
 mod retry;
 mod secret;
+mod text_calls;
 
-pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort};
+pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort, ToolCalls};
 pub use fault::{FaultKind, ModelFault};
 #[cfg(feature = "mcp")]
 pub(crate) use live::client_for;
@@ -19,6 +20,7 @@ pub use live::{Live, Provider};
 pub use recorded::{Recorded, RecordingError, Turn};
 pub use retry::{RetryPolicy, Retrying};
 pub use secret::ApiKey;
+pub use text_calls::TextCalls;
 
 use async_trait::async_trait;
 use std::sync::Arc;

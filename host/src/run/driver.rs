@@ -4,9 +4,11 @@ use super::audited::records_of;
 use super::carried::Carried;
 use super::children::{Ask, Children};
 use super::components::components_of;
-use super::perform::{execute, judge, now_ms, validate};
+use super::judging::Round;
+use super::perform::{execute, now_ms, validate};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller};
+use crate::gates::Gates;
 use crate::host::Host;
 use crate::store::{Commit, CommitError, Store, StoreError, change_of};
 use crate::tools::Toolbox;
@@ -15,7 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::gate::Gate;
 use tollgate_agent::health::Sign;
 use tollgate_agent::message::{Message, ToolSpec};
 use tollgate_agent::run::event::{Event, Finished};
@@ -30,7 +31,7 @@ const MAX_CONFLICTS: u32 = 1_000;
 /// What a driver needs from its host.
 pub(crate) struct DriverParts {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) gates: Arc<[Arc<dyn Gate>]>,
+    pub(crate) gates: Gates,
     pub(crate) toolbox: Arc<Toolbox>,
     /// Where the newest toolbox is published.
     pub(crate) host: Host,
@@ -192,7 +193,7 @@ impl Driver {
         for new in &numbered[applied..] {
             self.apply(&new.event).map_err(|e| CommitError::Failed(StoreError(e.to_string())))?;
         }
-        self.parts.teller.stored(&numbered);
+        self.parts.teller.stored(&numbered, &self.run);
         if trapped {
             // Where the store cannot be read, the next commit says so.
             let _ = self.parts.host.refresh_health().await;
@@ -224,8 +225,8 @@ impl Driver {
         ended.messages()[self.known_messages.min(ended.messages().len())..].to_vec()
     }
 
-    /// Starts what must be under way and is not yet. What the gates answer is known
-    /// at once.
+    /// Starts what must be under way and is not yet. What gates in Rust answer is
+    /// known at once.
     fn start_effects(&mut self) -> Option<Input> {
         let effects = self.run.next(self.parts.toolbox.catalog());
         let executions = effects.iter().filter(|effect| matches!(effect, Effect::Execute(_))).count();
@@ -240,7 +241,12 @@ impl Driver {
             let DriverParts { toolbox, cancel, .. } = &self.parts;
             let work: BoxFuture<'static, Input> = match effect {
                 Effect::Judge { round, questions } => {
-                    return Some(judge(&self.parts.gates, toolbox, &self.run, round, &questions));
+                    let keys = toolbox.catalog().keys();
+                    let asking = Round::new(&self.parts.gates, keys, &self.run, round, questions);
+                    if asking.is_native() {
+                        return Some(asking.ask_native());
+                    }
+                    Box::pin(asking.ask())
                 }
                 Effect::AskModel { ask: number } => self.ask_model(number),
                 Effect::Validate(proposal) => {

@@ -3,19 +3,26 @@
 
 mod asking;
 mod audited;
+mod bus;
 mod carried;
 mod children;
 mod components;
 mod driver;
+mod hub;
+mod judging;
 mod perform;
 mod told;
 mod turn;
 mod work;
 
-pub use told::{ChildTold, EventStream, Piece, Told, Transient};
+pub use bus::{Happening, Subscriber};
+pub use hub::EventStream;
+pub use told::{ChildTold, Piece, Told, Transient};
 
+pub(crate) use bus::Bus;
 pub(crate) use children::{ChildRan, ChildStart, ToldOfChild};
 pub(crate) use driver::{Driver, DriverParts};
+pub(crate) use hub::{Hub, PATIENCE};
 pub(crate) use perform::now_ms;
 pub(crate) use told::Teller;
 

@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::code::Code;
-use tollgate_agent::gate::{Gate, ProposedCall, Recorded, Standing, Verdict, stands};
 use tollgate_agent::message::{Message, ModelRequest};
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
-use tollgate_agent::run::{Execution, Input, Question, Run, RunSpec};
+use tollgate_agent::run::{Execution, Input, RunSpec};
 use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink};
 
 /// Milliseconds since the Unix epoch.
@@ -40,46 +39,6 @@ pub(super) async fn ask(model: Arc<dyn Model>, request: ModelRequest, ask: u32, 
         Ok(Err(fault)) => Input::ModelFailed { ask, error: fault.to_string() },
         Err(_) => Input::ModelFailed { ask, error: "the model's client panicked".to_owned() },
     }
-}
-
-/// Asks every gate about each call in order, up to the first that is held back.
-pub(super) fn judge(
-    gates: &[Arc<dyn Gate>],
-    toolbox: &Toolbox,
-    run: &Run,
-    round: u32,
-    questions: &[Question],
-) -> Input {
-    let snapshot = run.state().snapshot();
-    let now_ms = now_ms();
-    let mut answers = Vec::with_capacity(questions.len());
-    for question in questions {
-        let call = ProposedCall {
-            call_id: question.proposal.call_id(),
-            tool: question.proposal.tool(),
-            arguments: question.proposal.arguments(),
-            identity: &run.spec().identity,
-            agent: &run.spec().agent.view,
-            snapshot: &snapshot,
-            keys: toolbox.catalog().keys(),
-            now_ms,
-            decided: question.resumption.as_deref().map(|resumption| &resumption.value),
-        };
-        let recorded: Vec<Recorded> = gates.iter().map(|gate| ask_gate(gate.as_ref(), &call)).collect();
-        let goes_on = stands(&recorded, &question.approved_gates) == Standing::Allowed;
-        answers.push((call.call_id.to_owned(), recorded));
-        if !goes_on {
-            break;
-        }
-    }
-    Input::Judged { round, answers }
-}
-
-fn ask_gate(gate: &dyn Gate, call: &ProposedCall<'_>) -> Recorded {
-    let verdict = std::panic::catch_unwind(AssertUnwindSafe(|| gate.judge(call))).unwrap_or_else(|_| {
-        Verdict::Deny(format!("The gate '{}' failed, so the call may not run.", gate.id()))
-    });
-    Recorded::new(gate.id(), verdict)
 }
 
 /// Asks the tool's own check of the arguments.

@@ -5,19 +5,13 @@
 //! of tools. They are told at once and stored nowhere; a client that reads too
 //! slowly loses them, never a stored one.
 
-use futures::Stream;
+use super::bus::Bus;
+use super::hub::Hub;
 use serde::Serialize;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-use tokio::sync::mpsc;
 use tollgate_agent::run::children::ChildPlace;
-use tollgate_agent::run::{Event, Numbered};
+use tollgate_agent::run::{Event, Numbered, Run};
 use tollgate_sandbox::{Console, Report};
-
-/// The most transient events that wait for a slow reader; more are dropped.
-const MAX_WAITING: usize = 4_096;
 
 /// One thing that a client is told.
 #[derive(Debug, Clone, Serialize)]
@@ -114,107 +108,46 @@ pub enum Piece {
     },
 }
 
-/// A client's end: the run's events in order. It ends when the run has ended, or
-/// waits for a person.
-#[derive(Debug)]
-pub struct EventStream {
-    events: mpsc::UnboundedReceiver<Told>,
-    waiting: Arc<AtomicUsize>,
-}
-
-impl EventStream {
-    /// The next event; none once there will be no more.
-    pub async fn next(&mut self) -> Option<Told> {
-        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
-    }
-}
-
-impl Stream for EventStream {
-    type Item = Told;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
-        let polled = self.events.poll_recv(cx);
-        if let Poll::Ready(Some(told)) = &polled
-            && told.is_transient()
-        {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
-        polled
-    }
-}
-
-/// The run's end: tells one client, or nobody. Cloning is cheap.
-#[derive(Debug, Clone)]
+/// The run's end: tells its clients, and the host's subscribers. Cloning is cheap.
+#[derive(Clone)]
 pub(crate) struct Teller {
-    client: Option<Arc<Client>>,
-}
-
-#[derive(Debug)]
-struct Client {
+    hub: Option<Arc<Hub>>,
+    bus: Arc<Bus>,
     run_id: Arc<str>,
-    events: mpsc::UnboundedSender<Told>,
-    waiting: Arc<AtomicUsize>,
-    last: AtomicU64,
-    index: AtomicU64,
 }
 
 impl Teller {
-    pub(crate) fn new(run_id: Arc<str>) -> (Self, EventStream) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let stream = EventStream { events: receiver, waiting: Arc::clone(&waiting) };
-        let (last, index) = (AtomicU64::new(0), AtomicU64::new(0));
-        let client = Client { run_id, events: sender, waiting, last, index };
-        (Self { client: Some(Arc::new(client)) }, stream)
+    pub(crate) fn new(hub: Arc<Hub>, bus: Arc<Bus>, run_id: Arc<str>) -> Self {
+        Self { hub: Some(hub), bus, run_id }
     }
 
-    /// Of a run to which nobody listens.
-    pub(crate) fn unheard() -> Self {
-        Self { client: None }
+    /// Of a run that no client listens to.
+    pub(crate) fn unheard(bus: Arc<Bus>, run_id: Arc<str>) -> Self {
+        Self { hub: None, bus, run_id }
     }
 
-    pub(crate) fn stored(&self, events: &[Arc<Numbered>]) {
-        let Some(client) = &self.client else { return };
-        for event in events {
-            client.last.store(event.number, Ordering::Relaxed);
-            // Nobody listens any more: the run goes on, and the store has it.
-            let _ = client.events.send(Told::Stored(Arc::clone(event)));
+    /// Tells what was committed, of a run as it stands after that.
+    pub(crate) fn stored(&self, events: &[Arc<Numbered>], run: &Run) {
+        if let Some(hub) = &self.hub {
+            hub.stored(events);
         }
+        self.bus.stored(events, run);
     }
 
-    /// Tells what a child told. What is transient is lost where the reader is slow.
-    pub(crate) fn child(&self, (call_id, ordinal): &ChildPlace, told: Told) {
-        let Some(client) = self.client.as_ref().filter(|client| !client.events.is_closed()) else { return };
-        if told.is_transient() {
-            if client.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
-                return;
-            }
-            client.waiting.fetch_add(1, Ordering::Relaxed);
+    /// Tells what a child told. Subscribers have it from the child itself.
+    pub(crate) fn child(&self, place: &ChildPlace, told: Told) {
+        if let Some(hub) = &self.hub {
+            hub.child(place, told);
         }
-        let (run_id, call_id) = (Arc::clone(&client.run_id), call_id.clone());
-        // Nobody listens any more: the child goes on all the same.
-        let _ = client.events.send(Told::Child(ChildTold {
-            run_id,
-            call_id,
-            ordinal: *ordinal,
-            child: Box::new(told),
-        }));
     }
 
     /// Tells something transient; false where nobody listens, or reads too slowly.
     pub(crate) fn transient(&self, piece: Piece) -> bool {
-        let Some(client) = &self.client else { return false };
-        if client.events.is_closed() || client.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
-            return false;
+        let is_heard = !self.bus.is_empty();
+        if is_heard {
+            self.bus.transient(&self.run_id, &piece);
         }
-        client.waiting.fetch_add(1, Ordering::Relaxed);
-        let told = Told::Transient(Transient {
-            run_id: Arc::clone(&client.run_id),
-            after: client.last.load(Ordering::Relaxed),
-            index: client.index.fetch_add(1, Ordering::Relaxed) + 1,
-            piece,
-        });
-        client.events.send(told).is_ok()
+        self.hub.as_ref().is_some_and(|hub| hub.transient(piece)) || is_heard
     }
 }
 

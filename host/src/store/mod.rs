@@ -159,6 +159,7 @@ pub fn change_of(event: &Event) -> Option<&StateChange> {
         Event::CallSuspended(suspended) => suspended.change.as_ref(),
         Event::RunSeeded { change, .. } => change.as_ref(),
         Event::Transferred { change, .. } => Some(change),
+        Event::CallDecided { change, .. } => change.as_ref(),
         _ => None,
     }
 }

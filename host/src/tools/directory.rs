@@ -240,6 +240,7 @@ fn holds_the_hosts_own(dir: &Path, config: &Config) -> Option<&'static str> {
     let dir = real(dir);
     let own = [
         (Some(config.tools_dir.as_path()), "the tools directory"),
+        (Some(config.gates_dir.path.as_path()), "the gates directory"),
         (config.limits.sandbox.cache_dir.as_deref(), "the cache of compiled tools"),
         (config.data_dir.as_deref(), "the data directory"),
         (config.file.as_deref(), "the configuration"),
@@ -260,6 +261,12 @@ fn real(path: &Path) -> PathBuf {
         _ => path.to_owned(),
     };
     path.canonicalize().unwrap_or_else(|_| up())
+}
+
+/// The files of a directory whose names end in `.wasm`, sorted by name. A directory
+/// that does not exist holds nothing.
+pub(crate) fn wasm_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(component_files(dir)?.into_iter().map(|(file, _)| file).collect())
 }
 
 /// The files whose names end in `.wasm`, sorted by name, whatever they are, each as it

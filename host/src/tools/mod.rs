@@ -12,6 +12,7 @@ pub mod native;
 mod places;
 mod toolbox;
 
+pub(crate) use directory::wasm_files;
 pub use directory::{Loaded, LoadedComponent};
 pub use kept::KeptTools;
 pub use native::{NativePlugin, NativeTool, ToolCall};

@@ -6,9 +6,10 @@
 //! - `(memory $memory)`. Its first 64 KiB are the file's to use.
 //! - `$realloc`: an allocator that only ever grows, as `cabi_realloc`.
 //! - `$describe`: the header's descriptor, or one tool named as the file.
-//! - `$validate_args`: accepts everything.
+//! - `$validate_args`: accepts everything. (A gate has `$check_settings`.)
 //! - `$execute (param $call i32) (result i32)`: returns `$returns`. The call's
 //!   arguments are the text at `$call`: an address, and a length 4 bytes on.
+//!   (A gate has `$judge`, which allows.)
 //!
 //! And these, for the file to use: the global `$returns`, where the header's
 //! result stands (success with no data, unless it says otherwise), and
@@ -24,21 +25,47 @@ use wit_parser::{Resolve, Type};
 use crate::header::Header;
 use crate::lowering::Image;
 
-const INTERFACE: &str = "tollgate:tool/tool@0.1.0";
+/// What a kind of component exports beside `describe`.
+struct Kind {
+    interface: &'static str,
+    /// The function that checks, with its parameters; it accepts everything.
+    check: (&'static str, &'static str),
+    /// The function that does its work, of one address.
+    works: &'static str,
+    /// What that returns unless the header says otherwise.
+    returns: &'static str,
+}
+
+const TOOL: Kind = Kind {
+    interface: "tool",
+    check: ("validate-args", "(param i32 i32 i32 i32)"),
+    works: "execute",
+    returns: r#"{"ok": {"result": {"data": "null"}}}"#,
+};
+
+const GATE: Kind = Kind {
+    interface: "gate",
+    check: ("check-settings", "(param i32 i32)"),
+    works: "judge",
+    returns: r#""allow""#,
+};
+
 const PAGE_BYTES: usize = 64 * 1024;
 
 /// The module's text: the guest's fields within their frame.
 pub(crate) fn around(fields: &str, name: &str, header: &Header, resolve: &Resolve) -> Result<String> {
     let mut image = Image::new(resolve, PAGE_BYTES);
-    let descriptor = descriptor(name, header)?;
-    let descriptor =
-        image.lower(&returned_by(resolve, "describe")?, &descriptor).context("in the descriptor")?;
+    let kind = if header.is_gate { &GATE } else { &TOOL };
+    let returned = |function| returned_by(resolve, kind.interface, function);
+    let descriptor = if header.is_gate { gate_descriptor(name, header) } else { descriptor(name, header) }?;
+    let descriptor = image.lower(&returned("describe")?, &descriptor).context("in the descriptor")?;
     let returns = match &header.returns {
         Some(text) => serde_json::from_str(text).context("`returns` is no JSON")?,
-        None => json!({ "ok": { "result": { "data": "null" } } }),
+        None => serde_json::from_str(kind.returns)?,
     };
-    let returns = image.lower(&returned_by(resolve, "execute")?, &returns).context("in `returns`")?;
-    let valid = image.lower(&returned_by(resolve, "validate-args")?, &"ok".into())?;
+    let (check, signature) = kind.check;
+    let returns = image.lower(&returned(kind.works)?, &returns).context("in `returns`")?;
+    let valid = image.lower(&returned(check)?, &"ok".into())?;
 
     let mut text = format!("(module\n{fields}\n(global $returns i32 (i32.const {returns}))\n");
     let _ = writeln!(text, "{}", setters());
@@ -51,14 +78,15 @@ pub(crate) fn around(fields: &str, name: &str, header: &Header, resolve: &Resolv
     }
     for (function, signature, address) in [
         ("describe", "", descriptor.to_string()),
-        ("validate_args", "(param i32 i32 i32 i32)", valid.to_string()),
-        ("execute", "(param $call i32)", returns.to_string()),
+        (check, signature, valid.to_string()),
+        (kind.works, "(param $call i32)", returns.to_string()),
     ] {
+        let (interface, export) = (kind.interface, function);
+        let function = function.replace('-', "_");
         if !fields.contains(&format!("(func ${function} ")) {
             let _ = writeln!(text, "(func ${function} {signature} (result i32) (i32.const {address}))");
         }
-        let export = function.replace('_', "-");
-        let _ = writeln!(text, "(export \"{INTERFACE}#{export}\" (func ${function}))");
+        let _ = writeln!(text, "(export \"tollgate:tool/{interface}@0.1.0#{export}\" (func ${function}))");
     }
     text.push_str("(export \"memory\" (memory $memory))\n");
     text.push_str("(export \"cabi_realloc\" (func $realloc))\n");
@@ -106,12 +134,21 @@ fn setters() -> String {
     text
 }
 
-fn returned_by(resolve: &Resolve, function: &str) -> Result<Type> {
-    let tool = resolve.interfaces.iter().find(|(_, interface)| {
-        interface.name.as_deref() == Some("tool") && interface.functions.contains_key(function)
+fn returned_by(resolve: &Resolve, name: &str, function: &str) -> Result<Type> {
+    let found = resolve.interfaces.iter().find(|(_, interface)| {
+        interface.name.as_deref() == Some(name) && interface.functions.contains_key(function)
     });
-    let (_, tool) = tool.context("the contract has no interface `tool`")?;
-    tool.functions[function].result.context("the function returns nothing")
+    let (_, interface) = found.with_context(|| format!("the contract has no interface `{name}`"))?;
+    interface.functions[function].result.context("the function returns nothing")
+}
+
+/// As `descriptor`, of a gate.
+fn gate_descriptor(name: &str, header: &Header) -> Result<Value> {
+    let mut descriptor = json!({ "id": name, "description": header.attack, "reads": [] });
+    if let Some(text) = &header.descriptor {
+        overlay(&mut descriptor, &serde_json::from_str(text).context("it is no JSON")?);
+    }
+    Ok(descriptor)
 }
 
 /// The header's descriptor, with what it leaves out filled in from the name.
@@ -162,7 +199,7 @@ mod tests {
             "mutations": mutations,
             "actions": { "$repeat": ["escalate", 4] },
         } });
-        let at = image.lower(&returned_by(&resolve, "execute").unwrap(), &value).unwrap();
+        let at = image.lower(&returned_by(&resolve, "tool", "execute").unwrap(), &value).unwrap();
         let lengths: Vec<u8> = SPANS.iter().map(|(_, offset, _)| image.bytes[at + offset + 4]).collect();
         assert_eq!(lengths, [1, 2, 3, 4]);
         assert_eq!(image.bytes[at + MESSAGE_TAG], 1);

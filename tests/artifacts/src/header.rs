@@ -31,6 +31,8 @@ pub(crate) struct Header {
     pub(crate) returns: Option<String>,
     /// What the file becomes, where it is not a component: see `assembly`.
     pub(crate) form: Option<String>,
+    /// Whether it is a gate, not a tool.
+    pub(crate) is_gate: bool,
     /// How many instances of an empty module with a memory are put beside it.
     pub(crate) more_instances: u32,
 }
@@ -69,7 +71,7 @@ impl Header {
         if self.expects.is_none() {
             return Err("say how it must end: `;; expects: out_of_fuel`".into());
         }
-        if folder == "hostile" && self.limit.is_empty() {
+        if folder != "good" && self.limit.is_empty() {
             return Err("say what stops it: `;; limit: instructions`".into());
         }
         Ok(self)
@@ -84,6 +86,7 @@ impl Header {
             "wit" => self.wit = value.to_owned(),
             "descriptor" => self.descriptor = Some(value.to_owned()),
             "returns" => self.returns = Some(value.to_owned()),
+            "kind" if value == "gate" => self.is_gate = true,
             "form" => self.form = Some(value.to_owned()),
             "more-instances" => {
                 self.more_instances = value.parse().map_err(|_| format!("`{value}` is no count"))?;

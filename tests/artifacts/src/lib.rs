@@ -25,6 +25,6 @@ mod world;
 
 pub use c_guests::c_guest_bytes;
 pub use guest::{Expectation, Guest};
-pub use rust_guests::{rust_guest, rust_guest_bytes};
+pub use rust_guests::{rust_gate_bytes, rust_guest, rust_guest_bytes};
 
 include!(concat!(env!("OUT_DIR"), "/guests.rs"));

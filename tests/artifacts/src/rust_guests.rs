@@ -1,4 +1,4 @@
-//! The tools in `example-tools`, compiled once for all test processes.
+//! The tools in `example-tools` and the gates in `example-gates`, compiled once for all test processes.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,25 @@ use std::sync::OnceLock;
 #[allow(clippy::panic, reason = "a test can do nothing without its guest")]
 pub fn rust_guest(name: &str) -> PathBuf {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let folder = match BUILT.get_or_init(build) {
+    found(name, BUILT.get_or_init(|| build("example-tools")))
+}
+
+/// The component of the gate of this name in `example-gates`, built as
+/// [`rust_guest`] builds tools.
+///
+/// # Panics
+/// As `rust_guest` does.
+#[must_use]
+#[allow(clippy::panic, reason = "a test can do nothing without its guest")]
+pub fn rust_gate_bytes(name: &str) -> Vec<u8> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let path = found(name, BUILT.get_or_init(|| build("example-gates")));
+    fs::read(&path).unwrap_or_else(|why| panic!("cannot read {}: {why}", path.display()))
+}
+
+#[allow(clippy::panic, reason = "a test can do nothing without its guest")]
+fn found(name: &str, built: &Result<PathBuf, String>) -> PathBuf {
+    let folder = match built {
         Ok(folder) => folder,
         Err(why) => panic!("{why}"),
     };
@@ -23,7 +41,7 @@ pub fn rust_guest(name: &str) -> PathBuf {
     let also = folder.join(name).with_extension("wasm");
     match [path, also].into_iter().find(|path| path.is_file()) {
         Some(path) => path,
-        None => panic!("example-tools has no tool `{name}`: nothing of that name in {}", folder.display()),
+        None => panic!("there is no example `{name}`: nothing of that name in {}", folder.display()),
     }
 }
 
@@ -38,14 +56,14 @@ pub fn rust_guest_bytes(name: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|why| panic!("cannot read {}: {why}", path.display()))
 }
 
-/// Runs cargo over `example-tools`, and says where the components are. Its
+/// Runs cargo over the workspace of this name, and says where the components are. Its
 /// target folder is its own, because the one of the workspace is locked by the
 /// cargo that may be running this; the lock file keeps cargo's words of waiting
 /// out of the tests.
-fn build() -> Result<PathBuf, String> {
+fn build(name: &str) -> Result<PathBuf, String> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let tools = workspace.join("example-tools");
-    let target = target_folder(&workspace).join("example-tools");
+    let tools = workspace.join(name);
+    let target = target_folder(&workspace).join(name);
     fs::create_dir_all(&target).map_err(|why| format!("cannot make {}: {why}", target.display()))?;
     let lock = File::create(target.join("tests.lock"))
         .map_err(|why| format!("cannot lock {}: {why}", target.display()))?;

@@ -37,8 +37,11 @@ pub(crate) fn resolve(header: &Header) -> Result<(Resolve, WorldId)> {
 }
 
 fn text(header: &Header) -> String {
-    let tool = "include tollgate:tool/tool-component@0.1.0;";
-    let body = header.world.as_deref().unwrap_or(tool);
+    let kind = match header.is_gate {
+        true => "include tollgate:tool/gate-component@0.1.0;",
+        false => "include tollgate:tool/tool-component@0.1.0;",
+    };
+    let body = header.world.as_deref().unwrap_or(kind);
     let imports: String =
         header.imports.iter().map(|interface| format!("import {interface}@{WASI_VERSION};\n")).collect();
     format!("package tollgate:guest;\nworld guest {{\n{body}\n{imports}}}\n{}", header.wit)

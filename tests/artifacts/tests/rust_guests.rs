@@ -15,7 +15,7 @@ fn the_same_file_answers_again() {
 }
 
 #[test]
-#[should_panic(expected = "example-tools has no tool `no-such-tool`")]
+#[should_panic(expected = "there is no example `no-such-tool`")]
 fn an_unknown_tool_is_named() {
     let _ = rust_guest("no-such-tool");
 }

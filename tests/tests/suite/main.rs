@@ -1,5 +1,6 @@
 //! The whole of Tollgate, from the outside.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub)]
 
+mod gates;
 mod hostile;
 mod rig;

@@ -5,19 +5,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::code::Code;
 use tollgate_agent::context::{AgentView, RunIdentity};
-use tollgate_agent::gate::{Judgement, Permit, Recorded, Verdict, judge};
+use tollgate_agent::gate::{CallsBefore, Judgement, Permit, ProposedCall, Recorded, Verdict, judge};
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput};
 use tollgate_agent::proposal::{Arguments, Proposal};
 use tollgate_agent::run::granted_actions;
 use tollgate_agent::state::change::propose;
 use tollgate_agent::state::{Snapshot, State};
 use tollgate_artifacts::Guest;
-use tollgate_sandbox::{Attempt, Call, Component, Grants, Limits, Refusal, Sandbox, SandboxConfig, runtime};
+use tollgate_sandbox::{
+    Attempt, Call, Component, GateComponent, GateLimits, Grants, Limits, Refusal, Sandbox, SandboxConfig,
+    runtime,
+};
 
 /// The runtime that is part of the sandbox's promise, and a sandbox on it.
 pub struct Rig {
@@ -34,6 +38,18 @@ pub struct Loaded {
 /// The state of a thread in which nothing happened.
 fn empty() -> Snapshot {
     State::default().snapshot()
+}
+
+/// A call that a gate is asked about.
+pub struct Asked {
+    pub arguments: String,
+    pub calls_before: u32,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { arguments: "{}".to_owned(), calls_before: 0 }
+    }
 }
 
 /// How a call came out, after everything that the host checks.
@@ -70,6 +86,40 @@ impl Rig {
 
     pub fn load_file(&self, path: &Path) -> Result<Loaded, String> {
         Loaded::accept(self.runtime.block_on(self.sandbox.load(path)))
+    }
+
+    /// Loads a gate as the host does, or says why the host does not.
+    pub fn load_gate(&self, name: &str, bytes: Vec<u8>) -> Result<GateComponent, String> {
+        self.runtime.block_on(self.sandbox.load_gate_bytes(name, bytes)).map_err(|why| why.to_string())
+    }
+
+    /// Gives a gate its settings and limits.
+    pub fn configure(
+        &self,
+        gate: GateComponent,
+        settings: &Value,
+        limits: GateLimits,
+    ) -> Result<GateComponent, String> {
+        self.runtime.block_on(gate.configured(settings, limits)).map_err(|why| why.to_string())
+    }
+
+    /// Asks a gate about a call of the tool `echo`.
+    pub fn judge(&self, gate: &GateComponent, asked: &Asked) -> Result<Verdict, Fault> {
+        let echo = self.load(&tollgate_artifacts::good::ECHO).unwrap();
+        let value = serde_json::from_str(&asked.arguments).unwrap();
+        let call = ProposedCall {
+            call_id: "call-1",
+            tool: echo.catalog.tools().next().unwrap(),
+            arguments: &Arguments::from_value(value),
+            identity: &RunIdentity::default(),
+            agent: &AgentView::default(),
+            snapshot: &empty(),
+            keys: echo.catalog.keys(),
+            calls_before: CallsBefore { of_tool: asked.calls_before, in_run: asked.calls_before },
+            now_ms: 0,
+            decided: None,
+        };
+        self.runtime.block_on(gate.judge(&call))
     }
 
     /// Calls the component's first tool.

@@ -4,7 +4,7 @@ use super::answer::answer;
 use super::call::{Call, CallStatus, Validation};
 use super::children::{Child, ChildStanding};
 use super::event::{Event, Finished, Suspended};
-use super::spec::{Decision, DecisionAnswer, MAX_CONTINUATIONS, RunSpec, Task};
+use super::spec::{AgentSpec, Decision, DecisionAnswer, MAX_CONTINUATIONS, RunSpec, Task};
 use super::turn::{Batch, Turn};
 use super::{Phase, Run};
 use crate::message::{Finish, Message, ModelReply};
@@ -70,7 +70,9 @@ impl Run {
             Event::CallConflicted { call_id, usage, .. } => self.conflicted(call_id, *usage)?,
             Event::CallFinished(finished) => self.call_finished(finished)?,
             Event::CallSuspended(suspended) => self.call_suspended(suspended)?,
-            Event::CallDecided { call_id, decision } => self.decided(call_id, decision)?,
+            Event::CallDecided { call_id, decision, change } => {
+                self.decided(call_id, decision, change.as_ref())?;
+            }
             Event::ChildStarted { call_id, ordinal, child_run_id, digest, .. } => {
                 self.call_mut(call_id)?;
                 let (run_id, digest) = (child_run_id.clone(), digest.clone());
@@ -87,12 +89,7 @@ impl Run {
                 used.steps = used.steps.saturating_add(*steps);
                 used.tokens = used.tokens.plus(*tokens);
             }
-            Event::Transferred { agent, change, .. } => {
-                let spec = Arc::make_mut(&mut self.spec);
-                spec.identity.agent_id.clone_from(&agent.view.id);
-                spec.agent = (**agent).clone();
-                self.absorb(change);
-            }
+            Event::Transferred { agent, change, .. } => self.transferred(agent, change),
             Event::StepFinished { .. } => self.finish_step(),
             Event::RunWaiting => self.phase = Phase::Waiting,
             Event::RunFinished { status, .. } => self.phase = Phase::Finished(status.clone()),
@@ -157,7 +154,9 @@ impl Run {
             self.say(Message::Note(CONTINUE.to_owned()));
         } else if reply.message.calls.is_empty() {
             self.say(Message::Assistant(reply.message.clone()));
+            reply.correction.clone().into_iter().for_each(|words| self.say(Message::Note(words)));
         } else {
+            self.notes.extend(reply.correction.clone());
             self.repeated = (signature(reply), self.repetitions(reply));
             self.turn = Some(Turn::new(Arc::clone(reply)));
             self.phase = Phase::Calling;
@@ -172,6 +171,7 @@ impl Run {
     /// Whether a reply was cut off by its length and is to be continued.
     pub(super) fn continues(&self, reply: &ModelReply) -> bool {
         reply.finish == Finish::Length
+            && reply.correction.is_none()
             && reply.message.calls.is_empty()
             && self.continuations < MAX_CONTINUATIONS
             && !self.stops_on_text(reply)
@@ -193,11 +193,12 @@ impl Run {
 
     fn start_batch(&mut self, call_ids: &[String]) -> Result<(), ForbiddenMove> {
         let snapshot = self.state.snapshot();
-        let turn = self.turn_mut()?;
+        let Some(turn) = &mut self.turn else { return Err(no_turn()) };
         let calls = call_ids
             .iter()
             .map(|id| turn.position(id).ok_or_else(|| unknown(id)))
             .collect::<Result<Vec<_>, _>>()?;
+        calls.iter().for_each(|at| self.let_through.count(&mut turn.calls[*at]));
         turn.batch = Some(Batch { calls, snapshot, changes: Vec::new() });
         Ok(())
     }
@@ -250,7 +251,13 @@ impl Run {
         self.leave_batch(&suspended.call_id)
     }
 
-    fn decided(&mut self, call_id: &str, decision: &Decision) -> Result<(), ForbiddenMove> {
+    fn decided(
+        &mut self,
+        call_id: &str,
+        decision: &Decision,
+        change: Option<&StateChange>,
+    ) -> Result<(), ForbiddenMove> {
+        self.changed(change);
         self.decisions.insert(decision.id.clone(), decision.clone());
         self.phase = Phase::Calling;
         let call = self.call_mut(call_id)?;
@@ -268,6 +275,14 @@ impl Run {
         call.become_status(CallStatus::Resuming)?;
         call.decided(&suspended, decision, value);
         Ok(())
+    }
+
+    /// The agent goes on as another one.
+    fn transferred(&mut self, agent: &AgentSpec, change: &StateChange) {
+        let spec = Arc::make_mut(&mut self.spec);
+        spec.identity.agent_id.clone_from(&agent.view.id);
+        spec.agent = agent.clone();
+        self.absorb(change);
     }
 
     /// The turn joins the conversation, each call with its answer.
@@ -318,7 +333,7 @@ impl Run {
     }
 
     fn turn_mut(&mut self) -> Result<&mut Turn, ForbiddenMove> {
-        self.turn.as_mut().ok_or_else(|| ForbiddenMove("a call is told of outside a turn".to_owned()))
+        self.turn.as_mut().ok_or_else(no_turn)
     }
 
     fn call_mut(&mut self, call_id: &str) -> Result<&mut Call, ForbiddenMove> {
@@ -338,6 +353,10 @@ impl Call {
         self.status = next;
         Ok(())
     }
+}
+
+fn no_turn() -> ForbiddenMove {
+    ForbiddenMove("a call is told of outside a turn".to_owned())
 }
 
 fn unknown(call_id: &str) -> ForbiddenMove {

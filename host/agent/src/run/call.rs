@@ -138,6 +138,8 @@ pub struct Call {
     /// What a person decided about the question of this call's child: the child's
     /// run, and the decision as that run is to be told it.
     pub(super) child_decision: Option<(String, Decision)>,
+    /// Whether it is one of those that were let through; see `Tally`.
+    pub(super) counted: bool,
 }
 
 /// Whether the tool's own check of the arguments was asked.
@@ -171,6 +173,7 @@ impl Call {
             shown: None,
             asked_itself: false,
             child_decision: None,
+            counted: false,
         }
     }
 

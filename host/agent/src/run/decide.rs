@@ -83,6 +83,10 @@ impl Run {
         if self.continues(&reply) {
             return;
         }
+        if calls.is_empty() && reply.correction.is_some() && !self.stops_on_text(&reply) {
+            // The next turn begins with the correction, where there may be one.
+            return draft.settle();
+        }
         if calls.is_empty() {
             return draft.finish_run_with(RunStatus::Completed, self.said(&reply));
         }

@@ -7,6 +7,7 @@ use super::input::Refused;
 use super::spec::{Decision, DecisionAnswer, Task};
 use super::{CallEnd, CallStatus, Phase, Run};
 use crate::code::Code;
+use crate::gate::permissions;
 use crate::outcome::{Fault, ResumeMode, ToolResult};
 use crate::proposal::{Arguments, Proposal};
 use crate::schema::{self, Schema};
@@ -31,7 +32,7 @@ impl Run {
             }
             DecisionAnswer::Cancel => {
                 let words = decision.reason.clone().unwrap_or_else(|| "no reason was given".to_owned());
-                draft.push(Event::CallDecided { call_id: call.id.clone(), decision });
+                draft.push(Event::CallDecided { call_id: call.id.clone(), decision, change: None });
                 let message = format!("A person cancelled this call: {words}.");
                 draft.finish(&call.id, Fault::new(Code::Cancelled, message));
             }
@@ -81,7 +82,11 @@ impl Run {
             let name = &call.tool_name;
             return Err(Refused(format!("the tool '{name}' is not loaded; load it and decide again")));
         }
-        draft.push(Event::CallDecided { call_id: call.id.clone(), decision });
+        let change = permissions::change(&draft.state, asked, &value);
+        if let Some(change) = &change {
+            draft.state.apply(change);
+        }
+        draft.push(Event::CallDecided { call_id: call.id.clone(), decision, change });
         draft.set_status(&call.id, CallStatus::Resuming);
         if runs && call.tool(draft.catalog).is_none() {
             draft.without_tool(call);

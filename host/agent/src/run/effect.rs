@@ -5,7 +5,7 @@ use super::call::{Call, Validation};
 use super::{Phase, turn::Turn};
 use crate::catalog::{Catalog, Tool};
 use crate::context::Resumption;
-use crate::gate::{self, Judgement, Permit};
+use crate::gate::{self, CallsBefore, Judgement, Permit};
 use crate::proposal::Proposal;
 use crate::state::Snapshot;
 use std::sync::Arc;
@@ -68,6 +68,9 @@ pub struct Question {
     /// The gates whose questions about this call a person answered; see
     /// [`gate::stands`].
     pub approved_gates: Vec<String>,
+    /// How many other calls of the run were let through, if those that stand before
+    /// it are.
+    pub calls_before: CallsBefore,
 }
 
 /// One attempt to run.
@@ -108,7 +111,7 @@ impl Run {
         let mut effects = match (&self.phase, &self.turn) {
             (Phase::Asking, _) => vec![Effect::AskModel { ask: self.asks }],
             (Phase::Calling, Some(turn)) if turn.batch.is_some() => self.executions(turn, catalog),
-            (Phase::Calling, Some(turn)) => questions(turn, catalog, self.spec.limits.concurrency),
+            (Phase::Calling, Some(turn)) => self.questions(turn, catalog),
             _ => Vec::new(),
         };
         effects.extend(self.orphans().map(|((call_id, ordinal), child)| Effect::EndChild {
@@ -145,38 +148,41 @@ impl Run {
             })
             .collect()
     }
-}
 
-fn questions(turn: &Turn, catalog: &Catalog, concurrency: u32) -> Vec<Effect> {
-    if !turn.calls.iter().any(Call::wants_judgement) {
-        return Vec::new();
+    fn questions(&self, turn: &Turn, catalog: &Catalog) -> Vec<Effect> {
+        if !turn.calls.iter().any(Call::wants_judgement) {
+            return Vec::new();
+        }
+        let pending: Vec<(&Call, Proposal)> = turn
+            .calls
+            .iter()
+            .filter(|call| call.wants_judgement())
+            .filter_map(|call| Some((call, call.proposal(catalog)?)))
+            .take(if self.spec.limits.concurrency == 1 { 1 } else { usize::MAX })
+            .collect();
+        let unasked: Vec<Effect> = pending
+            .iter()
+            .filter(|(call, proposal)| {
+                proposal.tool().descriptor.execution.validates && call.validation == Validation::Unasked
+            })
+            .map(|(_, proposal)| Effect::Validate(proposal.clone()))
+            .collect();
+        if !unasked.is_empty() {
+            return unasked;
+        }
+        let before: Vec<_> = self.let_through.before(pending.iter().map(|(call, _)| *call)).collect();
+        let questions = pending
+            .into_iter()
+            .zip(before)
+            .map(|((call, proposal), calls_before)| Question {
+                calls_before,
+                proposal,
+                resumption: call.resumption.clone(),
+                approved_gates: call.approved_gates.clone(),
+            })
+            .collect();
+        vec![Effect::Judge { round: turn.rounds, questions }]
     }
-    let pending: Vec<(&Call, Proposal)> = turn
-        .calls
-        .iter()
-        .filter(|call| call.wants_judgement())
-        .filter_map(|call| Some((call, call.proposal(catalog)?)))
-        .take(if concurrency == 1 { 1 } else { usize::MAX })
-        .collect();
-    let unasked: Vec<Effect> = pending
-        .iter()
-        .filter(|(call, proposal)| {
-            proposal.tool().descriptor.execution.validates && call.validation == Validation::Unasked
-        })
-        .map(|(_, proposal)| Effect::Validate(proposal.clone()))
-        .collect();
-    if !unasked.is_empty() {
-        return unasked;
-    }
-    let questions = pending
-        .into_iter()
-        .map(|(call, proposal)| Question {
-            proposal,
-            resumption: call.resumption.clone(),
-            approved_gates: call.approved_gates.clone(),
-        })
-        .collect();
-    vec![Effect::Judge { round: turn.rounds, questions }]
 }
 
 impl Call {

@@ -148,6 +148,9 @@ pub enum Event {
         call_id: String,
         /// The decision.
         decision: Decision,
+        /// What the host keeps of it for calls to come.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        change: Option<StateChange>,
     },
     /// A call asked for a run of another agent, which begins now.
     ChildStarted {

@@ -29,6 +29,7 @@ mod judging;
 mod landing;
 pub mod replay;
 pub mod spec;
+mod tally;
 mod turn;
 
 pub use apply::ForbiddenMove;
@@ -44,6 +45,7 @@ use crate::message::{Message, ToolSpec};
 use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tally::Tally;
 use turn::Turn;
 
 /// One run of an agent, or one direct call, as its events tell it.
@@ -64,6 +66,7 @@ pub struct Run {
     carried: String,
     last_text: String,
     call_ids: BTreeSet<String>,
+    let_through: Tally,
     decisions: BTreeMap<String, Decision>,
     /// The last turn's calls and how many turns in a row asked for the same.
     repeated: (u64, u32),
@@ -111,6 +114,7 @@ impl Run {
             carried: String::new(),
             last_text: String::new(),
             call_ids: BTreeSet::new(),
+            let_through: Tally::default(),
             decisions: BTreeMap::new(),
             repeated: (0, 0),
             usage: RunUsage::default(),

@@ -86,7 +86,8 @@ impl KeyDefinition {
     }
 }
 
-fn is_key(name: &str) -> bool {
+/// Whether the text is `OWNER-ID.NAME`.
+pub(crate) fn is_key(name: &str) -> bool {
     let Some((owner, rest)) = name.split_once('.') else {
         return false;
     };

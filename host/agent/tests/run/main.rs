@@ -5,6 +5,7 @@
 mod calls;
 mod cancelling;
 mod children;
+mod counting;
 mod deciding;
 mod gates;
 mod handing;

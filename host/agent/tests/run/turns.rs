@@ -2,7 +2,7 @@
 
 use crate::world::{World, done, faults, reply, stopped};
 use tollgate_agent::code::Code;
-use tollgate_agent::message::{Finish, Message, TokenUsage};
+use tollgate_agent::message::{Finish, Message, ModelReply, TokenUsage};
 use tollgate_agent::run::{Effect, RunLimits, RunStatus};
 
 fn limits(change: impl FnOnce(&mut RunLimits)) -> World {
@@ -137,4 +137,27 @@ fn a_late_or_repeated_reply_is_dropped() {
     world.end("a", done("A"));
     assert_eq!(world.give(again).len(), 0);
     assert!(matches!(world.under_way.values().next(), Some(Effect::AskModel { ask: 2 })));
+}
+
+#[test]
+fn a5_a_malformed_call_is_corrected_with_the_next_request_and_counts_as_a_turn() {
+    let malformed =
+        || ModelReply { correction: Some("Write it again.".to_owned()), ..reply("", &[], Finish::Stop) };
+    let mut world = World::asked(RunLimits { model_turns: 2, ..RunLimits::default() });
+    world.reply_as(malformed());
+    assert!(world.is_asking());
+    assert_eq!(world.run.messages().last(), Some(&Message::Note("Write it again.".to_owned())));
+    world.reply_as(malformed());
+    assert_eq!(world.status(), &stopped("model_turns"));
+}
+
+#[test]
+fn a5_a_correction_beside_calls_is_read_after_their_answers() {
+    let mut world = World::asked(RunLimits::default());
+    let calls = reply("", &[("a", "act", "{}")], Finish::Stop);
+    world.reply_as(ModelReply { correction: Some("Write it again.".to_owned()), ..calls });
+    world.pass_gates();
+    world.end("a", done("ok"));
+    let last: Vec<_> = world.run.messages().iter().rev().take(2).collect();
+    assert!(matches!(last[..], [Message::Note(_), Message::Answer(_)]), "{last:?}");
 }

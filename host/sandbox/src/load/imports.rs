@@ -91,6 +91,44 @@ pub(crate) fn check_exports(engine: &Engine, name: &str, component: &Component) 
     }
 }
 
+/// Whether it exports the interface of a gate, of whatever version.
+pub(crate) fn exports_a_gate(engine: &Engine, component: &Component) -> bool {
+    component.component_type().exports(engine).any(|(export, _)| split(export).0 == GATE)
+}
+
+/// Refuses what is not a gate of the version of the contract that is served.
+pub(crate) fn check_gate_exports(engine: &Engine, name: &str, component: &Component) -> Result<(), Refusal> {
+    let component_type = component.component_type();
+    let exports: Vec<(&str, &str)> =
+        component_type.exports(engine).map(|(export, _)| split(export)).collect();
+    match exports.iter().find(|(interface, _)| *interface == GATE) {
+        Some((_, version)) if is_served(version, VERSION) => Ok(()),
+        Some((_, version)) => Err(other_version(name, GATE, version)),
+        None if exports.iter().any(|(interface, _)| *interface == TOOL) => Err(Refusal::new(format!(
+            "{name} is a tool, not a gate: it exports {TOOL}. Tools do not belong among the gates"
+        ))),
+        None => Err(Refusal::new(format!(
+            "{name} is not a gate: it does not export {GATE}@{VERSION}. Build it for the world tollgate:tool/gate-component"
+        ))),
+    }
+}
+
+/// Refuses a gate that imports anything that can be called: what has no imports
+/// has no effects.
+pub(crate) fn refuse_imports(engine: &Engine, name: &str, component: &Component) -> Result<(), Refusal> {
+    let component_type = component.component_type();
+    let mut imports = component_type.imports(engine).map(|(import, _)| import);
+    match imports.find(|import| split(import) != (TYPES, VERSION)) {
+        None => Ok(()),
+        Some(import) if split(import).0 == TYPES => Err(other_version(name, TYPES, split(import).1)),
+        Some(import) => Err(Refusal::new(format!(
+            "{name} imports {}, and a gate imports nothing, so that it can only judge what it is shown. \
+             Build it without what imports it; a gate in Rust is `#![no_std]`",
+            clean(import, 200)
+        ))),
+    }
+}
+
 fn import(name: &str, full: &str) -> Result<Import, Refusal> {
     let (interface, version) = split(full);
     if interface == TYPES {

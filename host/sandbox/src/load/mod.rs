@@ -17,7 +17,9 @@ mod private;
 pub(crate) use bytes::{Checked, check, digest};
 pub(crate) use cache::{Cache, Words};
 pub use file::read;
-pub(crate) use imports::{check_exports, known_imports, read_imports};
+pub(crate) use imports::{
+    check_exports, check_gate_exports, exports_a_gate, known_imports, read_imports, refuse_imports,
+};
 pub(crate) use native::Artefact;
 
 /// The largest component that is read, in bytes.

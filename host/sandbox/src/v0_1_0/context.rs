@@ -4,7 +4,7 @@ use super::types;
 use crate::attempt::Call;
 use serde_json::Value;
 use std::io::{self, Write};
-use tollgate_agent::context::Resumption;
+use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 
 /// Values above this are not in the list; the tool asks for them by `read-state`.
 const MAX_LISTED_BYTES: usize = 64 * 1024;
@@ -52,25 +52,29 @@ impl<'a> Visible<'a> {
         types::ToolCallContext {
             call_id: call.permit.call_id(),
             tool_name: &call.permit.tool().descriptor.name,
-            run_identity: types::RunIdentity {
-                run_id: &call.identity.run_id,
-                thread_id: &call.identity.thread_id,
-                agent_id: &call.identity.agent_id,
-                parent_run_id: call.identity.parent_run_id.as_deref(),
-                parent_thread_id: call.identity.parent_thread_id.as_deref(),
-                parent_call_id: call.identity.parent_call_id.as_deref(),
-            },
-            agent: types::AgentView {
-                id: &call.agent.id,
-                description: call.agent.description.as_deref(),
-                delegates,
-            },
+            run_identity: lent_identity(call.identity),
+            agent: lent_agent(call.agent, delegates),
             snapshot: types::Snapshot { revision: call.snapshot.revision(), values: entries },
             deadline_ms,
             attempt: call.attempt,
             resume: call.resume.zip(self.decision.as_deref()).map(|(resume, value)| lent(resume, value)),
         }
     }
+}
+
+pub(super) fn lent_identity(identity: &RunIdentity) -> types::RunIdentity<'_> {
+    types::RunIdentity {
+        run_id: &identity.run_id,
+        thread_id: &identity.thread_id,
+        agent_id: &identity.agent_id,
+        parent_run_id: identity.parent_run_id.as_deref(),
+        parent_thread_id: identity.parent_thread_id.as_deref(),
+        parent_call_id: identity.parent_call_id.as_deref(),
+    }
+}
+
+pub(super) fn lent_agent<'a>(agent: &'a AgentView, delegates: &'a [&'a str]) -> types::AgentView<'a> {
+    types::AgentView { id: &agent.id, description: agent.description.as_deref(), delegates }
 }
 
 fn lent<'a>(resume: &'a Resumption, value: &'a str) -> types::Resumption<'a> {

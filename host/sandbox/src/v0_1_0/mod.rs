@@ -7,11 +7,13 @@
 mod child;
 mod context;
 mod descriptor;
+mod gate;
 mod output;
 
 pub(crate) use child::{lift_child, lower_child, lower_child_error};
 pub(crate) use context::Visible;
 pub(crate) use descriptor::lift_descriptor;
+pub(crate) use gate::{GatePre, Shown, lift_gate_descriptor, lift_verdict};
 pub(crate) use output::{lift_rejection, lift_returned, returned_bytes};
 
 mod generated {
@@ -24,6 +26,17 @@ mod generated {
         ownership: Borrowing { duplicate_if_necessary: true },
         exports: { default: async },
     });
+
+    /// The same for gates, with the same words.
+    pub(super) mod of_gates {
+        wasmtime::component::bindgen!({
+            path: "../../wit",
+            world: "tollgate:tool/gate-component",
+            ownership: Borrowing { duplicate_if_necessary: true },
+            exports: { default: async },
+            with: { "tollgate:tool/types@0.1.0": super::tollgate::tool::types },
+        });
+    }
 }
 
 pub(crate) use generated::AgentToolComponentPre as ToolPre;

@@ -80,7 +80,7 @@ fn lift_output(tool: &str, given: types::ToolOutput) -> Result<ToolOutput, Fault
     })
 }
 
-fn lift_result(tool: &str, given: types::ToolResult) -> Result<ToolResult, Fault> {
+pub(super) fn lift_result(tool: &str, given: types::ToolResult) -> Result<ToolResult, Fault> {
     Ok(ToolResult {
         status: match given.status {
             types::ToolStatus::Success => ToolStatus::Success,
@@ -95,7 +95,7 @@ fn lift_result(tool: &str, given: types::ToolResult) -> Result<ToolResult, Fault
     })
 }
 
-fn lift_ticket(tool: &str, given: types::SuspendTicket) -> Result<Ticket, Fault> {
+pub(super) fn lift_ticket(tool: &str, given: types::SuspendTicket) -> Result<Ticket, Fault> {
     Ok(Ticket {
         action: clean(&given.action, MAX_TICKET_ACTION_BYTES),
         message: clean(&given.message, MAX_TICKET_MESSAGE_BYTES),

@@ -260,6 +260,7 @@ impl Heard {
             },
             finish: finish(frames.finish.unwrap_or_default()),
             usage,
+            correction: None,
         }
     }
 }

@@ -251,6 +251,7 @@ impl Turn {
             },
             finish: self.finish,
             usage: self.usage,
+            correction: None,
         })
     }
 

@@ -1,0 +1,102 @@
+//! Memory and panics of a guest that lives for one question: nothing is given
+//! back, and a panic ends the instance, which denies the call.
+#![allow(unsafe_code)]
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::arch::wasm32;
+use core::cell::Cell;
+use core::ptr;
+
+const PAGE_BYTES: usize = 64 * 1024;
+
+#[global_allocator]
+static MEMORY: Bump = Bump { next: Cell::new(0) };
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    wasm32::unreachable()
+}
+
+/// Where the host puts what it hands over.
+///
+/// # Safety
+/// The host calls it as the component model says: with a block that was handed out
+/// with this size and alignment, or with none.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cabi_realloc(block: *mut u8, had: usize, align: usize, bytes: usize) -> *mut u8 {
+    // SAFETY: as above; an alignment is a power of two.
+    let moved = unsafe {
+        match (had, bytes) {
+            (0, 0) => return align as *mut u8,
+            (0, _) => MEMORY.alloc(Layout::from_size_align_unchecked(bytes, align)),
+            (_, _) => MEMORY.realloc(block, Layout::from_size_align_unchecked(had, align), bytes),
+        }
+    };
+    if moved.is_null() { wasm32::unreachable() } else { moved }
+}
+
+/// Hands out memory from the end of the guest's own data on.
+struct Bump {
+    /// The first free address; 0 before anything was asked for.
+    next: Cell<usize>,
+}
+
+// SAFETY: the guest has one thread.
+unsafe impl Sync for Bump {}
+
+// Comparing and copying bytes is the C library's, whose parts import nothing as
+// long as nothing else of it is used.
+#[link(name = "c")]
+unsafe extern "C" {
+    /// Where the linker's own data ends.
+    static __heap_base: u8;
+}
+
+impl Bump {
+    /// So many bytes from `start` on, in memory that is there; none where there is
+    /// no more.
+    fn take(&self, start: usize, bytes: usize) -> Option<usize> {
+        let end = start.checked_add(bytes)?;
+        let have = wasm32::memory_size(0) * PAGE_BYTES;
+        if end > have {
+            let pages = (end - have).div_ceil(PAGE_BYTES);
+            (wasm32::memory_grow(0, pages) != usize::MAX).then_some(())?;
+        }
+        self.next.set(end);
+        Some(start)
+    }
+}
+
+// SAFETY: each block is handed out once, aligned as asked, and lies within memory
+// that was there or was grown.
+unsafe impl GlobalAlloc for Bump {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let next = match self.next.get() {
+            0 => &raw const __heap_base as usize,
+            next => next,
+        };
+        match self.take(next.next_multiple_of(layout.align()), layout.size()) {
+            Some(start) => start as *mut u8,
+            None => ptr::null_mut(),
+        }
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+
+    /// The last block grows where it stands: a text that is being put together is
+    /// not copied at each step.
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        let start = block as usize;
+        if start + layout.size() == self.next.get() {
+            return self.take(start, bytes).map_or(ptr::null_mut(), |start| start as *mut u8);
+        }
+        // SAFETY: the caller says that `layout` is the block's.
+        unsafe {
+            let moved = self.alloc(Layout::from_size_align_unchecked(bytes, layout.align()));
+            if !moved.is_null() {
+                ptr::copy_nonoverlapping(block, moved, layout.size().min(bytes));
+            }
+            moved
+        }
+    }
+}

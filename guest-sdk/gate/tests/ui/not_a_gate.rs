@@ -1,0 +1,5 @@
+struct Nothing;
+
+tollgate_gate::export_gate!(Nothing);
+
+fn main() {}

@@ -1,0 +1,112 @@
+//! Answers that hold for longer than one call.
+
+use super::pattern::{Rule, RuleSpec};
+use crate::gate::{PERMISSIONS_ID, ProposedCall};
+use crate::proposal::Arguments;
+use crate::run::event::Suspended;
+use crate::state::{KeyScope, KeyUpdate, State, StateChange};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The host's own key with the answers of this run.
+pub const REMEMBERED_IN_RUN: &str = "host.permissions-run";
+/// The host's own key with the answers of this thread.
+pub const REMEMBERED_IN_THREAD: &str = "host.permissions";
+/// The most answers that one of them holds; the oldest are forgotten.
+const MAX_REMEMBERED: usize = 256;
+
+/// For how long an answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// For this run.
+    Run,
+    /// For this thread.
+    Thread,
+    /// From now on: for this thread, and in the configuration.
+    Always,
+}
+
+/// The answer of somebody who wants to be asked less often.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    remember: Scope,
+    #[serde(default, rename = "for")]
+    about: About,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum About {
+    #[default]
+    Arguments,
+    Tool,
+}
+
+/// What fits as an answer.
+pub(super) fn answer_schema() -> Value {
+    json!({"anyOf": [
+        {"const": true},
+        {
+            "type": "object",
+            "properties": {
+                "remember": {"enum": ["run", "thread", "always"]},
+                "for": {"enum": ["arguments", "tool"], "default": "arguments"},
+            },
+            "required": ["remember"],
+            "additionalProperties": false,
+        },
+    ]})
+}
+
+/// What a person wants to be remembered with this answer, and for how long; none
+/// where the question was another gate's, or the answer is for once.
+#[must_use]
+pub fn answered(asked: &Suspended, answer: &Value) -> Option<(Scope, RuleSpec)> {
+    if asked.gate.as_deref() != Some(PERMISSIONS_ID) {
+        return None;
+    }
+    let Answer { remember, about } = Answer::deserialize(answer).ok()?;
+    let arguments = match about {
+        About::Tool => None,
+        About::Arguments => Some(Arguments::from_value(asked.ticket.parameters.clone()).text().to_owned()),
+    };
+    Some((remember, RuleSpec { arguments, ..RuleSpec::of_tool(&asked.tool_name) }))
+}
+
+/// The change of the host's own keys that an answer makes.
+pub(crate) fn change(state: &State, asked: &Suspended, answer: &Value) -> Option<StateChange> {
+    let (scope, rule) = answered(asked, answer)?;
+    let (key, scope) = match scope {
+        Scope::Run => (REMEMBERED_IN_RUN, KeyScope::Run),
+        Scope::Thread | Scope::Always => (REMEMBERED_IN_THREAD, KeyScope::Thread),
+    };
+    let update = json!(rule);
+    let mut rules = state.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    if !rules.contains(&update) {
+        rules.push(update.clone());
+    }
+    let too_many = rules.len().saturating_sub(MAX_REMEMBERED);
+    rules.drain(..too_many);
+    let update = KeyUpdate {
+        key: key.to_owned(),
+        scope,
+        persistent: true,
+        update: Some(Arc::new(update)),
+        value: Some(Arc::new(Value::Array(rules))),
+    };
+    Some(StateChange { revision: state.revision() + 1, updates: vec![update] })
+}
+
+/// Whether an answer that this run or thread remembers is about the call.
+pub(super) fn in_state(call: &ProposedCall<'_>) -> bool {
+    [REMEMBERED_IN_RUN, REMEMBERED_IN_THREAD].into_iter().any(|key| {
+        let rules = call.snapshot.get(call.keys, key).and_then(Value::as_array);
+        rules.into_iter().flatten().any(|rule| {
+            let rule = RuleSpec::deserialize(rule).ok().and_then(|spec| Rule::new(spec).ok());
+            rule.is_some_and(|rule| rule.matches_all(call))
+        })
+    })
+}

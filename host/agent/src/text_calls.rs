@@ -1,0 +1,121 @@
+//! Tool calls as text, for models that have no calls of their own.
+//!
+//! The model is told of its tools in words and writes
+//! `[TOOL_CALL]{"name": "...", "args": {...}}[/TOOL_CALL]`; what it reads as the
+//! answer is `Tool result (NAME): ...`. [`as_text`] makes such a request of an
+//! ordinary one, [`read`] takes the calls out of the reply. Only what the model
+//! itself wrote in that reply is ever read for calls: tags in what a user or a tool
+//! said are text like any other.
+
+mod reader;
+
+pub use reader::{CLOSE, OPEN};
+
+use crate::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest, ToolSpec};
+use crate::text::clean;
+use reader::Piece;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// The longest part of a malformed call that the model is shown again, in bytes.
+const MAX_QUOTED_BYTES: usize = 500;
+
+/// The request as a model reads it that has no calls of its own.
+#[must_use]
+pub fn as_text(request: &ModelRequest) -> ModelRequest {
+    ModelRequest {
+        system: instructions(&request.system, &request.tools),
+        messages: Arc::new(request.messages.iter().map(message_as_text).collect()),
+        tools: Arc::default(),
+    }
+}
+
+/// The reply with the calls that its text holds. A call that cannot be read has no
+/// id by which it could be answered: the reply then carries a correction for the
+/// next request.
+#[must_use]
+pub fn read(mut reply: ModelReply) -> ModelReply {
+    let written = std::mem::take(&mut reply.message.text);
+    let mut text = String::new();
+    let mut malformed = Vec::new();
+    for piece in reader::pieces(&written) {
+        match piece {
+            Piece::Text(said) => text.push_str(said),
+            Piece::Call { name, arguments } => {
+                reply.message.calls.push(ModelCall { name, arguments, ..ModelCall::default() });
+            }
+            Piece::Malformed { why, sent } => malformed.push((why, sent)),
+        }
+    }
+    reply.message.text = text.trim().to_owned();
+    reply.correction = correction(&malformed);
+    reply
+}
+
+fn correction(malformed: &[(String, &str)]) -> Option<String> {
+    if malformed.is_empty() {
+        return None;
+    }
+    let mut words = String::from("Part of your reply was meant as a tool call and could not be read.\n");
+    for (why, sent) in malformed {
+        // Writing to a string does not fail.
+        let _ = writeln!(words, "- {why}. What you wrote: {}", clean(sent, MAX_QUOTED_BYTES));
+    }
+    let _ = write!(words, "Write it again, as {OPEN}{{\"name\": \"TOOL\", \"args\": {{...}}}}{CLOSE}.");
+    Some(words)
+}
+
+fn instructions(system: &Arc<str>, tools: &[ToolSpec]) -> Arc<str> {
+    if tools.is_empty() {
+        return Arc::clone(system);
+    }
+    let mut words = String::from(&**system);
+    if !words.is_empty() {
+        words.push_str("\n\n");
+    }
+    let _ = write!(
+        words,
+        "# Tools\n\nTo call a tool, write\n{OPEN}{{\"name\": \"TOOL\", \"args\": {{...}}}}{CLOSE}\n\
+         and nothing after it; several calls one after the other run at once. The next message then begins with \
+         \"Tool result (TOOL):\". `args` is one JSON object that fits the tool's schema. These tools are there:\n"
+    );
+    for tool in tools {
+        let _ = write!(
+            words,
+            "\n## {}\n{}\nSchema of `args`: {}\n",
+            tool.name, tool.description, tool.parameters
+        );
+    }
+    Arc::from(words)
+}
+
+fn message_as_text(message: &Message) -> Message {
+    match message {
+        Message::Assistant(said) if !said.calls.is_empty() => Message::Assistant(AssistantMessage {
+            text: with_calls(&said.text, &said.calls),
+            reasoning: said.reasoning.clone(),
+            calls: Vec::new(),
+        }),
+        Message::Answer(answer) => {
+            Message::User(format!("Tool result ({}): {}", answer.tool_name, answer.content))
+        }
+        other => other.clone(),
+    }
+}
+
+fn with_calls(text: &str, calls: &[ModelCall]) -> String {
+    let mut words = String::from(text);
+    for call in calls {
+        if !words.is_empty() {
+            words.push('\n');
+        }
+        // What was no JSON is shown as the text that it was.
+        let args = crate::json::parse(&call.arguments).unwrap_or_else(|_| json!(call.arguments));
+        let _ = write!(words, "{OPEN}{}{CLOSE}", json!({"name": call.name, "args": args}));
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests;

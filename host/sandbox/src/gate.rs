@@ -1,0 +1,224 @@
+//! A gate as a component: asked whether a call may run, in a fresh instance each
+//! time, that is shown the call and can do nothing but answer.
+
+use crate::attend::Term;
+use crate::ending::{Ending, Under};
+use crate::error::Refusal;
+use crate::instance::Instance;
+use crate::limits::Limits;
+use crate::load;
+use crate::sandbox::Inner as Host;
+use crate::v0_1_0::{self, GatePre, Shown};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::gate::{GateDescriptor, ProposedCall, Verdict};
+use tollgate_agent::outcome::Fault;
+use tollgate_agent::state::Access;
+use tollgate_agent::text::clean;
+use wasmtime::Store;
+use wasmtime::component::{Component as Compiled, Linker};
+
+/// How long a question may wait for room beside the calls that run.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest sentence about settings that is shown, in bytes.
+const MAX_COMPLAINT_BYTES: usize = 1_000;
+
+/// What one question to a gate may use. A gate that needs more denies the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GateLimits {
+    /// Units of wasm fuel, instantiation included.
+    pub fuel: u64,
+    /// Bytes of all linear memories together.
+    pub memory_bytes: u64,
+    /// Milliseconds.
+    pub timeout_ms: u32,
+}
+
+impl Default for GateLimits {
+    fn default() -> Self {
+        Self { fuel: 100_000_000, memory_bytes: 64 << 20, timeout_ms: 1_000 }
+    }
+}
+
+impl GateLimits {
+    fn timeout(self) -> Duration {
+        Duration::from_millis(u64::from(self.timeout_ms))
+    }
+
+    fn of_call(self) -> Limits {
+        Limits { fuel: self.fuel, memory_bytes: self.memory_bytes, ..Limits::default() }
+    }
+}
+
+/// A gate that was loaded. Cloning is cheap.
+#[derive(Clone)]
+pub struct GateComponent {
+    linked: Arc<LinkedGate>,
+    descriptor: Arc<GateDescriptor>,
+    access: Arc<Access>,
+    settings: Arc<str>,
+    limits: GateLimits,
+}
+
+/// A gate of which nothing has run yet.
+pub(crate) struct LinkedGate {
+    host: Arc<Host>,
+    name: String,
+    digest: String,
+    pre: GatePre<Instance>,
+}
+
+impl GateComponent {
+    /// What stands for it in messages: the file's path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.linked.name
+    }
+
+    /// The SHA-256 of its bytes, in hexadecimal.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.linked.digest
+    }
+
+    /// What it says about itself, checked and cleaned.
+    #[must_use]
+    pub fn descriptor(&self) -> &GateDescriptor {
+        &self.descriptor
+    }
+
+    /// What the operator wrote for it, as JSON text.
+    #[must_use]
+    pub fn settings(&self) -> &str {
+        &self.settings
+    }
+
+    /// What one question to it may use.
+    #[must_use]
+    pub fn limits(&self) -> GateLimits {
+        self.limits
+    }
+
+    /// The gate with these limits, and with these settings where it accepts them.
+    ///
+    /// # Errors
+    /// The gate says what is wrong with the settings, or does not answer.
+    pub async fn configured(mut self, settings: &Value, limits: GateLimits) -> Result<Self, Refusal> {
+        self.limits = limits;
+        let text = settings.to_string();
+        let checked = self
+            .linked
+            .ask(limits, text.len() as u64, async |store, gate| {
+                let gate = gate.instantiate_async(&mut *store).await?;
+                gate.tollgate_tool_gate().call_check_settings(store, &text).await
+            })
+            .await;
+        let (name, id) = (&self.linked.name, &self.descriptor.id);
+        match checked {
+            Ok(Ok(())) => Ok(Self { settings: Arc::from(text), ..self }),
+            Ok(Err(why)) => Err(Refusal::new(format!(
+                "{name} does not accept its settings: {}. They are what tollgate.toml says in [gates.{id}.settings]",
+                clean(&why, MAX_COMPLAINT_BYTES).trim_end_matches('.')
+            ))),
+            Err(ending) => {
+                let fault = self.linked.fault(ending, id, limits);
+                Err(Refusal::new(format!("{name} does not answer about its settings: {}", fault.message)))
+            }
+        }
+    }
+
+    /// Asks about one call, in a fresh instance.
+    ///
+    /// # Errors
+    /// The gate did not come to an answer that can be read: the call must not run.
+    pub async fn judge(&self, call: &ProposedCall<'_>) -> Result<Verdict, Fault> {
+        let shown = Shown::of(call, &self.access, &self.settings);
+        let id = &self.descriptor.id;
+        let answer = self
+            .linked
+            .ask(self.limits, shown.bytes(), async |store, gate| {
+                let (entries, delegates) = (shown.entries(), shown.delegates());
+                let call = shown.lent(&entries, &delegates);
+                let gate = gate.instantiate_async(&mut *store).await?;
+                gate.tollgate_tool_gate().call_judge(store, call).await
+            })
+            .await;
+        match answer {
+            Ok(verdict) => v0_1_0::lift_verdict(id, verdict),
+            Err(ending) => Err(self.linked.fault(ending, id, self.limits)),
+        }
+    }
+
+    /// Checks that a component is a gate without imports, and links it with a linker
+    /// in which there is nothing.
+    pub(crate) fn link(
+        host: Arc<Host>,
+        name: String,
+        digest: String,
+        compiled: &Compiled,
+    ) -> Result<LinkedGate, Refusal> {
+        load::check_gate_exports(&host.engine, &name, compiled)?;
+        load::refuse_imports(&host.engine, &name, compiled)?;
+        let nothing = Linker::<Instance>::new(&host.engine);
+        let pre = nothing.instantiate_pre(compiled).and_then(GatePre::new).map_err(|why| {
+            let why = clean(&format!("{why:#}"), 1_000);
+            Refusal::new(format!("{name} does not fit the interfaces that it names: {why}"))
+        })?;
+        Ok(LinkedGate { host, name, digest, pre })
+    }
+}
+
+impl LinkedGate {
+    /// Lets it describe itself.
+    pub(crate) async fn describe(self) -> Result<GateComponent, Refusal> {
+        let limits = GateLimits::default();
+        let described = self
+            .ask(limits, 0, async |store, gate| {
+                let gate = gate.instantiate_async(&mut *store).await?;
+                gate.tollgate_tool_gate().call_describe(store).await
+            })
+            .await;
+        let name = &self.name;
+        let given = described.map_err(|ending| {
+            let code = ending.code();
+            let fault = self.fault(ending, "describe", limits);
+            Refusal::new(format!("{name} does not describe itself ({code}): {}", fault.message))
+        })?;
+        let descriptor = v0_1_0::lift_gate_descriptor(given)
+            .map_err(|why| Refusal::new(format!("{name} describes itself wrongly: {why}")))?;
+        Ok(GateComponent {
+            access: Arc::new(descriptor.access()),
+            descriptor: Arc::new(descriptor),
+            linked: Arc::new(self),
+            settings: Arc::from("{}"),
+            limits,
+        })
+    }
+
+    /// Runs one of its functions, into which so many bytes go.
+    async fn ask<T>(
+        &self,
+        limits: GateLimits,
+        bytes: u64,
+        work: impl AsyncFnOnce(&mut Store<Instance>, &GatePre<Instance>) -> wasmtime::Result<T>,
+    ) -> Result<T, Ending> {
+        let turn = self.host.turns.take(limits.memory_bytes, PATIENCE).await;
+        let _turn = turn.map_err(|_| Ending::NoSlot)?;
+        let _ticking = self.host.ticker.keep_ticking();
+        let term = Term::new(limits.timeout(), CancellationToken::new());
+        let limits = limits.of_call();
+        let mut store = self.host.store(Instance::sealed(&limits), &limits, &term)?;
+        store.data().enter(bytes).map_err(|stop| Ending::of(&stop.into()))?;
+        term.attend(work(&mut store, &self.pre)).await
+    }
+
+    fn fault(&self, ending: Ending, id: &str, limits: GateLimits) -> Fault {
+        let stack_bytes = self.host.config.stack_bytes;
+        let under = Under { limits: &limits.of_call(), timeout: limits.timeout(), stack_bytes };
+        ending.fault_of_gate(id, &under)
+    }
+}

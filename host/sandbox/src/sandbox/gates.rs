@@ -1,0 +1,110 @@
+//! Loading gates, and components of which it is not known yet what they are.
+
+use super::{Sandbox, blocking};
+use crate::component::{Component, Origin};
+use crate::error::Refusal;
+use crate::gate::GateComponent;
+use crate::load::{self, Artefact};
+use std::path::Path;
+use std::sync::Arc;
+use wasmtime::component::Component as Compiled;
+
+/// A component of either kind.
+pub enum Guest {
+    /// It brings tools.
+    Tools(Component),
+    /// It is a gate.
+    Gate(GateComponent),
+}
+
+/// A component that can be linked.
+struct Linkable {
+    digest: String,
+    compiled: Compiled,
+    artefact: Artefact,
+}
+
+impl Sandbox {
+    /// Reads, checks and compiles a gate, and lets it describe itself. A gate has no
+    /// imports; one that has is refused, and the reason names the import.
+    ///
+    /// # Errors
+    /// The file is not a component of a gate, or breaks a rule of loading.
+    pub async fn load_gate(&self, path: impl AsRef<Path>) -> Result<GateComponent, Refusal> {
+        let name = path.as_ref().display().to_string();
+        let bytes = self.read(path).await?;
+        self.load_gate_bytes(&name, bytes).await
+    }
+
+    /// Does what [`load_gate`](Self::load_gate) does with bytes that were read
+    /// already. `name` stands for them in messages.
+    ///
+    /// # Errors
+    /// As [`load_gate`](Self::load_gate).
+    pub async fn load_gate_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<GateComponent, Refusal> {
+        let linkable = self.linkable(name, bytes).await?;
+        self.describe_gate(name, linkable).await
+    }
+
+    /// Does what [`load`](Self::load) and [`load_gate`](Self::load_gate) do, with
+    /// whichever of the two the bytes are.
+    ///
+    /// # Errors
+    /// As those.
+    pub async fn load_either(&self, name: &str, bytes: Vec<u8>) -> Result<Guest, Refusal> {
+        let linkable = self.linkable(name, bytes).await?;
+        if load::exports_a_gate(&self.inner.engine, &linkable.compiled) {
+            return Ok(Guest::Gate(self.describe_gate(name, linkable).await?));
+        }
+        let Linkable { digest, compiled, artefact } = linkable;
+        let origin = Origin { name: name.to_owned(), digest, file: None };
+        let linked = Component::link(Arc::clone(&self.inner), origin, compiled)?;
+        Ok(Guest::Tools(self.describe(linked, artefact).await?))
+    }
+
+    /// Reads a component's file as [`load`](Self::load) does: once, following no link.
+    ///
+    /// # Errors
+    /// It is no regular file, or too large.
+    pub async fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Refusal> {
+        let path = path.as_ref().to_owned();
+        blocking(move || load::read(&path)).await
+    }
+
+    async fn describe_gate(&self, name: &str, linkable: Linkable) -> Result<GateComponent, Refusal> {
+        let Linkable { digest, compiled, artefact } = linkable;
+        let linked =
+            GateComponent::link(Arc::clone(&self.inner), name.to_owned(), digest.clone(), &compiled)?;
+        let described = linked.describe().await;
+        let inner = Arc::clone(&self.inner);
+        // A gate is asked what it is at each start: what it says is never taken from
+        // the cache, whose descriptors are those of tools.
+        blocking(move || {
+            inner.keep(&digest, None, &artefact);
+            Ok(())
+        })
+        .await?;
+        described
+    }
+
+    /// Checks and compiles it, or takes what the cache has of these very bytes.
+    async fn linkable(&self, name: &str, bytes: Vec<u8>) -> Result<Linkable, Refusal> {
+        let (inner, of_thread) = (Arc::clone(&self.inner), name.to_owned());
+        let digest = load::digest(&bytes);
+        let kept = digest.clone();
+        let (found, checked) = blocking(move || match inner.kept_code(&kept) {
+            Some(found) => Ok((Some(found), None)),
+            None => Ok((None, Some(Arc::new(load::check(&of_thread, bytes)?)))),
+        })
+        .await?;
+        if let Some((compiled, artefact)) = found {
+            return Ok(Linkable { digest, compiled, artefact });
+        }
+        let Some(checked) = checked else {
+            return Err(Refusal::new(format!("{name} was neither compiled nor checked")));
+        };
+        let artefact = self.inner.compiling.compile(&self.inner.engine, name, &checked).await?;
+        let compiled = self.inner.load(name, &artefact)?;
+        Ok(Linkable { digest, compiled, artefact })
+    }
+}

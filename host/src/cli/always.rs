@@ -1,0 +1,31 @@
+//! Answers for always: they go into the configuration, when the decision is made.
+
+use super::{Globals, Output};
+use std::path::Path;
+use tollgate::config::{FILE_NAME, remember_always};
+use tollgate_agent::gate::permissions::{Scope, answered};
+use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::{Decision, DecisionAnswer, Event, Numbered};
+
+/// Writes the answer down where it is one for always, and says so.
+pub(super) fn keep(globals: &Globals, asked: &Suspended, decision: &Decision, output: &Output) {
+    let DecisionAnswer::Resume(answer) = &decision.answer else { return };
+    let Some((Scope::Always, rule)) = answered(asked, answer) else { return };
+    let file = globals.config.as_deref().unwrap_or(Path::new(FILE_NAME));
+    match remember_always(file, &rule) {
+        Ok(()) => output.say(&format!("remembered for always, in [permissions] of {}", file.display())),
+        Err(why) => output.warn(&why.to_string()),
+    }
+}
+
+/// The question that a decision is about, in the record of its run.
+pub(super) fn question_of<'a>(
+    record: impl IntoIterator<Item = &'a Numbered>,
+    target: &str,
+) -> Option<&'a Suspended> {
+    let questions = record.into_iter().filter_map(|event| match &event.event {
+        Event::CallSuspended(asked) => Some(asked.as_ref()),
+        _ => None,
+    });
+    questions.filter(|asked| asked.call_id == target || asked.suspension_id == target).last()
+}

@@ -1,0 +1,179 @@
+//! `[permissions]`: which calls may run, which are asked about, which may not; and
+//! how an answer for always gets there.
+
+use super::ConfigError;
+use super::error::Source;
+use serde::Deserialize;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleError, RuleSpec};
+use toml::Spanned;
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
+
+/// The table as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPermissions {
+    #[serde(default)]
+    otherwise: Otherwise,
+    #[serde(default)]
+    allow: Vec<Spanned<toml::Value>>,
+    #[serde(default)]
+    ask: Vec<Spanned<toml::Value>>,
+    #[serde(default)]
+    deny: Vec<Spanned<toml::Value>>,
+    #[serde(default)]
+    remembered: Vec<Spanned<toml::Value>>,
+}
+
+pub(super) fn check(source: &Source<'_>, raw: RawPermissions) -> Result<Permissions, ConfigError> {
+    type Add = fn(Permissions, RuleSpec) -> Result<Permissions, RuleError>;
+    let lists: [(Vec<Spanned<toml::Value>>, Add); 4] = [
+        (raw.allow, Permissions::allow),
+        (raw.ask, Permissions::ask),
+        (raw.deny, Permissions::deny),
+        (raw.remembered, Permissions::remembered),
+    ];
+    let mut permissions = Permissions::new(raw.otherwise);
+    for (rules, add) in lists {
+        for rule in rules {
+            let span = rule.span();
+            let spec = spec(source, rule)?;
+            permissions = add(permissions, spec).map_err(|why| source.wrong(span, why.to_string()))?;
+        }
+    }
+    Ok(permissions)
+}
+
+/// A tool's name, or a table that says more.
+fn spec(source: &Source<'_>, rule: Spanned<toml::Value>) -> Result<RuleSpec, ConfigError> {
+    let span = rule.span();
+    match rule.into_inner() {
+        toml::Value::String(tool) => Ok(RuleSpec::of_tool(tool)),
+        table @ toml::Value::Table(_) => table.try_into().map_err(|why| source.refused_at(span, &why)),
+        _ => Err(source.wrong(
+            span,
+            "a rule is a tool's name, such as \"find_*\", or { tool = \"find_*\", at = \"/path\", glob = \"/docs/**\" }",
+        )),
+    }
+}
+
+/// Why an answer for always was not written down.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer is not remembered for always: {} {what}. For this thread it is; write it by hand: [permissions] remembered = [{rule}]", file.display())]
+pub struct NotRemembered {
+    file: PathBuf,
+    what: String,
+    rule: String,
+}
+
+/// Writes an answer for always into the configuration, whose comments and order
+/// stay as they are. Without a file there, it is made.
+///
+/// # Errors
+/// The file cannot be read or written, or is no configuration.
+pub fn remember_always(file: &Path, rule: &RuleSpec) -> Result<(), NotRemembered> {
+    let written = as_toml(rule);
+    let failed = |what: String| NotRemembered { file: file.to_owned(), what, rule: written.to_string() };
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(why) => return Err(failed(format!("cannot be read ({why})"))),
+    };
+    let text = with_rule(&text, &written).map_err(&failed)?;
+    replace(file, &text).map_err(|why| failed(format!("cannot be written ({why})")))
+}
+
+fn with_rule(text: &str, rule: &InlineTable) -> Result<String, String> {
+    let mut document: DocumentMut = text.parse().map_err(|why| format!("is no TOML ({why})"))?;
+    let permissions = document.entry("permissions").or_insert_with(|| Item::Table(Table::new()));
+    let table = permissions.as_table_like_mut().ok_or("has a `permissions` that is no table")?;
+    let list = table.entry("remembered").or_insert_with(|| Item::Value(Value::Array(Array::new())));
+    let list = list.as_array_mut().ok_or("has a `permissions.remembered` that is no list")?;
+    let is_there = list.iter().any(|known| known.to_string().trim() == rule.to_string().trim());
+    if !is_there {
+        list.push(rule.clone());
+    }
+    Ok(document.to_string())
+}
+
+fn as_toml(rule: &RuleSpec) -> InlineTable {
+    let fields = [
+        ("tool", Some(&rule.tool)),
+        ("arguments", rule.arguments.as_ref()),
+        ("at", rule.at.as_ref()),
+        ("glob", rule.glob.as_ref()),
+        ("matches", rule.matches.as_ref()),
+    ];
+    fields.into_iter().filter_map(|(key, value)| Some((key, value?.as_str()))).collect()
+}
+
+/// Puts the text in the file's place, so that nobody ever reads half of it.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut part = tempfile::NamedTempFile::new_in(dir)?;
+    part.write_all(text.as_bytes())?;
+    if let Ok(metadata) = std::fs::metadata(file) {
+        part.as_file().set_permissions(metadata.permissions())?;
+    }
+    part.as_file().sync_all()?;
+    part.persist(file).map(drop).map_err(|why| why.error)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::config::Config;
+
+    fn rule() -> RuleSpec {
+        RuleSpec { arguments: Some(r#"{"q":"a'b"}"#.to_owned()), ..RuleSpec::of_tool("search") }
+    }
+
+    #[test]
+    fn an_answer_for_always_is_written_and_the_rest_stays_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tollgate.toml");
+        let text =
+            "# mine\n[permissions]   # who may what\nask = [\"*\"] # all\n\n[limits]\nfuel = 7 # little\n";
+        std::fs::write(&file, text).unwrap();
+        remember_always(&file, &rule()).unwrap();
+        remember_always(&file, &rule()).unwrap();
+        let written = std::fs::read_to_string(&file).unwrap();
+        for line in text.lines() {
+            assert!(written.contains(line), "{line:?} is gone from:\n{written}");
+        }
+        assert_eq!(written.matches("search").count(), 1, "{written}");
+        assert!(Config::load(Some(&file)).unwrap().permissions.is_some());
+    }
+
+    #[test]
+    fn without_a_file_it_is_made_and_what_is_no_toml_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tollgate.toml");
+        remember_always(&file, &rule()).unwrap();
+        assert!(Config::load(Some(&file)).unwrap().permissions.is_some());
+        std::fs::write(&file, "not toml").unwrap();
+        let why = remember_always(&file, &rule()).unwrap_err().to_string();
+        assert!(why.contains("is no TOML") && why.contains("search"), "{why}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "not toml");
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_meant_is_named_with_its_line() {
+        for (text, words) in [
+            ("deny = [{ tool = \"a\", at = \"path\", glob = \"x\" }]", "begins with /"),
+            ("deny = [{ tool = \"a\", matches = \"(\" }]", "is no pattern"),
+            ("deny = [{ tool = \"a\", glub = \"x\" }]", "did you mean `glob`"),
+            ("deny = [{ at = \"/a\", glob = \"x\" }]", "`tool` is missing"),
+            ("deny = [3]", "a rule is a tool's name"),
+        ] {
+            let text = format!("[permissions]\nallow = [\"*\"]\n{text}\n");
+            let why = Config::parse(Path::new("tollgate.toml"), &text).unwrap_err();
+            assert_eq!(why.line(), Some(3), "{why}");
+            assert!(why.to_string().contains(words), "{why}");
+        }
+        let why = Config::parse(Path::new("t.toml"), "[permissions]\nalow = []\n").unwrap_err();
+        assert!(why.to_string().contains("did you mean `allow`"), "{why}");
+    }
+}

@@ -1,0 +1,117 @@
+//! The gates directory: every `.wasm` file in it, loaded once at start.
+//!
+//! A tool that cannot be served is missed. A gate that cannot be asked is not: what
+//! it would have held back would run. So nothing runs while a gate that the operator
+//! put there, or wrote settings for, is not in force.
+
+use crate::config::Config;
+use crate::tools::wasm_files;
+use serde::Serialize;
+use std::io;
+use std::path::{Path, PathBuf};
+use tollgate_sandbox::{GateComponent, Sandbox};
+
+/// What the gates directory came to.
+#[derive(Default)]
+pub struct LoadedGates {
+    /// The gates that load, sorted by file.
+    pub gates: Vec<LoadedGate>,
+    /// What keeps everything from running.
+    pub refused: Vec<RefusedGate>,
+}
+
+/// A gate that was loaded.
+#[derive(Clone)]
+pub struct LoadedGate {
+    /// Its file.
+    pub file: PathBuf,
+    /// The gate, with its settings.
+    pub gate: GateComponent,
+}
+
+/// A gate that is not in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RefusedGate {
+    /// Its file, or where it should be.
+    pub file: PathBuf,
+    /// What happened, why, and what to do.
+    pub reason: String,
+}
+
+/// A gate is missing, so nothing runs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("nothing runs while a gate is not in force: {} ({reason}). Mend it, or take it away", file.display())]
+pub struct GatesRefused {
+    file: PathBuf,
+    reason: String,
+}
+
+/// Loads everything in the gates directory of the configuration.
+pub async fn load(sandbox: &Sandbox, config: &Config) -> LoadedGates {
+    let mut loaded = LoadedGates::default();
+    let dir = &config.gates_dir;
+    match files(&dir.path, dir.is_named) {
+        Ok(files) => {
+            for file in files {
+                let gate = load_one(sandbox, &file, config).await.and_then(|gate| loaded.accept(&file, gate));
+                if let Err(reason) = gate {
+                    loaded.refused.push(RefusedGate { file, reason });
+                }
+            }
+        }
+        Err(why) => {
+            let reason = format!("the gates directory cannot be read: {why}");
+            loaded.refused.push(RefusedGate { file: dir.path.clone(), reason });
+        }
+    }
+    loaded.refuse_unanswered(config);
+    loaded
+}
+
+impl LoadedGates {
+    /// The gates, where all of them are in force.
+    ///
+    /// # Errors
+    /// One is not.
+    pub fn all(self) -> Result<Vec<GateComponent>, GatesRefused> {
+        match self.refused.into_iter().next() {
+            Some(RefusedGate { file, reason }) => Err(GatesRefused { file, reason }),
+            None => Ok(self.gates.into_iter().map(|loaded| loaded.gate).collect()),
+        }
+    }
+
+    fn accept(&mut self, file: &Path, gate: GateComponent) -> Result<(), String> {
+        let id = &gate.descriptor().id;
+        if let Some(other) = self.gates.iter().find(|other| other.gate.descriptor().id == *id) {
+            return Err(format!("its id \"{id}\" is that of the gate {}", other.file.display()));
+        }
+        self.gates.push(LoadedGate { file: file.to_owned(), gate });
+        Ok(())
+    }
+
+    /// Settings for a gate that is not there are the sign of one that is missing.
+    fn refuse_unanswered(&mut self, config: &Config) {
+        let known: Vec<&str> = self.gates.iter().map(|loaded| loaded.gate.descriptor().id.as_str()).collect();
+        let missing = config.gates.keys().filter(|id| !known.contains(&id.as_str()));
+        let refused: Vec<RefusedGate> = missing
+            .map(|id| RefusedGate {
+                file: config.gates_dir.path.clone(),
+                reason: format!("{} has [gates.{id}], and no gate of that id loads", config.name()),
+            })
+            .collect();
+        self.refused.extend(refused);
+    }
+}
+
+fn files(dir: &Path, is_named: bool) -> io::Result<Vec<PathBuf>> {
+    if is_named {
+        std::fs::metadata(dir)?;
+    }
+    wasm_files(dir)
+}
+
+async fn load_one(sandbox: &Sandbox, file: &Path, config: &Config) -> Result<GateComponent, String> {
+    let gate = sandbox.load_gate(file).await.map_err(|refusal| refusal.to_string())?;
+    let written = config.gates.get(&gate.descriptor().id).cloned().unwrap_or_default();
+    gate.configured(&written.settings, written.limits).await.map_err(|refusal| refusal.to_string())
+}

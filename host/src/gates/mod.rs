@@ -1,0 +1,54 @@
+//! Gates, wherever they come from.
+//!
+//! A gate in Rust implements [`Gate`] and answers at once. A gate that has to be
+//! waited for, such as a component, implements [`AskedGate`]. All are asked about
+//! every call, and the severest answer stands; see `tollgate_agent::gate`.
+
+mod component;
+pub mod directory;
+
+pub use directory::{GatesRefused, LoadedGate, LoadedGates, RefusedGate};
+pub use tollgate_agent::gate::{CallsBefore, Gate, ProposedCall, Recorded, Verdict};
+pub use tollgate_sandbox::{GateComponent, GateLimits};
+
+use crate::HostError;
+use async_trait::async_trait;
+use std::sync::Arc;
+use tollgate_agent::name;
+
+/// A gate that has to be asked and waited for. It looks and answers; it does
+/// nothing else.
+///
+/// Dropping the future takes the question back.
+#[async_trait]
+pub trait AskedGate: Send + Sync {
+    /// `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.
+    fn id(&self) -> &str;
+
+    /// Whether this call may run. A panic denies the call.
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict;
+}
+
+/// Every gate of a host. Cloning is cheap.
+#[derive(Clone)]
+pub(crate) struct Gates {
+    pub(crate) native: Arc<[Arc<dyn Gate>]>,
+    pub(crate) asked: Arc<[Arc<dyn AskedGate>]>,
+}
+
+impl Gates {
+    /// # Errors
+    /// Two gates have one id, or an id does not fit.
+    pub(crate) fn new(native: Vec<Arc<dyn Gate>>, asked: Vec<Arc<dyn AskedGate>>) -> Result<Self, HostError> {
+        let mut ids: Vec<&str> =
+            native.iter().map(|gate| gate.id()).chain(asked.iter().map(|gate| gate.id())).collect();
+        ids.sort_unstable();
+        if let Some(id) = ids.iter().find(|id| !name::is_id(id)) {
+            return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
+        }
+        if let Some(twice) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(HostError::Setup(format!("two gates have the id \"{}\"", twice[0])));
+        }
+        Ok(Self { native: native.into(), asked: asked.into() })
+    }
+}

@@ -1,0 +1,73 @@
+//! Clients that listen to runs, leave them, and come back.
+
+use super::{Host, HostError};
+use crate::run::{EventStream, Hub, PATIENCE, RunError, Teller};
+use std::convert::Infallible;
+use std::sync::{Arc, PoisonError, Weak};
+use tokio_util::sync::CancellationToken;
+
+impl Host {
+    /// What happened in a run after the event of this number (0 for all of it), then
+    /// what happens, as long as this host carries the run. A client that lost its
+    /// stream comes back by this, and misses no stored event.
+    ///
+    /// # Errors
+    /// There is no such run, or the store cannot be read.
+    pub async fn follow(&self, run_id: &str, after: u64) -> Result<EventStream, HostError> {
+        let live = {
+            let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
+            live.get(run_id).and_then(Weak::upgrade)
+        };
+        // Listened to before the store is read, so that nothing falls in between.
+        let listening = live.map(|hub| hub.listen());
+        let record = self.inner.store.events(run_id, after).await?;
+        match listening {
+            Some(stream) => Ok(stream.behind(record, after)),
+            None if !record.is_empty() => Ok(EventStream::of_record(record)),
+            None if after > 0 && !self.inner.store.events(run_id, 0).await?.is_empty() => {
+                Ok(EventStream::of_record(record))
+            }
+            None => Err(HostError::Refused(format!(
+                "there is no run {}",
+                tollgate_agent::text::clean(run_id, 100)
+            ))),
+        }
+    }
+
+    /// Whoever is to be told of a new run, and its first client's stream.
+    pub(super) fn listened(&self, run_id: &Arc<str>) -> (Arc<Hub>, Teller, EventStream) {
+        let hub = Hub::new(Arc::clone(run_id));
+        let mut live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.retain(|_, hub| hub.strong_count() > 0);
+        live.insert(Arc::clone(run_id), Arc::downgrade(&hub));
+        let teller = Teller::new(Arc::clone(&hub), Arc::clone(&self.inner.bus), Arc::clone(run_id));
+        let events = hub.listen();
+        (hub, teller, events)
+    }
+}
+
+/// Carries a run to where it rests. When every client has left it for a while,
+/// `abandoned` is cancelled; a detached run has none.
+pub(super) async fn attended<T>(
+    drive: impl Future<Output = Result<T, RunError>>,
+    hub: Arc<Hub>,
+    abandoned: Option<CancellationToken>,
+) -> Result<T, RunError> {
+    let given_up = async {
+        match abandoned {
+            None => std::future::pending::<Infallible>().await,
+            Some(cancel) => {
+                hub.is_abandoned(PATIENCE).await;
+                cancel.cancel();
+                std::future::pending::<Infallible>().await
+            }
+        }
+    };
+    let ended = tokio::select! {
+        biased;
+        ended = drive => ended,
+        never = given_up => match never {},
+    };
+    hub.close();
+    ended
+}

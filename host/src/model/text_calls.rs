@@ -1,0 +1,108 @@
+//! A model that has no tool calls of its own, and writes them as text.
+
+use super::{Delta, DeltaSink, Model, ModelFault};
+use async_trait::async_trait;
+use tollgate_agent::message::{ModelReply, ModelRequest};
+use tollgate_agent::text_calls::{self, OPEN};
+
+/// Lets a model call tools in the text of its reply; see
+/// [`tollgate_agent::text_calls`].
+pub struct TextCalls<M> {
+    model: M,
+}
+
+impl<M: Model> TextCalls<M> {
+    /// Wraps a model.
+    #[must_use]
+    pub fn new(model: M) -> Self {
+        Self { model }
+    }
+}
+
+#[async_trait]
+impl<M: Model> Model for TextCalls<M> {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    async fn reply(
+        &self,
+        request: ModelRequest,
+        deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault> {
+        let mut shown = Shown::default();
+        let mut tell = |delta| match delta {
+            Delta::Text(text) => {
+                if let Some(text) = shown.next(&text) {
+                    deltas(Delta::Text(text));
+                }
+            }
+            Delta::Restarted { .. } => {
+                shown = Shown::default();
+                deltas(delta);
+            }
+            Delta::Reasoning(_) => deltas(delta),
+        };
+        let reply = self.model.reply(text_calls::as_text(&request), &mut tell).await?;
+        if let Some(text) = shown.rest() {
+            deltas(Delta::Text(text));
+        }
+        Ok(text_calls::read(reply))
+    }
+}
+
+/// What a client is shown of a reply while it is written: the text up to the first
+/// call.
+#[derive(Default)]
+struct Shown {
+    /// What may be the beginning of a tag.
+    held: String,
+    is_over: bool,
+}
+
+impl Shown {
+    fn next(&mut self, text: &str) -> Option<String> {
+        if self.is_over {
+            return None;
+        }
+        self.held.push_str(text);
+        let end = match self.held.find(OPEN) {
+            Some(at) => {
+                self.is_over = true;
+                at
+            }
+            None => (0..OPEN.len())
+                .rev()
+                .find(|length| self.held.ends_with(&OPEN[..*length]))
+                .map_or(self.held.len(), |length| self.held.len() - length),
+        };
+        let rest = self.held.split_off(end);
+        let told = std::mem::replace(&mut self.held, rest);
+        (!told.is_empty()).then_some(told)
+    }
+
+    /// What was held back and turned out to be no tag.
+    fn rest(&mut self) -> Option<String> {
+        let held = std::mem::take(&mut self.held);
+        (!self.is_over && !held.is_empty()).then_some(held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a5_a_client_is_shown_the_text_and_no_tags() {
+        for (pieces, expected) in [
+            (vec!["Well, ", "[TOOL", "_CALL]{}", "[/TOOL_CALL]"], "Well, "),
+            (vec!["a [TO", "Y] and [TOOL_CAL"], "a [TOY] and [TOOL_CAL"),
+            (vec!["[", "T", "x"], "[Tx"),
+        ] {
+            let mut shown = Shown::default();
+            let mut said: String = pieces.iter().filter_map(|piece| shown.next(piece)).collect();
+            said.extend(shown.rest());
+            assert_eq!(said, expected);
+        }
+    }
+}

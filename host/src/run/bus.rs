@@ -1,0 +1,226 @@
+//! Subscribers: whoever wants to know what happens in every run of a host.
+//!
+//! They are told after the fact, each on a thread of its own behind a queue of
+//! bounded length. One that is slow loses events, and is told how many; one that
+//! panics is told the next event all the same. Neither delays or fails a run.
+
+use super::told::Piece;
+use serde_json::{Value, json};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use tollgate_agent::run::{CallEnd, Event, Numbered, Run};
+
+/// The most events that wait for one subscriber; more are dropped and counted.
+const MAX_QUEUED: usize = 1_024;
+
+/// Something that happened, as subscribers are told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Happening {
+    /// `run.finished`, `call.started`, ...; or the short name that was subscribed to.
+    pub name: &'static str,
+    /// The run.
+    pub run_id: Arc<str>,
+    /// The number of a stored event; none of a transient one.
+    pub number: Option<u64>,
+    /// The event as it is stored; of `tool.call` `{tool, args}`, of `tool.result`
+    /// `{tool, response}`, of `bus.dropped` `{count}`.
+    pub payload: Value,
+}
+
+/// Who is told. A closure is one.
+pub trait Subscriber: Send + Sync + 'static {
+    /// Something happened. May take as long as it likes; a panic is the
+    /// subscriber's own business.
+    fn told(&self, happening: &Happening);
+}
+
+impl<F: Fn(&Happening) + Send + Sync + 'static> Subscriber for F {
+    fn told(&self, happening: &Happening) {
+        self(happening);
+    }
+}
+
+/// The subscribers of a host. They end with it.
+#[derive(Default)]
+pub(crate) struct Bus {
+    subscriptions: Vec<Subscription>,
+}
+
+struct Subscription {
+    wanted: Wanted,
+    queue: SyncSender<Happening>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// Which names are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Wanted {
+    Exactly(String),
+    Prefix(String),
+}
+
+impl Wanted {
+    fn new(pattern: &str) -> Self {
+        match pattern.strip_suffix('*') {
+            Some(prefix) => Wanted::Prefix(prefix.to_owned()),
+            None => Wanted::Exactly(pattern.to_owned()),
+        }
+    }
+
+    fn is(&self, name: &str) -> bool {
+        match self {
+            Wanted::Exactly(wanted) => wanted == name,
+            Wanted::Prefix(prefix) => name.starts_with(prefix.as_str()),
+        }
+    }
+}
+
+impl Bus {
+    /// Tells `subscriber` of what has this name; a pattern that ends in `*` is of
+    /// every name that begins so.
+    pub(crate) fn subscribe(&mut self, pattern: &str, subscriber: Arc<dyn Subscriber>) {
+        let (queue, waiting) = sync_channel(MAX_QUEUED);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&dropped);
+        let thread = std::thread::Builder::new().name("tollgate-subscriber".to_owned());
+        // Without a thread nobody reads the queue, and every event counts as dropped.
+        if let Err(why) = thread.spawn(move || attend(&waiting, subscriber.as_ref(), &counted)) {
+            tracing::warn!("the system gives no thread for a subscriber of {pattern}: {why}");
+        }
+        self.subscriptions.push(Subscription { wanted: Wanted::new(pattern), queue, dropped });
+    }
+
+    pub(super) fn stored(&self, events: &[Arc<Numbered>], run: &Run) {
+        if self.subscriptions.is_empty() {
+            return;
+        }
+        for event in events {
+            let tell = |name, payload| Happening {
+                name,
+                run_id: Arc::clone(&event.run_id),
+                number: Some(event.number),
+                payload,
+            };
+            self.publish(&|| tell(name_of(&event.event), json!(event)), name_of(&event.event));
+            if let Some((name, payload)) = short(&event.event, run) {
+                self.publish_short(&tell(name, payload));
+            }
+        }
+    }
+
+    pub(super) fn transient(&self, run_id: &Arc<str>, piece: &Piece) {
+        let name = name_of_piece(piece);
+        let happening =
+            || Happening { name, run_id: Arc::clone(run_id), number: None, payload: json!(piece) };
+        self.publish(&happening, name);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.subscriptions.is_empty()
+    }
+
+    fn publish(&self, happening: &dyn Fn() -> Happening, name: &str) {
+        for subscription in self.subscriptions.iter().filter(|s| s.wanted.is(name)) {
+            subscription.tell(happening());
+        }
+    }
+
+    /// Short names are other names of what has one already: who wants everything is
+    /// not told twice.
+    fn publish_short(&self, happening: &Happening) {
+        let everything = Wanted::Prefix(String::new());
+        for subscription in &self.subscriptions {
+            if subscription.wanted != everything && subscription.wanted.is(happening.name) {
+                subscription.tell(happening.clone());
+            }
+        }
+    }
+}
+
+impl Subscription {
+    fn tell(&self, happening: Happening) {
+        if self.queue.try_send(happening).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn attend(waiting: &Receiver<Happening>, subscriber: &dyn Subscriber, dropped: &AtomicU64) {
+    while let Ok(happening) = waiting.recv() {
+        let count = dropped.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            let run_id = Arc::clone(&happening.run_id);
+            tell(
+                subscriber,
+                &Happening { name: "bus.dropped", run_id, number: None, payload: json!({"count": count}) },
+            );
+        }
+        tell(subscriber, &happening);
+    }
+}
+
+fn tell(subscriber: &dyn Subscriber, happening: &Happening) {
+    if std::panic::catch_unwind(AssertUnwindSafe(|| subscriber.told(happening))).is_err() {
+        tracing::warn!("a subscriber panicked when it was told of {}", happening.name);
+    }
+}
+
+/// The short names, with what they hold.
+fn short(event: &Event, run: &Run) -> Option<(&'static str, Value)> {
+    match event {
+        Event::CallStarted { call_id, .. } => {
+            let call = run.calls().iter().find(|call| call.id == *call_id)?;
+            let args = call.arguments.as_ref().map(|arguments| arguments.value());
+            Some(("tool.call", json!({"tool": call.tool_name, "args": args})))
+        }
+        Event::CallFinished(finished) => {
+            let response = match &finished.end {
+                CallEnd::Result(result) => json!(result),
+                CallEnd::Fault(fault) => json!({"error": fault}),
+            };
+            Some(("tool.result", json!({"tool": finished.tool_name, "response": response})))
+        }
+        _ => None,
+    }
+}
+
+fn name_of(event: &Event) -> &'static str {
+    match event {
+        Event::RunStarted { .. } => "run.started",
+        Event::MessageAdded { .. } => "message.added",
+        Event::StepStarted { .. } => "step.started",
+        Event::ModelReplied { .. } => "model.replied",
+        Event::CallProposed(_) => "call.proposed",
+        Event::CallValidated { .. } => "call.validated",
+        Event::CallGated { .. } => "call.gated",
+        Event::BatchStarted { .. } => "batch.started",
+        Event::CallStarted { .. } => "call.started",
+        Event::CallRetried { .. } => "call.retried",
+        Event::CallTook { .. } => "call.took",
+        Event::CallReturned { .. } => "call.returned",
+        Event::CallConflicted { .. } => "call.conflicted",
+        Event::CallFinished(_) => "call.finished",
+        Event::CallSuspended(_) => "call.suspended",
+        Event::CallDecided { .. } => "call.decided",
+        Event::RunSeeded { .. } => "run.seeded",
+        Event::ChildStarted { .. } => "child.started",
+        Event::ChildWaiting { .. } => "child.waiting",
+        Event::ChildFinished { .. } => "child.finished",
+        Event::Transferred { .. } => "run.transferred",
+        Event::StepFinished { .. } => "step.finished",
+        Event::RunWaiting => "run.waiting",
+        Event::RunFinished { .. } => "run.finished",
+    }
+}
+
+fn name_of_piece(piece: &Piece) -> &'static str {
+    match piece {
+        Piece::TextDelta { .. } => "text.delta",
+        Piece::ReasoningDelta { .. } => "reasoning.delta",
+        Piece::ReplyRestarted { .. } => "reply.restarted",
+        Piece::CallReport { .. } => "call.report",
+        Piece::CallConsole { .. } => "call.console",
+    }
+}

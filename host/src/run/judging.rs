@@ -1,0 +1,108 @@
+//! Asking the gates about calls, in order, up to the first that is held back.
+
+use super::perform::now_ms;
+use crate::gates::{AskedGate, Gates};
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use tollgate_agent::gate::{Gate, ProposedCall, Recorded, Standing, Verdict, stands};
+use tollgate_agent::run::{Input, Question, Run, RunSpec};
+use tollgate_agent::state::{KeySet, Snapshot};
+
+/// One round of questions, with all that gates are shown beside them.
+pub(super) struct Round {
+    gates: Gates,
+    spec: Arc<RunSpec>,
+    snapshot: Snapshot,
+    keys: KeySet,
+    now_ms: u64,
+    round: u32,
+    questions: Vec<Question>,
+}
+
+impl Round {
+    pub(super) fn new(gates: &Gates, keys: &KeySet, run: &Run, round: u32, questions: Vec<Question>) -> Self {
+        Self {
+            gates: gates.clone(),
+            spec: Arc::clone(run.spec()),
+            snapshot: run.state().snapshot(),
+            keys: keys.clone(),
+            now_ms: now_ms(),
+            round,
+            questions,
+        }
+    }
+
+    /// Whether every gate answers at once, so that nobody has to be waited for.
+    pub(super) fn is_native(&self) -> bool {
+        self.gates.asked.is_empty()
+    }
+
+    /// What the gates in Rust answer.
+    pub(super) fn ask_native(&self) -> Input {
+        let mut answers = Vec::with_capacity(self.questions.len());
+        for question in &self.questions {
+            let recorded = self.native_answers(&self.call(question));
+            if !note(&mut answers, question, recorded) {
+                break;
+            }
+        }
+        Input::Judged { round: self.round, answers }
+    }
+
+    /// What all gates answer. About one call, components are asked at once.
+    pub(super) async fn ask(self) -> Input {
+        let mut answers = Vec::with_capacity(self.questions.len());
+        for question in &self.questions {
+            let call = self.call(question);
+            let mut recorded = self.native_answers(&call);
+            let asked = self.gates.asked.iter().map(|gate| ask_and_wait(gate.as_ref(), &call));
+            recorded.extend(futures::future::join_all(asked).await);
+            if !note(&mut answers, question, recorded) {
+                break;
+            }
+        }
+        Input::Judged { round: self.round, answers }
+    }
+
+    fn call<'a>(&'a self, question: &'a Question) -> ProposedCall<'a> {
+        ProposedCall {
+            call_id: question.proposal.call_id(),
+            tool: question.proposal.tool(),
+            arguments: question.proposal.arguments(),
+            identity: &self.spec.identity,
+            agent: &self.spec.agent.view,
+            snapshot: &self.snapshot,
+            keys: &self.keys,
+            calls_before: question.calls_before,
+            now_ms: self.now_ms,
+            decided: question.resumption.as_deref().map(|resumption| &resumption.value),
+        }
+    }
+
+    fn native_answers(&self, call: &ProposedCall<'_>) -> Vec<Recorded> {
+        self.gates.native.iter().map(|gate| ask_native(gate.as_ref(), call)).collect()
+    }
+}
+
+/// Notes the answers about a call; false where it is held back, so that the calls
+/// after it are not asked about yet.
+fn note(answers: &mut Vec<(String, Vec<Recorded>)>, question: &Question, recorded: Vec<Recorded>) -> bool {
+    let goes_on = stands(&recorded, &question.approved_gates) == Standing::Allowed;
+    answers.push((question.proposal.call_id().to_owned(), recorded));
+    goes_on
+}
+
+fn ask_native(gate: &dyn Gate, call: &ProposedCall<'_>) -> Recorded {
+    let verdict = std::panic::catch_unwind(AssertUnwindSafe(|| gate.judge(call)));
+    Recorded::new(gate.id(), verdict.unwrap_or_else(|_| failed(gate.id())))
+}
+
+async fn ask_and_wait(gate: &dyn AskedGate, call: &ProposedCall<'_>) -> Recorded {
+    let verdict = AssertUnwindSafe(gate.judge(call)).catch_unwind().await;
+    Recorded::new(gate.id(), verdict.unwrap_or_else(|_| failed(gate.id())))
+}
+
+fn failed(id: &str) -> Verdict {
+    Verdict::Deny(format!("The gate '{id}' failed, so the call may not run."))
+}

@@ -1,0 +1,58 @@
+//! `[permissions]`: calls that run, that are asked about, that do not run.
+
+use crate::place::Place;
+use tollgate_artifacts::good;
+
+const RULES: &str = "# mine
+[permissions]
+allow = [\"adder\"]
+deny = [{ tool = \"echo\", at = \"/path\", glob = \"**/.ssh/**\" }]  # never
+";
+
+fn place() -> Place {
+    Place::new().with_tools(&[good::ECHO]).with_config(RULES)
+}
+
+/// The ids of the run and of the call that waits.
+fn waits(place: &Place, arguments: &str) -> String {
+    place.type_in(&["call", "echo", arguments, "--json"]).ends_with(3);
+    let runs = place.type_in(&["runs", "--status", "waiting", "--json"]).ends_with(0).json();
+    runs[0]["run_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn g2_what_is_denied_is_not_asked_about() {
+    let said = place().type_in(&["call", "echo", r#"{"path": "/a/.ssh/id"}"#, "--json"]).ends_with(1).json();
+    assert_eq!(said["error"]["code"], "denied");
+    assert!(said["error"]["message"].as_str().unwrap().contains("operator's rules"), "{said}");
+}
+
+#[test]
+fn w3_an_answer_for_once_lets_this_call_run_and_no_other() {
+    let place = place();
+    let run = waits(&place, "{}");
+    place.type_in(&["decide", &run, "call-1", "--resume"]).ends_with(0);
+    place.type_in(&["call", "echo", "{}", "--json"]).ends_with(3);
+}
+
+#[test]
+fn w3_an_answer_that_is_none_is_refused_and_the_call_goes_on_waiting() {
+    let place = place();
+    let run = waits(&place, "{}");
+    place.type_in(&["decide", &run, "call-1", "--resume", r#"{"remember": "for ever"}"#]).ends_with(2);
+    place.type_in(&["decide", &run, "call-1", "--cancel"]).ends_with(1);
+}
+
+#[test]
+fn w8_an_answer_for_always_is_written_down_and_asks_no_more() {
+    let place = place();
+    let run = waits(&place, r#"{"a": 1}"#);
+    place
+        .type_in(&["decide", &run, "call-1", "--resume", r#"{"remember": "always"}"#])
+        .ends_with(0)
+        .says("remembered for always");
+    let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    assert!(config.starts_with("# mine\n") && config.contains("# never"), "{config}");
+    place.type_in(&["call", "echo", r#"{"a": 1}"#]).ends_with(0);
+    place.type_in(&["call", "echo", r#"{"a": 2}"#]).ends_with(3);
+}

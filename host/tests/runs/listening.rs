@@ -1,0 +1,227 @@
+//! Clients that leave and come back, and subscribers of all runs.
+
+use crate::place::StoreAt;
+use crate::world::{host, toolbox};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tollgate::model::{Recorded, Turn};
+use tollgate::run::{EventStream, Happening, Told};
+use tollgate::{Agent, CallRequest, Host, HostBuilder, RunRequest};
+use tollgate_agent::run::{Event, RunStatus};
+
+fn slow() -> Vec<Turn> {
+    vec![Turn::calls([("slow", json!({}))]), Turn::text("done")]
+}
+
+/// Reads until a call has started, and says the last number.
+async fn until_a_call_started(events: &mut EventStream) -> u64 {
+    while let Some(told) = events.next().await {
+        if let Told::Stored(event) = told
+            && matches!(event.event, Event::CallStarted { .. })
+        {
+            return event.number;
+        }
+    }
+    panic!("no call started");
+}
+
+async fn status(host: &Host, run_id: &str) -> Option<RunStatus> {
+    let events = host.store().events(run_id, 0).await.unwrap();
+    events.iter().find_map(|event| match &event.event {
+        Event::RunFinished { status, .. } => Some(status.clone()),
+        _ => None,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn x2_a_run_that_its_client_left_is_cancelled_after_10_s() {
+    let host = host(&StoreAt::memory(), slow());
+    let mut handle = host.run(RunRequest::new("default", "go")).await.unwrap();
+    until_a_call_started(&mut handle.events).await;
+    let run_id = Arc::clone(&handle.run_id);
+    drop(handle);
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(status(&host, &run_id).await, None);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(matches!(status(&host, &run_id).await, Some(RunStatus::Cancelled { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn x2_a_detached_run_goes_on() {
+    let host = host(&StoreAt::memory(), slow());
+    let mut handle = host.run(RunRequest::new("default", "go").detached()).await.unwrap();
+    until_a_call_started(&mut handle.events).await;
+    let run_id = Arc::clone(&handle.run_id);
+    drop(handle);
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert!(
+        status(&host, &run_id).await.is_some_and(|status| !matches!(status, RunStatus::Cancelled { .. }))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn e1_a_client_that_comes_back_misses_nothing_and_keeps_the_run_alive() {
+    let host = host(&StoreAt::memory(), slow());
+    let mut handle = host.run(RunRequest::new("default", "go")).await.unwrap();
+    let last = until_a_call_started(&mut handle.events).await;
+    let run_id = Arc::clone(&handle.run_id);
+    drop(handle);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let mut again = host.follow(&run_id, last).await.unwrap();
+    let mut numbers = Vec::new();
+    while let Some(told) = again.next().await {
+        if let Told::Stored(event) = told {
+            numbers.push(event.number);
+        }
+    }
+    let stored = host.store().events(&run_id, 0).await.unwrap().len() as u64;
+    assert_eq!(numbers, (last + 1..=stored).collect::<Vec<_>>());
+    assert!(
+        status(&host, &run_id).await.is_some_and(|status| !matches!(status, RunStatus::Cancelled { .. }))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e1_a_finished_run_is_told_from_its_record() {
+    let host = host(&StoreAt::memory(), vec![Turn::text("done")]);
+    let end = host.run(RunRequest::new("default", "go")).await.unwrap().wait().await.unwrap();
+    let mut again = host.follow(&end.run_id, 1).await.unwrap();
+    let Some(Told::Stored(first)) = again.next().await else { panic!() };
+    assert_eq!(first.number, 2);
+    assert!(host.follow("nope", 0).await.is_err());
+}
+
+fn subscribed(builder: HostBuilder, turns: Vec<Turn>) -> Host {
+    let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]);
+    builder.toolbox(toolbox()).agent(agent).build().unwrap()
+}
+
+/// Waits until it holds, for subscribers are told a little later.
+fn soon(holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never held");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e6_names_prefixes_and_short_names_are_told() {
+    let names: Arc<Mutex<Vec<(&str, String)>>> = Arc::default();
+    let mut builder = Host::builder();
+    for pattern in ["run.finished", "step.*", "*", "tool.call", "tool.result"] {
+        let names = Arc::clone(&names);
+        builder = builder.subscribe(pattern, move |happening: &Happening| {
+            let payload = happening.payload.to_string();
+            names.lock().unwrap().push((pattern, format!("{} {payload}", happening.name)));
+        });
+    }
+    let turns = vec![Turn::calls([("echo", json!({"a": 1}))]), Turn::text("done")];
+    let host = subscribed(builder, turns);
+    let end = host.run(RunRequest::new("default", "go")).await.unwrap().wait().await.unwrap();
+    let stored = host.store().events(&end.run_id, 0).await.unwrap().len();
+    let of = |pattern: &str| -> Vec<String> {
+        let told = names.lock().unwrap();
+        told.iter().filter(|(by, _)| *by == pattern).map(|(_, name)| name.clone()).collect()
+    };
+    soon(|| of("*").iter().filter(|name| !name.contains(".delta ")).count() == stored);
+    soon(|| of("run.finished").len() == 1 && of("step.*").len() == 4 && of("tool.result").len() == 1);
+    assert!(!of("*").iter().any(|name| name.starts_with("tool.")), "nothing is told twice");
+    assert_eq!(of("tool.call"), [r#"tool.call {"tool":"echo","args":{"a":1}}"#]);
+    assert!(of("tool.result")[0].contains(r#""tool":"echo""#));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e5_a_subscriber_that_is_slow_or_panics_neither_delays_nor_fails_a_run() {
+    let told: Arc<Mutex<BTreeSet<u64>>> = Arc::default();
+    let seen = Arc::clone(&told);
+    let builder = Host::builder()
+        .subscribe("*", |_: &Happening| std::thread::sleep(Duration::from_secs(600)))
+        .subscribe("*", move |happening: &Happening| {
+            seen.lock().unwrap().extend(happening.number);
+            panic!("on purpose");
+        });
+    let host = subscribed(builder, vec![Turn::text("done")]);
+    let end = host.run(RunRequest::new("default", "go")).await.unwrap().wait().await.unwrap();
+    assert_eq!(end.status, Some(RunStatus::Completed));
+    let stored = host.store().events(&end.run_id, 0).await.unwrap().len();
+    soon(|| told.lock().unwrap().len() == stored);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e5_what_a_slow_subscriber_lost_is_counted_and_told() {
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let lost: Arc<Mutex<u64>> = Arc::default();
+    let counted = Arc::clone(&lost);
+    let builder = Host::builder().subscribe("*", move |happening: &Happening| {
+        if happening.name == "bus.dropped" {
+            *counted.lock().unwrap() += happening.payload["count"].as_u64().unwrap();
+        } else {
+            let _ = gate.lock().unwrap().recv();
+        }
+    });
+    let host = subscribed(builder, Vec::new());
+    let call = || host.call(CallRequest::new("echo", "{}"));
+    let each = {
+        let end = call().await.unwrap();
+        host.store().events(&end.run_id, 0).await.unwrap().len()
+    };
+    for _ in 0..1_100 / each + 1 {
+        call().await.unwrap();
+    }
+    drop(open);
+    soon(|| *lost.lock().unwrap() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e4_transient_events_stand_behind_a_stored_one_and_are_stored_nowhere() {
+    let host = host(&StoreAt::memory(), vec![Turn::text("one two three")]);
+    let mut handle = host.run(RunRequest::new("default", "go")).await.unwrap();
+    let (mut last, mut indexes, mut text) = (0, Vec::new(), String::new());
+    while let Some(told) = handle.events.next().await {
+        match told {
+            Told::Stored(event) => last = event.number,
+            Told::Transient(transient) => {
+                assert_eq!(transient.after, last);
+                indexes.push(transient.index);
+                if let tollgate::run::Piece::TextDelta { text: piece } = transient.piece {
+                    text.push_str(&piece);
+                }
+            }
+            Told::Child(child) => panic!("the run has no children: {child:?}"),
+        }
+    }
+    assert_eq!(indexes, (1..=indexes.len() as u64).collect::<Vec<_>>());
+    assert_eq!(text, "one two three");
+    let end = handle.wait().await.unwrap();
+    assert_eq!(end.text, text, "the finished event holds the whole of it");
+    assert_eq!(host.store().events(&end.run_id, 0).await.unwrap().len() as u64, last);
+}
+
+#[tokio::test(start_paused = true)]
+async fn x1_a_thousand_cancelled_runs_leave_no_task_and_no_file_behind() {
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let turns = (0..1_000).map(|_| Turn::calls([("slow", json!({}))])).collect();
+    let host = host(&StoreAt::memory(), turns);
+    let (tasks_before, files_before) = (alive(), files());
+    let mut run_ids = Vec::new();
+    for n in 0..1_000 {
+        let mut handle = host.run(RunRequest::new("default", "go")).await.unwrap();
+        until_a_call_started(&mut handle.events).await;
+        run_ids.push(Arc::clone(&handle.run_id));
+        if n % 2 == 0 {
+            handle.cancel();
+            handle.wait().await.unwrap();
+        } // The others are left by their only client.
+    }
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    for run_id in run_ids {
+        assert!(matches!(status(&host, &run_id).await, Some(RunStatus::Cancelled { .. })));
+    }
+    assert_eq!(alive(), tasks_before);
+    assert!(files() <= files_before + 8, "{} of {files_before} files were open before", files());
+}

@@ -1,0 +1,6 @@
+;; Asks to be shown what the host keeps for itself.
+;;
+;; kind: gate
+;; descriptor: {"reads": ["host.permissions"]}
+;; limit: state
+;; expects: refused "host's own"

@@ -1,0 +1,110 @@
+//! Each hostile gate ends in its documented code or refusal, which denies the call;
+//! and the shipped gates judge as they say.
+
+use serde_json::json;
+use tollgate_agent::code::Code;
+use tollgate_agent::gate::Verdict;
+use tollgate_artifacts::{Expectation, Guest, for_each_hostile_gate, gates, rust_gate_bytes};
+use tollgate_sandbox::GateLimits;
+
+use crate::rig::{Asked, Rig};
+
+fn ends_as_documented(guest: &Guest) {
+    let rig = Rig::new();
+    let gate = rig.load_gate(guest.name, guest.bytes());
+    let gate = match (guest.expects, gate) {
+        (Expectation::Refused(words), Err(reason)) => {
+            assert!(reason.contains(words), "refused for another reason: {reason}");
+            return;
+        }
+        (Expectation::Refused(_), Ok(_)) => panic!("it was loaded: {}", guest.attack),
+        (_, gate) => gate.unwrap_or_else(|reason| panic!("it was refused: {reason}")),
+    };
+    let verdict = rig.judge(&gate, &Asked::default());
+    match (guest.expects, verdict) {
+        (Expectation::Code("denied"), Ok(Verdict::Deny(reason))) => {
+            assert_eq!(reason, tollgate_agent::text::clean(&reason, 2_000));
+            assert!(!reason.contains(['\u{1b}', '\u{202e}', '\u{200b}']), "{reason:?}");
+        }
+        (Expectation::Code(code), Err(fault)) => {
+            assert_eq!(fault.code.as_str(), code, "{fault:?}");
+            assert!(fault.message.contains(guest.name), "its id is not in: {}", fault.message);
+        }
+        (expects, verdict) => panic!("expected {expects}, came to {verdict:?}"),
+    }
+}
+
+macro_rules! tests {
+    ($($name:ident = $guest:ident,)*) => { $(
+        #[test]
+        fn $name() {
+            ends_as_documented(&gates::$guest);
+        }
+    )* };
+}
+
+mod g6_each {
+    use super::*;
+
+    for_each_hostile_gate!(tests);
+}
+
+#[test]
+fn g7_a_shipped_gate_has_no_imports_and_judges() {
+    let rig = Rig::new();
+    for name in ["budget", "pattern"] {
+        assert!(rig.load_gate(name, rust_gate_bytes(name)).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn g7_the_budget_gate_denies_the_call_after_the_last() {
+    let rig = Rig::new();
+    let gate = rig.load_gate("budget", rust_gate_bytes("budget")).unwrap();
+    let gate = rig.configure(gate, &json!({"calls": {"echo": 2}}), GateLimits::default()).unwrap();
+    let judged = |of_tool| rig.judge(&gate, &Asked { calls_before: of_tool, ..Asked::default() }).unwrap();
+    assert_eq!(judged(1), Verdict::Allow);
+    assert!(matches!(judged(2), Verdict::Deny(reason) if reason.contains("2 times")));
+}
+
+#[test]
+fn g7_the_pattern_gate_denies_what_matches() {
+    let rig = Rig::new();
+    let gate = rig.load_gate("pattern", rust_gate_bytes("pattern")).unwrap();
+    let settings =
+        json!({"deny": [{"tool": "echo", "at": "/path", "matches": "\\.key$", "reason": "No keys."}]});
+    let gate = rig.configure(gate, &settings, GateLimits::default()).unwrap();
+    let judged = |arguments: &str| {
+        let asked = Asked { arguments: arguments.to_owned(), ..Asked::default() };
+        rig.judge(&gate, &asked).unwrap()
+    };
+    assert_eq!(judged(r#"{"path": "a.txt"}"#), Verdict::Allow);
+    assert_eq!(judged(r#"{"path": "a.key"}"#), Verdict::Deny("No keys.".to_owned()));
+}
+
+#[test]
+fn g7_settings_that_a_gate_does_not_know_refuse_it() {
+    let rig = Rig::new();
+    for settings in [json!({"cals": {}}), json!({}), json!({"calls": {"echo": -1}})] {
+        let gate = rig.load_gate("budget", rust_gate_bytes("budget")).unwrap();
+        let reason = rig.configure(gate, &settings, GateLimits::default()).err().unwrap();
+        assert!(reason.contains("[gates.budget.settings]"), "{reason}");
+    }
+}
+
+#[test]
+fn g6_a_question_has_the_budget_that_the_operator_gives_it() {
+    let rig = Rig::new();
+    let gate = rig.load_gate("budget", rust_gate_bytes("budget")).unwrap();
+    let scarce = GateLimits { fuel: 10, ..GateLimits::default() };
+    let reason = rig.configure(gate, &json!({"all": 1}), scarce).err().unwrap();
+    assert!(reason.contains("fuel = 10") && reason.contains("[gates.budget.limits]"), "{reason}");
+}
+
+#[test]
+fn g6_a_gate_is_not_asked_about_arguments_that_are_too_large_for_it() {
+    let rig = Rig::new();
+    let gate = rig.load_gate("budget", rust_gate_bytes("budget")).unwrap();
+    let asked = Asked { arguments: json!({"a": "x".repeat(17 << 20)}).to_string(), ..Asked::default() };
+    assert_eq!(rig.judge(&gate, &asked).unwrap_err().code, Code::TooLarge);
+}
