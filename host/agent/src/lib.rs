@@ -10,12 +10,14 @@
 //! [`outcome::Outcome`] is what came of it.
 
 pub mod backend;
+pub mod blank;
 pub mod catalog;
 pub mod child;
 pub mod code;
 pub mod composition;
 pub mod context;
 pub mod descriptor;
+pub mod egress;
 pub mod gate;
 pub mod health;
 pub mod history;

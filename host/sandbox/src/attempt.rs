@@ -65,6 +65,10 @@ pub struct Attempt {
     pub console: Console,
     /// Reports that were over a limit, malformed, or met a full sink.
     pub dropped_reports: u64,
+    /// HTTP requests that were let through.
+    pub http_requests: u32,
+    /// What it tried and was not granted, for the operator: the first few, cleaned.
+    pub denied: Vec<String>,
 }
 
 impl Attempt {
@@ -77,6 +81,8 @@ impl Attempt {
             taken: None,
             console: Console::default(),
             dropped_reports: 0,
+            http_requests: 0,
+            denied: Vec::new(),
         }
     }
 }

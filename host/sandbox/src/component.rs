@@ -7,6 +7,7 @@
 
 use crate::attempt::{Attempt, Call};
 use crate::attend::Term;
+use crate::blanking::Blanked;
 use crate::ending::{Ending, Under};
 use crate::error::Refusal;
 use crate::grants::Power;
@@ -168,10 +169,12 @@ impl Component {
             Ok(returned) => v0_1_0::lift_returned(tool, returned),
             Err(ending) => Outcome::Faulted(ending.fault(tool, &under)),
         };
-        match store {
+        let mut attempt = match store {
             Ok(store) => attempt(outcome, &store, &limits, began),
             Err(ending) => Attempt::unstarted(ending.fault(tool, &under)),
-        }
+        };
+        Blanked::for_grants(call.grants).attempt(&mut attempt);
+        attempt
     }
 
     /// Asks the component what the schema cannot say about arguments, sealed: every
@@ -326,11 +329,14 @@ fn attempt(outcome: Outcome, store: &Store<Instance>, limits: &Limits, began: In
         attempts: 1,
         ..Usage::default()
     };
+    let ledger = instance.serves.as_ref().map(|serves| &serves.ledger);
     Attempt {
         outcome,
         usage,
         taken: instance.taken(),
         console: instance.console(),
         dropped_reports: instance.dropped_reports(),
+        http_requests: ledger.map_or(0, |ledger| ledger.sent()),
+        denied: ledger.map(|ledger| ledger.denied()).unwrap_or_default(),
     }
 }

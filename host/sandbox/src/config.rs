@@ -53,6 +53,9 @@ impl Default for SandboxConfig {
                 report_bytes: 64 << 10,
                 reports_bytes: 16 << 20,
                 random_bytes: 1 << 20,
+                http_requests: 10_000,
+                http_body_bytes: 64 << 20,
+                written_bytes: 4 << 30,
                 ..Limits::default()
             },
             timeout_ceiling: Duration::from_secs(300),

@@ -45,6 +45,14 @@ impl Deadline {
         clock.waits == 0 && Instant::now() >= clock.at
     }
 
+    /// How long it is until then.
+    #[must_use]
+    pub fn left(&self) -> Duration {
+        let clock = self.clock();
+        let now = if clock.waits == 0 { Instant::now() } else { clock.since };
+        clock.at.saturating_duration_since(now)
+    }
+
     /// Stops the time until what this gives is dropped.
     #[must_use]
     pub fn pause(&self) -> Paused {

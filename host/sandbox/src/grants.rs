@@ -1,15 +1,18 @@
 //! What a person granted to a component. Nothing is granted by default.
 
+use crate::egress::HttpGrant;
 use crate::error::SandboxError;
 #[cfg(target_os = "linux")]
 use rustix::fs::{CWD, ResolveFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
@@ -58,6 +61,9 @@ pub enum FileAccess {
 pub struct Grants {
     files: Vec<Arc<FileGrant>>,
     delegates: bool,
+    http: Option<Arc<HttpGrant>>,
+    settings: Arc<BTreeMap<String, String>>,
+    environment: Arc<BTreeMap<String, String>>,
 }
 
 impl Grants {
@@ -75,6 +81,27 @@ impl Grants {
         self
     }
 
+    /// Lets HTTP requests through.
+    #[must_use]
+    pub fn with_http(mut self, grant: HttpGrant) -> Self {
+        self.http = Some(Arc::new(grant));
+        self
+    }
+
+    /// Gives settings, which it reads by `wasi:config`.
+    #[must_use]
+    pub fn with_settings(mut self, settings: BTreeMap<String, String>) -> Self {
+        self.settings = Arc::new(settings);
+        self
+    }
+
+    /// Gives variables of the environment; it has no others.
+    #[must_use]
+    pub fn with_environment(mut self, environment: BTreeMap<String, String>) -> Self {
+        self.environment = Arc::new(environment);
+        self
+    }
+
     /// The granted directories.
     #[must_use]
     pub fn files(&self) -> &[Arc<FileGrant>] {
@@ -89,13 +116,33 @@ impl Grants {
         files
     }
 
+    /// Which HTTP requests are let through.
+    #[must_use]
+    pub fn http(&self) -> Option<&Arc<HttpGrant>> {
+        self.http.as_ref()
+    }
+
+    /// The granted settings, by name.
+    #[must_use]
+    pub fn settings(&self) -> &BTreeMap<String, String> {
+        &self.settings
+    }
+
+    /// The granted variables of the environment, by name.
+    #[must_use]
+    pub fn environment(&self) -> &BTreeMap<String, String> {
+        &self.environment
+    }
+
     /// Whether the power is granted, in whatever extent.
     #[must_use]
     pub fn has(&self, power: Power) -> bool {
         match power {
             Power::Files => !self.files.is_empty(),
+            Power::Http => self.http.as_ref().is_some_and(|http| !http.egress().is_empty()),
+            Power::Settings => !self.settings.is_empty(),
             Power::Delegates => self.delegates,
-            Power::Http | Power::Sockets | Power::Settings => false,
+            Power::Sockets => false,
         }
     }
 }
@@ -107,7 +154,12 @@ pub struct FileGrant {
     guest_path: String,
     access: FileAccess,
     directory: Dir,
+    left_bytes: AtomicU64,
 }
+
+/// Bytes that may be written to a granted directory where nothing else is said: all
+/// calls together, for as long as the grant is held.
+pub const DEFAULT_QUOTA_BYTES: u64 = 1 << 30;
 
 impl FileGrant {
     /// Opens the directory, following no symbolic link in any part of the path.
@@ -134,7 +186,16 @@ impl FileGrant {
             FileAccess::ReadWrite => (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE),
         };
         let directory = Dir::new(directory, perms, mode, false);
-        Ok(Self { host_path, guest_path, access, directory })
+        let left_bytes = AtomicU64::new(DEFAULT_QUOTA_BYTES);
+        Ok(Self { host_path, guest_path, access, directory, left_bytes })
+    }
+
+    /// Sets how many bytes may be written to it, all calls together, for as long as
+    /// this grant is held.
+    #[must_use]
+    pub fn with_quota(mut self, quota_bytes: u64) -> Self {
+        self.left_bytes = AtomicU64::new(quota_bytes);
+        self
     }
 
     /// The path on the host, as it was granted.
@@ -153,6 +214,11 @@ impl FileGrant {
     #[must_use]
     pub fn access(&self) -> FileAccess {
         self.access
+    }
+
+    /// What of its quota is left.
+    pub(crate) fn left_bytes(&self) -> &AtomicU64 {
+        &self.left_bytes
     }
 
     /// The handle, for one call.

@@ -2,11 +2,14 @@
 //! its call. It lives in the instance's store and ends with it.
 
 use crate::attempt::{Call, Console};
+use crate::blanking::Blanked;
 use crate::children::ChildRunner;
 use crate::console::Capture;
 use crate::deadline::Deadline;
-use crate::grants::FileGrant;
-use crate::interfaces::http::{self, NoEgress};
+use crate::egress::{Ledger, Outbound};
+use crate::grants::Grants;
+use crate::interfaces::filesystem::Quota;
+use crate::interfaces::http::{self, Egress};
 use crate::interfaces::{clocks, random};
 use crate::limits::Limits;
 use crate::meter::{Boundary, Meter, Stop};
@@ -41,7 +44,10 @@ pub(crate) struct Serves {
     pub(crate) snapshot: Snapshot,
     pub(crate) keys: KeySet,
     pub(crate) access: Arc<Access>,
-    pub(crate) files: Vec<Arc<FileGrant>>,
+    pub(crate) grants: Grants,
+    pub(crate) quota: Quota,
+    pub(crate) ledger: Arc<Ledger>,
+    outbound: Option<Outbound>,
     pub(crate) reports: Reports,
     pub(crate) cancel: CancellationToken,
     pub(crate) waits: Waits,
@@ -62,6 +68,7 @@ pub(crate) struct Reports {
     pub(crate) bytes_left: u64,
     pub(crate) each_bytes: u64,
     pub(crate) dropped: u64,
+    pub(crate) blanked: Blanked,
 }
 
 /// What WASI keeps for a guest. Made when the guest first asks for any of it, which
@@ -69,7 +76,7 @@ pub(crate) struct Reports {
 struct Wasi {
     ctx: WasiCtx,
     http: WasiHttpCtx,
-    egress: NoEgress,
+    egress: Egress,
     capture: Capture,
     world: World,
 }
@@ -92,19 +99,28 @@ impl Instance {
         }
     }
 
-    /// An instance that serves a call.
+    /// An instance that serves a call until its deadline.
     pub(crate) fn serving(call: &Call<'_>, limits: &Limits, deadline: &Deadline, turn: &Arc<Turn>) -> Self {
+        let sealed = Self::sealed(limits);
+        let outbound = call
+            .grants
+            .http()
+            .map(|grant| Outbound::new(Arc::clone(grant), limits, sealed.boundary.clone(), deadline.clone()));
         let serves = Serves {
             snapshot: call.snapshot.clone(),
             keys: call.keys.clone(),
             access: Arc::clone(&call.permit.tool().access),
-            files: call.grants.files().to_vec(),
+            grants: call.grants.clone(),
+            quota: Quota::new(limits.written_bytes),
+            ledger: outbound.as_ref().map(|outbound| Arc::clone(&outbound.ledger)).unwrap_or_default(),
+            outbound,
             reports: Reports {
                 sink: Arc::clone(&call.reports),
                 left: limits.reports,
                 bytes_left: limits.reports_bytes,
                 each_bytes: limits.report_bytes,
                 dropped: 0,
+                blanked: Blanked::for_grants(call.grants),
             },
             cancel: call.cancel.clone(),
             waits: Waits {
@@ -113,7 +129,7 @@ impl Instance {
                 turn: Arc::clone(turn),
             },
         };
-        Self { serves: Some(serves), replay: call.replay.cloned(), ..Self::sealed(limits) }
+        Self { serves: Some(serves), replay: call.replay.cloned(), ..sealed }
     }
 
     /// Counts what goes into the guest at the start.
@@ -127,6 +143,11 @@ impl Instance {
     /// The most bytes that may cross at once.
     pub(crate) fn crossing_bytes(&self) -> u64 {
         self.crossing_bytes
+    }
+
+    /// The settings that it may read.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.serves.iter().flat_map(|serves| serves.grants.settings())
     }
 
     /// What the guest wrote to standard output and error.
@@ -158,18 +179,31 @@ impl Instance {
     fn parts(&mut self) -> (&mut Wasi, &mut ResourceTable) {
         let wasi = self.wasi.get_or_insert_with(|| {
             let world = World::new(self.replay.clone());
-            Box::new(Wasi::new(world, self.console_bytes, self.random_bytes, &self.boundary))
+            let serves = self.serves.as_mut();
+            Box::new(Wasi::new(world, self.console_bytes, self.random_bytes, &self.boundary, serves))
         });
         (wasi, &mut self.table)
     }
 }
 
 impl Wasi {
-    fn new(world: World, console_bytes: u64, random_bytes: u64, boundary: &Boundary) -> Self {
+    fn new(
+        world: World,
+        console_bytes: u64,
+        random_bytes: u64,
+        boundary: &Boundary,
+        serves: Option<&mut Serves>,
+    ) -> Self {
         let capture = Capture::new(console_bytes, boundary.clone());
         // No arguments, no environment, no directories, no network: those are what
         // the builder begins with.
-        let ctx = WasiCtxBuilder::new()
+        let mut builder = WasiCtxBuilder::new();
+        if let Some(serves) = &serves {
+            for (name, value) in serves.grants.environment() {
+                builder.env(name, value);
+            }
+        }
+        let ctx = builder
             .stdout(capture.clone())
             .stderr(capture.clone())
             .wall_clock(clocks::Wall(world.clone()))
@@ -178,7 +212,9 @@ impl Wasi {
             .insecure_random(random::stream(&world, random::INSECURE))
             .max_random_size(random_bytes)
             .build();
-        Self { ctx, http: http::context(), egress: NoEgress, capture, world }
+        let egress =
+            Egress { outbound: serves.and_then(|serves| serves.outbound.take()), world: world.clone() };
+        Self { ctx, http: http::context(), egress, capture, world }
     }
 }
 

@@ -21,12 +21,14 @@
 
 mod attempt;
 mod attend;
+mod blanking;
 mod children;
 mod compile;
 mod component;
 mod config;
 mod console;
 mod deadline;
+mod egress;
 mod ending;
 mod engine;
 mod error;
@@ -52,9 +54,10 @@ pub use compile::{COMPILE_MEMORY_BYTES, COMPILE_TIME, COMPILED_AT_ONCE, Compiler
 pub use component::Component;
 pub use config::{Allocation, SandboxConfig};
 pub use deadline::{Deadline, Paused};
+pub use egress::{HttpGrant, Resolve, Secret, SystemResolver};
 pub use error::{Refusal, SandboxError};
 pub use gate::{GateComponent, GateLimits};
-pub use grants::{FileAccess, FileGrant, Grants, Power};
+pub use grants::{DEFAULT_QUOTA_BYTES, FileAccess, FileGrant, Grants, Power};
 pub use import::Import;
 pub use limits::{LimitOverrides, Limits};
 pub use load::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES, read as read_file};

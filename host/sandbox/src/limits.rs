@@ -79,6 +79,13 @@ limits! {
     reports_bytes: u64 = MIB,
     /// Random bytes that may be asked for at once.
     random_bytes: u64 = 64 * KIB,
+    /// HTTP requests.
+    http_requests: u32 = 100,
+    /// Bytes of the body of one request, and of one response.
+    http_body_bytes: u64 = 8 * MIB,
+    /// Bytes written to granted directories. Whatever is made there counts as at
+    /// least 4 KiB.
+    written_bytes: u64 = 64 * MIB,
 }
 
 #[cfg(test)]

@@ -65,6 +65,11 @@ impl World {
         ms
     }
 
+    /// Whether an earlier attempt's notes are played back.
+    pub(crate) fn is_played(&self) -> bool {
+        self.notes().played.is_some()
+    }
+
     /// Notes what a wait answered.
     pub(crate) fn waited(&self, ready: &[u32]) {
         self.notes().taken.read(Reading::Ready(ready.to_vec()));

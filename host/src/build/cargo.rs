@@ -13,6 +13,8 @@ pub(crate) struct Artifact {
     pub(crate) file: PathBuf,
     /// Whether it was there already, and nothing it is made of had changed.
     pub(crate) fresh: bool,
+    /// The project's directory, where cargo says so.
+    pub(crate) project: Option<PathBuf>,
 }
 
 /// Compiles the project, or every tool of the workspace, in `dir`.
@@ -60,6 +62,7 @@ struct Message {
     filenames: Vec<PathBuf>,
     #[serde(default)]
     fresh: bool,
+    manifest_path: Option<PathBuf>,
 }
 
 fn artifacts(cargo: &mut Child) -> Vec<Artifact> {
@@ -74,7 +77,8 @@ fn artifacts(cargo: &mut Child) -> Vec<Artifact> {
 
 fn artifact(message: Message) -> Option<Artifact> {
     let fresh = message.fresh;
+    let project = message.manifest_path.as_deref().and_then(Path::parent).map(Path::to_owned);
     let file =
         message.filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "wasm"))?;
-    Some(Artifact { file, fresh })
+    Some(Artifact { file, fresh, project })
 }

@@ -5,6 +5,7 @@ use super::{Artifact, BuildError};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use tollgate::powers::{manifest_of, read_manifest};
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::descriptor::ToolDescriptor;
 use tollgate_sandbox::{Guest, Sandbox};
@@ -61,6 +62,11 @@ pub(crate) async fn install(
     let mut alone = Catalog::default();
     alone.add(owner, descriptor.clone(), &CatalogGrants::default()).map_err(|e| refused(&e))?;
     let tools = alone.tools().map(|tool| tool.descriptor.clone()).collect();
+    if let Some(asks) = asks_of(artifact, &descriptor.id)? {
+        // Before the component, which must not be seen without it.
+        let file = dirs.tools.join(&descriptor.id).with_extension("wasm");
+        put(&asks, &manifest_of(&file), dirs.tools)?;
+    }
     put_in(dirs.tools, descriptor.id, &bytes, tools)
 }
 
@@ -71,6 +77,18 @@ fn put_in(dir: &Path, id: String, bytes: &[u8], tools: Vec<ToolDescriptor>) -> R
         put(bytes, &file, dir)?;
     }
     Ok(Installed { id, file, bytes: bytes.len() as u64, unchanged, tools })
+}
+
+/// The manifest of the project, `ID.toml`, which says what the component asks for.
+fn asks_of(artifact: &Artifact, id: &str) -> Result<Option<Vec<u8>>, BuildError> {
+    let Some(project) = &artifact.project else { return Ok(None) };
+    let file = project.join(format!("{id}.toml"));
+    if !file.is_file() {
+        return Ok(None);
+    }
+    let refused = |why: String| BuildError::Failed(format!("{id} would not be served: {why}"));
+    read_manifest(&file.with_extension("wasm")).map_err(refused)?;
+    fs::read(&file).map(Some).map_err(BuildError::file(&file, "read"))
 }
 
 fn put(bytes: &[u8], file: &Path, dir: &Path) -> Result<(), BuildError> {

@@ -2,12 +2,13 @@
 //! anything. None of its tools runs; it describes itself in a sealed instance.
 
 use super::output::{BAD, BOLD, DIM, GOOD, shown, shown_line};
-use super::tools::lacking;
-use super::{Exit, Failure, Globals, Output};
+use super::powers::{asked_and_lacking, lacking};
+use super::{Exit, Failure, Globals, Output, approve};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tollgate::config::Config;
+use tollgate::powers::{Asks, read_manifest};
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
 use tollgate_sandbox::{Component, Guest, Sandbox};
@@ -63,6 +64,8 @@ struct Seen<'a> {
     component: &'a Component,
     descriptor: &'a ComponentDescriptor,
     config: &'a Config,
+    /// What its manifest asks for, where it has one.
+    asks: Option<Asks>,
     /// Why its own words would keep it from being served, even alone.
     refusal: Option<String>,
 }
@@ -78,7 +81,9 @@ impl<'a> Seen<'a> {
         };
         let grants = config.grants_of(&descriptor.id);
         let added = Catalog::default().add(owner, descriptor.clone(), &grants.catalog);
-        Self { file, component, descriptor, config, refusal: added.err().map(|e| e.to_string()) }
+        let manifest = read_manifest(file);
+        let refusal = added.err().map(|e| e.to_string()).or(manifest.clone().err());
+        Self { file, component, descriptor, config, asks: manifest.ok().flatten(), refusal }
     }
 
     fn show(&self, output: &Output) {
@@ -114,7 +119,26 @@ impl<'a> Seen<'a> {
         }
     }
 
+    /// What its manifest asks for, and the lines that grant what is lacking of it.
+    fn show_asks(&self, asks: &Asks, output: &Output) {
+        output.line(&format!("\n{BOLD}asks to{BOLD:#}"));
+        for what in asks.each() {
+            output.line(&format!("  {}", shown_line(&what, 300)));
+        }
+        if asks.is_empty() {
+            output.line("  do nothing but compute");
+        }
+        if let Some(why) = &asks.why {
+            output.line(&format!("  {DIM}in its own words: \"{}\"{DIM:#}", shown_line(why, 500)));
+        }
+        let id = &self.descriptor.id;
+        approve::say_lacking(id, &asks.lacking(&self.config.grants_of(id)), output);
+    }
+
     fn show_grants(&self, output: &Output) {
+        if let Some(asks) = &self.asks {
+            return self.show_asks(asks, output);
+        }
         let lines = self.lines_to_grant();
         if lines.is_empty() {
             output.line(&format!("\n{GOOD}It has all that it asks for.{GOOD:#}"));
@@ -137,6 +161,12 @@ impl<'a> Seen<'a> {
         let mut lines = Vec::new();
         if lacking(self.component.imports(), &grants).contains(&"files") {
             lines.push("files = [{ host = \"docs\", guest = \"/docs\", access = \"read\" }]".to_owned());
+        }
+        if lacking(self.component.imports(), &grants).contains(&"http") {
+            lines.push("http = [\"https://api.example.com/\"]".to_owned());
+        }
+        if lacking(self.component.imports(), &grants).contains(&"settings") {
+            lines.push("settings = { name = \"value\" }".to_owned());
         }
         let prefix = format!("{}.", self.descriptor.id);
         let foreign = |wants: fn(&StateAccess) -> bool, has: &dyn Fn(&str) -> bool| -> Vec<String> {
@@ -168,6 +198,8 @@ impl<'a> Seen<'a> {
             "state": self.descriptor.state,
             "imports": self.component.imports(),
             "lacking": lacking(self.component.imports(), &grants),
+            "asks": self.asks,
+            "asked_and_lacking": asked_and_lacking(self.asks.as_ref(), &grants),
             "to_grant": self.lines_to_grant(),
             "refused": self.refusal,
         })

@@ -1,6 +1,7 @@
 //! The command line: what can be typed, one file for each verb.
 
 mod always;
+mod approve;
 mod ask;
 mod audit;
 mod call;
@@ -10,6 +11,8 @@ mod decide;
 mod example;
 mod exit;
 mod gates;
+mod grant;
+mod grants;
 mod inspect;
 mod make;
 #[cfg(feature = "mcp")]
@@ -18,6 +21,7 @@ pub(crate) mod narrate;
 mod open;
 pub(crate) mod output;
 mod place;
+mod powers;
 pub(crate) mod progress;
 pub(crate) mod quantity;
 mod replay;
@@ -91,6 +95,9 @@ pub(crate) enum Verb {
     Inspect(inspect::InspectVerb),
     Audit(audit::AuditVerb),
     Enable(audit::EnableVerb),
+    Grant(grant::GrantVerb),
+    Revoke(grant::RevokeVerb),
+    Grants(grants::GrantsVerb),
     Runs(runs::RunsVerb),
     Show(show::ShowVerb),
     Replay(replay::ReplayVerb),
@@ -114,6 +121,9 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::Inspect(verb) => verb.run(&globals, output).await,
         Verb::Audit(verb) => verb.run(&globals, output).await,
         Verb::Enable(verb) => verb.run(&globals, output).await,
+        Verb::Grant(verb) => verb.run(&globals, output).await,
+        Verb::Revoke(verb) => verb.run(&globals, output).await,
+        Verb::Grants(verb) => verb.run(&globals, output).await,
         Verb::Runs(verb) => verb.run(&globals, output).await,
         Verb::Show(verb) => verb.run(&globals, output).await,
         Verb::Replay(verb) => verb.run(&globals, output).await,

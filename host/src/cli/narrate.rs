@@ -134,6 +134,14 @@ impl<'a> Narrator<'a> {
                     self.say_of(call_id, &format!("{DIM}│ {}{DIM:#}", shown_line(line, LINE_CHARS)));
                 }
             }
+            Piece::CallDenied { call_id, denied, .. } => {
+                for what in denied {
+                    self.say_of(
+                        call_id,
+                        &format!("{WAITS}not granted:{WAITS:#} {}", shown_line(what, LINE_CHARS)),
+                    );
+                }
+            }
             Piece::TextDelta { .. } | Piece::ReasoningDelta { .. } => {}
         }
     }

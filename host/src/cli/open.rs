@@ -23,7 +23,11 @@ pub(crate) struct Opened {
 impl Opened {
     /// Reads the configuration that was named and loads its tools and gates.
     pub(crate) async fn open(globals: &Globals, output: &Output) -> Result<Self, Failure> {
-        Self::load(globals.read_config()?, output).await
+        let opened = Self::load(globals.read_config()?, output).await?;
+        if super::ask::somebody_is_there(output) && super::approve::ask_all(&opened, output)? {
+            return Self::load(globals.read_config()?, output).await;
+        }
+        Ok(opened)
     }
 
     /// Loads the tools and gates of a configuration.

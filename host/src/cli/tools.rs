@@ -4,17 +4,14 @@
 use super::data::open_store;
 use super::output::{BAD, BOLD, DIM, shown, shown_line};
 use super::table::{table, text_of};
-use super::{Exit, Failure, Globals, Opened, Output, program, quantity};
+use super::{Exit, Failure, Globals, Opened, Output, approve, powers, program, quantity};
 use clap::Args;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 use tollgate::Host;
-use tollgate::config::{ComponentGrants, ToolLimits};
+use tollgate::config::ToolLimits;
 use tollgate::tools::{LoadedComponent, Toolbox};
 use tollgate_agent::catalog::Tool;
-use tollgate_agent::child::{DelegateGrant, Delegates};
 use tollgate_agent::run::RunLimits;
-use tollgate_sandbox::{FileAccess, Import, Power};
 
 /// Lists the tools: from where, what they were granted, under which limits; and what is refused
 #[derive(Debug, Args)]
@@ -72,6 +69,10 @@ fn show(opened: &Opened, output: &Output) {
             ));
         }
     }
+    for component in &opened.loaded.components {
+        let lacking = powers::asked_and_lacking(component.asks.as_ref(), &component.grants);
+        approve::say_lacking(&component.id, &lacking, output);
+    }
     for refused in opened.loaded.toolbox.refused() {
         let file = shown_line(&refused.file.display().to_string(), 200);
         output.line(&format!("{BAD}refused{BAD:#} {BOLD}{file}{BOLD:#}: {}", shown(&refused.reason)));
@@ -109,56 +110,16 @@ fn limits_of(tool: &Tool, component: &LoadedComponent, run: &RunLimits) -> Strin
     )
 }
 
-/// What a component was granted, and what it imports without a grant.
+/// What a component was granted, and what it imports without a grant. Where it says
+/// what it asks for, that stands below the table.
 fn grants_in_words(component: &LoadedComponent) -> String {
-    let granted = granted(&component.grants);
-    let asks = lacking(&component.imports, &component.grants);
-    match (granted.is_empty(), asks.is_empty()) {
-        (true, true) => "none".to_owned(),
-        (true, false) => format!("none (imports {})", asks.join(", ")),
-        (false, true) => granted.join("; "),
-        (false, false) => format!("{} (imports {})", granted.join("; "), asks.join(", ")),
+    let granted = powers::in_words(&component.grants);
+    let granted = if granted.is_empty() { "none".to_owned() } else { granted.join("; ") };
+    let lacking = powers::lacking(&component.imports, &component.grants);
+    match lacking.is_empty() || component.asks.is_some() {
+        true => granted,
+        false => format!("{granted} (imports {})", lacking.join(", ")),
     }
-}
-
-fn granted(grants: &ComponentGrants) -> Vec<String> {
-    let files = grants.files.iter().map(|file| {
-        let access = if file.access == FileAccess::Read { "read" } else { "read-write" };
-        format!(
-            "{} is {} ({access})",
-            shown_line(&file.guest, 60),
-            shown_line(&file.host.display().to_string(), 60)
-        )
-    });
-    let reads = grants.catalog.reads.iter().map(|key| format!("reads {key}"));
-    let writes = grants.catalog.writes.iter().map(|key| format!("writes {key}"));
-    let actions = grants.catalog.actions.names().map(str::to_owned);
-    let agents = delegates(grants).map(|(agent, _)| format!("runs the agent {agent}"));
-    files.chain(reads).chain(writes).chain(actions).chain(agents).collect()
-}
-
-/// The powers that are imported and not granted.
-pub(super) fn lacking(imports: &[Import], grants: &ComponentGrants) -> Vec<&'static str> {
-    let powers: BTreeSet<Power> = imports.iter().filter_map(|import| import.power).collect();
-    powers.into_iter().filter(|power| !has(*power, grants)).map(Power::as_str).collect()
-}
-
-fn has(power: Power, grants: &ComponentGrants) -> bool {
-    match power {
-        Power::Files => !grants.files.is_empty(),
-        Power::Delegates => delegates(grants).next().is_some(),
-        Power::Http | Power::Sockets | Power::Settings => false,
-    }
-}
-
-/// The agents that the component may run.
-fn delegates(grants: &ComponentGrants) -> impl Iterator<Item = (&String, &DelegateGrant)> {
-    match &grants.catalog.delegates {
-        Delegates::Granted(agents) => Some(agents),
-        Delegates::None | Delegates::Any => None,
-    }
-    .into_iter()
-    .flatten()
 }
 
 fn as_json(opened: &Opened) -> Value {
@@ -204,23 +165,16 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value
         "digest": component.digest,
         "surface": component.surface_hash(),
         "imports": component.imports,
-        "grants": grants_json(&component.grants),
-        "lacking": lacking(&component.imports, &component.grants),
+        "grants": powers::as_json(&component.grants),
+        "asks": component.asks,
+        "lacking": powers::lacking(&component.imports, &component.grants),
+        "to_grant": powers::asked_and_lacking(component.asks.as_ref(), &component.grants),
         "state": {
             "reads": tool.access.reads().collect::<Vec<_>>(),
             "writes": tool.access.writes().collect::<Vec<_>>(),
         },
         "limits": limits,
         "disabled": opened.loaded.toolbox.catalog().disabled(&descriptor.name),
-    })
-}
-
-fn grants_json(grants: &ComponentGrants) -> Value {
-    json!({
-        "files": grants.files,
-        "state": {"read": grants.catalog.reads, "write": grants.catalog.writes},
-        "actions": grants.catalog.actions.names().collect::<Vec<_>>(),
-        "delegates": delegates(grants).collect::<std::collections::BTreeMap<_, _>>(),
     })
 }
 

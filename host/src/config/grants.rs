@@ -2,14 +2,16 @@
 
 use super::error::Source;
 use super::raw::{RawDelegate, RawFileGrant, RawGrants};
-use super::{AgentConfig, ConfigError, agents, in_dir};
+use super::{AgentConfig, ConfigError, SecretConfig, agents, in_dir};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use tollgate_agent::catalog::{ActionGrants, CatalogGrants};
 use tollgate_agent::child::{DelegateGrant, Delegates};
+use tollgate_agent::egress::{AddressRange, HttpPattern, Unfit};
 use tollgate_agent::name;
-use tollgate_sandbox::FileAccess;
+use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess};
 use toml::Spanned;
 
 /// What a component may do.
@@ -17,6 +19,16 @@ use toml::Spanned;
 pub struct ComponentGrants {
     /// Directories of the host.
     pub files: Vec<FileGrantConfig>,
+    /// HTTP requests that are let through.
+    pub http: Vec<HttpPattern>,
+    /// Ranges of addresses that its requests may reach although they are not global.
+    pub addresses: Vec<AddressRange>,
+    /// Secrets that join its requests, by name.
+    pub secrets: BTreeSet<String>,
+    /// Settings that it reads, by name.
+    pub settings: BTreeMap<String, String>,
+    /// Names of variables of the host's environment that it sees.
+    pub environment: BTreeSet<String>,
     /// Other components' state keys, actions, and agents to run.
     pub catalog: CatalogGrants,
 }
@@ -30,6 +42,8 @@ pub struct FileGrantConfig {
     pub guest: String,
     /// Whether it may be changed.
     pub access: FileAccess,
+    /// Bytes that may be written to it until the tools are loaded again.
+    pub quota_bytes: u64,
 }
 
 /// The actions that a host of this version carries out.
@@ -40,6 +54,7 @@ pub(super) fn check(
     raw: BTreeMap<Spanned<String>, RawGrants>,
     base_dir: &Path,
     agents: &BTreeMap<String, AgentConfig>,
+    secrets: &BTreeMap<String, SecretConfig>,
 ) -> Result<BTreeMap<String, ComponentGrants>, ConfigError> {
     let mut grants = BTreeMap::new();
     for (id, of_one) in raw {
@@ -50,7 +65,7 @@ pub(super) fn check(
             );
             return Err(source.wrong(id.span(), problem));
         }
-        grants.insert(id.into_inner(), check_one(source, of_one, base_dir, agents)?);
+        grants.insert(id.into_inner(), check_one(source, of_one, base_dir, agents, secrets)?);
     }
     Ok(grants)
 }
@@ -60,6 +75,7 @@ fn check_one(
     raw: RawGrants,
     base_dir: &Path,
     agents: &BTreeMap<String, AgentConfig>,
+    secrets: &BTreeMap<String, SecretConfig>,
 ) -> Result<ComponentGrants, ConfigError> {
     let mut guests = BTreeSet::new();
     let mut files = Vec::with_capacity(raw.files.len());
@@ -77,7 +93,56 @@ fn check_one(
         actions: check_actions(source, &raw.actions)?,
         delegates: check_delegates(source, raw.delegates, agents)?,
     };
-    Ok(ComponentGrants { files, catalog })
+    Ok(ComponentGrants {
+        files,
+        catalog,
+        http: parsed(source, &raw.http)?,
+        addresses: parsed(source, &raw.addresses)?,
+        secrets: check_secrets(source, raw.secrets, secrets)?,
+        settings: raw.settings,
+        environment: check_environment(source, raw.environment)?,
+    })
+}
+
+fn parsed<T: FromStr<Err = Unfit>>(
+    source: &Source<'_>,
+    texts: &[Spanned<String>],
+) -> Result<Vec<T>, ConfigError> {
+    let parse = |text: &Spanned<String>| {
+        text.get_ref().parse().map_err(|why: Unfit| source.wrong(text.span(), why.to_string()))
+    };
+    texts.iter().map(parse).collect()
+}
+
+fn check_secrets(
+    source: &Source<'_>,
+    names: Vec<Spanned<String>>,
+    secrets: &BTreeMap<String, SecretConfig>,
+) -> Result<BTreeSet<String>, ConfigError> {
+    if let Some(name) = names.iter().find(|name| !secrets.contains_key(name.get_ref())) {
+        let shown = tollgate_agent::text::clean(name.get_ref(), 100);
+        let problem = format!(
+            "there is no secret \"{shown}\"; say in [secrets.{shown}] where it is (`env` or `file`), \
+             `to` which host it goes, and in which `header`"
+        );
+        return Err(source.wrong(name.span(), problem));
+    }
+    Ok(names.into_iter().map(Spanned::into_inner).collect())
+}
+
+fn check_environment(
+    source: &Source<'_>,
+    names: Vec<Spanned<String>>,
+) -> Result<BTreeSet<String>, ConfigError> {
+    if let Some(name) =
+        names.iter().find(|name| name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']))
+    {
+        let shown = tollgate_agent::text::clean(name.get_ref(), 100);
+        let problem =
+            format!("\"{shown}\" is no name of a variable; its value comes from the host's environment");
+        return Err(source.wrong(name.span(), problem));
+    }
+    Ok(names.into_iter().map(Spanned::into_inner).collect())
 }
 
 fn check_file(
@@ -101,6 +166,7 @@ fn check_file(
         host: in_dir(base_dir, raw.host.get_ref()),
         guest: raw.guest.into_inner(),
         access: raw.access,
+        quota_bytes: raw.quota_bytes.unwrap_or(DEFAULT_QUOTA_BYTES),
     })
 }
 

@@ -70,7 +70,7 @@ struct HostNumbers {
 }
 
 /// Limits that may be zero; a zero elsewhere would fail every call.
-const MAY_BE_ZERO: [&str; 11] = [
+const MAY_BE_ZERO: [&str; 14] = [
     "timeout_ms",
     "tool_calls",
     "waiting_calls",
@@ -82,6 +82,9 @@ const MAY_BE_ZERO: [&str; 11] = [
     "report_bytes",
     "reports_bytes",
     "random_bytes",
+    "http_requests",
+    "http_body_bytes",
+    "written_bytes",
 ];
 
 pub(super) fn check(

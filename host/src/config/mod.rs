@@ -5,20 +5,25 @@
 //! that nothing enforces is an error that names what is known in its place.
 
 mod agents;
+mod edit;
 mod error;
 mod gates;
 mod grants;
 mod limits;
 mod permissions;
 mod raw;
+mod secrets;
 mod servers;
 
 pub use agents::{AgentConfig, DEFAULT_AGENT};
+pub(crate) use edit::write_atomically;
+pub use edit::{Edit, FileValue, Powers, granted_path};
 pub use error::ConfigError;
 pub use gates::{GateConfig, GatesDir};
 pub use grants::{ComponentGrants, FileGrantConfig};
 pub use limits::{LimitsConfig, ToolLimits};
 pub use permissions::{NotRemembered, remember_always};
+pub use secrets::{SecretConfig, SecretSource};
 pub use servers::{ServerConfig, ServerPlace};
 
 use crate::model::ModelConfig;
@@ -64,6 +69,8 @@ pub struct Config {
     pub grants: BTreeMap<String, ComponentGrants>,
     /// Servers that bring tools, by name.
     pub servers: BTreeMap<String, ServerConfig>,
+    /// Secrets that may join requests, by name.
+    pub secrets: BTreeMap<String, SecretConfig>,
 }
 
 impl Config {
@@ -97,6 +104,7 @@ impl Config {
         let of_tools = raw.tools.of.into_iter().map(|(name, tool)| (name, tool.limits)).collect();
         let limits = limits::check(&source, raw.limits, of_tools)?;
         let agents = agents::check(&source, raw.agents, &limits)?;
+        let secrets = secrets::check(&source, raw.secrets, &base_dir)?;
         Ok(Self {
             file: Some(path.to_owned()),
             tools_dir: in_dir(&base_dir, &raw.tools.dir),
@@ -104,9 +112,10 @@ impl Config {
             gates_dir: GatesDir::meant(raw.tools.gates.as_deref(), &base_dir),
             gates: gates::check(&source, raw.gates)?,
             permissions: raw.permissions.map(|raw| permissions::check(&source, raw)).transpose()?,
-            grants: grants::check(&source, raw.grants, &base_dir, &agents)?,
+            grants: grants::check(&source, raw.grants, &base_dir, &agents, &secrets)?,
             agents,
             servers: servers::check(&source, raw.mcp)?,
+            secrets,
             model: raw.model,
             limits,
             base_dir,
@@ -144,6 +153,7 @@ impl Default for Config {
             agents: agents::defaults(&limits),
             grants: BTreeMap::new(),
             servers: BTreeMap::new(),
+            secrets: BTreeMap::new(),
             limits,
         }
     }

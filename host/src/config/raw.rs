@@ -30,6 +30,8 @@ pub(super) struct RawConfig {
     #[serde(default)]
     pub(super) gates: BTreeMap<Spanned<String>, RawGate>,
     pub(super) permissions: Option<RawPermissions>,
+    #[serde(default)]
+    pub(super) secrets: BTreeMap<Spanned<String>, RawSecret>,
 }
 
 /// `[tools]`: the directories, and a table for each tool that something is said of.
@@ -131,6 +133,16 @@ pub(super) struct RawGrants {
     #[serde(default)]
     pub(super) files: Vec<RawFileGrant>,
     #[serde(default)]
+    pub(super) http: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) addresses: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) secrets: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) settings: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) environment: Vec<Spanned<String>>,
+    #[serde(default)]
     pub(super) state: RawStateGrants,
     #[serde(default)]
     pub(super) actions: Vec<Spanned<String>>,
@@ -157,6 +169,19 @@ pub(super) struct RawFileGrant {
     pub(super) guest: Spanned<String>,
     #[serde(default = "read_only")]
     pub(super) access: FileAccess,
+    pub(super) quota_bytes: Option<u64>,
+}
+
+/// `[secrets.NAME]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSecret {
+    pub(super) env: Option<String>,
+    pub(super) file: Option<PathBuf>,
+    pub(super) to: Spanned<String>,
+    pub(super) header: String,
+    #[serde(default)]
+    pub(super) prefix: String,
 }
 
 /// `state = { read = [...], write = [...] }`

@@ -55,7 +55,7 @@ fn an_unknown_limit_names_what_is_known_there() {
 fn an_unknown_key_or_table_names_what_is_known_there() {
     assert_eq!(
         refusal("[tool]\ndir = \"t\"").lines().next().unwrap(),
-        "tollgate.toml:1:2: unknown key `tool`; did you mean `tools`? known: tools, limits, model, agents, grants, mcp, gates, permissions"
+        "tollgate.toml:1:2: unknown key `tool`; did you mean `tools`? known: tools, limits, model, agents, grants, mcp, gates, permissions, secrets"
     );
     assert_eq!(
         refusal("[agents.a]\n  tolls = []").lines().next().unwrap(),
@@ -203,4 +203,36 @@ fn a_named_file_must_exist_and_the_usual_one_need_not() {
     let error = Config::load(Some(Path::new("no/such.toml"))).unwrap_err();
     assert!(error.to_string().starts_with("no/such.toml: the configuration cannot be read: "), "{error}");
     assert!(error.to_string().ends_with("name one that exists with --config FILE"), "{error}");
+}
+
+#[test]
+fn powers_are_granted_and_their_mistakes_show_where() {
+    let config = parse(
+        "[secrets.key]\nfile = \"key\"\nto = \"https://A.test\"\nheader = \"x-key\"\n\
+         [grants.fetch]\nhttp = [\"POST https://a.test/v1\"]\naddresses = [\"10.0.0.0/8\"]\nsecrets = [\"key\"]\n\
+         settings = { units = \"metric\" }\nenvironment = [\"LANG\"]\n\
+         files = [{ host = \"d\", guest = \"/d\", quota_bytes = 7 }]\n",
+    )
+    .unwrap();
+    let granted = config.grants_of("fetch");
+    assert_eq!(granted.http[0].to_string(), "POST https://a.test/v1");
+    assert_eq!((granted.addresses.len(), granted.settings["units"].as_str()), (1, "metric"));
+    assert!(granted.secrets.contains("key") && granted.environment.contains("LANG"));
+    assert_eq!(granted.files[0].quota_bytes, 7);
+    assert_eq!(config.secrets["key"].to.to_string(), "https://a.test");
+    for (text, place, words) in [
+        ("[grants.a]\nhttp = [\"a.test\"]", "tollgate.toml:2:9", "write \"https://a.test\""),
+        ("[grants.a]\naddresses = [\"10.0.0.1/8\"]", "tollgate.toml:2:14", "\"10.0.0.0/8\""),
+        ("[grants.a]\nsecrets = [\"key\"]", "tollgate.toml:2:12", "[secrets.key]"),
+        ("[grants.a]\nenvironment = [\"A=B\"]", "tollgate.toml:2:16", "no name of a variable"),
+        ("[secrets.k]\nto = \"https://a.test\"\nheader = \"x\"", "tollgate.toml:1:10", "either `env"),
+        (
+            "[secrets.k]\nenv = \"K\"\nto = \"https://a.test/x\"\nheader = \"x\"",
+            "tollgate.toml:3:6",
+            "one host",
+        ),
+    ] {
+        let shown = refusal(text);
+        assert!(shown.starts_with(place) && shown.contains(words), "{shown}");
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tollgate::config::{AgentConfig, ComponentGrants, Config, FileGrantConfig};
 use tollgate_agent::gate::{Gate, ProposedCall, Verdict};
-use tollgate_sandbox::FileAccess;
+use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess};
 
 /// The agent's id.
 pub(super) const AGENT: &str = "tour";
@@ -32,8 +32,12 @@ pub(super) fn config(repository: &Path, tools_dir: &Path) -> Config {
         ..AgentConfig::default()
     };
     config.agents = BTreeMap::from([(AGENT.to_owned(), agent)]);
-    let files =
-        FileGrantConfig { host: repository.to_owned(), guest: "/repo".to_owned(), access: FileAccess::Read };
+    let files = FileGrantConfig {
+        host: repository.to_owned(),
+        guest: "/repo".to_owned(),
+        access: FileAccess::Read,
+        quota_bytes: DEFAULT_QUOTA_BYTES,
+    };
     let grants = ComponentGrants { files: vec![files], ..ComponentGrants::default() };
     config.grants = READERS.iter().map(|id| ((*id).to_owned(), grants.clone())).collect();
     config

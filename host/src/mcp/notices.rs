@@ -72,6 +72,7 @@ impl Notices {
                 self.progress(None, Some(text)).await;
             }
             Piece::CallReport { report: Report::ActivityDelta { .. }, .. }
+            | Piece::CallDenied { .. }
             | Piece::ReasoningDelta { .. }
             | Piece::ReplyRestarted { .. } => {}
         }

@@ -2,10 +2,10 @@
 //! that are committed together with it.
 
 use super::perform::now_ms;
-use crate::store::{AuditKind, AuditRecord};
+use crate::store::{AuditKind, AuditRecord, Store};
 use std::sync::Arc;
 use tollgate_agent::code::Code;
-use tollgate_agent::gate::Recorded;
+use tollgate_agent::gate::{Permit, Recorded};
 use tollgate_agent::run::event::{Finished, ToolVersion};
 use tollgate_agent::run::{CallEnd, Event, Run, RunSpec};
 
@@ -51,6 +51,30 @@ fn record_of(
         record = record.because(&format!("{by}{}", fault.message));
     }
     record
+}
+
+/// Notes the powers that a call tried and was not granted. A store that cannot take
+/// it says so in the log; the call goes on.
+pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Permit, denied: &[String]) {
+    if denied.is_empty() {
+        return;
+    }
+    let tool = permit.tool();
+    let records = denied.iter().map(|what| {
+        let power = what.split([' ', ':']).next().unwrap_or_default();
+        AuditRecord {
+            run_id: Some(Arc::from(spec.identity.run_id.as_str())),
+            call_id: Some(permit.call_id().to_owned()),
+            ..AuditRecord::new(AuditKind::Denial, format!("agent {}", spec.identity.agent_id), "not_granted")
+        }
+        .of_component(tool.owner.id.clone(), Some(tool.owner.version.clone()))
+        .of_tool(tool.descriptor.name.clone())
+        .of_power(power)
+        .because(what)
+    });
+    if let Err(e) = store.note(records.collect()).await {
+        tracing::warn!("the audit does not hold what a call was refused: {e}");
+    }
 }
 
 /// Of a direct call all events are committed at once, so that its beginning may be

@@ -255,8 +255,9 @@ impl Driver {
                 }
                 Effect::Execute(execution) => {
                     let (toolbox, spec) = (Arc::clone(toolbox), Arc::clone(self.run.spec()));
+                    let store = Arc::clone(&self.parts.store);
                     let lent = self.lent(&execution);
-                    Box::pin(execute(toolbox, spec, execution, lent, cancel.child_token()))
+                    Box::pin(execute(toolbox, store, spec, execution, lent, cancel.child_token()))
                 }
                 Effect::EndChild { call_id, ordinal, run_id } => {
                     match self.children.end((call_id, ordinal), run_id) {

@@ -1,8 +1,10 @@
 //! Doing what a run asks for: one function for each kind of effect.
 
+use super::audited::note_refusals;
 use super::children::CallChildren;
 use super::{Piece, Teller};
 use crate::model::{Delta, Model};
+use crate::store::Store;
 use crate::tools::{AttemptRequest, Runner, Toolbox};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -56,6 +58,7 @@ pub(super) async fn validate(runner: Option<Arc<dyn Runner>>, proposal: Proposal
 /// Runs one attempt.
 pub(super) async fn execute(
     toolbox: Arc<Toolbox>,
+    store: Arc<dyn Store>,
     spec: Arc<RunSpec>,
     execution: Execution,
     lent: Lent,
@@ -89,6 +92,8 @@ pub(super) async fn execute(
             };
             match AssertUnwindSafe(runner.run(request)).catch_unwind().await {
                 Ok(ended) => {
+                    note_refusals(store.as_ref(), &spec, &permit, &ended.denied).await;
+                    written.denied(ended.denied);
                     written.console(ended.console);
                     let usage = Usage { dropped_reports: ended.dropped_reports, ..ended.usage };
                     let outcome =
@@ -120,6 +125,14 @@ pub(super) struct CallReports {
 }
 
 impl CallReports {
+    /// Tells what the tool tried and was not granted.
+    fn denied(&self, denied: Vec<String>) {
+        if !denied.is_empty() {
+            let Self { teller, call_id, attempt } = self;
+            teller.transient(Piece::CallDenied { call_id: call_id.clone(), attempt: *attempt, denied });
+        }
+    }
+
     /// Tells what the tool wrote to its standard output and error.
     fn console(self, console: Console) {
         if !console.text.is_empty() {

@@ -106,6 +106,15 @@ pub enum Piece {
         /// What was kept of it, for the operator; the model never sees it.
         console: Console,
     },
+    /// What a tool tried and was not granted, told at the attempt's end.
+    CallDenied {
+        /// The call.
+        call_id: String,
+        /// Which attempt.
+        attempt: u32,
+        /// What it was, for the operator; the model never sees it.
+        denied: Vec<String>,
+    },
 }
 
 /// The run's end: tells its clients, and the host's subscribers. Cloning is cheap.

@@ -14,6 +14,7 @@ pub use watch::{Watch, WatchError};
 use super::component::ComponentRunner;
 use super::{RefusedFile, Runner, Toolbox};
 use crate::config::{ComponentGrants, Config, ToolLimits};
+use crate::powers::{self, Approvals, Asks};
 use crate::store::{AuditKind, AuditRecord};
 use futures::StreamExt;
 use sha2::{Digest as _, Sha256};
@@ -22,11 +23,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tollgate_agent::catalog::{Owner, OwnerKind};
+use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::surface::Surface;
-use tollgate_sandbox::{Component, FileGrant, Grants, Power, Sandbox};
+use tollgate_sandbox::{Component, Power, Sandbox};
 
 /// How many files are looked at at once. Of those that are new, fewer are compiled at
 /// once: see [`COMPILED_AT_ONCE`](tollgate_sandbox::COMPILED_AT_ONCE).
@@ -44,6 +45,23 @@ pub struct Loaded {
     pub notices: Vec<String>,
     /// Every file as it was when it was looked at, served or not.
     stamps: BTreeMap<PathBuf, Stamp>,
+    /// What a person has decided about components.
+    pub approvals: Approvals,
+    /// Components that ask for more than was approved, and are not served.
+    pub held: Vec<HeldComponent>,
+}
+
+/// A component that waits for a person's approval.
+#[derive(Debug, Clone)]
+pub struct HeldComponent {
+    /// Its file.
+    pub file: PathBuf,
+    /// The component's id.
+    pub id: String,
+    /// The SHA-256 of the file, in hexadecimal.
+    pub digest: String,
+    /// What it asks for.
+    pub asks: Asks,
 }
 
 /// A component that is served.
@@ -61,6 +79,8 @@ pub struct LoadedComponent {
     pub imports: Vec<tollgate_sandbox::Import>,
     /// What it was granted.
     pub grants: ComponentGrants,
+    /// What it asks for; none where nothing says so.
+    pub asks: Option<Asks>,
     /// The limits of each of its tools, by the tool's name.
     pub limits: BTreeMap<String, ToolLimits>,
     /// What it shows and asks for; an approval is of this.
@@ -77,11 +97,20 @@ impl LoadedComponent {
 
 /// Why the tools directory cannot be read at all.
 #[derive(Debug, thiserror::Error)]
-#[error("the tools directory {} cannot be read: {source}; name another in [tools] of {config}, or make this one readable", dir.display())]
-pub struct DirectoryError {
-    dir: PathBuf,
-    config: String,
-    source: io::Error,
+pub enum DirectoryError {
+    /// It is there and cannot be read.
+    #[error("the tools directory {} cannot be read: {source}; name another in [tools] of {config}, or make this one readable", dir.display())]
+    Unreadable {
+        /// The directory.
+        dir: PathBuf,
+        /// What people call the configuration.
+        config: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Nobody knows what was approved.
+    #[error("{0}")]
+    Approvals(String),
 }
 
 /// Who is told that one more of so many files has been looked at.
@@ -97,7 +126,7 @@ pub async fn load(
     config: &Config,
     progress: &LoadProgress<'_>,
 ) -> Result<Loaded, DirectoryError> {
-    let files = component_files(&config.tools_dir).map_err(|source| DirectoryError {
+    let files = component_files(&config.tools_dir).map_err(|source| DirectoryError::Unreadable {
         dir: config.tools_dir.clone(),
         config: config.name(),
         source,
@@ -107,6 +136,7 @@ pub async fn load(
     let mut loading = futures::stream::iter(files.into_iter().map(|(file, _)| file))
         .map(|file| async move { (sandbox.load(&file).await, file) })
         .buffered(LOADED_AT_ONCE);
+    loaded.approvals = Approvals::load(config).map_err(DirectoryError::Approvals)?;
     let mut done = 0;
     while let Some((component, file)) = loading.next().await {
         done += 1;
@@ -137,7 +167,10 @@ impl Loaded {
 
     /// Adds a component to what can be called.
     pub(super) fn serve(&mut self, component: Component, file: &Path, config: &Config) -> Result<(), String> {
-        let ready = Ready::new(component, file, config)?;
+        let ready = Ready::new(component, file, config, &self.approvals).map_err(|unready| {
+            self.held.extend(unready.held.map(|held| *held));
+            unready.reason
+        })?;
         ready.join(&mut self.toolbox)?;
         self.components.push(ready.entry);
         Ok(())
@@ -155,18 +188,39 @@ impl Loaded {
 struct Ready {
     entry: LoadedComponent,
     descriptor: ComponentDescriptor,
+    catalog: CatalogGrants,
     runner: Arc<dyn Runner>,
 }
 
+/// Why a component is not served, and what a person would have to approve.
+struct Unready {
+    reason: String,
+    held: Option<Box<HeldComponent>>,
+}
+
+impl From<String> for Unready {
+    fn from(reason: String) -> Self {
+        Self { reason, held: None }
+    }
+}
+
 impl Ready {
-    fn new(component: Component, file: &Path, config: &Config) -> Result<Self, String> {
+    fn new(
+        component: Component,
+        file: &Path,
+        config: &Config,
+        approvals: &Approvals,
+    ) -> Result<Self, Unready> {
         let mut descriptor = component.descriptor().clone();
         let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
         let surface = Surface::new(&descriptor, powers);
         let granted = config.grants_of(&descriptor.id);
         let limits = limits_of(&mut descriptor, config);
+        let asks = asks_of(&component, file, approvals)?;
         let delegates = granted.catalog.delegates != Delegates::None;
-        let grants = open_grants(&granted, &descriptor.id, config)?.with_delegates(delegates);
+        let grants = powers::open(&granted, asks.as_ref(), &descriptor.id, config)?.with_delegates(delegates);
+        let given = asks.as_ref().map_or_else(|| granted.clone(), |asks| asks.narrow(&granted));
+        let catalog = given.catalog;
         let entry = LoadedComponent {
             file: file.to_owned(),
             id: descriptor.id.clone(),
@@ -174,6 +228,7 @@ impl Ready {
             digest: component.digest().to_owned(),
             imports: component.imports().to_vec(),
             grants: granted,
+            asks,
             limits,
             surface,
         };
@@ -184,7 +239,7 @@ impl Ready {
             &entry.limits,
             config.limits.sandbox.waiting_calls,
         ));
-        Ok(Self { entry, descriptor, runner })
+        Ok(Self { entry, descriptor, catalog, runner })
     }
 
     /// Takes its place, or none: then the sentence says who has it.
@@ -196,9 +251,34 @@ impl Ready {
             version: self.entry.digest.clone(),
         };
         toolbox
-            .add(owner, self.descriptor.clone(), &self.entry.grants.catalog, Arc::clone(&self.runner))
+            .add(owner, self.descriptor.clone(), &self.catalog, Arc::clone(&self.runner))
             .map_err(|e| e.to_string())
     }
+}
+
+/// What a component asks for, by its manifest; where that is gone, what it asked for
+/// when it was approved.
+///
+/// # Errors
+/// The manifest is refused, or asks for more than was approved.
+fn asks_of(component: &Component, file: &Path, approvals: &Approvals) -> Result<Option<Asks>, Unready> {
+    let id = &component.descriptor().id;
+    let Some(asks) = powers::read_manifest(file)? else {
+        return Ok(approvals.of(id).map(|approved| approved.asks.clone()));
+    };
+    let beyond = approvals.beyond(id, &asks);
+    if beyond.is_empty() {
+        return Ok(Some(asks));
+    }
+    let reason = format!(
+        "it asks for more than was approved: {}. Look at it (tollgate inspect {}), then approve it: \
+         tollgate grant {id} --asked",
+        beyond.join("; "),
+        file.display()
+    );
+    let digest = component.digest().to_owned();
+    let held = HeldComponent { file: file.to_owned(), id: id.clone(), digest, asks };
+    Err(Unready { reason, held: Some(Box::new(held)) })
 }
 
 /// The limits of each tool. A timeout that the operator set takes the place of
@@ -213,54 +293,6 @@ fn limits_of(descriptor: &mut ComponentDescriptor, config: &Config) -> BTreeMap<
         limits.insert(tool.name.clone(), of_tool);
     }
     limits
-}
-
-/// Opens the directories that the component was granted.
-///
-/// # Errors
-/// One cannot be opened: the component is then not served, for it would run
-/// without what its operator believes it has.
-pub fn open_grants(granted: &ComponentGrants, component_id: &str, config: &Config) -> Result<Grants, String> {
-    let correct = format!("correct `files` in [grants.{component_id}] of {}", config.name());
-    let mut grants = Grants::default();
-    for file in &granted.files {
-        if let Some(own) = holds_the_hosts_own(&file.host, config) {
-            let host = file.host.display();
-            return Err(format!("the grant of {host} holds {own}, which no tool may see; {correct}"));
-        }
-        let open = FileGrant::open(&file.host, file.guest.as_str(), file.access)
-            .map_err(|e| format!("{e}; {correct}"))?;
-        grants = grants.with_files(open);
-    }
-    Ok(grants)
-}
-
-/// What of the host's own lies in the directory, or holds it.
-fn holds_the_hosts_own(dir: &Path, config: &Config) -> Option<&'static str> {
-    let dir = real(dir);
-    let own = [
-        (Some(config.tools_dir.as_path()), "the tools directory"),
-        (Some(config.gates_dir.path.as_path()), "the gates directory"),
-        (config.limits.sandbox.cache_dir.as_deref(), "the cache of compiled tools"),
-        (config.data_dir.as_deref(), "the data directory"),
-        (config.file.as_deref(), "the configuration"),
-    ];
-    let overlaps = |path: &Path| {
-        let path = real(path);
-        path.starts_with(&dir) || dir.starts_with(&path)
-    };
-    own.into_iter().find(|(path, _)| path.is_some_and(overlaps)).map(|(_, what)| what)
-}
-
-/// Where a path leads, links followed, as far as it is there already: what is yet
-/// to be made is found where it will be.
-fn real(path: &Path) -> PathBuf {
-    let up = || match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) if parent.as_os_str().is_empty() => real(Path::new(".")).join(name),
-        (Some(parent), Some(name)) => real(parent).join(name),
-        _ => path.to_owned(),
-    };
-    path.canonicalize().unwrap_or_else(|_| up())
 }
 
 /// The files of a directory whose names end in `.wasm`, sorted by name. A directory

@@ -181,6 +181,8 @@ impl Runner for NativeRunner {
             taken: None,
             console: Console::default(),
             dropped_reports: 0,
+            http_requests: 0,
+            denied: Vec::new(),
         }
     }
 

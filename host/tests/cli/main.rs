@@ -8,6 +8,7 @@ mod calling;
 mod configuring;
 mod delegating;
 mod gating;
+mod granting;
 mod inspecting;
 mod keeping;
 mod making;

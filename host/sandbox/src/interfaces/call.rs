@@ -81,7 +81,8 @@ impl Reports {
         let fits = self.left > 0 && bytes <= self.each_bytes && bytes <= self.bytes_left;
         let bounds = Bounds { text_bytes: usize::try_from(self.each_bytes).unwrap_or(usize::MAX) };
         let told = fits
-            && report(&bounds).is_some_and(|report| {
+            && report(&bounds).is_some_and(|mut report| {
+                self.blanked.report(&mut report);
                 self.left -= 1;
                 self.bytes_left -= bytes;
                 self.sink.offer(report)

@@ -1,5 +1,6 @@
-//! `wasi:config/store`: no settings, as long as none can be granted.
+//! `wasi:config/store`: the settings that were granted, by name. Not for secrets.
 
+use crate::grants::Power;
 use crate::instance::Instance;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, Linker, Lower};
@@ -17,18 +18,35 @@ enum Error {
     Io(String),
 }
 
+type Store<'a> = StoreContextMut<'a, Instance>;
 type Setting = Result<Option<String>, Error>;
 type Settings = Result<Vec<(String, String)>, Error>;
 
-pub(crate) fn add_empty(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
+pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     for version in VERSIONS {
         let mut store = linker.instance(&format!("wasi:config/store@{version}"))?;
-        store.func_wrap("get", |_: StoreContextMut<'_, Instance>, (_key,): (String,)| {
-            Ok((Setting::Ok(None),))
+        store.func_wrap("get", |mut store: Store<'_>, (name,): (String,)| {
+            note(&mut store);
+            let value = store.data().settings().find(|(known, _)| **known == name);
+            let value = value.map(|(_, value)| value.clone());
+            store.data().boundary.enter(value.as_ref().map_or(0, String::len) as u64)?;
+            Ok((Setting::Ok(value),))
         })?;
-        store.func_wrap("get-all", |_: StoreContextMut<'_, Instance>, (): ()| {
-            Ok((Settings::Ok(Vec::new()),))
+        store.func_wrap("get-all", |mut store: Store<'_>, (): ()| {
+            note(&mut store);
+            let all: Vec<_> =
+                store.data().settings().map(|(name, value)| (name.clone(), value.clone())).collect();
+            let bytes: usize = all.iter().map(|(name, value)| name.len() + value.len()).sum();
+            store.data().boundary.enter(bytes as u64)?;
+            Ok((Settings::Ok(all),))
         })?;
     }
     Ok(())
+}
+
+/// Settings may be others when a call is replayed.
+fn note(store: &mut Store<'_>) {
+    if store.data().settings().next().is_some() {
+        store.data_mut().world().used(Power::Settings);
+    }
 }

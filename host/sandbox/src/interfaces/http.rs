@@ -1,14 +1,22 @@
-//! `wasi:http`, refusing: a request can be built, and is denied when it is sent.
+//! `wasi:http`: a request can always be built. Where the call was granted HTTP it is
+//! judged and sent by [`egress`](crate::egress), elsewhere it is denied.
 //!
 //! Requests that are built and never sent are the host's memory, not the guest's.
 //! Each part of one is small, or counts as bytes that crossed the boundary.
 
+use crate::egress::{Outbound, is_forbidden};
+use crate::grants::Power;
 use crate::instance::Instance;
+use crate::world::World;
+use std::sync::Arc;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::p2::bindings::http::types::{HostOutgoingRequest as _, Method};
 use wasmtime_wasi_http::p2::types::HostOutgoingRequest as Request;
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks, WasiHttpView as _};
+use wasmtime_wasi_http::{
+    Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks, WasiHttpView as _,
+};
 
 /// The version of WASI that wasmtime serves; the linker takes older ones for it.
 const VERSION: &str = "0.2.12";
@@ -21,7 +29,7 @@ const MAX_CHUNK_BYTES: usize = 4 * 1024;
 type Store<'a> = StoreContextMut<'a, Instance>;
 type Set = wasmtime::Result<(Result<(), ()>,)>;
 
-pub(crate) fn add_refusing(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
+pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
 }
 
@@ -57,23 +65,49 @@ fn set_authority(mut store: Store<'_>, (request, authority): (Resource<Request>,
     Ok((store.data_mut().http().set_authority(request, authority)?,))
 }
 
-/// Sends nothing.
-pub(crate) struct NoEgress;
+/// The way out of an instance: none in a sealed one, and where nothing was granted.
+pub(crate) struct Egress {
+    pub(crate) outbound: Option<Outbound>,
+    pub(crate) world: World,
+}
 
 /// What becomes of a request: the response, and what goes on beside it.
 type Sent = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
 
-impl WasiHttpHooks for NoEgress {
+impl WasiHttpHooks for Egress {
+    fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
+        Arc::new(is_forbidden)
+    }
+
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
         MAX_CHUNK_BYTES
     }
 
+    fn p2_error_from_hyper(&mut self, _: &hyper::Error) -> ErrorCode {
+        ErrorCode::HttpProtocolError
+    }
+
     fn send_request(
         &mut self,
-        _request: http::Request<WasiBody>,
-        _options: Option<RequestOptions>,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
         _body: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Sent> + Send> {
-        Box::new(std::future::ready(Err(Error::HttpRequestDenied)))
+        let admitted = match &self.outbound {
+            Some(outbound) => {
+                self.world.used(Power::Http);
+                // What servers say is not in a record: a replay asks none.
+                if self.world.is_played() {
+                    Err(Error::HttpRequestDenied)
+                } else {
+                    outbound.admit(request, options)
+                }
+            }
+            None => Err(Error::HttpRequestDenied),
+        };
+        match admitted {
+            Ok(exchange) => Box::new(exchange.run()),
+            Err(why) => Box::new(std::future::ready(Err(why))),
+        }
     }
 }

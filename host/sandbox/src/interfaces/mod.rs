@@ -36,10 +36,10 @@ fn without_power(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
     let mut linker = Linker::new(engine);
     // Clocks, randomness, streams, and a command line without arguments,
     // environment and directories. Sockets are there and refuse, which is how the
-    // context is built.
+    // context is built; requests too, in an instance that has no way out.
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    http::add_refusing(&mut linker)?;
-    config::add_empty(&mut linker)?;
+    http::add(&mut linker)?;
+    config::add(&mut linker)?;
     agents::add(&mut linker)?;
     call::add(&mut linker)?;
     // An interface may take the place of what wasmtime brings.

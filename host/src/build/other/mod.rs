@@ -37,7 +37,7 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     let file = out.join(name).with_extension("wasm");
     let stamp = stamp::of(&recipe)?;
     if stamp::stands(&file, &stamp) {
-        return Ok(Artifact { file, fresh: true });
+        return Ok(Artifact { file, fresh: true, project: Some(recipe.dir) });
     }
     let work = Workplace::new()?;
     let bytes = match recipe.language {
@@ -50,7 +50,7 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     fs::create_dir_all(&out).map_err(BuildError::file(&out, "made"))?;
     fs::write(&file, bytes).map_err(BuildError::file(&file, "written"))?;
     stamp::set(&file, &stamp)?;
-    Ok(Artifact { file, fresh: false })
+    Ok(Artifact { file, fresh: false, project: Some(recipe.dir) })
 }
 
 /// Where compilers put what is not kept; it goes when it is dropped.

@@ -188,7 +188,15 @@ impl Runner for RemoteRunner {
         };
         let wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         let usage = Usage { wall_us, attempts: 1, ..Usage::default() };
-        Attempt { outcome, usage, console: Console::default(), dropped_reports: 0, taken: None }
+        Attempt {
+            outcome,
+            usage,
+            console: Console::default(),
+            dropped_reports: 0,
+            http_requests: 0,
+            denied: Vec::new(),
+            taken: None,
+        }
     }
 
     async fn validate(&self, _tool: &Tool, _arguments: &Arguments) -> Result<(), Fault> {

@@ -10,6 +10,7 @@ use super::stamp::Stamp;
 use super::{Loaded, LoadedComponent, Ready, component_files, file_name};
 use crate::Host;
 use crate::config::Config;
+use crate::powers::Approvals;
 use crate::store::{AuditKind, AuditRecord};
 use crate::tools::{RefusedFile, Toolbox};
 use std::collections::{BTreeMap, BTreeSet};
@@ -201,7 +202,9 @@ impl Live {
                 }
                 return None;
             }
-            Ok(component) => Ready::new(component, file, &self.config),
+            Ok(component) => Approvals::load(&self.config).and_then(|approvals| {
+                Ready::new(component, file, &self.config, &approvals).map_err(|unready| unready.reason)
+            }),
             Err(refusal) => Err(refusal.to_string()),
         };
         let swapped = ready.and_then(|ready| {

@@ -1,0 +1,84 @@
+//! Replacing one text by another, where it is clear which is meant.
+
+use serde::Serialize;
+use std::path::Path;
+use tollgate_sdk::CodedError;
+
+/// What an edit came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Edited {
+    /// The file.
+    pub path: String,
+    /// The line on which the first change is, counted from 1.
+    pub line: usize,
+    /// How many places were changed.
+    pub changed: usize,
+    /// The whole text afterwards.
+    #[serde(skip)]
+    pub text: String,
+}
+
+impl Edited {
+    /// The same, of this file.
+    #[must_use]
+    pub fn at(mut self, file: &Path) -> Self {
+        self.path = file.display().to_string();
+        self
+    }
+}
+
+/// Replaces `old` by `new`, if it stands in the text as often as expected.
+///
+/// Refused as `nothing_to_replace`, `not_found`, or `not_unique`.
+pub fn replace(text: &str, old: &str, new: &str, expected: usize) -> Result<Edited, CodedError> {
+    if old.is_empty() || old == new {
+        return Err(CodedError::new("nothing_to_replace", "`old` is empty, or the same as `new`."));
+    }
+    let mut places = text.match_indices(old).map(|(at, _)| at);
+    let Some(first) = places.next() else {
+        return Err(CodedError::new("not_found", near(text, old)));
+    };
+    let found = 1 + places.count();
+    if found != expected {
+        return Err(CodedError::new(
+            "not_unique",
+            format!(
+                "`old` stands there {found} times, not {expected}. Give more of what is around it, or that number."
+            ),
+        ));
+    }
+    let line = text[..first].matches('\n').count() + 1;
+    Ok(Edited { path: String::new(), line, changed: found, text: text.replace(old, new) })
+}
+
+/// What to say of a text that is not there: whether it would be, but for blanks.
+fn near(text: &str, old: &str) -> String {
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match squeezed(text).contains(&squeezed(old)) {
+        true => "`old` stands there with other blanks or ends of lines. Copy it from the file.".to_owned(),
+        false => "`old` does not stand in the file. Read the file first.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_is_meant_is_replaced() {
+        let edited = replace("a\nb\nc\n", "b", "x\ny", 1).unwrap();
+        assert_eq!((edited.text.as_str(), edited.line, edited.changed), ("a\nx\ny\nc\n", 2, 1));
+        assert_eq!(replace("a a", "a", "b", 2).unwrap().text, "b b");
+    }
+
+    #[test]
+    fn what_is_not_clear_is_refused() {
+        assert_eq!(replace("a a", "a", "b", 1).unwrap_err().code(), "not_unique");
+        assert_eq!(replace("a", "", "b", 1).unwrap_err().code(), "nothing_to_replace");
+        let blanks = replace("if x {\n    y\n}", "if x {\n  y\n}", "z", 1).unwrap_err();
+        assert!(blanks.message().contains("other blanks"), "{blanks}");
+        let absent = replace("if x {}", "while", "z", 1).unwrap_err();
+        assert!(absent.message().contains("Read the file"), "{absent}");
+    }
+}

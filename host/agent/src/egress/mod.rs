@@ -1,0 +1,117 @@
+//! Where a tool's requests may go. Nothing here sends anything: a request becomes a
+//! [`Target`], which is parsed once, strictly; an operator's words become
+//! [`HttpPattern`]s; and an [`Egress`] says whether the one is within the others,
+//! and to which addresses its name may lead.
+
+mod address;
+mod host;
+mod pattern;
+mod target;
+
+pub use address::{AddressRange, not_global};
+pub use host::Host;
+pub use pattern::HttpPattern;
+pub use target::{Origin, Scheme, Target};
+
+use std::net::IpAddr;
+
+/// Why a text is none of these things: a sentence that says what to type instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unfit(pub(crate) String);
+
+/// What a component may ask of the network: what was granted and, where its
+/// manifest says what it wants, nothing beyond that.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Egress {
+    granted: Vec<HttpPattern>,
+    asked: Option<Vec<HttpPattern>>,
+    addresses: Vec<AddressRange>,
+}
+
+impl Egress {
+    /// What was granted: requests, and ranges of addresses beyond those that are
+    /// global.
+    #[must_use]
+    pub fn new(granted: Vec<HttpPattern>, addresses: Vec<AddressRange>) -> Self {
+        Self { granted, asked: None, addresses }
+    }
+
+    /// Narrowed to what the component asks for.
+    #[must_use]
+    pub fn asked(mut self, asked: Vec<HttpPattern>) -> Self {
+        self.asked = Some(asked);
+        self
+    }
+
+    /// Whether no request at all would be let through.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.granted.is_empty() || self.asked.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Whether the request may be sent, as far as its own words go.
+    #[must_use]
+    pub fn permits(&self, target: &Target) -> bool {
+        let within = |patterns: &[HttpPattern]| patterns.iter().any(|pattern| pattern.permits(target));
+        within(&self.granted) && self.asked.as_deref().is_none_or(within)
+    }
+
+    /// Whether a permitted request may go to this address: one that is global, or
+    /// was granted by its range, or is the very address that a grant names.
+    #[must_use]
+    pub fn reaches(&self, target: &Target, address: IpAddr) -> bool {
+        not_global(address).is_none()
+            || self.addresses.iter().any(|range| range.contains(address))
+            || self.granted.iter().any(|pattern| pattern.names(address) && pattern.permits(target))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn egress(patterns: &[&str], ranges: &[&str]) -> Egress {
+        let patterns = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
+        Egress::new(patterns, ranges.iter().map(|range| range.parse().unwrap()).collect())
+    }
+
+    fn get(url: &str) -> Target {
+        let (scheme, rest) = url.split_once("://").unwrap();
+        let at = rest.find('/').unwrap();
+        Target::parse("GET", scheme, &rest[..at], &rest[at..]).unwrap()
+    }
+
+    #[test]
+    fn what_is_asked_and_granted_is_let_through_and_nothing_else() {
+        let granted = egress(&["https://*.example.com/"], &[]);
+        assert!(granted.permits(&get("https://api.example.com/v1")));
+        let narrowed = granted.clone().asked(vec!["https://api.example.com/v1/".parse().unwrap()]);
+        assert!(narrowed.permits(&get("https://api.example.com/v1/x")));
+        assert!(!narrowed.permits(&get("https://api.example.com/v2/x")), "granted, not asked");
+        let wider = granted.asked(vec!["https://*".parse().unwrap()]);
+        assert!(!wider.permits(&get("https://example.org/")), "asked, not granted");
+    }
+
+    #[test]
+    fn an_address_that_is_not_global_needs_its_range() {
+        let target = get("https://intern.example.com/");
+        let (private, public) = ("10.1.2.3".parse().unwrap(), "93.184.216.34".parse().unwrap());
+        let without = egress(&["https://intern.example.com/"], &[]);
+        assert!(without.reaches(&target, public) && !without.reaches(&target, private));
+        let with = egress(&["https://intern.example.com/"], &["10.0.0.0/8"]);
+        assert!(with.reaches(&target, private));
+        assert!(!with.reaches(&target, "::ffff:10.1.2.3".parse().unwrap()), "another range");
+    }
+
+    #[test]
+    fn a_grant_that_names_an_address_reaches_it_and_no_other() {
+        let egress = egress(&["http://127.0.0.1:8080/", "http://name.test:8080/"], &[]);
+        let local = get("http://127.0.0.1:8080/x");
+        assert!(egress.reaches(&local, "127.0.0.1".parse().unwrap()));
+        assert!(!egress.reaches(&local, "127.0.0.2".parse().unwrap()));
+        let named = get("http://name.test:8080/x");
+        assert!(!egress.reaches(&named, "127.0.0.1".parse().unwrap()), "a name leads nowhere local");
+    }
+}

@@ -1,0 +1,85 @@
+//! Secrets taken out of what a call says: its result, its errors, what it reports
+//! and what it prints. The responses that it reads are blanked as they arrive.
+
+use crate::attempt::Attempt;
+use crate::grants::Grants;
+use crate::report::Report;
+use tollgate_agent::blank::Blanks;
+use tollgate_agent::outcome::{Action, Fault, Outcome, Ticket, ToolOutput, ToolResult, ToolStatus};
+
+/// Blanks the secrets that join a component's requests.
+#[derive(Clone, Default)]
+pub(crate) struct Blanked(Blanks);
+
+impl Blanked {
+    pub(crate) fn for_grants(grants: &Grants) -> Self {
+        Self(grants.http().map(|http| http.blanks().clone()).unwrap_or_default())
+    }
+
+    pub(crate) fn report(&self, report: &mut Report) {
+        if self.0.is_empty() {
+            return;
+        }
+        match report {
+            Report::Activity { kind, content } => {
+                self.0.in_place(kind);
+                self.0.in_place(content);
+            }
+            Report::ActivityDelta { kind, patch } => {
+                self.0.in_place(kind);
+                self.0.value(patch);
+            }
+            Report::Progress { message, .. } => self.some(message.as_mut()),
+            Report::Output(text) | Report::Log { message: text, .. } => self.0.in_place(text),
+        }
+    }
+
+    pub(crate) fn attempt(&self, attempt: &mut Attempt) {
+        if self.0.is_empty() {
+            return;
+        }
+        match &mut attempt.outcome {
+            Outcome::Returned(output) => self.output(output),
+            Outcome::Faulted(fault) => self.fault(fault),
+        }
+        self.0.in_place(&mut attempt.console.text);
+        attempt.denied.iter_mut().for_each(|denied| self.0.in_place(denied));
+    }
+
+    pub(crate) fn fault(&self, fault: &mut Fault) {
+        self.0.in_place(&mut fault.message);
+        self.some(fault.detail.as_mut());
+    }
+
+    fn output(&self, output: &mut ToolOutput) {
+        let ToolOutput { result, mutations, actions } = output;
+        let ToolResult { status, data, message } = result;
+        self.0.value(data);
+        self.some(message.as_mut());
+        if let ToolStatus::Pending(Some(ticket)) = status {
+            self.ticket(ticket);
+        }
+        mutations.iter_mut().for_each(|mutation| self.0.value(&mut mutation.update));
+        for action in actions {
+            match action {
+                Action::TransferToAgent(text) | Action::AddContext(text) => self.0.in_place(text),
+                Action::Escalate => {}
+            }
+        }
+    }
+
+    fn ticket(&self, ticket: &mut Ticket) {
+        self.0.in_place(&mut ticket.action);
+        self.0.in_place(&mut ticket.message);
+        self.0.value(&mut ticket.parameters);
+        if let Some(schema) = &mut ticket.response_schema {
+            self.0.value(schema);
+        }
+    }
+
+    fn some(&self, text: Option<&mut String>) {
+        if let Some(text) = text {
+            self.0.in_place(text);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The body of a response on its way to the guest: bounded, timed and blanked.
+
+use super::exchange::broken;
+use crate::meter::Boundary;
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+use tollgate_agent::blank::BlankStream;
+use wasmtime_wasi_http::Error;
+
+/// A body of which no more than so many bytes are passed on. Trailers are not.
+pub(super) struct Bounded {
+    incoming: Incoming,
+    blanks: BlankStream,
+    boundary: Boundary,
+    left: u64,
+    limit: u64,
+    patience: Duration,
+    silence: Pin<Box<Sleep>>,
+    is_over: bool,
+}
+
+impl Bounded {
+    /// At most `limit` bytes, and no longer than `patience` between two pieces.
+    pub(super) fn new(
+        incoming: Incoming,
+        blanks: BlankStream,
+        boundary: Boundary,
+        limit: u64,
+        patience: Duration,
+    ) -> Self {
+        let silence = Box::pin(tokio::time::sleep(patience));
+        Self { incoming, blanks, boundary, left: limit, limit, patience, silence, is_over: false }
+    }
+
+    /// Counts a piece, and gives what of it may be passed on.
+    fn pass(&mut self, piece: &[u8]) -> Result<Bytes, Error> {
+        let bytes = piece.len() as u64;
+        self.left = self
+            .left
+            .checked_sub(bytes)
+            .filter(|_| self.boundary.enter(bytes).is_ok())
+            .ok_or(Error::HttpResponseBodySize(Some(self.limit)))?;
+        Ok(self.blanks.push(piece).into())
+    }
+}
+
+impl Body for Bounded {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        while !self.is_over {
+            let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(context) else {
+                ready!(self.silence.as_mut().poll(context));
+                self.is_over = true;
+                return Poll::Ready(Some(Err(Error::ConnectionReadTimeout)));
+            };
+            let passed = match frame {
+                None => {
+                    self.is_over = true;
+                    Ok(self.blanks.finish().into())
+                }
+                Some(Err(why)) => Err(broken(&why)),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(piece) => self.pass(&piece),
+                    Err(_trailers) => continue,
+                },
+            };
+            let next = Instant::now() + self.patience;
+            self.silence.as_mut().reset(next);
+            match passed {
+                Ok(piece) if piece.is_empty() => {}
+                Ok(piece) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
+                Err(why) => {
+                    self.is_over = true;
+                    return Poll::Ready(Some(Err(why)));
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_over
+    }
+}

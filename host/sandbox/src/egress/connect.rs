@@ -1,0 +1,130 @@
+//! From a target to an open connection: the name is resolved once, addresses that
+//! may not be reached are dropped, and what is connected to is one of those that
+//! were looked at.
+
+use super::{HttpGrant, Ledger, Resolve, SystemResolver};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tollgate_agent::egress::{Host, Scheme, Target, not_global};
+use wasmtime_wasi_http::Error;
+
+/// More addresses of one name are not tried.
+const MAX_ADDRESSES: usize = 8;
+
+/// Opens connections.
+pub(super) struct Connector {
+    pub(super) resolver: Arc<dyn Resolve>,
+    tls: Arc<ClientConfig>,
+}
+
+/// A connection, under TLS or not.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Default for Connector {
+    fn default() -> Self {
+        let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.into() };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(rustls::DEFAULT_VERSIONS)
+            .map(|builder| builder.with_root_certificates(roots).with_no_client_auth());
+        // ring serves every version that rustls has; there is nothing to fail.
+        let mut tls = tls.unwrap_or_else(|_| unreachable!("ring serves the usual versions"));
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self { resolver: Arc::new(SystemResolver), tls: Arc::new(tls) }
+    }
+}
+
+impl HttpGrant {
+    /// Opens a connection to the target, if one of its addresses may be reached.
+    pub(super) async fn connect(
+        &self,
+        target: &Target,
+        ledger: &Ledger,
+        within: Duration,
+    ) -> Result<Box<dyn Stream>, Error> {
+        let addresses =
+            tokio::time::timeout(within, self.addresses(target)).await.map_err(|_| Error::DnsTimeout)??;
+        let (reachable, not): (Vec<_>, Vec<_>) =
+            addresses.into_iter().partition(|address| self.egress.reaches(target, *address));
+        if reachable.is_empty() {
+            for address in not {
+                let what = not_global(address).unwrap_or_default();
+                ledger.deny(&format!(
+                    "http {target}: {address} is {what}; addresses = [\"{address}\"] would grant it"
+                ));
+            }
+            return Err(Error::DestinationIpProhibited);
+        }
+        tokio::time::timeout(within, self.open(target, &reachable))
+            .await
+            .map_err(|_| Error::ConnectionTimeout)?
+    }
+
+    async fn addresses(&self, target: &Target) -> Result<Vec<IpAddr>, Error> {
+        let name = match &target.host {
+            Host::Address(address) => return Ok(vec![*address]),
+            Host::Name(name) => name,
+        };
+        let unknown = || Error::DnsError { rcode: None, info_code: None };
+        let mut addresses = self.connector.resolver.resolve(name).await.map_err(|_| unknown())?;
+        addresses.truncate(MAX_ADDRESSES);
+        if addresses.is_empty() { Err(unknown()) } else { Ok(addresses) }
+    }
+
+    async fn open(&self, target: &Target, addresses: &[IpAddr]) -> Result<Box<dyn Stream>, Error> {
+        let mut last = Error::DestinationNotFound;
+        for address in addresses {
+            match TcpStream::connect(SocketAddr::new(*address, target.port)).await {
+                Ok(stream) => return self.secure(target, stream).await,
+                Err(why) => last = unconnected(&why),
+            }
+        }
+        Err(last)
+    }
+
+    async fn secure(&self, target: &Target, stream: TcpStream) -> Result<Box<dyn Stream>, Error> {
+        // Requests are written whole; waiting for more would only delay them.
+        let _ = stream.set_nodelay(true);
+        if target.scheme == Scheme::Http {
+            return Ok(Box::new(stream));
+        }
+        let server = match &target.host {
+            Host::Address(address) => ServerName::from(*address),
+            Host::Name(name) => {
+                ServerName::try_from(name.clone()).map_err(|_| Error::HttpRequestUriInvalid)?
+            }
+        };
+        let connector = TlsConnector::from(Arc::clone(&self.connector.tls));
+        match connector.connect(server, stream).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            Err(why) => Err(insecure(&why)),
+        }
+    }
+}
+
+fn unconnected(why: &io::Error) -> Error {
+    match why.kind() {
+        io::ErrorKind::ConnectionRefused => Error::ConnectionRefused,
+        io::ErrorKind::TimedOut => Error::ConnectionTimeout,
+        _ => Error::DestinationUnavailable,
+    }
+}
+
+fn insecure(why: &io::Error) -> Error {
+    let why = why.get_ref().and_then(|why| why.downcast_ref::<rustls::Error>());
+    match why {
+        Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
+            Error::TlsCertificateError
+        }
+        _ => Error::TlsProtocolError,
+    }
+}

@@ -1,0 +1,201 @@
+//! HTTP, as far as it was granted: from a request that left the guest to a response
+//! that it may read.
+//!
+//! There is one way out. A request is read once into a [`Target`] and compared with
+//! the grant; its name is resolved once, and the connection goes to an address of
+//! that one answer ([`connect`]); secrets join it on the way ([`Secret`]); what comes
+//! back is bounded and blanked ([`body`]). No redirect is followed: the guest asks
+//! again, and is judged again. Whatever is refused is an error that the guest reads.
+
+mod body;
+mod connect;
+mod exchange;
+mod resolve;
+mod secret;
+
+pub(crate) use exchange::is_forbidden;
+pub use resolve::{Resolve, SystemResolver};
+pub use secret::Secret;
+
+use crate::deadline::Deadline;
+use crate::limits::Limits;
+use crate::meter::Boundary;
+use connect::Connector;
+use exchange::Exchange;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tollgate_agent::blank::Blanks;
+use tollgate_agent::egress::{Egress, Target};
+use tollgate_agent::text::clean;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
+
+/// The most refusals of one call that are kept for the operator.
+const MAX_DENIALS: usize = 16;
+/// The longest of them, in bytes.
+const MAX_DENIAL_BYTES: usize = 300;
+/// How long a guest that does not say waits for each step of a request.
+const STEP_TIME: Duration = Duration::from_secs(30);
+
+/// What a component may ask of the network, with the secrets that join its
+/// requests. Made once; its calls share it.
+pub struct HttpGrant {
+    egress: Egress,
+    secrets: Vec<Secret>,
+    blanks: Blanks,
+    connector: Connector,
+}
+
+impl HttpGrant {
+    /// Lets these requests through, under TLS that trusts the usual authorities.
+    #[must_use]
+    pub fn new(egress: Egress) -> Self {
+        Self { egress, secrets: Vec::new(), blanks: Blanks::default(), connector: Connector::default() }
+    }
+
+    /// Joins these secrets to requests that go where they are bound to.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: Vec<Secret>) -> Self {
+        self.blanks = Blanks::of(secrets.iter().map(Secret::expose));
+        self.secrets = secrets;
+        self
+    }
+
+    /// Has names resolved by something else than the system.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
+        self.connector.resolver = resolver;
+        self
+    }
+
+    /// What was granted.
+    #[must_use]
+    pub fn egress(&self) -> &Egress {
+        &self.egress
+    }
+
+    /// What is taken out of all that the component's calls read and say.
+    pub(crate) fn blanks(&self) -> &Blanks {
+        &self.blanks
+    }
+}
+
+/// The way out of one call.
+pub(crate) struct Outbound {
+    pub(crate) grant: Arc<HttpGrant>,
+    pub(crate) boundary: Boundary,
+    pub(crate) deadline: Deadline,
+    pub(crate) body_bytes: u64,
+    pub(crate) requests: u32,
+    pub(crate) ledger: Arc<Ledger>,
+}
+
+/// What a call did with its way out, for whoever reads it afterwards.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    sent: AtomicU32,
+    denied: Mutex<Vec<String>>,
+}
+
+/// How long each step of one request may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    connect: Duration,
+    first_byte: Duration,
+    between_bytes: Duration,
+}
+
+impl Outbound {
+    pub(crate) fn new(
+        grant: Arc<HttpGrant>,
+        limits: &Limits,
+        boundary: Boundary,
+        deadline: Deadline,
+    ) -> Self {
+        Self {
+            grant,
+            boundary,
+            deadline,
+            body_bytes: limits.http_body_bytes,
+            requests: limits.http_requests,
+            ledger: Arc::default(),
+        }
+    }
+
+    /// The one decision: what a request that is let through needs, or why it is not.
+    pub(crate) fn admit(
+        &self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+    ) -> Result<Exchange, Error> {
+        let target = target_of(&request).map_err(|why| {
+            self.ledger.deny(&format!("http request refused: {why}"));
+            Error::HttpRequestUriInvalid
+        })?;
+        if !self.grant.egress.permits(&target) {
+            self.ledger.deny(&format!("http {target}"));
+            return Err(Error::HttpRequestDenied);
+        }
+        if self.ledger.sent.fetch_add(1, Relaxed) >= self.requests {
+            self.ledger.sent.fetch_sub(1, Relaxed);
+            self.ledger.deny(&format!("http {target}: the limit is http_requests = {}", self.requests));
+            return Err(Error::ConnectionLimitReached);
+        }
+        Ok(Exchange {
+            grant: Arc::clone(&self.grant),
+            ledger: Arc::clone(&self.ledger),
+            boundary: self.boundary.clone(),
+            body_bytes: self.body_bytes,
+            patience: Patience::of(options, self.deadline.left()),
+            target,
+            request,
+        })
+    }
+}
+
+impl Ledger {
+    /// Notes what was refused.
+    pub(crate) fn deny(&self, what: &str) {
+        let what = clean(what, MAX_DENIAL_BYTES);
+        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        if denied.len() < MAX_DENIALS && !denied.contains(&what) {
+            denied.push(what);
+        }
+    }
+
+    /// How many requests were sent.
+    pub(crate) fn sent(&self) -> u32 {
+        self.sent.load(Relaxed)
+    }
+
+    /// What was refused.
+    pub(crate) fn denied(&self) -> Vec<String> {
+        self.denied.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Patience {
+    /// What the guest asks for, or the usual, but never longer than its call.
+    fn of(options: Option<RequestOptions>, left: Duration) -> Self {
+        let options = options.unwrap_or_default();
+        let clamp = |asked: Option<Duration>| asked.unwrap_or(STEP_TIME).min(left);
+        Self {
+            connect: clamp(options.connect_timeout),
+            first_byte: clamp(options.first_byte_timeout),
+            between_bytes: clamp(options.between_bytes_timeout),
+        }
+    }
+}
+
+fn target_of(request: &http::Request<WasiBody>) -> Result<Target, tollgate_agent::egress::Unfit> {
+    let uri = request.uri();
+    Target::parse(
+        request.method().as_str(),
+        uri.scheme_str().unwrap_or_default(),
+        uri.authority().map_or("", http::uri::Authority::as_str),
+        uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str),
+    )
+}
+
+#[cfg(test)]
+mod tests;

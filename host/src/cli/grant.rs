@@ -1,0 +1,254 @@
+//! `tollgate grant` and `tollgate revoke`: a person's verbs. They change
+//! `tollgate.toml` and keep its comments.
+
+use super::approve::{self, Subject};
+use super::data::open_store;
+use super::output::{DIM, GOOD};
+use super::{Exit, Failure, Globals, Opened, Output, powers, program};
+use clap::Args;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use tollgate::config::{Config, Edit, FILE_NAME, FileValue, Powers, granted_path};
+use tollgate::powers::{Approvals, Decision};
+use tollgate::store::{AuditKind, AuditRecord};
+use tollgate_agent::name;
+use tollgate_sandbox::FileAccess;
+
+/// Gives a component more of what it may do
+#[derive(Debug, Args)]
+#[command(after_help = GRANT_EXAMPLES)]
+pub(crate) struct GrantVerb {
+    /// The component, by the id that `tollgate tools` shows
+    component: String,
+    /// Let it read the files of a directory, which it sees at the path
+    #[arg(long, value_name = "DIRECTORY=/PATH", value_parser = directory)]
+    read: Vec<(PathBuf, String)>,
+    /// Let it read, change and delete the files of a directory
+    #[arg(long, value_name = "DIRECTORY=/PATH", value_parser = directory)]
+    write: Vec<(PathBuf, String)>,
+    /// A setting that it reads
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    setting: Vec<(String, String)>,
+    #[command(flatten)]
+    lists: Lists,
+    /// Grant what its manifest asks for, and approve the version that is there
+    #[arg(long)]
+    asked: bool,
+}
+
+/// Takes from a component what it was granted
+#[derive(Debug, Args)]
+#[command(after_help = REVOKE_EXAMPLES)]
+pub(crate) struct RevokeVerb {
+    /// The component, by its id
+    component: String,
+    /// A directory, by the path at which the component sees it
+    #[arg(long, value_name = "/PATH")]
+    files: Vec<String>,
+    /// A setting
+    #[arg(long, value_name = "NAME")]
+    setting: Vec<String>,
+    #[command(flatten)]
+    lists: Lists,
+    /// Everything that it was granted
+    #[arg(long)]
+    all: bool,
+}
+
+/// What is granted and revoked by the same words.
+#[derive(Debug, Args)]
+struct Lists {
+    /// HTTP requests, such as 'GET,POST https://api.example.com/v1/'
+    #[arg(long, value_name = "PATTERN")]
+    http: Vec<String>,
+    /// A range of addresses that its requests may reach although it is not global
+    #[arg(long, value_name = "RANGE")]
+    address: Vec<String>,
+    /// A secret of [secrets.NAME], to join its requests
+    #[arg(long, value_name = "NAME")]
+    secret: Vec<String>,
+    /// A variable of the host's environment
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
+    /// Another component's state key, to read
+    #[arg(long, value_name = "KEY")]
+    read_state: Vec<String>,
+    /// Another component's state key, to write
+    #[arg(long, value_name = "KEY")]
+    write_state: Vec<String>,
+    /// An action of the agent loop, such as add-context
+    #[arg(long, value_name = "ACTION")]
+    action: Vec<String>,
+}
+
+const GRANT_EXAMPLES: &str = "\
+Examples:
+  tollgate grant find-in-files --read docs=/docs
+  tollgate grant fetch --http 'https://*.example.com/' --http 'POST https://api.example.com/v1/'
+  tollgate grant weather --secret weather-key --setting units=metric
+  tollgate grant fetch --asked";
+
+const REVOKE_EXAMPLES: &str = "\
+Examples:
+  tollgate revoke find-in-files --files /docs
+  tollgate revoke fetch --http 'POST https://api.example.com/v1/'
+  tollgate revoke fetch --all";
+
+impl GrantVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let id = checked_id(&self.component)?;
+        let config = globals.read_config()?;
+        let path = file_of(&config);
+        let mut given = self.lists.powers();
+        let base_dir = config.base_dir.clone();
+        for (typed, access) in [(self.read, FileAccess::Read), (self.write, FileAccess::ReadWrite)] {
+            let files = typed.into_iter().map(|(host, guest)| FileValue {
+                host: granted_path(&host, &base_dir),
+                guest,
+                access,
+            });
+            given.files.extend(files);
+        }
+        given.settings = self.setting;
+        if given == Powers::default() && !self.asked {
+            return Err(Failure::usage(
+                "nothing is named that could be granted; see `tollgate grant --help`",
+            ));
+        }
+        let mut edit = Edit::open(&path).map_err(Failure::usage)?;
+        edit.grant(&id, &given);
+        let subject = match self.asked {
+            true => Some(approve::subject(&Opened::load(config, output).await?, &id)?),
+            false => None,
+        };
+        if let Some(subject) = &subject {
+            approve::grant_asked(&mut edit, subject);
+        }
+        let config = edit.save().map_err(Failure::usage)?;
+        if let Some(subject) = &subject {
+            approve::record(&mut approvals(&config)?, subject, Decision::Approved)?;
+        }
+        note(globals, AuditKind::Grant, "granted", &id, &config).await?;
+        show(&id, &config, subject.as_ref(), output);
+        Ok(Exit::Done)
+    }
+}
+
+impl RevokeVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let id = checked_id(&self.component)?;
+        let path = file_of(&globals.read_config()?);
+        let mut taken = self.lists.powers();
+        let by_path = |guest| FileValue { host: PathBuf::new(), guest, access: FileAccess::Read };
+        taken.files = self.files.into_iter().map(by_path).collect();
+        taken.settings = self.setting.into_iter().map(|name| (name, String::new())).collect();
+        if (taken == Powers::default()) != self.all {
+            return Err(Failure::usage("name what to revoke, or --all; see `tollgate revoke --help`"));
+        }
+        let mut edit = Edit::open(&path).map_err(Failure::usage)?;
+        let absent = match self.all {
+            true if edit.revoke_all(&id) => Vec::new(),
+            true => vec![format!("[grants.{id}]")],
+            false => edit.revoke(&id, &taken),
+        };
+        if let Some(what) = absent.first() {
+            let line = format!("{} grants {id}", program());
+            return Err(Failure::usage(format!(
+                "{what} was not granted to {id}; nothing was changed. See: {line}"
+            )));
+        }
+        let config = edit.save().map_err(Failure::usage)?;
+        note(globals, AuditKind::Revocation, "revoked", &id, &config).await?;
+        show(&id, &config, None, output);
+        Ok(Exit::Done)
+    }
+}
+
+impl Lists {
+    fn powers(&self) -> Powers {
+        let lists = [
+            ("http", &self.http),
+            ("addresses", &self.address),
+            ("secrets", &self.secret),
+            ("environment", &self.env),
+            ("actions", &self.action),
+        ];
+        let state = [("read", &self.read_state), ("write", &self.write_state)];
+        let each = |(key, values): (&'static str, &Vec<String>)| -> Vec<_> {
+            values.iter().map(|value| (key, value.clone())).collect()
+        };
+        Powers {
+            lists: lists.into_iter().flat_map(each).collect(),
+            state: state.into_iter().flat_map(each).collect(),
+            ..Powers::default()
+        }
+    }
+}
+
+/// Notes in the audit what a component may do from now on.
+async fn note(
+    globals: &Globals,
+    kind: AuditKind,
+    decision: &str,
+    id: &str,
+    config: &Config,
+) -> Result<(), Failure> {
+    let words = powers::in_words(&config.grants_of(id));
+    let record = AuditRecord::new(kind, "person", decision).of_component(id, None).because(&format!(
+        "it has now: {}",
+        if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }
+    ));
+    Ok(open_store(globals)?.note(vec![record]).await?)
+}
+
+/// The record that belongs to a configuration.
+pub(super) fn approvals(config: &Config) -> Result<Approvals, Failure> {
+    Approvals::load(config).map_err(Failure::usage)
+}
+
+/// The file that a configuration came from, or would come from.
+pub(super) fn file_of(config: &Config) -> PathBuf {
+    config.file.clone().unwrap_or_else(|| PathBuf::from(FILE_NAME))
+}
+
+/// What the component has now, and what it asks for beyond it.
+fn show(id: &str, config: &Config, subject: Option<&Subject>, output: &Output) {
+    let grants = config.grants_of(id);
+    let lacking = subject.map(|subject| subject.asks.lacking(&grants)).unwrap_or_default();
+    if output.is_json() {
+        output.json(&json!({"component": id, "grants": powers::as_json(&grants), "lacking": lacking}));
+        return;
+    }
+    let words = powers::in_words(&grants);
+    let words = if words.is_empty() { "nothing".to_owned() } else { words.join("; ") };
+    output.line(&format!("{GOOD}{id} has:{GOOD:#} {words}"));
+    approve::say_lacking(id, &lacking, output);
+    output.say(&format!(
+        "{DIM}written to {}; a running host takes it up when it starts anew{DIM:#}",
+        config.name()
+    ));
+}
+
+fn checked_id(typed: &str) -> Result<String, Failure> {
+    if name::is_id(typed) {
+        return Ok(typed.to_owned());
+    }
+    let shown = super::output::shown_line(typed, 80);
+    Err(Failure::usage(format!(
+        "{shown} is no component's id, which is made of small letters, digits and hyphens; `{} tools` shows them",
+        program()
+    )))
+}
+
+fn directory(typed: &str) -> Result<(PathBuf, String), String> {
+    let (host, guest) = typed
+        .rsplit_once('=')
+        .filter(|(host, guest)| !host.is_empty() && guest.starts_with('/'))
+        .ok_or("write the directory and the path at which the tool sees it, such as docs=/docs")?;
+    Ok((Path::new(host).to_owned(), guest.to_owned()))
+}
+
+fn setting(typed: &str) -> Result<(String, String), String> {
+    let (name, value) = typed.split_once('=').ok_or("write its name and its value, such as units=metric")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,87 @@
+//! Grants in a person's words, and as a program reads them.
+
+use super::output::shown_line;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use tollgate::config::ComponentGrants;
+use tollgate::powers::{Asks, Lack};
+use tollgate_agent::child::{DelegateGrant, Delegates};
+use tollgate_sandbox::{FileAccess, Import, Power};
+
+/// What was granted, one phrase for each thing.
+pub(super) fn in_words(grants: &ComponentGrants) -> Vec<String> {
+    let files = grants.files.iter().map(|file| {
+        let access = if file.access == FileAccess::Read { "read" } else { "read-write" };
+        let host = shown_line(&file.host.display().to_string(), 60);
+        format!("{} is {host} ({access})", shown_line(&file.guest, 60))
+    });
+    let http = grants.http.iter().map(|pattern| format!("http {pattern}"));
+    let addresses = grants.addresses.iter().map(|range| format!("addresses {range}"));
+    let secrets = grants.secrets.iter().map(|name| format!("secret {name}"));
+    let settings = grants.settings.iter();
+    let settings =
+        settings.map(|(name, value)| format!("{} = {}", shown_line(name, 60), shown_line(value, 60)));
+    let variables = grants.environment.iter().map(|name| format!("variable {}", shown_line(name, 60)));
+    let reads = grants.catalog.reads.iter().map(|key| format!("reads {key}"));
+    let writes = grants.catalog.writes.iter().map(|key| format!("writes {key}"));
+    let actions = grants.catalog.actions.names().map(str::to_owned);
+    let agents = delegates(grants).map(|(agent, _)| format!("runs the agent {agent}"));
+    files
+        .chain(http)
+        .chain(addresses)
+        .chain(secrets)
+        .chain(settings)
+        .chain(variables)
+        .chain(reads)
+        .chain(writes)
+        .chain(actions)
+        .chain(agents)
+        .collect()
+}
+
+/// What was granted, as the configuration writes it.
+pub(super) fn as_json(grants: &ComponentGrants) -> Value {
+    json!({
+        "files": grants.files,
+        "http": grants.http,
+        "addresses": grants.addresses,
+        "secrets": grants.secrets,
+        "settings": grants.settings,
+        "environment": grants.environment,
+        "state": {"read": grants.catalog.reads, "write": grants.catalog.writes},
+        "actions": grants.catalog.actions.names().collect::<Vec<_>>(),
+        "delegates": delegates(grants).collect::<BTreeMap<_, _>>(),
+    })
+}
+
+/// The powers that are imported and not granted. Toolchains import what tools never
+/// use, so where a manifest says what is asked for, that is what counts.
+pub(super) fn lacking(imports: &[Import], grants: &ComponentGrants) -> Vec<&'static str> {
+    let powers: BTreeSet<Power> = imports.iter().filter_map(|import| import.power).collect();
+    powers.into_iter().filter(|power| !has(*power, grants)).map(Power::as_str).collect()
+}
+
+/// What the manifest asks for and was not granted.
+pub(super) fn asked_and_lacking(asks: Option<&Asks>, grants: &ComponentGrants) -> Vec<Lack> {
+    asks.map(|asks| asks.lacking(grants)).unwrap_or_default()
+}
+
+fn has(power: Power, grants: &ComponentGrants) -> bool {
+    match power {
+        Power::Files => !grants.files.is_empty(),
+        Power::Http => !grants.http.is_empty(),
+        Power::Settings => !grants.settings.is_empty(),
+        Power::Delegates => delegates(grants).next().is_some(),
+        Power::Sockets => false,
+    }
+}
+
+/// The agents that the component may run.
+fn delegates(grants: &ComponentGrants) -> impl Iterator<Item = (&String, &DelegateGrant)> {
+    match &grants.catalog.delegates {
+        Delegates::Granted(agents) => Some(agents),
+        Delegates::None | Delegates::Any => None,
+    }
+    .into_iter()
+    .flatten()
+}

@@ -1,0 +1,105 @@
+//! The manifest: `NAME.toml` beside `NAME.wasm`, which says what the component asks
+//! for. It is a stranger's file, and gives nothing to anybody.
+
+use super::Asks;
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use tollgate_agent::text::clean;
+
+/// The longest manifest that is read, in bytes.
+pub const MAX_MANIFEST_BYTES: u64 = 64 << 10;
+/// The longest reason that a component gives, in bytes.
+const MAX_WHY_BYTES: usize = 500;
+
+/// The file as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    #[serde(default)]
+    asks: Asks,
+}
+
+/// Where the manifest of a component would be.
+#[must_use]
+pub fn manifest_of(component: &Path) -> PathBuf {
+    component.with_extension("toml")
+}
+
+/// What the component's manifest asks for; none where there is no manifest.
+///
+/// # Errors
+/// There is one that cannot be read or cannot be meant; the sentence names it.
+pub fn read_manifest(component: &Path) -> Result<Option<Asks>, String> {
+    let path = manifest_of(component);
+    let refused = |why: &dyn std::fmt::Display| {
+        let why = clean(&why.to_string(), 1_000);
+        format!(
+            "its manifest {} is refused: {why}; correct it, or take another release of the tool",
+            path.display()
+        )
+    };
+    let text = match text_of(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(refused(&e)),
+    };
+    let manifest: Manifest = toml::from_str(&text).map_err(|e| refused(&e.message()))?;
+    let mut asks = manifest.asks;
+    asks.check().map_err(|why| refused(&why))?;
+    asks.why = asks.why.map(|why| clean(&why, MAX_WHY_BYTES));
+    Ok(Some(asks))
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    // Looked at before it is opened: opening a pipe would wait for its writer.
+    if !std::fs::symlink_metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    File::open(path)?.take(MAX_MANIFEST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_MANIFEST_BYTES {
+        return Err(io::Error::other(format!("it is larger than {MAX_MANIFEST_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_manifest_is_read_beside_its_component() {
+        let dir = tempfile::tempdir().unwrap();
+        let component = dir.path().join("fetch.wasm");
+        assert_eq!(read_manifest(&component), Ok(None));
+        let text = "[asks]\nwhy = \"to read\\u001b[31m pages\"\nhttp = [\"https://*\"]\n";
+        std::fs::write(manifest_of(&component), text).unwrap();
+        let asks = read_manifest(&component).unwrap().unwrap();
+        assert_eq!(asks.why.as_deref(), Some("to read[31m pages"));
+        assert_eq!(asks.each(), ["send HTTP requests: https://*/"]);
+    }
+
+    #[test]
+    fn a_manifest_that_cannot_be_meant_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let component = dir.path().join("it.wasm");
+        for (text, words) in [
+            ("[asks]\nhttp = [\"example.com\"]", "has no scheme"),
+            ("[asks]\nhtpp = []", "htpp"),
+            ("[grants]\nhttp = []", "grants"),
+            ("[asks]\nsettings = [\"a b\"]", "no plain name"),
+        ] {
+            std::fs::write(manifest_of(&component), text).unwrap();
+            let why = read_manifest(&component).unwrap_err();
+            assert!(why.contains(words) && why.contains("it.toml"), "{why}");
+        }
+        std::fs::write(manifest_of(&component), "#".repeat(70_000)).unwrap();
+        assert!(read_manifest(&component).unwrap_err().contains("larger than"));
+        std::fs::remove_file(manifest_of(&component)).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", manifest_of(&component)).unwrap();
+        assert!(read_manifest(&component).unwrap_err().contains("no regular file"));
+    }
+}

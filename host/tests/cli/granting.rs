@@ -1,0 +1,130 @@
+//! `grant`, `revoke`, `grants`, and manifests that ask.
+
+use crate::place::Place;
+use std::fs;
+use tollgate_artifacts::good;
+
+fn place() -> Place {
+    Place::new().with_tools(&[good::ECHO])
+}
+
+fn config(place: &Place) -> String {
+    fs::read_to_string(place.path().join("tollgate.toml")).unwrap_or_default()
+}
+
+#[test]
+fn what_is_granted_is_written_shown_and_revoked() {
+    let place = place().with_config("# ours\n[limits] # kept\nfuel = 1_000_000\n");
+    let typed = ["grant", "echo", "--http", "https://a.test/", "--setting", "units=metric", "--env", "LANG"];
+    place
+        .type_in(&typed)
+        .ends_with(0)
+        .answers("echo has: http https://a.test/; units = metric; variable LANG");
+    let text = config(&place);
+    assert!(text.starts_with("# ours\n[limits] # kept\nfuel = 1_000_000\n"), "{text}");
+    assert!(text.contains("[grants.echo]\nhttp = [\"https://a.test/\"]\n"), "{text}");
+    let shown = place.type_in(&["grants", "--json"]).ends_with(0).json();
+    assert_eq!(shown["echo"]["grants"]["settings"]["units"], "metric");
+    place.type_in(&["tools"]).ends_with(0).answers("http https://a.test/");
+    place
+        .type_in(&["revoke", "echo", "--http", "https://a.test/"])
+        .ends_with(0)
+        .answers("echo has: units = metric");
+    place.type_in(&["revoke", "echo", "--all"]).ends_with(0).answers("echo has: nothing");
+    assert!(!config(&place).contains("grants.echo"));
+}
+
+#[test]
+fn a_grant_that_cannot_be_meant_changes_nothing() {
+    let place = place();
+    for (typed, words) in [
+        (vec!["grant", "echo", "--http", "a.test"], "write \"https://a.test\""),
+        (vec!["grant", "echo", "--address", "10.0.0.1/8"], "write \"10.0.0.0/8\""),
+        (vec!["grant", "echo", "--secret", "key"], "[secrets.key]"),
+        (vec!["grant", "echo", "--action", "reboot"], "known: \"add-context\""),
+        (vec!["grant", "echo"], "nothing is named"),
+        (vec!["grant", "Echo!", "--env", "LANG"], "no component's id"),
+        (vec!["grant", "echo", "--read", "docs"], "docs=/docs"),
+        (vec!["revoke", "echo", "--env", "LANG"], "was not granted to echo"),
+        (vec!["revoke", "echo"], "--all"),
+    ] {
+        place.type_in(&typed).ends_with(2).says(words);
+    }
+    assert_eq!(config(&place), "");
+}
+
+#[test]
+fn a_directory_is_granted_by_where_it_is() {
+    let place = place();
+    fs::create_dir(place.path().join("docs")).unwrap();
+    place.type_in(&["grant", "echo", "--read", "docs=/docs"]).ends_with(0).answers("/docs is docs (read)");
+    place
+        .type_in(&["grant", "echo", "--write", "docs=/docs"])
+        .ends_with(0)
+        .answers("/docs is docs (read-write)");
+    assert_eq!(config(&place).matches("/docs").count(), 1);
+    place.type_in(&["tools"]).ends_with(0);
+    place.type_in(&["revoke", "echo", "--files", "/docs"]).ends_with(0).answers("echo has: nothing");
+}
+
+#[test]
+fn what_a_manifest_asks_for_is_shown_with_the_line_that_grants_it() {
+    let place = place();
+    place.write(
+        "tools/echo.toml",
+        "[asks]\nwhy = \"To \\u001b[2Jecho\"\nhttp = [\"https://a.test/\"]\nsettings = [\"units\"]\n",
+    );
+    let said = place.type_in(&["inspect", "tools/echo.wasm"]).ends_with(0);
+    let said =
+        said.answers("send HTTP requests: https://a.test/").answers("in its own words: \"To [2Jecho\"");
+    said.says("grant echo --http 'https://a.test/'").says("grant echo --setting units=VALUE");
+    place.type_in(&["grants"]).ends_with(0).says("grant echo --http 'https://a.test/'");
+    place
+        .type_in(&["grant", "echo", "--asked"])
+        .ends_with(0)
+        .answers("http https://a.test/")
+        .says("units=VALUE");
+    let shown = place.type_in(&["tools", "--json"]).ends_with(0).json();
+    assert_eq!(shown["tools"][0]["to_grant"].as_array().unwrap().len(), 1);
+    let record = fs::read_to_string(place.path().join("tollgate.approved.toml")).unwrap();
+    assert!(record.contains("[echo]") && record.contains("decision = \"approved\""), "{record}");
+}
+
+#[test]
+fn a_version_that_asks_for_more_waits_for_approval() {
+    let place = place();
+    place.write("tools/echo.toml", "[asks]\nhttp = [\"https://a.test/\"]\n");
+    place.type_in(&["grant", "echo", "--asked"]).ends_with(0);
+    place.write("tools/echo.toml", "[asks]\nhttp = [\"https://a.test/\", \"POST https://b.test/\"]\n");
+    let said = place.type_in(&["tools"]).ends_with(0);
+    said.answers("it asks for more than was approved: send HTTP requests: POST https://b.test/")
+        .answers("tollgate grant echo --asked");
+    place.type_in(&["call", "echo", "{}"]).ends_with(1);
+    place.type_in(&["grant", "echo", "--asked"]).ends_with(0);
+    place.type_in(&["call", "echo", "{}"]).ends_with(0);
+    fs::remove_file(place.path().join("tools/echo.toml")).unwrap();
+    let shown = place.type_in(&["tools", "--json"]).ends_with(0).json();
+    assert_eq!(shown["tools"][0]["asks"]["http"].as_array().unwrap().len(), 2, "still what was approved");
+}
+
+#[test]
+fn a_manifest_that_cannot_be_meant_keeps_its_component_out() {
+    let place = place();
+    place.write("tools/echo.toml", "[asks]\nhttp = [\"everything\"]\n");
+    place.type_in(&["tools"]).ends_with(0).answers("its manifest tools/echo.toml is refused");
+    place.type_in(&["inspect", "tools/echo.wasm"]).ends_with(1).answers("has no scheme");
+}
+
+#[test]
+fn no_grant_holds_what_is_the_hosts_own() {
+    let place = place()
+        .with_config("[secrets.key]\nfile = \"private/key\"\nto = \"https://a.test\"\nheader = \"x-key\"\n");
+    place.write("private/key", "0123456789");
+    place.write("data/x", "");
+    for (dir, words) in
+        [("private", "holds a secret"), (".", "which no tool may see"), ("data", "holds the data directory")]
+    {
+        place.type_in(&["grant", "echo", "--read", &format!("{dir}=/x")]).ends_with(0);
+        place.type_in(&["tools"]).ends_with(0).answers(words);
+    }
+}
