@@ -222,5 +222,6 @@ fn name_of_piece(piece: &Piece) -> &'static str {
         Piece::ReplyRestarted { .. } => "reply.restarted",
         Piece::CallReport { .. } => "call.report",
         Piece::CallConsole { .. } => "call.console",
+        Piece::CallDenied { .. } => "call.denied",
     }
 }
