@@ -3,7 +3,7 @@
 //!
 //! As a server, the host's tools are offered to a client over standard input and
 //! output or over HTTP: each call is a direct call on the session's thread, with the
-//! gate, the limits and the events of any other. As a client ([`remote`]), servers
+//! gate, the limits and the events of any other. As a client (`remote`), servers
 //! that the operator names bring tools, which run behind the same gate.
 
 mod answer;
