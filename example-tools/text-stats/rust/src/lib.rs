@@ -120,7 +120,7 @@ mod tests {
         let data = result.data();
         assert_eq!(
             (&data["bytes"], &data["characters"], &data["words"]),
-            (&json!(22), &json!(16), &json!(3))
+            (&json!(21), &json!(16), &json!(3))
         );
         assert_eq!(data["top"], json!([{"word": "grüezi", "count": 2}]));
     }
