@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use tollgate::config::{AgentConfig, ComponentGrants, Config, FileGrantConfig};
+use tollgate::config::{AgentConfig, ComponentGrants, Config, FileGrantConfig, GatesDir};
 use tollgate_agent::gate::{Gate, ProposedCall, Verdict};
 use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess};
 
@@ -24,7 +24,9 @@ const READERS: [&str; 4] = ["find-in-files", "word-count", "markdown-outline", "
 
 /// The configuration of the tour.
 pub(super) fn config(repository: &Path, tools_dir: &Path) -> Config {
-    let mut config = Config { tools_dir: tools_dir.to_owned(), ..Config::default() };
+    // Neither directory lies in what the tools are shown.
+    let gates_dir = GatesDir { path: tools_dir.join("gates"), is_named: false };
+    let mut config = Config { tools_dir: tools_dir.to_owned(), gates_dir, ..Config::default() };
     let agent = AgentConfig {
         instructions: "Answer from the documents, with figures that a tool computed.".to_owned(),
         description: Some("Shows what Tollgate does.".to_owned()),
