@@ -24,9 +24,10 @@ const READERS: [&str; 4] = ["find-in-files", "word-count", "markdown-outline", "
 
 /// The configuration of the tour.
 pub(super) fn config(repository: &Path, tools_dir: &Path) -> Config {
-    // Neither directory lies in what the tools are shown.
+    // Nothing of the host's own lies in what the tools are shown.
     let gates_dir = GatesDir { path: tools_dir.join("gates"), is_named: false };
-    let mut config = Config { tools_dir: tools_dir.to_owned(), gates_dir, ..Config::default() };
+    let (tools_dir, base_dir) = (tools_dir.to_owned(), tools_dir.to_owned());
+    let mut config = Config { tools_dir, gates_dir, base_dir, ..Config::default() };
     let agent = AgentConfig {
         instructions: "Answer from the documents, with figures that a tool computed.".to_owned(),
         description: Some("Shows what Tollgate does.".to_owned()),
