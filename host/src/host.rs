@@ -13,9 +13,10 @@ pub use request::{Busy, CallRequest, RunRequest};
 use crate::builtin;
 use crate::gates::Gates;
 use crate::model::Model;
-use crate::run::{Bus, Driver, DriverParts, Hub, RunEnd, RunError, RunHandle, Teller};
+use crate::plugin;
+use crate::run::{Bus, Driver, DriverParts, Hub, Panel, RunEnd, RunError, RunHandle, Teller};
 use crate::store::{Store, StoreError};
-use crate::tools::Toolbox;
+use crate::tools::{NativePlugin, Toolbox};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use threads::Met;
@@ -39,6 +40,9 @@ struct Inner {
     toolbox: RwLock<Arc<Toolbox>>,
     published: watch::Sender<u64>,
     gates: Gates,
+    hooks: Panel,
+    /// What plugins bring to every toolbox.
+    plugins: Vec<NativePlugin>,
     store: Arc<dyn Store>,
     agents: BTreeMap<String, Agent>,
     threads: Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>,
@@ -89,9 +93,10 @@ impl Host {
     /// a turn finish on what it began with.
     ///
     /// # Errors
-    /// Something in it collides with the host's own tools, or with an agent that is
-    /// offered as one.
+    /// Something in it collides with the host's own tools, with a plugin, or with an
+    /// agent that is offered as a tool.
     pub fn publish(&self, mut toolbox: Toolbox) -> Result<(), HostError> {
+        plugin::equip(&mut toolbox, &self.inner.plugins)?;
         builtin::equip(&mut toolbox, &self.inner.agents)?;
         *self.inner.toolbox.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(toolbox);
         self.inner.published.send_modify(|count| *count += 1);
@@ -271,6 +276,7 @@ impl Host {
         DriverParts {
             store: Arc::clone(&self.inner.store),
             gates: self.inner.gates.clone(),
+            hooks: self.inner.hooks.clone(),
             toolbox: self.toolbox(),
             host: self.clone(),
             teller,

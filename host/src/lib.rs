@@ -6,6 +6,7 @@ pub mod gates;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod model;
+pub mod plugin;
 pub mod powers;
 pub mod tools;
 

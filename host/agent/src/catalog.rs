@@ -6,13 +6,17 @@
 
 mod changes;
 mod own;
+mod plugins;
+
+pub use plugins::Natives;
 
 use crate::child::Delegates;
 use crate::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
+use crate::hook::HookOwner;
 use crate::name;
 use crate::run::spec::KnownAgent;
 use crate::schema::Schema;
-use crate::state::{Access, KeyDefinition, KeySet};
+use crate::state::{Access, KeyDefinition, KeyReducer, KeySet};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -74,6 +78,9 @@ pub struct ActionGrants {
     pub escalate: bool,
     /// May leave a note for the model.
     pub add_context: bool,
+    /// May say which tools the model is told of in its next turn.
+    #[serde(default)]
+    pub filter_tools: bool,
 }
 
 /// What a person granted to the owner of tools, as far as the catalog cares.
@@ -101,6 +108,8 @@ pub struct Catalog {
     /// Tools that are out of use, each with the reason.
     disabled: BTreeMap<String, String>,
     agents: Arc<BTreeMap<String, KnownAgent>>,
+    /// Plugins whose hooks are asked about calls.
+    hooks: Arc<BTreeMap<String, HookOwner>>,
 }
 
 impl Catalog {
@@ -137,7 +146,7 @@ impl Catalog {
         descriptor: ComponentDescriptor,
         grants: &CatalogGrants,
     ) -> Result<(), DescriptorError> {
-        self.add_checked(owner, descriptor.checked()?, grants)
+        self.add_checked(owner, descriptor.checked()?, grants, &Natives::new()).map(drop)
     }
 
     fn add_checked(
@@ -145,10 +154,11 @@ impl Catalog {
         owner: Owner,
         descriptor: ComponentDescriptor,
         grants: &CatalogGrants,
-    ) -> Result<(), DescriptorError> {
+        natives: &Natives,
+    ) -> Result<Arc<Access>, DescriptorError> {
         let mut next = self.clone();
         next.claim_owner(&owner)?;
-        let access = Arc::new(next.claim_state(&descriptor, grants)?);
+        let access = Arc::new(next.claim_state(&descriptor, grants, natives)?);
         let delegates = Arc::new(grants.delegates.clone());
         let owner = Arc::new(owner);
         for mut tool in descriptor.tools {
@@ -162,7 +172,7 @@ impl Catalog {
         }
         next.owners.insert(owner.id.clone(), owner);
         *self = next;
-        Ok(())
+        Ok(access)
     }
 
     fn claim_owner(&self, owner: &Owner) -> Result<(), DescriptorError> {
@@ -179,17 +189,19 @@ impl Catalog {
         &mut self,
         descriptor: &ComponentDescriptor,
         grants: &CatalogGrants,
+        natives: &Natives,
     ) -> Result<Access, DescriptorError> {
         let mut access = Access::default();
         for wanted in &descriptor.state {
             let own = wanted.key.split_once('.').is_some_and(|(owner, _)| owner == descriptor.id);
             match (&wanted.defines, own) {
                 (Some(key), true) => {
+                    let native = natives.get(&wanted.key).map(|native| KeyReducer::from(Arc::clone(native)));
                     let definition = KeyDefinition::new(
                         &wanted.key,
                         key.initial.clone(),
                         key.schema.clone(),
-                        key.reducer,
+                        native.unwrap_or(KeyReducer::Standard(key.reducer)),
                         key.scope,
                         key.persistent,
                     )

@@ -166,6 +166,17 @@ impl ComponentDescriptor {
     /// The id does not fit or is reserved, there are no tools or too many, or too
     /// many state keys.
     pub(crate) fn checked(self) -> Result<Self, DescriptorError> {
+        if self.tools.is_empty() {
+            return Err(DescriptorError(format!(
+                "the component \"{}\" offers no tools; 1 to {MAX_TOOLS} are accepted",
+                clean(&self.id, 64)
+            )));
+        }
+        self.checked_as_plugin()
+    }
+
+    /// The same for a plugin, which may have no tools.
+    pub(crate) fn checked_as_plugin(self) -> Result<Self, DescriptorError> {
         if !name::is_id(&self.id) || name::is_reserved_id(&self.id) {
             return Err(bad_word(
                 "component id",
@@ -178,9 +189,9 @@ impl ComponentDescriptor {
 
     /// The same for the host itself, whose id is reserved.
     pub(crate) fn checked_as_own(mut self) -> Result<Self, DescriptorError> {
-        if self.tools.is_empty() || self.tools.len() > MAX_TOOLS {
+        if self.tools.len() > MAX_TOOLS {
             return Err(DescriptorError(format!(
-                "the component \"{}\" offers {} tools; 1 to {MAX_TOOLS} are accepted",
+                "the component \"{}\" offers {} tools; at most {MAX_TOOLS} are accepted",
                 self.id,
                 self.tools.len()
             )));

@@ -21,6 +21,7 @@ pub mod egress;
 pub mod gate;
 pub mod health;
 pub mod history;
+pub mod hook;
 pub mod json;
 pub mod message;
 pub mod name;

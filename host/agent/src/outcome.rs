@@ -4,6 +4,7 @@
 //! its budget or answers nonsense has an [`Outcome`] like any other.
 
 use crate::code::Code;
+use crate::hook::ToolFilter;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -176,6 +177,19 @@ pub enum Action {
     Escalate,
     /// A note for the model's next turn.
     AddContext(String),
+    /// A note for a later turn of the model in this run.
+    ScheduleContext(ScheduledNote),
+    /// Which tools the model is told of in its next turn.
+    FilterTools(ToolFilter),
+}
+
+/// A note that the model reads in a later turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScheduledNote {
+    /// The note.
+    pub note: String,
+    /// In how many turns; 1 is the next one, 256 the most.
+    pub in_turns: u32,
 }
 
 /// What a tool hands back: its result, and what shall commit with it.

@@ -63,7 +63,8 @@ impl Blanked {
         for action in actions {
             match action {
                 Action::TransferToAgent(text) | Action::AddContext(text) => self.0.in_place(text),
-                Action::Escalate => {}
+                Action::ScheduleContext(later) => self.0.in_place(&mut later.note),
+                Action::FilterTools(_) | Action::Escalate => {}
             }
         }
     }

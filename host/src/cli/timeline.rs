@@ -8,6 +8,7 @@ use super::quantity;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate_agent::hook::{HookAnswer, HookPoint, ModelHooked};
 use tollgate_agent::message::ModelReply;
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, Numbered, RunStatus};
@@ -79,6 +80,8 @@ impl Timeline {
             Event::CallReturned { call_id, .. } => {
                 self.of_call(call_id, &format!("{DIM}returned; calls before it are not done{DIM:#}"));
             }
+            Event::CallHooked { call_id, point, answers } => self.hooked(call_id, *point, answers),
+            Event::ModelHooked { hooked, .. } => self.model_hooked(hooked),
             Event::CallFinished(finished) => self.finished(finished),
             Event::CallSuspended(suspended) => self.suspended(suspended),
             Event::CallDecided { call_id, decision, .. } => self.decided(call_id, decision),
@@ -153,9 +156,63 @@ impl Timeline {
         let call = self.call_among_equals(&finished.call_id);
         let used = used(&finished.usage);
         self.line(&format!("{style}{mark} {name}{style:#}{call} {words} {DIM}({used}){DIM:#}"));
+        if let Some(own) = &finished.replaced {
+            let own = own.code().map_or("success", |code| code.as_str());
+            self.line(&format!("  {WAITS}made of it by hooks;{WAITS:#} the call itself ended as {own}"));
+        }
         self.changed(finished.change.as_ref());
         for note in &finished.notes {
             self.line(&format!("  {DIM}note for the model:{DIM:#} {}", shown_line(note, LINE_CHARS)));
+        }
+        for later in &finished.scheduled {
+            let (turns, note) = (later.in_turns, shown_line(&later.note, LINE_CHARS));
+            self.line(&format!("  {DIM}note for the model in {turns} turns:{DIM:#} {note}"));
+        }
+        if let Some(filter) = &finished.filter {
+            let only = filter.only.iter().flatten().map(|name| shown_line(name, 64));
+            let hidden = filter.hidden.iter().map(|name| format!("not {}", shown_line(name, 64)));
+            let tools: Vec<String> = only.chain(hidden).collect();
+            self.line(&format!("  {DIM}tools of the next turn:{DIM:#} {}", tools.join(", ")));
+        }
+    }
+
+    /// Hooks that failed, or told events of their own. What they wrote is told with the
+    /// call's end.
+    fn hooked(&mut self, call_id: &str, point: HookPoint, answers: &[HookAnswer]) {
+        let side = if point == HookPoint::Before { "before" } else { "after" };
+        for answer in answers {
+            let plugin = shown_line(&answer.plugin, 64);
+            if let Some(why) = &answer.failed {
+                let why = shown_line(why, LINE_CHARS);
+                self.of_call(call_id, &format!("{BAD}hook {plugin} {side} it failed:{BAD:#} {why}"));
+            }
+            for event in &answer.events {
+                let (name, data) =
+                    (shown_line(&event.name, 64), shown_line(&event.data.to_string(), LINE_CHARS));
+                self.of_call(call_id, &format!("{DIM}hook {plugin} tells {name}{DIM:#} {data}"));
+            }
+        }
+    }
+
+    fn model_hooked(&mut self, hooked: &ModelHooked) {
+        let mut said = Vec::new();
+        if let Some(plugin) = &hooked.answered_by {
+            said.push(format!("{plugin} answers in the model's place"));
+        }
+        if !hooked.hidden.is_empty() {
+            said.push(format!("hidden: {}", hooked.hidden.iter().cloned().collect::<Vec<_>>().join(", ")));
+        }
+        let changed = [("request", &hooked.request_changed_by), ("reply", &hooked.reply_changed_by)];
+        for (what, by) in changed.into_iter().filter(|(_, by)| !by.is_empty()) {
+            said.push(format!("{what} changed by {}", by.join(", ")));
+        }
+        said.extend(hooked.notes.iter().map(|note| format!("note: {note}")));
+        for words in said {
+            self.line(&format!("{DIM}hooks: {}{DIM:#}", shown_line(&words, LINE_CHARS)));
+        }
+        for (plugin, why) in &hooked.failed {
+            let words = shown_line(&format!("{plugin} failed: {why}"), 2 * LINE_CHARS);
+            self.line(&format!("{BAD}hook {words}{BAD:#}"));
         }
     }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate_agent::hook::{CustomEvent, HookAnswer, HookPoint, ModelHooked};
 use tollgate_agent::message::{AssistantMessage, ModelReply, TokenUsage};
 use tollgate_agent::outcome::{Fault, Ticket, ToolResult, Usage};
 use tollgate_agent::proposal::Arguments;
@@ -64,7 +65,10 @@ fn finished(call_id: &str, tool: &str, end: CallEnd, changes: &[(&str, Value)]) 
         tool_name: tool.to_owned(),
         end,
         change: (!updates.is_empty()).then_some(StateChange { revision: 3, updates }),
+        replaced: None,
         notes: Vec::new(),
+        scheduled: Vec::new(),
+        filter: None,
         transfer: None,
         escalates: false,
         usage: used(1),
@@ -167,4 +171,35 @@ fn what_a_stranger_says_cannot_write_to_the_terminal() {
     let said = Event::MessageAdded { text: "a\u{1b}[2Jb\nc".to_owned() };
     let text = shown(vec![(0, said)]);
     assert!(text.contains("> a[2Jb\n") && text.ends_with("  c\n"), "{text:?}");
+}
+
+#[test]
+fn what_hooks_did_is_told() {
+    let events = vec![CustomEvent { name: "spent".to_owned(), data: json!(3) }];
+    let answers =
+        vec![HookAnswer { events, ..HookAnswer::new("keeper") }, HookAnswer::failed("other", "on purpose")];
+    let hooked = ModelHooked {
+        hidden: ["erase".to_owned()].into(),
+        answered_by: Some("keeper".to_owned()),
+        ..ModelHooked::default()
+    };
+    let mut end = finished("c", "count", done(ToolResult::success("better")), &[]);
+    if let Event::CallFinished(finished) = &mut end {
+        finished.replaced = Some(Box::new(done(ToolResult::success("good"))));
+    }
+    let text = shown(vec![
+        (0, Event::ModelHooked { step: 1, hooked: Box::new(hooked) }),
+        (0, proposed("c", "count", json!({}))),
+        (0, Event::CallHooked { call_id: "c".to_owned(), point: HookPoint::After, answers }),
+        (0, end),
+    ]);
+    for told in [
+        "hooks: keeper answers in the model's place",
+        "hooks: hidden: erase",
+        "count hook keeper tells spent 3",
+        "count hook other after it failed: on purpose",
+        "made of it by hooks; the call itself ended as success",
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
 }

@@ -4,17 +4,24 @@ use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::builtin::{self, Conductor};
 use crate::gates::{AskedGate, Gates};
 use crate::model::Model;
-use crate::run::{Bus, Subscriber};
+use crate::plugin::{self, Installed, Plugin};
+use crate::run::{Bus, Panel, Subscriber};
 use crate::store::{MemoryStore, Store};
 use crate::tools::Toolbox;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
 use tollgate_agent::backend::Capabilities;
 use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};
 use tollgate_agent::context::AgentView;
 use tollgate_agent::gate::{Gate, ToolList};
 use tollgate_agent::name;
 use tollgate_agent::run::{AgentSpec, RunLimits};
+
+/// How long one hook may take where nothing is said.
+const HOOK_TIMEOUT: Duration = Duration::from_secs(5);
+/// The most that may be said.
+const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// An agent that the host can run.
 #[derive(Clone)]
@@ -150,6 +157,8 @@ pub struct HostBuilder {
     bus: Bus,
     store: Option<Arc<dyn Store>>,
     agents: BTreeMap<String, Agent>,
+    plugins: Vec<Box<dyn Plugin>>,
+    hook_timeout: Duration,
 }
 
 impl HostBuilder {
@@ -161,7 +170,25 @@ impl HostBuilder {
             bus: Bus::default(),
             store: None,
             agents: BTreeMap::new(),
+            plugins: Vec::new(),
+            hook_timeout: HOOK_TIMEOUT,
         }
+    }
+
+    /// Installs a plugin: what it brings is part of the host from here on. Its hooks are
+    /// asked after those of plugins that were installed before it.
+    #[must_use]
+    pub fn plugin(mut self, plugin: impl Plugin) -> Self {
+        self.plugins.push(Box::new(plugin));
+        self
+    }
+
+    /// Sets how long one hook may take, 5 seconds where nothing is said; from 1 ms to
+    /// 5 minutes. One that takes longer has failed.
+    #[must_use]
+    pub fn hook_timeout(mut self, timeout: Duration) -> Self {
+        self.hook_timeout = timeout;
+        self
     }
 
     /// Sets what can be called.
@@ -225,7 +252,8 @@ impl HostBuilder {
     /// The host.
     ///
     /// # Errors
-    /// Two gates have one id, an id does not fit, an agent names one that is not there,
+    /// Two gates have one id, two plugins one name or bring the same, an id does not fit,
+    /// a time is out of its bounds, an agent names one that is not there,
     /// needs what its backend lacks, or is offered under a name that is taken.
     pub fn build(mut self) -> Result<Host, HostError> {
         self.agents.entry(DIRECT_AGENT.to_owned()).or_insert_with(Agent::direct);
@@ -241,12 +269,25 @@ impl HostBuilder {
             return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
         }
         self.agents.values().try_for_each(|agent| check(agent, &self.agents))?;
+        if !(Duration::from_millis(1)..=MAX_HOOK_TIMEOUT).contains(&self.hook_timeout) {
+            let words = format!("a hook's time is {:?}; 1 ms to 5 minutes are accepted", self.hook_timeout);
+            return Err(HostError::Setup(words));
+        }
+        let Installed { natives, gates, asked_gates, hooks } = plugin::install(self.plugins, &mut self.bus)?;
+        self.gates.extend(gates);
+        self.asked_gates.extend(asked_gates);
+        for native in &natives {
+            let installed = native.clone().install(&mut self.toolbox);
+            installed.map_err(|e| HostError::Setup(e.to_string()))?;
+        }
         builtin::equip(&mut self.toolbox, &self.agents)?;
         Ok(Host {
             inner: Arc::new(Inner {
                 toolbox: RwLock::new(Arc::new(self.toolbox)),
                 published: tokio::sync::watch::Sender::new(0),
                 gates: Gates::new(self.gates, self.asked_gates)?,
+                hooks: Panel::new(hooks, self.hook_timeout),
+                plugins: natives,
                 store: self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
                 agents: self.agents,
                 threads: Mutex::default(),

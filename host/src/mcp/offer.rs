@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::catalog::{Catalog, HOST_ID, Tool};
 use tollgate_agent::name;
-use tollgate_agent::state::Reducer;
+use tollgate_agent::state::KeyReducer;
 
 /// How many tools one page of the list has.
 pub(super) const PAGE_TOOLS: usize = 250;
@@ -128,8 +128,8 @@ fn annotations(tool: &Tool, toolbox: &Toolbox) -> ToolAnnotations {
 
 /// Whether an update of the key may take away what was there.
 fn overwrites(catalog: &Catalog, key: &str) -> bool {
-    let reducer = catalog.keys().get(key).map(|definition| definition.reducer);
-    !matches!(reducer, Some(Reducer::Append | Reducer::Add | Reducer::Union | Reducer::Max))
+    let reducer = catalog.keys().get(key).map(|definition| &definition.reducer);
+    !matches!(reducer, Some(KeyReducer::Standard(reducer)) if reducer.commutes())
 }
 
 fn agent_tool(agent: &crate::Agent) -> Listed {

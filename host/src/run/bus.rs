@@ -25,7 +25,8 @@ pub struct Happening {
     /// The number of a stored event; none of a transient one.
     pub number: Option<u64>,
     /// The event as it is stored; of `tool.call` `{tool, args}`, of `tool.result`
-    /// `{tool, response}`, of `bus.dropped` `{count}`.
+    /// `{tool, response}`, of `custom` `{plugin, call_id, name, data}`, of `bus.dropped`
+    /// `{count}`.
     pub payload: Value,
 }
 
@@ -104,7 +105,7 @@ impl Bus {
                 payload,
             };
             self.publish(&|| tell(name_of(&event.event), json!(event)), name_of(&event.event));
-            if let Some((name, payload)) = short(&event.event, run) {
+            for (name, payload) in short(&event.event, run) {
                 self.publish_short(&tell(name, payload));
             }
         }
@@ -168,21 +169,37 @@ fn tell(subscriber: &dyn Subscriber, happening: &Happening) {
 }
 
 /// The short names, with what they hold.
-fn short(event: &Event, run: &Run) -> Option<(&'static str, Value)> {
+fn short(event: &Event, run: &Run) -> Vec<(&'static str, Value)> {
     match event {
         Event::CallStarted { call_id, .. } => {
-            let call = run.calls().iter().find(|call| call.id == *call_id)?;
-            let args = call.arguments.as_ref().map(|arguments| arguments.value());
-            Some(("tool.call", json!({"tool": call.tool_name, "args": args})))
+            let calls = run.calls().iter().filter(|call| call.id == *call_id);
+            let told = calls.map(|call| {
+                let args = call.arguments.as_ref().map(|arguments| arguments.value());
+                ("tool.call", json!({"tool": call.tool_name, "args": args}))
+            });
+            told.collect()
+        }
+        Event::CallHooked { call_id, answers, .. } => {
+            let events = answers.iter().flat_map(|answer| {
+                answer.events.iter().map(|event| {
+                    json!({
+                        "plugin": answer.plugin,
+                        "call_id": call_id,
+                        "name": event.name,
+                        "data": event.data,
+                    })
+                })
+            });
+            events.map(|event| ("custom", event)).collect()
         }
         Event::CallFinished(finished) => {
             let response = match &finished.end {
                 CallEnd::Result(result) => json!(result),
                 CallEnd::Fault(fault) => json!({"error": fault}),
             };
-            Some(("tool.result", json!({"tool": finished.tool_name, "response": response})))
+            vec![("tool.result", json!({"tool": finished.tool_name, "response": response}))]
         }
-        _ => None,
+        _ => Vec::new(),
     }
 }
 
@@ -191,6 +208,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::RunStarted { .. } => "run.started",
         Event::MessageAdded { .. } => "message.added",
         Event::StepStarted { .. } => "step.started",
+        Event::ModelHooked { .. } => "model.hooked",
         Event::ModelReplied { .. } => "model.replied",
         Event::CallProposed(_) => "call.proposed",
         Event::CallValidated { .. } => "call.validated",
@@ -201,6 +219,8 @@ fn name_of(event: &Event) -> &'static str {
         Event::CallTook { .. } => "call.took",
         Event::CallReturned { .. } => "call.returned",
         Event::CallConflicted { .. } => "call.conflicted",
+        Event::CallHooked { .. } => "call.hooked",
+        Event::CallEnding(_) => "call.ending",
         Event::CallFinished(_) => "call.finished",
         Event::CallSuspended(_) => "call.suspended",
         Event::CallDecided { .. } => "call.decided",
@@ -209,6 +229,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::ChildWaiting { .. } => "child.waiting",
         Event::ChildFinished { .. } => "child.finished",
         Event::Transferred { .. } => "run.transferred",
+        Event::TurnCut { .. } => "turn.cut",
         Event::StepFinished { .. } => "step.finished",
         Event::RunWaiting => "run.waiting",
         Event::RunFinished { .. } => "run.finished",

@@ -4,6 +4,7 @@ use super::audited::records_of;
 use super::carried::Carried;
 use super::children::{Ask, Children};
 use super::components::components_of;
+use super::hooking::{Panel, Scene};
 use super::judging::Round;
 use super::perform::{execute, now_ms, validate};
 use super::work::{Work, on_its_own};
@@ -32,6 +33,7 @@ const MAX_CONFLICTS: u32 = 1_000;
 pub(crate) struct DriverParts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) gates: Gates,
+    pub(crate) hooks: Panel,
     pub(crate) toolbox: Arc<Toolbox>,
     /// Where the newest toolbox is published.
     pub(crate) host: Host,
@@ -241,8 +243,7 @@ impl Driver {
             let DriverParts { toolbox, cancel, .. } = &self.parts;
             let work: BoxFuture<'static, Input> = match effect {
                 Effect::Judge { round, questions } => {
-                    let keys = toolbox.catalog().keys();
-                    let asking = Round::new(&self.parts.gates, keys, &self.run, round, questions);
+                    let asking = Round::new(&self.parts, &self.run, round, questions);
                     if asking.is_native() {
                         return Some(asking.ask_native());
                     }
@@ -258,6 +259,10 @@ impl Driver {
                     let store = Arc::clone(&self.parts.store);
                     let lent = self.lent(&execution);
                     Box::pin(execute(toolbox, store, spec, execution, lent, cancel.child_token()))
+                }
+                Effect::After(ended) => {
+                    let scene = Scene::new(&self.parts.hooks, toolbox.catalog(), &self.run);
+                    Box::pin(scene.after_call(ended))
                 }
                 Effect::EndChild { call_id, ordinal, run_id } => {
                     match self.children.end((call_id, ordinal), run_id) {
@@ -281,10 +286,11 @@ impl Driver {
     }
 
     /// The next input. What comes of work that was done when the run was already to
-    /// end is dropped.
+    /// end is dropped. Once it ends, only hooks are waited for, which have their time.
     async fn wait(&mut self, known: Option<Input>) -> Waited {
-        let deadline = self.deadline;
-        if self.parts.cancel.is_cancelled() {
+        let ends = self.run.is_cut_short();
+        let deadline = self.deadline.filter(|_| !ends);
+        if self.parts.cancel.is_cancelled() && !ends {
             return Waited::Cancelled;
         }
         if deadline.is_some_and(|at| Instant::now() >= at) {
@@ -302,34 +308,36 @@ impl Driver {
         tokio::select! {
             // Most work is done at the first look: then nothing else was waited for.
             biased;
-            Some(input) = self.work.next() => match self.parts.cancel.is_cancelled() {
+            Some(input) = self.work.next() => match self.parts.cancel.is_cancelled() && !ends {
                 true => Waited::Cancelled,
                 false => Waited::Input(input),
             },
             ask = self.children.next_ask() => Waited::Ask(Box::new(ask)),
-            () = self.parts.cancel.cancelled() => Waited::Cancelled,
+            () = self.parts.cancel.cancelled(), if !ends => Waited::Cancelled,
             () = time_up => Waited::TimeUp,
         }
     }
 
     /// Waits, within bounds, until what was under way has stopped; what it returns
-    /// after the cancellation is dropped.
+    /// after the cancellation is dropped. Hooks after calls that have ended are neither
+    /// stopped nor dropped.
     async fn stop_work(&mut self) -> Result<(), RunError> {
         let executing = self.run.calls().iter().any(|call| call.status == CallStatus::Running);
         if executing {
-            let mut children = Vec::new();
+            let mut counting = Vec::new();
+            let counts = |input: &Input| matches!(input, Input::ChildStands { .. } | Input::Hooked { .. });
             let stopped = async {
                 while let Some(input) = self.work.next().await {
-                    children.extend(Some(input).filter(|input| matches!(input, Input::ChildStands { .. })));
+                    counting.extend(Some(input).filter(counts));
                 }
             };
             // What has not stopped by then is dropped, and that stops it.
             let _ = tokio::time::timeout(CANCEL_WAIT, stopped).await;
-            for input in children {
+            for input in counting {
                 self.take_in(input).await?;
             }
         }
-        self.work.clear();
+        self.work.stop();
         Ok(())
     }
 

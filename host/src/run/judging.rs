@@ -1,5 +1,7 @@
 //! Asking the gates about calls, in order, up to the first that is held back.
 
+use super::driver::DriverParts;
+use super::hooking::Scene;
 use super::perform::now_ms;
 use crate::gates::{AskedGate, Gates};
 use futures::FutureExt;
@@ -12,6 +14,7 @@ use tollgate_agent::state::{KeySet, Snapshot};
 /// One round of questions, with all that gates are shown beside them.
 pub(super) struct Round {
     gates: Gates,
+    scene: Scene,
     spec: Arc<RunSpec>,
     snapshot: Snapshot,
     keys: KeySet,
@@ -21,21 +24,24 @@ pub(super) struct Round {
 }
 
 impl Round {
-    pub(super) fn new(gates: &Gates, keys: &KeySet, run: &Run, round: u32, questions: Vec<Question>) -> Self {
+    pub(super) fn new(parts: &DriverParts, run: &Run, round: u32, questions: Vec<Question>) -> Self {
+        let catalog = parts.toolbox.catalog();
         Self {
-            gates: gates.clone(),
+            gates: parts.gates.clone(),
+            scene: Scene::new(&parts.hooks, catalog, run),
             spec: Arc::clone(run.spec()),
             snapshot: run.state().snapshot(),
-            keys: keys.clone(),
+            keys: catalog.keys().clone(),
             now_ms: now_ms(),
             round,
             questions,
         }
     }
 
-    /// Whether every gate answers at once, so that nobody has to be waited for.
+    /// Whether every gate answers at once and no hook is asked, so that nobody has to be
+    /// waited for.
     pub(super) fn is_native(&self) -> bool {
-        self.gates.asked.is_empty()
+        self.gates.asked.is_empty() && !self.questions.iter().any(|question| question.asks_hooks)
     }
 
     /// What the gates in Rust answer.
@@ -47,10 +53,11 @@ impl Round {
                 break;
             }
         }
-        Input::Judged { round: self.round, answers }
+        Input::Judged { round: self.round, answers, hooked: Vec::new() }
     }
 
-    /// What all gates answer. About one call, components are asked at once.
+    /// What all gates answer, and then the hooks before the calls that were let through.
+    /// About one call, components are asked at once; hooks, about all calls at once.
     pub(super) async fn ask(self) -> Input {
         let mut answers = Vec::with_capacity(self.questions.len());
         for question in &self.questions {
@@ -62,7 +69,16 @@ impl Round {
                 break;
             }
         }
-        Input::Judged { round: self.round, answers }
+        let let_through =
+            self.questions.iter().zip(&answers).filter(|(question, (_, recorded))| {
+                question.asks_hooks && is_let_through(question, recorded)
+            });
+        let scene = &self.scene;
+        let hooked = let_through.map(|(question, (call_id, _))| async move {
+            (call_id.clone(), scene.before_call(question).await)
+        });
+        let hooked = futures::future::join_all(hooked).await;
+        Input::Judged { round: self.round, answers, hooked }
     }
 
     fn call<'a>(&'a self, question: &'a Question) -> ProposedCall<'a> {
@@ -88,9 +104,13 @@ impl Round {
 /// Notes the answers about a call; false where it is held back, so that the calls
 /// after it are not asked about yet.
 fn note(answers: &mut Vec<(String, Vec<Recorded>)>, question: &Question, recorded: Vec<Recorded>) -> bool {
-    let goes_on = stands(&recorded, &question.approved_gates) == Standing::Allowed;
+    let goes_on = is_let_through(question, &recorded);
     answers.push((question.proposal.call_id().to_owned(), recorded));
     goes_on
+}
+
+fn is_let_through(question: &Question, recorded: &[Recorded]) -> bool {
+    stands(recorded, &question.approved_gates) == Standing::Allowed
 }
 
 fn ask_native(gate: &dyn Gate, call: &ProposedCall<'_>) -> Recorded {

@@ -2,6 +2,7 @@
 
 use super::audited::note_refusals;
 use super::children::CallChildren;
+use super::hooking::Scene;
 use super::{Piece, Teller};
 use crate::model::{Delta, Model};
 use crate::store::Store;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::code::Code;
+use tollgate_agent::hook::ModelHooked;
 use tollgate_agent::message::{Message, ModelRequest};
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
@@ -37,10 +39,43 @@ pub(super) async fn ask(model: Arc<dyn Model>, request: ModelRequest, ask: u32, 
         });
     };
     match AssertUnwindSafe(model.reply(request, &mut tell)).catch_unwind().await {
-        Ok(Ok(reply)) => Input::Replied { ask, reply },
+        Ok(Ok(reply)) => Input::Replied { ask, reply, hooked: None },
         Ok(Err(fault)) => Input::ModelFailed { ask, error: fault.to_string() },
         Err(_) => Input::ModelFailed { ask, error: "the model's client panicked".to_owned() },
     }
+}
+
+/// Asks the model with the hooks before and after it.
+pub(super) async fn ask_with_hooks(
+    scene: Scene,
+    model: Arc<dyn Model>,
+    request: ModelRequest,
+    number: u32,
+    teller: Teller,
+) -> Input {
+    let mut hooked = ModelHooked::default();
+    let (request, supplied) = scene.before_model(request, number, &mut hooked).await;
+    let was_told = supplied.is_none();
+    let replied = match supplied {
+        Some(reply) => Input::Replied { ask: number, reply, hooked: None },
+        None => ask(model, request, number, teller.clone()).await,
+    };
+    let reply = match replied {
+        Input::Replied { reply, .. } => reply,
+        failed => return failed,
+    };
+    let reply = scene.after_model(reply, number, &mut hooked).await;
+    let changed = !hooked.reply_changed_by.is_empty();
+    if changed && was_told {
+        // What was written of the first reply is void.
+        let reason = format!("changed by {}", hooked.reply_changed_by.join(", "));
+        teller.transient(Piece::ReplyRestarted { attempt: 2, pause_ms: 0, reason });
+    }
+    if (changed || !was_told) && !reply.message.text.is_empty() {
+        teller.transient(Piece::TextDelta { text: reply.message.text.clone() });
+    }
+    let hooked = (hooked != ModelHooked::default()).then(|| Box::new(hooked));
+    Input::Replied { ask: number, reply, hooked }
 }
 
 /// Asks the tool's own check of the arguments.

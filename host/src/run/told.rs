@@ -190,6 +190,11 @@ pub(crate) fn hushed(told: Told) -> Option<Told> {
                     (reply.message.text, reply.message.reasoning) = (String::new(), None);
                     Event::ModelReplied { step: *step, reply: Arc::new(reply) }
                 }
+                Event::ModelHooked { step, hooked } => {
+                    let mut hooked = hooked.clone();
+                    (hooked.notes, hooked.first_reply) = (Vec::new(), None);
+                    Event::ModelHooked { step: *step, hooked }
+                }
                 Event::RunFinished { status, usage, .. } => {
                     Event::RunFinished { status: status.clone(), text: String::new(), usage: *usage }
                 }

@@ -2,7 +2,8 @@
 //! that the run belongs to then.
 
 use super::driver::Driver;
-use super::perform::ask;
+use super::hooking::Scene;
+use super::perform::{ask, ask_with_hooks};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use tollgate_agent::history;
@@ -24,6 +25,10 @@ impl Driver {
     pub(super) fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {
         let request = self.request();
         match self.parts.host.model_of(&self.run.spec().identity.agent_id) {
+            Some(model) if self.parts.hooks.hears_models() => {
+                let scene = Scene::new(&self.parts.hooks, self.parts.toolbox.catalog(), &self.run);
+                Box::pin(ask_with_hooks(scene, model, request, number, self.parts.teller.clone()))
+            }
             Some(model) => Box::pin(ask(model, request, number, self.parts.teller.clone())),
             None => {
                 let error = "the agent has no model; add [model] to tollgate.toml".to_owned();
@@ -36,10 +41,14 @@ impl Driver {
         let catalog = self.parts.toolbox.catalog();
         let spec = Arc::clone(self.run.spec());
         let tools = match &self.tool_specs {
-            Some((agent, specs)) if *agent == spec.identity.agent_id => Arc::clone(specs),
+            Some((agent, specs)) if *agent == spec.identity.agent_id && self.run.filter().is_open() => {
+                Arc::clone(specs)
+            }
             _ => Arc::new(self.run.tool_specs(catalog)),
         };
-        self.tool_specs = Some((spec.identity.agent_id.clone(), Arc::clone(&tools)));
+        if self.run.filter().is_open() {
+            self.tool_specs = Some((spec.identity.agent_id.clone(), Arc::clone(&tools)));
+        }
         ModelRequest {
             system: prompt::fill(&spec.agent.system(), catalog.keys(), self.run.state()),
             messages: history::shorten(self.run.messages(), self.run.spec().limits.history_bytes),

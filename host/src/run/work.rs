@@ -29,9 +29,9 @@ impl Work {
         self.pending.is_empty()
     }
 
-    /// Stops everything.
-    pub(super) fn clear(&mut self) {
-        self.pending.clear();
+    /// Stops everything but the hooks after calls that have ended.
+    pub(super) fn stop(&mut self) {
+        self.pending.retain(|(key, _)| matches!(key, EffectKey::After(_)));
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Input>> {

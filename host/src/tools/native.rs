@@ -2,16 +2,18 @@
 //! the same gate, limits on time, state rules and events.
 
 use super::{Attempt, AttemptRequest, Report, Runner, Toolbox};
+use crate::plugin::{self, StateKey, Typed};
 use async_trait::async_trait;
 use futures::FutureExt;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
-use tollgate_agent::catalog::{ActionGrants, CatalogGrants, Owner, OwnerKind, Tool};
+use tollgate_agent::catalog::{ActionGrants, CatalogGrants, Natives, Owner, OwnerKind, Tool};
 use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, Delegates};
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
+use tollgate_agent::hook::HookPoints;
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, Usage};
 use tollgate_agent::proposal::Arguments;
 use tollgate_sandbox::{Console, Deadline};
@@ -73,6 +75,14 @@ impl ToolCall<'_> {
         readable.then(|| self.attempt.snapshot.get(self.attempt.keys, key)).flatten()
     }
 
+    /// A typed key's value; its default where the plugin did not declare that it reads
+    /// the key.
+    #[must_use]
+    pub fn read<K: StateKey>(&self) -> K::Value {
+        let value = self.state(K::NAME).cloned();
+        value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
+    }
+
     /// Runs another agent below this call, and waits until it ends or waits for a
     /// person. The wait does not count against the call's timeout.
     ///
@@ -95,19 +105,30 @@ impl ToolCall<'_> {
     }
 }
 
-/// Native tools and the state that they share, under one id.
+/// Native tools and the state that they share, under one id. It goes into a
+/// [`Toolbox`], or into a host as a [`Plugin`](crate::plugin::Plugin) of tools alone.
+#[derive(Clone)]
 pub struct NativePlugin {
     id: String,
     tools: Vec<Arc<dyn NativeTool>>,
     state: Vec<StateAccess>,
+    natives: Natives,
     actions: ActionGrants,
+    points: HookPoints,
 }
 
 impl NativePlugin {
     /// A plugin without tools; the id fits `[a-z][a-z0-9-]{0,63}`.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), tools: Vec::new(), state: Vec::new(), actions: ActionGrants::default() }
+        Self {
+            id: id.into(),
+            tools: Vec::new(),
+            state: Vec::new(),
+            natives: Natives::new(),
+            actions: ActionGrants::default(),
+            points: HookPoints::NONE,
+        }
     }
 
     /// Adds a tool.
@@ -124,6 +145,15 @@ impl NativePlugin {
         self
     }
 
+    /// Declares a state key with a type and a reducer in Rust, which its tools read and
+    /// write.
+    #[must_use]
+    pub fn with_key<K: StateKey>(mut self) -> Self {
+        self.state.push(plugin::access::<K>());
+        self.natives.insert(K::NAME.to_owned(), Arc::new(Typed::<K>::new()));
+        self
+    }
+
     /// Lets its tools ask this of the loop beside their results.
     #[must_use]
     pub fn with_actions(mut self, actions: ActionGrants) -> Self {
@@ -136,25 +166,52 @@ impl NativePlugin {
     /// # Errors
     /// As [`Toolbox::add`].
     pub fn install(self, toolbox: &mut Toolbox) -> Result<(), DescriptorError> {
-        let descriptors: Vec<_> = self.tools.iter().map(|tool| tool.descriptor()).collect();
+        let descriptors: Vec<_> = self.descriptors().collect();
         let names = descriptors.iter().map(|d| d.name.clone());
-        let tools = names.zip(self.tools).collect();
+        let tools = names.zip(self.tools.iter().cloned()).collect();
         let descriptor = ComponentDescriptor {
             id: self.id.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             tools: descriptors,
-            state: self.state,
+            state: self.state.clone(),
         };
         let owner = Owner {
-            id: self.id,
+            id: self.id.clone(),
             kind: OwnerKind::Native,
             origin: "native".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let runner = Arc::new(NativeRunner { tools });
-        let grants =
-            CatalogGrants { actions: self.actions, delegates: Delegates::Any, ..CatalogGrants::default() };
-        toolbox.add(owner, descriptor, &grants, runner)
+        // Code of the program itself is granted what it asks for.
+        let keys = |wanted: fn(&StateAccess) -> bool| {
+            self.state.iter().filter(|access| wanted(access)).map(|access| access.key.clone()).collect()
+        };
+        let grants = CatalogGrants {
+            reads: keys(|access| access.read),
+            writes: keys(|access| access.write),
+            actions: self.actions,
+            delegates: Delegates::Any,
+        };
+        toolbox.add_plugin(owner, descriptor, &grants, &self.natives, self.points, runner)
+    }
+
+    /// Whose hooks are asked at these points.
+    pub(crate) fn with_hooks_at(mut self, points: HookPoints) -> Self {
+        self.points = points;
+        self
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = ToolDescriptor> {
+        self.tools.iter().map(|tool| tool.descriptor())
+    }
+
+    /// The names of the keys that it brings.
+    pub(crate) fn own_keys(&self) -> impl Iterator<Item = &str> {
+        self.state.iter().filter(|access| access.defines.is_some()).map(|access| access.key.as_str())
     }
 }
 

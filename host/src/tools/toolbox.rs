@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tollgate_agent::catalog::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Owner};
+use tollgate_agent::catalog::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Natives, Owner};
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
+use tollgate_agent::hook::HookPoints;
 use tollgate_agent::run::KnownAgent;
 
 /// Everything that can be called. A value: what is loaded later makes a new one,
@@ -78,6 +79,25 @@ impl Toolbox {
         Ok(())
     }
 
+    /// Adds a plugin with all its tools, of which it may have none, or nothing of it.
+    ///
+    /// # Errors
+    /// As [`Toolbox::add`].
+    pub(crate) fn add_plugin(
+        &mut self,
+        owner: Owner,
+        descriptor: ComponentDescriptor,
+        grants: &CatalogGrants,
+        natives: &Natives,
+        points: HookPoints,
+        runner: Arc<dyn Runner>,
+    ) -> Result<(), DescriptorError> {
+        let id = owner.id.clone();
+        Arc::make_mut(&mut self.catalog).add_plugin(owner, descriptor, grants, natives, points)?;
+        self.runners.insert(id, runner);
+        Ok(())
+    }
+
     /// Takes out an owner with all its tools; calls of them that are under way go on.
     pub fn remove(&mut self, owner_id: &str) {
         if self.runners.remove(owner_id).is_some() {
@@ -115,7 +135,7 @@ impl Toolbox {
         let catalog = Arc::make_mut(&mut self.catalog);
         catalog.set_agents(agents);
         if catalog.owners().all(|owner| owner.id != HOST_ID) {
-            let actions = ActionGrants { transfer: true, escalate: true, add_context: false };
+            let actions = ActionGrants { transfer: true, escalate: true, ..ActionGrants::default() };
             catalog.add_own(own, actions)?;
         }
         self.runners.insert(HOST_ID.to_owned(), runner);

@@ -1,5 +1,6 @@
 //! How often a run and a call are committed, and that a long record is read fast.
 
+use crate::hooks::plugin::Keeper;
 use crate::place::StoreAt;
 use crate::with_each_store;
 use crate::world::toolbox;
@@ -9,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tollgate::model::{Recorded, Turn};
+use tollgate::plugin::HookPoints;
 use tollgate::store::{
     AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
 };
-use tollgate::{Agent, CallRequest, Host, RunRequest};
+use tollgate::{Agent, CallRequest, Host, HostBuilder, RunRequest};
 use tollgate_agent::run::{Numbered, Run, RunLimits, Thread};
 use tollgate_agent::state::StateChange;
 
@@ -78,6 +80,14 @@ impl Store for Counting {
 
 /// A host on a store that counts, with an agent that asks for these turns.
 fn counted(at: &StoreAt, turns: Vec<Turn>) -> (Host, Arc<Counting>) {
+    counted_with(at, turns, |builder| builder)
+}
+
+fn counted_with(
+    at: &StoreAt,
+    turns: Vec<Turn>,
+    more: impl FnOnce(HostBuilder) -> HostBuilder,
+) -> (Host, Arc<Counting>) {
     let store = Arc::new(Counting { store: at.open(), commits: AtomicU32::new(0) });
     let limits = RunLimits {
         model_turns: u32::MAX,
@@ -86,15 +96,20 @@ fn counted(at: &StoreAt, turns: Vec<Turn>) -> (Host, Arc<Counting>) {
         ..RunLimits::default()
     };
     let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]).with_limits(limits);
-    let builder = Host::builder().toolbox(toolbox()).agent(agent);
+    let builder = more(Host::builder().toolbox(toolbox()).agent(agent));
     (builder.store(Arc::clone(&store) as Arc<dyn Store>).build().unwrap(), store)
 }
 
 /// The commits of a run of so many turns of one call each.
 async fn commits_of_a_run(at: &StoreAt, tool: &str, turns: usize) -> u32 {
+    commits_with_hooks(at, tool, turns, HookPoints::NONE).await
+}
+
+/// The same, with a plugin whose hooks are asked at these points.
+async fn commits_with_hooks(at: &StoreAt, tool: &str, turns: usize, points: HookPoints) -> u32 {
     let asks = |_| Turn::calls([(tool, json!({"n": 1}))]);
     let turns = (0..turns).map(asks).chain([Turn::text("Done.")]).collect();
-    let (host, store) = counted(at, turns);
+    let (host, store) = counted_with(at, turns, |builder| builder.plugin(Keeper { points, waits: None }));
     host.run(RunRequest::new("default", "Go")).await.unwrap().wait().await.unwrap();
     store.commits.load(Ordering::Relaxed)
 }
@@ -107,6 +122,15 @@ with_each_store! {
             let (host, store) = counted(&store, Vec::new());
             host.call(CallRequest::new(tool, json!({"n": 1}).to_string()).on_thread("t")).await.unwrap();
             assert_eq!(store.commits.load(Ordering::Relaxed), 1, "{tool}");
+        }
+    }
+
+    async fn h3_hooks_before_calls_cost_no_commit_and_hooks_after_them_one(store: StoreAt) {
+        let before = HookPoints { after_call: false, ..HookPoints::ALL };
+        for (points, most) in [(before, 3), (HookPoints::ALL, 4)] {
+            let few = commits_with_hooks(&store, "add", 1, points).await;
+            let many = commits_with_hooks(&store, "add", 11, points).await;
+            assert!(many - few <= most * 10, "{points:?}: {} commits for ten calls", many - few);
         }
     }
 

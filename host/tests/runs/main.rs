@@ -10,6 +10,7 @@ mod failures;
 mod fixture;
 mod gates;
 mod growth;
+mod hooks;
 mod listening;
 mod place;
 mod replay;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate::model::{Recorded, Turn};
 use tollgate::store::Store;
 use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
-use tollgate::{Agent, Host};
+use tollgate::{Agent, Host, HostBuilder};
 use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess, StateKey, ToolDescriptor};
 use tollgate_agent::outcome::{Fault, Mutation, ResumeMode, Ticket, ToolOutput, ToolResult};
 use tollgate_agent::state::{KeyScope, Reducer};
@@ -35,6 +35,15 @@ impl NativeTool for Simple {
     fn replays(&self) -> bool {
         self.pause.is_zero()
     }
+}
+
+/// A tool of this name, which answers with its arguments.
+pub(crate) fn named(name: &str) -> impl NativeTool + 'static {
+    tool(name, true, |call| ToolResult::success(call.arguments().clone()).into())
+}
+
+pub(crate) fn echo() -> impl NativeTool + 'static {
+    named("echo")
 }
 
 fn tool(name: &str, idempotent: bool, body: Body) -> Simple {
@@ -83,7 +92,7 @@ pub(crate) fn toolbox() -> Toolbox {
         .with_state(key("city", json!(""), Reducer::Replace, KeyScope::Thread, true))
         .with_state(key("steps", json!(0), Reducer::Add, KeyScope::Run, true))
         .with_state(key("fleeting", json!(0), Reducer::Add, KeyScope::Thread, false))
-        .with_tool(tool("echo", true, |call| ToolResult::success(call.arguments().clone()).into()))
+        .with_tool(echo())
         .with_tool(tool("add", false, |call| ToolOutput {
             result: ToolResult::success(call.state("basics.total").cloned().unwrap_or_default()),
             mutations: writes("total", call.arguments()["n"].clone()),
@@ -115,6 +124,16 @@ pub(crate) fn toolbox() -> Toolbox {
 /// A host with the agent `default`, which plays these turns.
 pub(crate) fn host(store: &StoreAt, turns: Vec<Turn>) -> Host {
     host_on(store.open(), turns)
+}
+
+/// The same, with more in it.
+pub(crate) fn host_with(
+    store: &StoreAt,
+    turns: Vec<Turn>,
+    more: impl FnOnce(HostBuilder) -> HostBuilder,
+) -> Host {
+    let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]);
+    more(Host::builder().toolbox(toolbox()).agent(agent).store(store.open())).build().unwrap()
 }
 
 /// The same, on this very store.

@@ -3,6 +3,7 @@
 
 use super::Catalog;
 use crate::name;
+use std::sync::Arc;
 
 impl Catalog {
     /// Takes out an owner with all its tools and state keys. What the state holds under
@@ -24,6 +25,9 @@ impl Catalog {
             self.folded_ids.remove(&name::fold(&descriptor.id));
         }
         self.keys.remove_of(owner_id);
+        if self.hooks.contains_key(owner_id) {
+            Arc::make_mut(&mut self.hooks).remove(owner_id);
+        }
     }
 
     /// Takes a tool out of use: it stays listed, and its calls are answered `disabled`.

@@ -1,7 +1,7 @@
 //! What the host itself adds to a catalog: its own tools, and the agents that runs may
 //! be handed to and made of.
 
-use super::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Owner, OwnerKind};
+use super::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Natives, Owner, OwnerKind};
 use crate::child::Delegates;
 use crate::descriptor::{ComponentDescriptor, DescriptorError};
 use crate::run::spec::KnownAgent;
@@ -36,15 +36,19 @@ impl Catalog {
             version: descriptor.version.clone(),
         };
         let grants = CatalogGrants { actions, delegates: Delegates::Any, ..CatalogGrants::default() };
-        self.add_checked(owner, descriptor.checked_as_own()?, &grants)
+        self.add_checked(owner, descriptor.checked_as_own()?, &grants, &Natives::new()).map(drop)
     }
 }
 
 impl ActionGrants {
     /// The granted actions, as configuration spells them.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        [("transfer", self.transfer), ("escalate", self.escalate), ("add-context", self.add_context)]
-            .into_iter()
-            .filter_map(|(name, granted)| granted.then_some(name))
+        let named = [
+            ("transfer", self.transfer),
+            ("escalate", self.escalate),
+            ("add-context", self.add_context),
+            ("filter-tools", self.filter_tools),
+        ];
+        named.into_iter().filter_map(|(name, granted)| granted.then_some(name))
     }
 }

@@ -62,12 +62,15 @@ impl Run {
                     call.become_status(CallStatus::Running)?;
                 }
             }
-            Event::CallTook { .. } => {}
+            Event::CallTook { .. } | Event::ModelHooked { .. } => {}
             Event::CallRetried { call_id, usage, .. } => self.used(call_id, *usage)?,
             Event::CallReturned { call_id, outcome, usage } => {
                 self.call_mut(call_id)?.returned = Some((Arc::clone(outcome), *usage));
             }
             Event::CallConflicted { call_id, usage, .. } => self.conflicted(call_id, *usage)?,
+            Event::CallHooked { call_id, point, answers } => self.call_hooked(call_id, *point, answers)?,
+            Event::CallEnding(ending) => self.call_ends(ending)?,
+            Event::TurnCut { then } => self.turn_cut(then),
             Event::CallFinished(finished) => self.call_finished(finished)?,
             Event::CallSuspended(suspended) => self.call_suspended(suspended)?,
             Event::CallDecided { call_id, decision, change } => {
@@ -138,6 +141,12 @@ impl Run {
         self.carried.clear();
         self.usage.steps += 1;
         self.phase = Phase::Asking;
+        self.cut = None;
+        self.filter = std::mem::take(&mut self.next_filter);
+        let due = std::mem::take(&mut self.scheduled).into_iter();
+        let (due, later): (Vec<_>, Vec<_>) = due.partition(|(turn, _)| *turn <= step);
+        self.scheduled = later;
+        due.into_iter().for_each(|(_, note)| self.say(Message::Note(note)));
     }
 
     fn replied(&mut self, reply: &Arc<ModelReply>) {
@@ -223,8 +232,13 @@ impl Run {
         let call = self.call_mut(&finished.call_id)?;
         call.become_status(finished.end.status())?;
         call.end = Some(finished.end.clone());
-        call.returned = None;
+        (call.returned, call.ending) = (None, None);
         self.notes.extend(finished.notes.iter().cloned());
+        let later = finished.scheduled.iter().map(|later| (self.step + later.in_turns, later.note.clone()));
+        self.scheduled.extend(later);
+        if let Some(filter) = &finished.filter {
+            self.next_filter = std::mem::take(&mut self.next_filter).and(filter);
+        }
         self.escalated |= finished.escalates;
         if let Some(agent) = &finished.transfer {
             self.turn_mut()?.transfer = Some(agent.clone());
@@ -247,6 +261,8 @@ impl Run {
         call.suspended = Some(Arc::new(suspended.clone()));
         call.let_through = None;
         call.returned = None;
+        // What hooks before the call wrote is part of the change; a gate's question has none.
+        call.hooks_kept |= suspended.gate.is_none() && call.hooked.is_some();
         self.changed(suspended.change.as_ref());
         self.leave_batch(&suspended.call_id)
     }
@@ -336,14 +352,14 @@ impl Run {
         self.turn.as_mut().ok_or_else(no_turn)
     }
 
-    fn call_mut(&mut self, call_id: &str) -> Result<&mut Call, ForbiddenMove> {
+    pub(super) fn call_mut(&mut self, call_id: &str) -> Result<&mut Call, ForbiddenMove> {
         let turn = self.turn_mut()?;
         turn.calls.iter_mut().find(|call| call.id == call_id).ok_or_else(|| unknown(call_id))
     }
 }
 
 impl Call {
-    fn become_status(&mut self, next: CallStatus) -> Result<(), ForbiddenMove> {
+    pub(super) fn become_status(&mut self, next: CallStatus) -> Result<(), ForbiddenMove> {
         if !self.status.may_become(next) {
             return Err(ForbiddenMove(format!(
                 "the call {} goes from {:?} to {next:?}",

@@ -1,11 +1,13 @@
 //! One call of a turn: its status, and which moves between statuses exist.
 
+use super::ending::Ending;
 use super::event::{Proposed, Suspended, ToolVersion};
 use super::spec::Decision;
 use crate::catalog::Tool;
 use crate::code::Code;
 use crate::context::Resumption;
 use crate::gate::Recorded;
+use crate::hook::HookAnswer;
 use crate::outcome::{Fault, Outcome, ResumeMode, ToolResult, Usage};
 use crate::proposal::Arguments;
 use serde::{Deserialize, Serialize};
@@ -140,6 +142,12 @@ pub struct Call {
     pub(super) child_decision: Option<(String, Decision)>,
     /// Whether it is one of those that were let through; see `Tally`.
     pub(super) counted: bool,
+    /// What the hooks before it answered, once they were asked.
+    pub(super) hooked: Option<Arc<[HookAnswer]>>,
+    /// Whether what they wrote is part of the state already: the call asked a person.
+    pub(super) hooks_kept: bool,
+    /// How it ends, while the hooks after it are asked.
+    pub(super) ending: Option<Arc<Ending>>,
 }
 
 /// Whether the tool's own check of the arguments was asked.
@@ -174,6 +182,9 @@ impl Call {
             asked_itself: false,
             child_decision: None,
             counted: false,
+            hooked: None,
+            hooks_kept: false,
+            ending: None,
         }
     }
 
@@ -182,6 +193,7 @@ impl Call {
     pub(super) fn wants_judgement(&self) -> bool {
         matches!(self.status, CallStatus::New | CallStatus::Resuming | CallStatus::Running)
             && self.let_through.is_none()
+            && self.ending.is_none()
     }
 
     /// Whether an attempt is under way.
@@ -190,11 +202,12 @@ impl Call {
             && self.let_through.is_some()
             && self.started
             && self.returned.is_none()
+            && self.ending.is_none()
     }
 
     /// Whether it was let through and waits for a place among those under way.
     pub(super) fn is_queued(&self) -> bool {
-        self.let_through.is_some() && !self.started && !self.status.is_final()
+        self.let_through.is_some() && !self.started && !self.status.is_final() && self.ending.is_none()
     }
 
     /// The id of the next question about this call, unique within the run.

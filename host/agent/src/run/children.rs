@@ -225,7 +225,8 @@ impl Run {
     /// The open children whose call has ended: nobody waits for them any more.
     pub(super) fn orphans(&self) -> impl Iterator<Item = (&ChildPlace, &Child)> {
         let over = |call_id: &str| {
-            self.calls().iter().find(|call| call.id == call_id).is_none_or(|call| call.status.is_final())
+            let call = self.calls().iter().find(|call| call.id == call_id);
+            call.is_none_or(|call| call.status.is_final() || call.ending.is_some())
         };
         self.open_children().filter(move |((call_id, _), _)| over(call_id))
     }

@@ -8,6 +8,7 @@ use super::spec::{RunSpec, Task};
 use super::{Phase, Run};
 use crate::catalog::Catalog;
 use crate::code::Code;
+use crate::hook::ModelHooked;
 use crate::message::{Finish, ModelReply};
 use crate::outcome::Fault;
 use crate::proposal::{Arguments, Proposal};
@@ -26,14 +27,15 @@ impl Run {
         match input {
             Input::Start(spec) => self.begin(&mut draft, spec, Seed::default())?,
             Input::StartSeeded(spec, seed) => self.begin(&mut draft, spec, seed)?,
-            Input::Replied { ask, reply } if self.phase == Phase::Asking && ask == self.asks => {
-                self.hear(&mut draft, reply);
+            Input::Replied { ask, reply, hooked } if self.phase == Phase::Asking && ask == self.asks => {
+                self.hear(&mut draft, reply, hooked);
             }
             Input::ModelFailed { ask, error } if self.phase == Phase::Asking && ask == self.asks => {
                 draft.finish_run(RunStatus::Failed { error });
             }
             Input::Validated { call_id, fault } => draft.validated(&call_id, fault),
-            Input::Judged { round, answers } => draft.judged(round, answers),
+            Input::Judged { round, answers, hooked } => draft.judged(round, answers, hooked),
+            Input::Hooked { call_id, answers } => draft.hooks_answered(&call_id, answers),
             Input::Attempted { call_id, attempt, outcome, usage, taken } => {
                 draft.attempted(&call_id, attempt, outcome, usage, taken);
             }
@@ -68,16 +70,20 @@ impl Run {
             }
             Task::Call { tool_name, arguments } => {
                 let read = Arguments::read(arguments);
-                draft.propose(propose(draft.catalog, &spec, "call-1", tool_name, read));
+                draft.propose(propose(draft.catalog, |name| spec.offers(name), "call-1", tool_name, read));
                 draft.settle_as(&spec);
             }
         }
         Ok(())
     }
 
-    fn hear(&self, draft: &mut Draft<'_>, mut reply: ModelReply) {
+    fn hear(&self, draft: &mut Draft<'_>, mut reply: ModelReply, hooked: Option<Box<ModelHooked>>) {
         self.give_ids(&mut reply);
         let reply = Arc::new(reply);
+        let hidden = hooked.as_ref().map(|hooked| hooked.hidden.clone()).unwrap_or_default();
+        if let Some(hooked) = hooked {
+            draft.push(Event::ModelHooked { step: self.step, hooked });
+        }
         draft.push(Event::ModelReplied { step: self.step, reply: Arc::clone(&reply) });
         let calls = &reply.message.calls;
         if self.continues(&reply) {
@@ -90,6 +96,8 @@ impl Run {
         if calls.is_empty() {
             return draft.finish_run_with(RunStatus::Completed, self.said(&reply));
         }
+        let offered =
+            |name: &str| self.spec.offers(name) && self.filter.shows(name) && !hidden.contains(name);
         for (at, call) in calls.iter().enumerate() {
             let may_be_cut = reply.finish == Finish::Length && at + 1 == calls.len();
             let read = match Arguments::read(&call.arguments) {
@@ -97,7 +105,7 @@ impl Run {
                 Err(_) if may_be_cut => Err(cut_off()),
                 read => read,
             };
-            draft.propose(propose(draft.catalog, &self.spec, &call.id, &call.name, read));
+            draft.propose(propose(draft.catalog, offered, &call.id, &call.name, read));
         }
         let asked = self.usage.calls.saturating_add(u32::try_from(calls.len()).unwrap_or(u32::MAX));
         let limits = &self.spec.limits;
@@ -139,12 +147,11 @@ impl Run {
 /// Checks one call as far as that needs no guest and no gate.
 fn propose(
     catalog: &Catalog,
-    spec: &RunSpec,
+    offered: impl Fn(&str) -> bool + Copy,
     call_id: &str,
     tool_name: &str,
     arguments: Result<Arguments, Fault>,
 ) -> Proposed {
-    let offered = |name: &str| spec.offers(name);
     let (arguments, fault) = match arguments {
         Err(fault) => (None, Some(fault)),
         Ok(read) => {

@@ -2,13 +2,14 @@
 
 use super::call::Call;
 use super::draft::Draft;
+use super::ending::{Afterwards, Did};
 use super::event::{Event, Suspended};
 use super::input::Refused;
 use super::spec::{Decision, DecisionAnswer, Task};
 use super::{CallEnd, CallStatus, Phase, Run};
 use crate::code::Code;
 use crate::gate::permissions;
-use crate::outcome::{Fault, ResumeMode, ToolResult};
+use crate::outcome::{Fault, ResumeMode, ToolResult, Usage};
 use crate::proposal::{Arguments, Proposal};
 use crate::schema::{self, Schema};
 use serde_json::Value;
@@ -95,7 +96,9 @@ impl Run {
         match mode {
             ResumeMode::ReplayToolCall => {}
             ResumeMode::UseDecisionAsToolResult => {
-                draft.finish(&call.id, CallEnd::Result(Arc::new(ToolResult::success(value))));
+                let did = Did { supplied: true, ..Did::default() };
+                let result = CallEnd::Result(Arc::new(ToolResult::success(value)));
+                draft.finish_with(&call.id, result, did, Usage::default());
             }
             ResumeMode::PassDecisionToTool => {
                 let (arguments, offered) =
@@ -114,10 +117,8 @@ impl Run {
         if self.phase != Phase::Waiting || matches!(self.spec.task, Task::Call { .. }) {
             return Err(Refused("the run is at work; wait until it has ended, or cancel it".to_owned()));
         }
-        draft.finish_open_calls(Code::Superseded, "A new message came before this call was decided.");
-        draft.finish_step();
-        draft.push(Event::MessageAdded { text });
-        draft.push(Event::StepStarted { step: self.step + 1 });
+        let message = "A new message came before this call was decided.";
+        draft.cut_short(Code::Superseded, message, Afterwards::Message(text));
         Ok(())
     }
 }

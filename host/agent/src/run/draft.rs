@@ -4,16 +4,20 @@
 //! far would change: the calls' statuses, and the state.
 
 use super::call::Call;
+use super::ending::{Afterwards, Did};
 use super::event::{ChildQuestion, Event, Finished, Proposed, RunStatus, Suspended, ToolVersion};
 use super::handing::Asked;
 use super::spec::{MAX_SUSPENSIONS, RunSpec, Task};
 use super::{CallEnd, CallStatus, Phase, Run, RunUsage};
 use crate::catalog::Catalog;
 use crate::code::Code;
+use crate::hook::HookAnswer;
 use crate::outcome::{Fault, Ticket, ToolResult, Usage};
 use crate::schema::Schema;
 use crate::state::{State, StateChange};
 use crate::text::clean;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 impl From<Fault> for CallEnd {
     fn from(fault: Fault) -> Self {
@@ -33,6 +37,10 @@ pub(super) struct Draft<'a> {
     pub(super) state: State,
     /// What this draft changes.
     pub(super) changes: Vec<StateChange>,
+    /// The calls whose end waits for hooks from here on.
+    pub(super) ending: BTreeSet<String>,
+    /// What hooks before calls answered just now.
+    pub(super) before: BTreeMap<String, Arc<[HookAnswer]>>,
 }
 
 impl<'a> Draft<'a> {
@@ -46,6 +54,8 @@ impl<'a> Draft<'a> {
             proposed: Vec::new(),
             state: run.state.clone(),
             changes: Vec::new(),
+            ending: BTreeSet::new(),
+            before: BTreeMap::new(),
         }
     }
 
@@ -73,34 +83,46 @@ impl<'a> Draft<'a> {
         self.finish_after(call_id, end, Usage::default());
     }
 
-    /// The call ends after an attempt that used this; nothing commits with it.
+    /// The call ends after an attempt that used this; nothing of the tool commits with it.
     pub(super) fn finish_after(&mut self, call_id: &str, end: impl Into<CallEnd>, usage: Usage) {
-        self.finish_with(call_id, end, None, Asked::default(), usage);
+        self.finish_with(call_id, end, Did::default(), usage);
     }
 
-    pub(super) fn finish_with(
+    /// The call has ended.
+    pub(super) fn call_ended(
         &mut self,
         call_id: &str,
-        end: impl Into<CallEnd>,
+        end: CallEnd,
         change: Option<StateChange>,
         asked: Asked,
         usage: Usage,
     ) {
         let Some(at) = self.position(call_id) else { return };
-        let end = end.into();
+        self.keep(change.as_ref());
         self.statuses[at] = end.status();
         let (call_id, tool_name) = (call_id.to_owned(), self.tool_name(at).to_owned());
-        let Asked { notes, transfer, escalates } = asked;
+        let Asked { notes, transfer, escalates, scheduled, filter } = asked;
         self.push(Event::CallFinished(Finished {
             call_id,
             tool_name,
             end,
             change,
+            replaced: None,
             notes,
+            scheduled,
+            filter,
             transfer,
             escalates,
             usage,
         }));
+    }
+
+    /// A change becomes part of the state, for what this draft decides after it.
+    pub(super) fn keep(&mut self, change: Option<&StateChange>) {
+        if let Some(change) = change {
+            self.state.apply(change);
+            self.changes.push(change.clone());
+        }
     }
 
     /// What keeps a question from being asked, if anything does.
@@ -170,18 +192,29 @@ impl<'a> Draft<'a> {
         self.finish(&call.id, Fault::new(Code::NotFound, message));
     }
 
+    /// Ends what is open; a call whose end is known already keeps it.
     pub(super) fn finish_open_calls(&mut self, code: Code, message: &str) {
         for at in 0..self.statuses.len() {
-            if !self.statuses[at].is_final() {
+            let ends = self.run.calls().get(at).is_some_and(|call| self.is_ending(call));
+            if !self.statuses[at].is_final() && !ends {
                 let call_id = self.call_id(at).to_owned();
                 self.finish(&call_id, Fault::new(code, message));
             }
         }
     }
 
+    pub(super) fn has_open_calls(&self) -> bool {
+        self.statuses.iter().any(|status| !status.is_final())
+    }
+
+    pub(super) fn has_ended(&self, at: usize) -> bool {
+        self.statuses[at].is_final()
+    }
+
     /// Answers every open call and ends the run.
     pub(super) fn end_early(&mut self, code: Code, status: RunStatus) {
-        if self.run.is_finished() || self.run.phase == Phase::New {
+        let ends_already = matches!(self.run.cut, Some(Afterwards::End(_)));
+        if ends_already || self.run.is_finished() || self.run.phase == Phase::New {
             return;
         }
         let message = match &status {
@@ -191,8 +224,7 @@ impl<'a> Draft<'a> {
             }
             _ => "The run ended before this call could run.".to_owned(),
         };
-        self.finish_open_calls(code, &message);
-        self.finish_run(status);
+        self.cut_short(code, &message, Afterwards::End(status));
     }
 
     /// Ends the turn, where there is one, and the run.
@@ -257,6 +289,9 @@ impl<'a> Draft<'a> {
         }
         if self.statuses.contains(&CallStatus::Suspended) {
             return self.push(Event::RunWaiting);
+        }
+        if let Some(then) = self.run.cut.clone() {
+            return self.go_on_with(then);
         }
         match &spec.task {
             Task::Call { .. } => self.finish_run(RunStatus::Completed),

@@ -2,10 +2,12 @@
 
 use super::Run;
 use super::call::{Call, Validation};
+use super::ending::Ended;
 use super::{Phase, turn::Turn};
 use crate::catalog::{Catalog, Tool};
 use crate::context::Resumption;
 use crate::gate::{self, CallsBefore, Judgement, Permit};
+use crate::hook::HookPoint;
 use crate::proposal::Proposal;
 use crate::state::Snapshot;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ pub enum Effect {
     },
     /// Run one attempt.
     Execute(Execution),
+    /// Ask the hooks after a call, whose end is known.
+    After(Ended),
     /// End a child for which nobody waits any more.
     EndChild {
         /// The call that asked for it.
@@ -54,6 +58,8 @@ pub enum EffectKey {
     Judge(u32),
     /// This attempt of this call.
     Execute(String, u32),
+    /// The hooks after this call.
+    After(String),
     /// The child of this call in this place.
     Child(String, u32),
 }
@@ -71,6 +77,9 @@ pub struct Question {
     /// How many other calls of the run were let through, if those that stand before
     /// it are.
     pub calls_before: CallsBefore,
+    /// Whether the hooks before the call are to be asked, if the gates let it through:
+    /// they are asked once for each call.
+    pub asks_hooks: bool,
 }
 
 /// One attempt to run.
@@ -99,6 +108,7 @@ impl Effect {
             Effect::Validate(proposal) => EffectKey::Validate(proposal.call_id().to_owned()),
             Effect::Judge { round, .. } => EffectKey::Judge(*round),
             Effect::EndChild { call_id, ordinal, .. } => EffectKey::Child(call_id.clone(), *ordinal),
+            Effect::After(ended) => EffectKey::After(ended.call_id.clone()),
             Effect::Execute(e) => EffectKey::Execute(e.permit.call_id().to_owned(), e.attempt),
         }
     }
@@ -114,6 +124,7 @@ impl Run {
             (Phase::Calling, Some(turn)) => self.questions(turn, catalog),
             _ => Vec::new(),
         };
+        effects.extend(self.ending_calls().map(Effect::After));
         effects.extend(self.orphans().map(|((call_id, ordinal), child)| Effect::EndChild {
             call_id: call_id.clone(),
             ordinal: *ordinal,
@@ -150,7 +161,10 @@ impl Run {
     }
 
     fn questions(&self, turn: &Turn, catalog: &Catalog) -> Vec<Effect> {
-        if !turn.calls.iter().any(Call::wants_judgement) {
+        // What the hooks after a call write is part of the state that gates are shown.
+        if turn.calls.iter().any(|call| call.ending.is_some())
+            || !turn.calls.iter().any(Call::wants_judgement)
+        {
             return Vec::new();
         }
         let pending: Vec<(&Call, Proposal)> = turn
@@ -170,6 +184,7 @@ impl Run {
         if !unasked.is_empty() {
             return unasked;
         }
+        let has_hooks = catalog.has_hooks(HookPoint::Before);
         let before: Vec<_> = self.let_through.before(pending.iter().map(|(call, _)| *call)).collect();
         let questions = pending
             .into_iter()
@@ -177,6 +192,7 @@ impl Run {
             .map(|((call, proposal), calls_before)| Question {
                 calls_before,
                 proposal,
+                asks_hooks: has_hooks && call.hooked.is_none(),
                 resumption: call.resumption.clone(),
                 approved_gates: call.approved_gates.clone(),
             })

@@ -3,13 +3,17 @@
 //! Events are the only memory of a run. Folding them by [`Run::apply`](super::Run::apply)
 //! gives back everything that the run knows, in this process or another.
 
+pub use super::usage::{ChildUsage, RunUsage};
+
 use super::call::CallEnd;
+use super::ending::{Afterwards, Ending};
 use super::spec::{AgentSpec, Decision, RunSpec};
 use crate::catalog::Tool;
 use crate::child::ChildStatus;
 use crate::gate::Recorded;
+use crate::hook::{HookAnswer, HookPoint, ModelHooked, ToolFilter};
 use crate::message::{Message, ModelReply, TokenUsage};
-use crate::outcome::{Fault, Outcome, Ticket, Usage};
+use crate::outcome::{Fault, Outcome, ScheduledNote, Ticket, Usage};
 use crate::proposal::Arguments;
 use crate::state::StateChange;
 use crate::taken::Taken;
@@ -57,6 +61,13 @@ pub enum Event {
     StepStarted {
         /// 1 for the first.
         step: u32,
+    },
+    /// Hooks had a say in what the model was asked or replied.
+    ModelHooked {
+        /// The turn.
+        step: u32,
+        /// What they did.
+        hooked: Box<ModelHooked>,
     },
     /// The model replied; every call in it has an id of its own.
     ModelReplied {
@@ -142,6 +153,18 @@ pub enum Event {
     CallFinished(Finished),
     /// The call waits for a person.
     CallSuspended(Box<Suspended>),
+    /// The hooks on one side of a call answered.
+    CallHooked {
+        /// The call.
+        call_id: String,
+        /// Which side.
+        point: HookPoint,
+        /// What each said, in the order in which they were asked. What hooks after
+        /// the call wrote is part of the change of its end.
+        answers: Vec<HookAnswer>,
+    },
+    /// How the call ends is known; the hooks after it are asked before it does.
+    CallEnding(Box<Ending>),
     /// A person decided about a suspended call.
     CallDecided {
         /// The call.
@@ -195,6 +218,12 @@ pub enum Event {
         agent: Arc<AgentSpec>,
         /// Has the thread's later messages go to the new agent.
         change: StateChange,
+    },
+    /// What is open of the turn ends early; once the hooks after its calls have
+    /// answered, this follows.
+    TurnCut {
+        /// What.
+        then: Afterwards,
     },
     /// The turn is over; every call of it has its answer.
     StepFinished {
@@ -258,9 +287,18 @@ pub struct Finished {
     /// What it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<StateChange>,
+    /// How the call itself ended, where hooks made something else of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Box<CallEnd>>,
     /// Notes that it left for the model's next turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Notes for later turns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scheduled: Vec<ScheduledNote>,
+    /// Which tools the model is told of in its next turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<Box<ToolFilter>>,
     /// The agent to which it hands the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<String>,
@@ -346,45 +384,4 @@ pub enum RunStatus {
         /// What happened, in words.
         error: String,
     },
-}
-
-/// What a run used in all.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunUsage {
-    /// Turns of the model.
-    pub steps: u32,
-    /// Calls that the model asked for.
-    pub calls: u32,
-    /// Tokens, as the provider counts them.
-    pub tokens: TokenUsage,
-    /// Fuel, wall time and memory of all calls.
-    pub tools: Usage,
-    /// What its children used.
-    #[serde(default)]
-    pub children: ChildUsage,
-}
-
-impl RunUsage {
-    /// Turns of the model, its children's included.
-    #[must_use]
-    pub fn all_steps(&self) -> u32 {
-        self.steps.saturating_add(self.children.steps)
-    }
-
-    /// Tokens, its children's included.
-    #[must_use]
-    pub fn all_tokens(&self) -> TokenUsage {
-        self.tokens.plus(self.children.tokens)
-    }
-}
-
-/// What the children of a run used, and theirs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChildUsage {
-    /// How many children ended.
-    pub runs: u32,
-    /// Turns of the model.
-    pub steps: u32,
-    /// Tokens.
-    pub tokens: TokenUsage,
 }

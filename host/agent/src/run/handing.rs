@@ -4,31 +4,98 @@
 use super::draft::Draft;
 use super::event::{Event, Finished};
 use super::spec::{AgentSpec, Task};
-use crate::catalog::{Catalog, Tool};
+use crate::catalog::{ActionGrants, Catalog, Tool};
 use crate::code::Code;
 use crate::context::AgentView;
-use crate::outcome::{Action, Fault, ToolResult};
+use crate::hook::ToolFilter;
+use crate::outcome::{Action, Fault, ScheduledNote, ToolResult};
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use crate::text::clean;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The most actions that one call may ask for.
 const MAX_ACTIONS: usize = 16;
+/// The most turns ahead for which a note may be scheduled.
+const MAX_TURNS_AHEAD: u32 = 256;
+/// The most scheduled notes of one run that wait.
+const MAX_SCHEDULED: usize = 64;
 /// The longest note that a call may leave for the model, in bytes.
 const MAX_NOTE_BYTES: usize = 16 * 1024;
 /// The thread's own key that says whom it was handed to.
 const AGENT_KEY: &str = "host.agent";
 
 /// What a call asked of the loop, and may.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// Notes for the model's next turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The agent that is to go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<String>,
     /// Whether the loop that the run is part of is to end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub escalates: bool,
+    /// Notes for later turns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scheduled: Vec<ScheduledNote>,
+    /// Which tools the model is told of in its next turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<Box<ToolFilter>>,
+}
+
+impl Asked {
+    /// Adds what others asked.
+    pub(super) fn join(&mut self, other: Asked) {
+        self.notes.extend(other.notes);
+        self.scheduled.extend(other.scheduled);
+        self.escalates |= other.escalates;
+        self.transfer = self.transfer.take().or(other.transfer);
+        self.filter = match (self.filter.take(), other.filter) {
+            (Some(mine), Some(theirs)) => Some(Box::new(mine.and(&theirs))),
+            (mine, theirs) => mine.or(theirs),
+        };
+    }
+}
+
+/// Who asks for actions, in words, and which it was granted.
+pub(super) struct Speaker<'a> {
+    /// Such as `The tool 'hand'`.
+    pub(super) words: String,
+    /// The component or plugin.
+    pub(super) owner: &'a str,
+    pub(super) grants: ActionGrants,
+}
+
+impl<'a> Speaker<'a> {
+    fn tool(tool: &'a Tool) -> Self {
+        let words = format!("The tool '{}'", tool.descriptor.name);
+        Self { words, owner: &tool.owner.id, grants: tool.actions }
+    }
+
+    pub(super) fn plugin(name: &'a str, grants: ActionGrants) -> Self {
+        Self { words: format!("The plugin '{name}'"), owner: name, grants }
+    }
+
+    fn bad(&self, why: &str) -> Fault {
+        Fault::new(Code::BadAction, format!("{} {why}", self.words))
+    }
+
+    fn ungranted(&self, action: &str) -> Fault {
+        self.bad(&format!("asked for the action {action}, which is not granted to '{}'.", self.owner))
+    }
+
+    fn second_transfer(&self) -> Fault {
+        self.bad("asked for a second transfer in one turn; the first stands.")
+    }
+
+    /// A note as the model reads it: marked with who left it.
+    fn note(&self, note: &str) -> String {
+        let (article, rest) = self.words.split_at(1);
+        format!("Note left by {}{rest}:\n{}", article.to_lowercase(), clean(note, MAX_NOTE_BYTES))
+    }
 }
 
 /// What the actions of a call come to.
@@ -37,29 +104,43 @@ pub struct Asked {
 /// `bad_action`: too many actions, one that is not granted to the tool's owner, or
 /// two agents to hand to.
 pub fn granted_actions(tool: &Tool, actions: &[Action]) -> Result<Asked, Fault> {
+    granted(&Speaker::tool(tool), actions)
+}
+
+pub(super) fn granted(by: &Speaker<'_>, actions: &[Action]) -> Result<Asked, Fault> {
     if actions.len() > MAX_ACTIONS {
-        let message = format!(
-            "The tool asked for {} actions; at most {MAX_ACTIONS} are taken from one call.",
-            actions.len()
+        let count = actions.len();
+        return Err(
+            by.bad(&format!("asked for {count} actions; at most {MAX_ACTIONS} are taken from one call."))
         );
-        return Err(Fault::new(Code::BadAction, message));
     }
     let mut asked = Asked::default();
     for action in actions {
         match action {
-            Action::AddContext(note) if tool.actions.add_context => {
-                let note = clean(note, MAX_NOTE_BYTES);
-                asked.notes.push(format!("Note left by the tool '{}':\n{note}", tool.descriptor.name));
+            Action::AddContext(note) if by.grants.add_context => asked.notes.push(by.note(note)),
+            Action::ScheduleContext(later) if by.grants.add_context => {
+                if !(1..=MAX_TURNS_AHEAD).contains(&later.in_turns) {
+                    let words = format!(
+                        "scheduled a note in {} turns; 1 to {MAX_TURNS_AHEAD} are accepted.",
+                        later.in_turns
+                    );
+                    return Err(by.bad(&words));
+                }
+                asked.scheduled.push(ScheduledNote { note: by.note(&later.note), ..*later });
             }
-            Action::TransferToAgent(agent) if tool.actions.transfer => {
+            Action::FilterTools(filter) if by.grants.filter_tools => {
+                asked.join(Asked { filter: Some(Box::new(filter.clone())), ..Asked::default() });
+            }
+            Action::TransferToAgent(agent) if by.grants.transfer => {
                 if asked.transfer.replace(agent.clone()).is_some() {
-                    return Err(second_transfer(tool));
+                    return Err(by.second_transfer());
                 }
             }
-            Action::Escalate if tool.actions.escalate => asked.escalates = true,
-            Action::AddContext(_) => return Err(ungranted(tool, "add-context")),
-            Action::TransferToAgent(_) => return Err(ungranted(tool, "transfer")),
-            Action::Escalate => return Err(ungranted(tool, "escalate")),
+            Action::Escalate if by.grants.escalate => asked.escalates = true,
+            Action::AddContext(_) | Action::ScheduleContext(_) => return Err(by.ungranted("add-context")),
+            Action::FilterTools(_) => return Err(by.ungranted("filter-tools")),
+            Action::TransferToAgent(_) => return Err(by.ungranted("transfer")),
+            Action::Escalate => return Err(by.ungranted("escalate")),
         }
     }
     Ok(asked)
@@ -75,28 +156,47 @@ pub fn handed_to<'a>(thread: &'a State, asked_for: &str) -> Option<&'a str> {
 }
 
 impl Draft<'_> {
-    /// Checks what the loop is asked against where the run stands. An agent that is
-    /// not known gives a result in the place of the tool's.
+    /// Checks what a tool asks of the loop against where the run stands. An agent that
+    /// is not known gives a result in the place of the tool's.
     pub(super) fn check_asked(&self, tool: &Tool, asked: &mut Asked) -> Result<Option<ToolResult>, Fault> {
-        if asked.escalates && !self.run.spec.identity.in_loop {
-            let message = format!("'{}' asked to end a loop, and there is none.", tool.descriptor.name);
-            return Err(Fault::new(Code::BadAction, message));
-        }
+        let by = Speaker::tool(tool);
+        self.check_place(&by, asked)?;
         let Some(target) = asked.transfer.take() else { return Ok(None) };
-        if matches!(self.run.spec.task, Task::Call { .. }) {
-            let message = "A direct call has no conversation that could be handed over.".to_owned();
-            return Err(Fault::new(Code::BadAction, message));
-        }
-        if self.transfer().is_some() {
-            return Err(second_transfer(tool));
-        }
-        let delegates = &self.run.spec.agent.view.delegates;
-        let known = |id: &&String| self.catalog.agent(id).is_some();
-        if delegates.iter().filter(known).any(|id| *id == target) {
+        if self.knows_delegate(&target) {
             asked.transfer = Some(target);
             return Ok(None);
         }
-        Ok(Some(unknown_agent(&target, delegates.iter().filter(known))))
+        Ok(Some(unknown_agent(&target, self.delegates())))
+    }
+
+    /// Whether what is asked of the loop makes sense where the run stands.
+    pub(super) fn check_place(&self, by: &Speaker<'_>, asked: &Asked) -> Result<(), Fault> {
+        if asked.escalates && !self.run.spec.identity.in_loop {
+            return Err(by.bad("asked to end a loop, and there is none."));
+        }
+        if self.run.scheduled.len() + asked.scheduled.len() > MAX_SCHEDULED {
+            return Err(
+                by.bad(&format!("scheduled a note; {MAX_SCHEDULED} wait already, and that is the most."))
+            );
+        }
+        if asked.transfer.is_some() && matches!(self.run.spec.task, Task::Call { .. }) {
+            let message = "A direct call has no conversation that could be handed over.".to_owned();
+            return Err(Fault::new(Code::BadAction, message));
+        }
+        if asked.transfer.is_some() && self.transfer().is_some() {
+            return Err(by.second_transfer());
+        }
+        Ok(())
+    }
+
+    pub(super) fn knows_delegate(&self, target: &str) -> bool {
+        self.delegates().any(|id| id == target)
+    }
+
+    /// The agents to which the run may be handed.
+    pub(super) fn delegates(&self) -> impl Iterator<Item = &String> {
+        let delegates = &self.run.spec.agent.view.delegates;
+        delegates.iter().filter(|id| self.catalog.agent(id).is_some())
     }
 
     /// The agent to which a call of this turn hands the conversation.
@@ -178,20 +278,4 @@ fn handed_over(state: &State, from: &str, to: &AgentSpec) -> StateChange {
         value,
     };
     StateChange { revision: state.revision() + 1, updates: vec![update] }
-}
-
-fn second_transfer(tool: &Tool) -> Fault {
-    let message =
-        format!("'{}' asked for a second transfer in one turn; the first stands.", tool.descriptor.name);
-    Fault::new(Code::BadAction, message)
-}
-
-fn ungranted(tool: &Tool, action: &str) -> Fault {
-    Fault::new(
-        Code::BadAction,
-        format!(
-            "The tool '{}' asked for the action {action}, which is not granted to '{}'.",
-            tool.descriptor.name, tool.owner.id
-        ),
-    )
 }

@@ -3,6 +3,7 @@
 use super::children::{ChildEnd, Seed};
 use super::spec::{Decision, RunSpec};
 use crate::gate::Recorded;
+use crate::hook::{HookAnswer, ModelHooked};
 use crate::message::ModelReply;
 use crate::outcome::{Fault, Outcome, Usage};
 use crate::taken::Taken;
@@ -22,6 +23,8 @@ pub enum Input {
         ask: u32,
         /// The reply.
         reply: ModelReply,
+        /// What hooks did to the turn; none where they did nothing.
+        hooked: Option<Box<ModelHooked>>,
     },
     /// The model cannot reply, for good.
     ModelFailed {
@@ -43,6 +46,9 @@ pub enum Input {
         round: u32,
         /// The calls' ids with every gate's answer.
         answers: Vec<(String, Vec<Recorded>)>,
+        /// The ids of those calls that were let through and whose hooks were asked
+        /// for, with what the hooks before them answered.
+        hooked: Vec<(String, Vec<HookAnswer>)>,
     },
     /// An attempt ended.
     Attempted {
@@ -56,6 +62,13 @@ pub enum Input {
         usage: Usage,
         /// What it took from the world; none where it took nothing.
         taken: Option<Arc<Taken>>,
+    },
+    /// The hooks after a call answered.
+    Hooked {
+        /// The call.
+        call_id: String,
+        /// What each said, in the order in which they were asked.
+        answers: Vec<HookAnswer>,
     },
     /// A call asks for a child that it does not have yet.
     ChildAsked {

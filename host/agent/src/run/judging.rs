@@ -2,13 +2,16 @@
 
 use super::call::{Call, Validation};
 use super::draft::{Asker, Draft, question};
+use super::ending::Did;
 use super::event::{Event, RunStatus};
 use super::turn::Turn;
 use super::{CallEnd, CallStatus, Phase};
 use crate::code::Code;
 use crate::gate::{Recorded, Standing, Verdict, stands};
+use crate::hook::HookAnswer;
 use crate::outcome::{Fault, Ticket, ToolStatus, Usage};
 use crate::text::clean;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Draft<'_> {
@@ -25,7 +28,12 @@ impl Draft<'_> {
 
     /// The allowed calls up to the first that is held back become a batch. A call
     /// that is held back first is dealt with; the ones after it are asked again.
-    pub(super) fn judged(&mut self, round: u32, answers: Vec<(String, Vec<Recorded>)>) {
+    pub(super) fn judged(
+        &mut self,
+        round: u32,
+        answers: Vec<(String, Vec<Recorded>)>,
+        hooked: Vec<(String, Vec<HookAnswer>)>,
+    ) {
         let run = self.run;
         let current = |turn: &&Turn| turn.rounds == round && turn.batch.is_none();
         let Some(turn) = run.turn.as_ref().filter(|_| run.phase == Phase::Calling).filter(current) else {
@@ -35,7 +43,8 @@ impl Draft<'_> {
         for call in wanting().filter(|call| call.tool(self.catalog).is_none()).collect::<Vec<_>>() {
             self.without_tool(call);
         }
-        let mut batch: Vec<&Call> = Vec::new();
+        let mut hooked: BTreeMap<String, Vec<HookAnswer>> = hooked.into_iter().collect();
+        let (mut batch, mut first): (Vec<&Call>, bool) = (Vec::new(), true);
         let pending = wanting().filter(|call| call.tool(self.catalog).is_some()).collect::<Vec<_>>();
         for (call, (call_id, verdicts)) in pending.into_iter().zip(answers) {
             if call.id != call_id {
@@ -43,19 +52,31 @@ impl Draft<'_> {
             }
             let Some(held) = held(&verdicts, &call.approved_gates) else {
                 self.push(Event::CallGated { call_id, verdicts });
-                batch.push(call);
+                first = false;
+                if self.pass_hooks(call, &mut hooked) {
+                    batch.push(call);
+                }
                 if run.spec.limits.concurrency == 1 {
                     break;
                 }
                 continue;
             };
-            if batch.is_empty() {
+            if first {
                 self.push(Event::CallGated { call_id, verdicts });
                 self.hold(call, held);
             }
             break;
         }
         self.start_batch(&batch);
+    }
+
+    /// Whether the call may run, as far as the hooks before it are concerned. One that
+    /// fails ends the call.
+    fn pass_hooks(&mut self, call: &Call, hooked: &mut BTreeMap<String, Vec<HookAnswer>>) -> bool {
+        let Some(answers) = hooked.remove(&call.id).filter(|_| call.hooked.is_none()) else { return true };
+        let Some(fault) = self.hooked_before(call, answers) else { return true };
+        self.finish(&call.id, fault);
+        false
     }
 
     fn start_batch(&mut self, batch: &[&Call]) {
@@ -98,7 +119,11 @@ impl Draft<'_> {
                 ToolStatus::Pending(asked) => {
                     self.ask(call, question(&call.tool_name, &result, asked.as_deref()), held.gate);
                 }
-                _ => self.finish(&call.id, CallEnd::Result(Arc::new(*result))),
+                _ => {
+                    let did = Did { supplied: true, ..Did::default() };
+                    let end = CallEnd::Result(Arc::new(*result));
+                    self.finish_with(&call.id, end, did, Usage::default());
+                }
             },
         }
     }

@@ -4,13 +4,15 @@
 use super::CallEnd;
 use super::call::Call;
 use super::draft::{Asker, Draft, question};
+use super::ending::Did;
 use super::event::Event;
 use super::handing::{Asked, granted_actions};
+use super::hooking::{lost, state_conflict};
 use super::spec::{RETRY_PAUSE_MS, max_attempts};
 use crate::code::Code;
 use crate::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus, Usage};
 use crate::state::StateChange;
-use crate::state::change::{conflict, propose};
+use crate::state::change::{Joining, conflict};
 use crate::taken::Taken;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,6 +70,11 @@ impl Draft<'_> {
         })
     }
 
+    /// Applies what has returned already, as far as it is its turn now.
+    pub(super) fn land_more(&mut self) {
+        self.land(BTreeMap::new());
+    }
+
     /// Applies what has returned, in the order of the calls; what is early waits.
     fn land(&mut self, mut landed: BTreeMap<&str, (Arc<Outcome>, Usage)>) {
         let run = self.run;
@@ -77,16 +84,26 @@ impl Draft<'_> {
         let mut under_way = batch.calls.iter().filter(|at| turn.calls[**at].is_under_way()).count();
         for at in &batch.calls {
             let call = &turn.calls[*at];
+            if self.has_ended(*at) {
+                continue;
+            }
+            if self.is_ending(call) {
+                in_order = false;
+            }
             match (landed.remove(call.id.as_str()), &call.returned) {
                 (Some((outcome, usage)), _) => {
                     under_way -= 1;
                     if in_order {
                         self.commit(call, &outcome, usage);
+                        in_order = !self.is_ending(call);
                     } else {
                         self.push(Event::CallReturned { call_id: call.id.clone(), outcome, usage });
                     }
                 }
-                (None, Some((outcome, usage))) if in_order => self.commit(call, outcome, *usage),
+                (None, Some((outcome, usage))) if in_order => {
+                    self.commit(call, outcome, *usage);
+                    in_order = !self.is_ending(call);
+                }
                 (None, Some(_)) => {}
                 (None, None) => in_order = false,
             }
@@ -122,15 +139,15 @@ impl Draft<'_> {
         if let Some(Err(fault)) = question.as_ref().map(|(ticket, _)| Self::check_question(call, ticket)) {
             return self.finish_after(&call.id, fault, usage);
         }
-        if let Some(change) = &change {
-            self.state.apply(change);
-            self.changes.push(change.clone());
-        }
         match question {
-            Some((ticket, asker)) => self.suspend(call, ticket, asker, change, usage),
+            Some((ticket, asker)) => {
+                self.keep(change.as_ref());
+                self.suspend(call, ticket, asker, change, usage);
+            }
             None => {
                 let result = instead.unwrap_or_else(|| output.result.clone());
-                self.finish_with(&call.id, CallEnd::Result(Arc::new(result)), change, asked, usage);
+                let did = Did { mutations: &output.mutations, change, asked, supplied: false };
+                self.finish_with(&call.id, CallEnd::Result(Arc::new(result)), did, usage);
             }
         }
     }
@@ -154,33 +171,25 @@ impl Draft<'_> {
         if output.mutations.is_empty() {
             return None;
         }
-        let before = self.run.turn.as_ref().and_then(|turn| turn.batch.as_ref());
-        let since: Vec<&StateChange> =
-            before.iter().flat_map(|batch| &batch.changes).chain(&self.changes).collect();
-        conflict(self.catalog.keys(), &since, &output.mutations).map(str::to_owned)
+        conflict(self.catalog.keys(), &self.changed_since(), &output.mutations).map(str::to_owned)
     }
 
     fn conflicted(&mut self, call: &Call, key: String, usage: Usage) {
         if self.may_run_again(call) {
             return self.push(Event::CallConflicted { call_id: call.id.clone(), key, usage });
         }
-        let fault = Fault::new(
-            Code::StateConflict,
-            format!(
-                "Another call changed the state key \"{key}\" at the same time, and '{}' may not run twice. Call it again.",
-                call.tool_name
-            ),
-        );
-        self.finish_after(&call.id, fault, usage);
+        self.finish_after(&call.id, state_conflict(call, &key), usage);
     }
 
     fn check_output(&self, call: &Call, output: &ToolOutput) -> Result<Checked, Fault> {
-        let tool = call
-            .tool(self.catalog)
-            .ok_or_else(|| Fault::new(Code::HostFailed, format!("The tool '{}' is gone.", call.tool_name)))?;
+        let tool = call.tool(self.catalog).ok_or_else(|| lost(call))?;
         let mut asked = granted_actions(&tool, &output.actions)?;
         let instead = self.check_asked(&tool, &mut asked)?;
-        let change = propose(self.catalog.keys(), &tool.access, &self.state.snapshot(), &output.mutations)?;
+        let (snapshot, before) = (self.state.snapshot(), self.unkept(call));
+        let mut joining = Joining::on(self.catalog.keys(), &snapshot);
+        self.join_before(call, &mut joining, &before)?;
+        joining.add(&tool.access, &output.mutations)?;
+        let change = joining.into_change();
         Ok(Checked { change, asked, instead })
     }
 }

@@ -22,8 +22,10 @@ mod decide;
 mod deciding;
 mod draft;
 pub mod effect;
+pub mod ending;
 pub mod event;
 pub mod handing;
+mod hooking;
 pub mod input;
 mod judging;
 mod landing;
@@ -31,16 +33,19 @@ pub mod replay;
 pub mod spec;
 mod tally;
 mod turn;
+mod usage;
 
 pub use apply::ForbiddenMove;
 pub use call::{Call, CallEnd, CallStatus};
 pub use children::{Child, ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Seed};
 pub use effect::{Effect, EffectKey, Execution, Question};
+pub use ending::{Afterwards, Ended, Ending};
 pub use event::{Event, Numbered, RunStatus, RunUsage};
 pub use handing::{granted_actions, handed_to};
 pub use input::{Input, Refused};
 pub use spec::{AgentSpec, Decision, DecisionAnswer, KnownAgent, RunLimits, RunSpec, Task, Thread};
 
+use crate::hook::ToolFilter;
 use crate::message::{Message, ToolSpec};
 use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +79,14 @@ pub struct Run {
     children: BTreeMap<children::ChildPlace, Child>,
     /// Whether a call ended the loop that the run is part of.
     escalated: bool,
+    /// What follows once the hooks after the turn's calls have answered, where it was
+    /// cut short.
+    cut: Option<Afterwards>,
+    /// Which tools the model is told of in this turn, and in the next.
+    filter: ToolFilter,
+    next_filter: ToolFilter,
+    /// Notes for turns to come, each with its turn.
+    scheduled: Vec<(u32, String)>,
 }
 
 /// Where a run stands.
@@ -120,6 +133,10 @@ impl Run {
             usage: RunUsage::default(),
             children: BTreeMap::new(),
             escalated: false,
+            cut: None,
+            filter: ToolFilter::default(),
+            next_filter: ToolFilter::default(),
+            scheduled: Vec::new(),
         }
     }
 
@@ -173,6 +190,19 @@ impl Run {
         &self.usage
     }
 
+    /// Whether the run's turn was cut short, so that nothing is waited for but the
+    /// hooks after its calls.
+    #[must_use]
+    pub fn is_cut_short(&self) -> bool {
+        self.cut.is_some() && !self.is_finished()
+    }
+
+    /// Which tools the model is told of in this turn, out of those that its agent lists.
+    #[must_use]
+    pub fn filter(&self) -> &ToolFilter {
+        &self.filter
+    }
+
     /// Whether a call ended the loop that the run is part of.
     #[must_use]
     pub fn has_escalated(&self) -> bool {
@@ -185,14 +215,15 @@ impl Run {
         &self.last_text
     }
 
-    /// The tools as the model is told of them: those that the agent lists, sorted
-    /// by name, and of each nothing but name, description and parameters.
+    /// The tools as the model is told of them: those that the agent lists and nothing
+    /// hides in this turn, sorted by name, and of each nothing but name, description and parameters.
     #[must_use]
     pub fn tool_specs(&self, catalog: &crate::catalog::Catalog) -> Vec<ToolSpec> {
         catalog
             .tools()
             .map(|tool| &tool.descriptor)
             .filter(|descriptor| self.spec.agent.lists(&descriptor.name))
+            .filter(|descriptor| self.filter.shows(&descriptor.name))
             .map(|descriptor| ToolSpec {
                 name: descriptor.name.clone(),
                 description: descriptor.description.clone(),

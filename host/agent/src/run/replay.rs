@@ -173,14 +173,19 @@ impl Replay {
             usage: again.usage,
             taken: None,
         };
-        let follows = match self.run.decide(catalog, recorded.at_ms, input) {
+        // Hooks are asked by nobody again: what they did is left out on both sides.
+        let (run, written) = self.without_hooks(&attempt.call_id);
+        let catalog = catalog.as_recorded(matches!(recorded.event, Event::CallEnding(_)));
+        let follows = match run.decide(&catalog, recorded.at_ms, input) {
             Ok(events) => events,
             Err(refused) => return Finding::NotReplayable { why: refused.to_string() },
         };
-        let now = follows.iter().find(|event| ended_call(event) == Some(attempt.call_id.as_str()));
+        let mut now = follows.into_iter().find(|event| ended_call(event) == Some(attempt.call_id.as_str()));
         let (before, after) =
             (self.taken(attempt).unwrap_or_default(), again.taken.clone().unwrap_or_default());
-        match compare::first_difference(&recorded.event, now, &before, &after) {
+        let mut recorded = recorded.event.clone();
+        compare::leave_the_tools(&mut recorded, now.as_mut(), &written);
+        match compare::first_difference(&recorded, now.as_ref(), &before, &after) {
             None => Finding::Same,
             Some(difference) => Finding::Differs(difference),
         }
@@ -198,6 +203,20 @@ impl Replay {
             self.note_unknown(change, |_| true);
         }
         self.run.apply(event)
+    }
+
+    /// The run as if no hook had been asked before the call, and the keys that they
+    /// wrote and that commit with its end.
+    fn without_hooks(&self, call_id: &str) -> (Run, Vec<String>) {
+        let (mut run, mut written) = (self.run.clone(), Vec::new());
+        let calls = run.turn.iter_mut().flat_map(|turn| &mut turn.calls);
+        for call in calls.filter(|call| call.id == call_id) {
+            let answers = call.hooked.take().filter(|_| !call.hooks_kept);
+            let answers = answers.iter().flat_map(|answers| answers.iter());
+            let mutations = answers.filter(|answer| answer.failed.is_none()).flat_map(|a| &a.mutations);
+            written.extend(mutations.filter(|m| m.update.is_some()).map(|mutation| mutation.key.clone()));
+        }
+        (run, written)
     }
 
     fn taken(&self, attempt: &RecordedAttempt) -> Option<Arc<Taken>> {
@@ -219,6 +238,7 @@ impl Replay {
 fn ended_call(event: &Event) -> Option<&str> {
     match event {
         Event::CallReturned { call_id, .. } => Some(call_id),
+        Event::CallEnding(ending) => Some(&ending.call_id),
         Event::CallFinished(finished) => Some(&finished.call_id),
         Event::CallSuspended(suspended) => Some(&suspended.call_id),
         _ => None,
@@ -228,6 +248,10 @@ fn ended_call(event: &Event) -> Option<&str> {
 fn fault_of(event: &Event) -> Option<&Fault> {
     match event {
         Event::CallFinished(finished) => match &finished.end {
+            CallEnd::Fault(fault) => Some(fault),
+            CallEnd::Result(_) => None,
+        },
+        Event::CallEnding(ending) => match &ending.end {
             CallEnd::Fault(fault) => Some(fault),
             CallEnd::Result(_) => None,
         },

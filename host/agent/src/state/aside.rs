@@ -59,7 +59,7 @@ impl KeyDefinition {
         if let Some(first) = violations.first() {
             return Some(format!("{} at \"{}\"", first.problem, first.pointer));
         }
-        let reducer = self.reducer;
+        let reducer = &self.reducer;
         (!reducer.accepts(value)).then(|| format!("its reducer {} does not take the value", reducer.as_str()))
     }
 }

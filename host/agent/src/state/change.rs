@@ -1,6 +1,6 @@
 //! From mutations to one change: all of them, or none.
 
-use super::{Access, KeyScope, KeySet, Snapshot};
+use super::{Access, KeyDefinition, KeyScope, KeySet, Snapshot};
 use crate::code::Code;
 use crate::json;
 use crate::outcome::{Fault, Mutation};
@@ -87,54 +87,94 @@ pub fn propose(
     now: &Snapshot,
     mutations: &[Mutation],
 ) -> Result<Option<StateChange>, Fault> {
-    if mutations.is_empty() {
-        return Ok(None);
+    let mut joining = Joining::on(keys, now);
+    joining.add(access, mutations)?;
+    Ok(joining.into_change())
+}
+
+/// Mutations of several parts, such as a tool's and those of the hooks around it,
+/// joined one part after the other. One change comes of them.
+pub struct Joining<'a> {
+    keys: &'a KeySet,
+    now: &'a Snapshot,
+    joined: BTreeMap<&'a str, Arc<Value>>,
+    updates: Vec<KeyUpdate>,
+}
+
+impl<'a> Joining<'a> {
+    /// Nothing yet, on the state as it stands.
+    #[must_use]
+    pub fn on(keys: &'a KeySet, now: &'a Snapshot) -> Self {
+        Self { keys, now, joined: BTreeMap::new(), updates: Vec::new() }
     }
-    check_sizes(mutations)?;
-    let mut joined: BTreeMap<&str, Arc<Value>> = BTreeMap::new();
-    let mut updates = Vec::with_capacity(mutations.len());
-    for mutation in mutations {
-        let key = mutation.key.as_str();
-        let definition = keys
-            .get(key)
-            .filter(|_| access.may_write(key))
-            .ok_or_else(|| bad(key, "it was not declared writable by this component"))?;
-        let value =
-            joined.get(key).map(AsRef::as_ref).or_else(|| now.get(keys, key)).unwrap_or(&definition.initial);
-        let next = definition.reducer.join(value, &mutation.update).map_err(|why| {
-            bad(key, &format!("its reducer {} cannot apply the update: {why}", definition.reducer.as_str()))
-        })?;
-        if let Some(violation) =
-            definition.schema.as_ref().and_then(|s| s.violations(&next).into_iter().next())
-        {
-            return Err(bad(
-                key,
-                &format!(
-                    "the value would break its schema at \"{}\": {}",
-                    violation.pointer, violation.problem
-                ),
-            ));
+
+    /// Joins one part, all of it or nothing.
+    ///
+    /// # Errors
+    /// As [`propose`]; what was joined before stays.
+    pub fn add(&mut self, access: &Access, mutations: &'a [Mutation]) -> Result<(), Fault> {
+        if mutations.is_empty() {
+            return Ok(());
         }
-        let next = Arc::new(next);
-        joined.insert(key, Arc::clone(&next));
-        updates.push(KeyUpdate {
-            key: key.to_owned(),
-            scope: definition.scope,
-            persistent: definition.persistent,
-            update: Some(Arc::new(mutation.update.clone())),
-            value: Some(next),
-        });
+        check_sizes(mutations)?;
+        let mut part: BTreeMap<&str, Arc<Value>> = BTreeMap::new();
+        let mut updates = Vec::with_capacity(mutations.len());
+        for mutation in mutations {
+            let key = mutation.key.as_str();
+            let definition = self
+                .keys
+                .get(key)
+                .filter(|_| access.may_write(key))
+                .ok_or_else(|| bad(key, "it was not declared writable by this component"))?;
+            let known = part.get(key).or_else(|| self.joined.get(key)).map(AsRef::as_ref);
+            let value = known.or_else(|| self.now.get(self.keys, key)).unwrap_or(&definition.initial);
+            let next = Arc::new(joined_value(definition, value, &mutation.update)?);
+            part.insert(key, Arc::clone(&next));
+            updates.push(KeyUpdate {
+                key: key.to_owned(),
+                scope: definition.scope,
+                persistent: definition.persistent,
+                update: Some(Arc::new(mutation.update.clone())),
+                value: Some(next),
+            });
+        }
+        part.iter().try_for_each(|(key, value)| check_value(key, value))?;
+        self.joined.append(&mut part);
+        self.updates.append(&mut updates);
+        Ok(())
     }
-    for (key, value) in &joined {
-        if json_bytes(value) > MAX_VALUE_BYTES {
-            return Err(bad(key, &format!("its value would be larger than {MAX_VALUE_BYTES} bytes")));
-        }
-        // An element that is appended stands one level deeper than it was sent.
-        if json::depth(value) > json::MAX_DEPTH {
-            return Err(bad(key, &format!("its value would nest deeper than {} levels", json::MAX_DEPTH)));
-        }
+
+    /// What comes of it; none where nothing was joined.
+    #[must_use]
+    pub fn into_change(self) -> Option<StateChange> {
+        let revision = self.now.revision() + 1;
+        (!self.updates.is_empty()).then_some(StateChange { revision, updates: self.updates })
     }
-    Ok(Some(StateChange { revision: now.revision() + 1, updates }))
+}
+
+fn joined_value(definition: &KeyDefinition, value: &Value, update: &Value) -> Result<Value, Fault> {
+    let key = definition.name.as_str();
+    let next = definition.reducer.join(value, update).map_err(|why| {
+        bad(key, &format!("its reducer {} cannot apply the update: {why}", definition.reducer.as_str()))
+    })?;
+    match definition.schema.as_ref().and_then(|schema| schema.violations(&next).into_iter().next()) {
+        None => Ok(next),
+        Some(violation) => Err(bad(
+            key,
+            &format!("the value would break its schema at \"{}\": {}", violation.pointer, violation.problem),
+        )),
+    }
+}
+
+fn check_value(key: &str, value: &Value) -> Result<(), Fault> {
+    if json_bytes(value) > MAX_VALUE_BYTES {
+        return Err(bad(key, &format!("its value would be larger than {MAX_VALUE_BYTES} bytes")));
+    }
+    // An element that is appended stands one level deeper than it was sent.
+    if json::depth(value) > json::MAX_DEPTH {
+        return Err(bad(key, &format!("its value would nest deeper than {} levels", json::MAX_DEPTH)));
+    }
+    Ok(())
 }
 
 /// Whether mutations meant for an older snapshot may still be applied after a
@@ -142,7 +182,7 @@ pub fn propose(
 #[must_use]
 pub fn conflict<'a>(keys: &KeySet, since: &[&StateChange], mutations: &'a [Mutation]) -> Option<&'a str> {
     mutations.iter().map(|m| (m.key.as_str(), &m.update)).find_map(|(key, update)| {
-        let reducer = keys.get(key)?.reducer;
+        let reducer = &keys.get(key)?.reducer;
         since
             .iter()
             .flat_map(|change| &change.updates)
@@ -155,12 +195,13 @@ pub fn conflict<'a>(keys: &KeySet, since: &[&StateChange], mutations: &'a [Mutat
     })
 }
 
-fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
+/// Whether so many mutations, and so large ones, are taken from one tool or hook.
+pub(crate) fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
     if mutations.len() > MAX_MUTATIONS {
         return Err(Fault::new(
             Code::BadMutation,
             format!(
-                "The tool returned {} mutations; at most {MAX_MUTATIONS} are taken from one call.",
+                "It returned {} mutations; at most {MAX_MUTATIONS} are taken from one call.",
                 mutations.len()
             ),
         ));
@@ -179,7 +220,7 @@ fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
     if total > MAX_MUTATIONS_BYTES {
         return Err(Fault::new(
             Code::BadMutation,
-            format!("The tool's mutations have {total} bytes in all; the limit is {MAX_MUTATIONS_BYTES}."),
+            format!("Its mutations have {total} bytes in all; the limit is {MAX_MUTATIONS_BYTES}."),
         ));
     }
     Ok(())
@@ -187,10 +228,7 @@ fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
 
 fn bad(key: &str, why: &str) -> Fault {
     let key = crate::text::clean(key, 140);
-    Fault::new(
-        Code::BadMutation,
-        format!("The tool's mutation of the state key \"{key}\" was refused: {why}."),
-    )
+    Fault::new(Code::BadMutation, format!("The mutation of the state key \"{key}\" was refused: {why}."))
 }
 
 /// The length of a value's serialization, without making it.

@@ -1,6 +1,6 @@
 //! What a key is: its name, who defined it, how updates join it, how long it lives.
 
-use super::Reducer;
+use super::KeyReducer;
 use crate::name;
 use crate::schema::Schema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct KeyDefinition {
     /// Every value that the key takes fits it.
     pub schema: Option<Schema>,
     /// How an update joins the value.
-    pub reducer: Reducer,
+    pub reducer: KeyReducer,
     /// How long the key lives.
     pub scope: KeyScope,
     /// Whether the key survives the host's process.
@@ -52,11 +52,11 @@ impl KeyDefinition {
         name: impl Into<String>,
         initial: Value,
         schema_json: Option<Value>,
-        reducer: Reducer,
+        reducer: impl Into<KeyReducer>,
         scope: KeyScope,
         persistent: bool,
     ) -> Result<Self, KeyError> {
-        let name = name.into();
+        let (name, reducer) = (name.into(), reducer.into());
         if !is_key(&name) {
             return Err(KeyError(format!(
                 "the state key \"{}\" is not OWNER-ID.NAME, where NAME fits [a-z][a-z0-9_-]{{0,63}}",
@@ -183,6 +183,7 @@ impl Access {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::Reducer;
     use serde_json::json;
 
     fn key(

@@ -10,10 +10,14 @@
 pub mod aside;
 pub mod change;
 pub mod key;
+pub mod native;
+pub mod pending;
 pub mod reducer;
 
 pub use change::{KeyUpdate, StateChange};
 pub use key::{Access, KeyDefinition, KeyScope, KeySet};
+pub use native::{KeyReducer, NativeReducer};
+pub use pending::PendingMutation;
 pub use reducer::Reducer;
 
 use serde_json::Value;

@@ -2,6 +2,7 @@
 
 use crate::tools;
 use std::collections::BTreeMap;
+use tollgate_agent::hook::HookPoint;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, Phase, Run};
 use tollgate_agent::state::StateChange;
@@ -13,6 +14,9 @@ pub(crate) struct Watch {
     attempts: BTreeMap<String, u32>,
     allowed_starts: BTreeMap<String, u32>,
     ends: BTreeMap<String, u32>,
+    /// How often the hooks on each side of a call answered.
+    hooked: BTreeMap<(String, bool), u32>,
+    endings: BTreeMap<String, u32>,
     steps_open: i32,
     finished: bool,
 }
@@ -41,7 +45,20 @@ impl Watch {
             Event::CallDecided { call_id, .. } => {
                 self.allowed_starts.insert(call_id.clone(), 1);
             }
+            Event::CallHooked { call_id, point, .. } => {
+                let asked = self.hooked.entry((call_id.clone(), *point == HookPoint::Before)).or_default();
+                *asked += 1;
+                assert_eq!(*asked, 1, "hooks were asked twice: {event:?}");
+            }
+            Event::CallEnding(ending) => {
+                let endings = self.endings.entry(ending.call_id.clone()).or_default();
+                *endings += 1;
+                assert_eq!(*endings, 1, "{} ends twice", ending.call_id);
+            }
             Event::CallFinished(f) => {
+                let was_let_through = self.hooked.contains_key(&(f.call_id.clone(), true));
+                let had_hooks = self.hooked.contains_key(&(f.call_id.clone(), false));
+                assert!(!was_let_through || had_hooks, "{} was let through and no hook told", f.call_id);
                 let ends = self.ends.entry(f.call_id.clone()).or_default();
                 *ends += 1;
                 assert_eq!(*ends, 1, "{} ended twice", f.call_id);
@@ -104,7 +121,7 @@ pub(crate) fn same(live: &Run, folded: &Run) {
     assert_eq!(live.last_text(), folded.last_text());
     assert_eq!(live.state().revision(), folded.state().revision());
     for (key, value) in live.state().iter() {
-        if !matches!(key, "kit.fleeting" | "kit.tally") {
+        if !matches!(key, "kit.fleeting" | "kit.tally" | "keeper.fleeting") {
             assert_eq!(Some(value), folded.state().get(key), "{key}");
         }
     }

@@ -9,6 +9,7 @@ mod counting;
 mod deciding;
 mod gates;
 mod handing;
+mod hooks;
 mod invariants;
 mod random;
 mod replay;

@@ -8,13 +8,15 @@ use serde_json::{Value, json};
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate_agent::hook::{HookAnswer, ToolFilter};
 use tollgate_agent::message::{Finish, TokenUsage};
-use tollgate_agent::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolResult, Usage};
+use tollgate_agent::outcome::{Action, Fault, Outcome, ResumeMode, ScheduledNote, Ticket, ToolResult, Usage};
 use tollgate_agent::run::event::ChildQuestion;
 use tollgate_agent::run::{
     CallStatus, ChildEnd, Decision, DecisionAnswer, Effect, EffectKey, Execution, Input, Phase, RunLimits,
     Task,
 };
+use tollgate_agent::state::PendingMutation;
 
 /// One thing that the world does; the numbers choose among what is possible.
 #[derive(Debug, Clone)]
@@ -100,6 +102,28 @@ impl Choice {
         }
     }
 
+    fn hook_answer(&mut self) -> HookAnswer {
+        let mut answer = HookAnswer::new(["keeper", "nobody"][usize::from(self.of(16) == 15)]);
+        match self.of(8) {
+            0 => answer.failed = Some("on purpose".to_owned()),
+            1 => answer.result = Some(Box::new(ToolResult::success("replaced"))),
+            2 => answer.result = Some(Box::new(ToolResult::suspended("?"))),
+            3 => answer.actions.push(Action::FilterTools(ToolFilter::only(["look"]))),
+            4 => {
+                let note = ScheduledNote { note: "Later.".to_owned(), in_turns: self.of(3).into() };
+                answer.actions.push(Action::ScheduleContext(note));
+            }
+            5 => answer.actions.push(Action::Escalate),
+            _ => {}
+        }
+        let write = |choice: &mut Self| {
+            let key = ["keeper.log", "keeper.log", "keeper.fleeting", "kit.city"][usize::from(choice.of(4))];
+            PendingMutation { key: key.to_owned(), persistent: true, update: Some(json!(choice.of(9))) }
+        };
+        answer.mutations.extend((0..self.of(3)).map(|_| write(self)));
+        answer
+    }
+
     fn mutations(&mut self) -> Vec<(&'static str, Value)> {
         (0..1 + self.of(2))
             .map(|_| match self.of(9) {
@@ -123,7 +147,7 @@ fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
         Effect::AskModel { ask } => {
             let (text, calls, finish) = choice.replies();
             let calls: Vec<_> = calls.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
-            Input::Replied { ask, reply: reply(&text, &calls, finish) }
+            Input::Replied { ask, reply: reply(&text, &calls, finish), hooked: None }
         }
         Effect::Validate(proposal) => {
             let fault = (choice.of(6) == 5).then(|| Fault::new(Code::InvalidArguments, "Not so."));
@@ -134,8 +158,13 @@ fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
             let ask = |question: &tollgate_agent::run::Question| {
                 (question.proposal.call_id().to_owned(), choice.verdicts())
             };
-            Input::Judged { round, answers: questions.iter().map(ask).collect() }
+            let answers = questions.iter().map(ask).collect();
+            let asked = questions.iter().filter(|question| question.asks_hooks);
+            let hooked =
+                asked.map(|question| (question.proposal.call_id().to_owned(), vec![choice.hook_answer()]));
+            Input::Judged { round, answers, hooked: hooked.collect() }
         }
+        Effect::After(ended) => Input::Hooked { call_id: ended.call_id, answers: vec![choice.hook_answer()] },
         Effect::EndChild { call_id, ordinal, .. } => Input::ChildStands { call_id, ordinal, end: ended() },
         // Some tools run children before they end, and some do not wait for them.
         Effect::Execute(execution) if choice.of(4) == 3 && may_ask(world, &execution) => {
@@ -243,10 +272,14 @@ proptest! {
     fn l6_e3_whatever_happens_runs_keep_their_promises(
         direct in (0..8u8).prop_map(|n| n == 0),
         concurrency in 1..6u32,
+        hooked in any::<bool>(),
         deeds in proptest::collection::vec(deed(), 0..120),
     ) {
         let limits = RunLimits { concurrency, model_turns: 8, ..RunLimits::default() };
         let mut world = World::new();
+        if hooked {
+            crate::tools::add_keeper(&mut world.catalog);
+        }
         world.start(limits, match direct {
             true => Task::Call { tool_name: "look".to_owned(), arguments: String::new() },
             false => Task::Prompt("Do it.".to_owned()),

@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tollgate_agent::catalog::{ActionGrants, Catalog, CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::catalog::{ActionGrants, Catalog, CatalogGrants, Natives, Owner, OwnerKind};
 use tollgate_agent::child::{DelegateGrant, Delegates};
 use tollgate_agent::context::AgentView;
 use tollgate_agent::descriptor::{
     ComponentDescriptor, ExecutionPolicy, StateAccess, StateKey, ToolDescriptor,
 };
+use tollgate_agent::hook::HookPoints;
 use tollgate_agent::run::{AgentSpec, KnownAgent, RunLimits};
 use tollgate_agent::state::{KeyScope, Reducer};
 
@@ -76,6 +77,40 @@ pub(crate) fn catalog(version: &str) -> Catalog {
     catalog
 }
 
+/// Adds the plugin `keeper`, whose hooks are asked on both sides of calls. It may write
+/// `kit.city` beside its own keys.
+pub(crate) fn add_keeper(catalog: &mut Catalog) {
+    let key = |name: &str, reducer, persistent| StateAccess {
+        key: format!("keeper.{name}"),
+        read: true,
+        write: true,
+        defines: Some(StateKey {
+            initial: json!([]),
+            schema: None,
+            reducer,
+            scope: KeyScope::Thread,
+            persistent,
+        }),
+    };
+    let city = StateAccess { key: "kit.city".to_owned(), read: true, write: true, defines: None };
+    let descriptor = ComponentDescriptor {
+        id: "keeper".to_owned(),
+        version: "1".to_owned(),
+        tools: Vec::new(),
+        state: vec![key("log", Reducer::Append, true), key("fleeting", Reducer::Append, false), city],
+    };
+    let owner = Owner {
+        id: "keeper".to_owned(),
+        kind: OwnerKind::Native,
+        origin: "the plugin keeper".to_owned(),
+        version: "1".to_owned(),
+    };
+    let actions = ActionGrants { add_context: true, filter_tools: true, ..ActionGrants::default() };
+    let grants =
+        CatalogGrants { actions, writes: ["kit.city".to_owned()].into(), ..CatalogGrants::default() };
+    catalog.add_plugin(owner, descriptor, &grants, &Natives::new(), HookPoints::ALL).unwrap();
+}
+
 /// `ask_scout` runs the agent `scout`, `hand` hands the conversation on.
 fn team() -> (ComponentDescriptor, CatalogGrants) {
     let tool = |id: &str, name: &str| {
@@ -103,7 +138,7 @@ fn team() -> (ComponentDescriptor, CatalogGrants) {
     };
     let grants = CatalogGrants {
         writes: ["kit.city".to_owned()].into(),
-        actions: ActionGrants { transfer: true, escalate: true, add_context: false },
+        actions: ActionGrants { transfer: true, escalate: true, ..ActionGrants::default() },
         delegates: Delegates::Granted([("scout".to_owned(), scout)].into()),
         ..CatalogGrants::default()
     };

@@ -132,7 +132,8 @@ fn a4_arguments_that_are_not_json_are_quoted_and_count_as_a_turn() {
 #[test]
 fn a_late_or_repeated_reply_is_dropped() {
     let mut world = World::calling(&[("a", "act", "{}")]);
-    let again = tollgate_agent::run::Input::Replied { ask: 1, reply: reply("Hm.", &[], Finish::Stop) };
+    let again =
+        tollgate_agent::run::Input::Replied { ask: 1, reply: reply("Hm.", &[], Finish::Stop), hooked: None };
     assert_eq!(world.give(again.clone()).len(), 0);
     world.end("a", done("A"));
     assert_eq!(world.give(again).len(), 0);

@@ -8,21 +8,27 @@ use std::sync::Arc;
 use tollgate_agent::catalog::Catalog;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Recorded, Standing, Verdict, stands};
+use tollgate_agent::hook::HookAnswer;
 use tollgate_agent::message::{AssistantMessage, Finish, Message, ModelCall, ModelReply};
 use tollgate_agent::outcome::{Fault, Mutation, Outcome, Ticket, ToolOutput, ToolResult, Usage};
 use tollgate_agent::run::{
-    AgentSpec, Call, CallEnd, Decision, DecisionAnswer, Effect, EffectKey, Event, Execution, Input, Numbered,
-    Phase, Question, Refused, Run, RunLimits, RunSpec, RunStatus, Task, Thread,
+    AgentSpec, Call, CallEnd, Decision, DecisionAnswer, Effect, EffectKey, Ended, Event, Execution, Input,
+    Numbered, Phase, Question, Refused, Run, RunLimits, RunSpec, RunStatus, Task, Thread,
 };
 use tollgate_agent::taken::Taken;
 
 type Gates = Box<dyn Fn(&Question, &Run) -> Vec<Recorded>>;
+type Before = Box<dyn Fn(&Question) -> HookAnswer>;
+type After = Box<dyn Fn(&Ended) -> HookAnswer>;
 
 pub(crate) struct World {
     pub(crate) catalog: Catalog,
     pub(crate) run: Run,
     pub(crate) now_ms: u64,
     pub(crate) gates: Gates,
+    pub(crate) before: Before,
+    /// None where the hooks after calls take their time.
+    pub(crate) after: Option<After>,
     /// Every event so far.
     pub(crate) events: Vec<Event>,
     /// The events as a store keeps them.
@@ -40,6 +46,8 @@ impl World {
             run: Run::new(Thread::default()),
             now_ms: 1_000,
             gates: Box::new(|_, _| vec![allow("list")]),
+            before: Box::new(|_| HookAnswer::new("keeper")),
+            after: None,
             events: Vec::new(),
             record: Vec::new(),
             folded: Run::new(Thread::default()),
@@ -137,7 +145,7 @@ impl World {
             EffectKey::Model(ask) => Some(*ask),
             _ => None,
         });
-        self.give(Input::Replied { ask: ask.expect("the model is asked"), reply })
+        self.give(Input::Replied { ask: ask.expect("the model is asked"), reply, hooked: None })
     }
 
     /// Answers checks and gates until neither is asked any more.
@@ -148,17 +156,21 @@ impl World {
                     Some(Input::Validated { call_id: proposal.call_id().to_owned(), fault: None })
                 }
                 Effect::Judge { round, questions } => Some(self.judge(*round, questions)),
+                Effect::After(ended) => self.after.as_ref().map(|after| Input::Hooked {
+                    call_id: ended.call_id.clone(),
+                    answers: vec![after(ended)],
+                }),
                 _ => None,
             });
             let Some(input) = found else { return };
-            self.under_way.retain(|_, e| matches!(e, Effect::Execute(_) | Effect::AskModel { .. }));
+            self.under_way.retain(|_, e| !matches!(e, Effect::Validate(_) | Effect::Judge { .. }));
             self.give(input);
         }
         panic!("the gates are asked for ever");
     }
 
     pub(crate) fn judge(&self, round: u32, questions: &[Question]) -> Input {
-        let mut answers = Vec::new();
+        let (mut answers, mut hooked) = (Vec::new(), Vec::new());
         for question in questions {
             let verdicts = (self.gates)(question, &self.run);
             let goes_on = stands(&verdicts, &question.approved_gates) == Standing::Allowed;
@@ -166,8 +178,11 @@ impl World {
             if !goes_on {
                 break;
             }
+            if question.asks_hooks {
+                hooked.push((question.proposal.call_id().to_owned(), vec![(self.before)(question)]));
+            }
         }
-        Input::Judged { round, answers }
+        Input::Judged { round, answers, hooked }
     }
 
     /// The running attempt of a call ends so; gates are asked where they must be.

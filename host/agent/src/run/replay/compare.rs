@@ -1,6 +1,7 @@
 //! The first difference between what a record holds and what came of it now.
 
 use crate::run::Event;
+use crate::state::StateChange;
 use crate::taken::Taken;
 use crate::text::clean;
 use serde::Serialize;
@@ -43,9 +44,40 @@ pub(super) fn first_difference(
     of_events.or_else(|| differ("/taken", &json(recorded_taken), &json(taken)))
 }
 
+/// Takes out of both events what is not the tool's: what hooks before the call wrote,
+/// which stands first in the record's change; values of keys that both wrote; and what
+/// hooks put in the place of the call's own end.
+pub(super) fn leave_the_tools(recorded: &mut Event, now: Option<&mut Event>, written: &[String]) {
+    let mut replaced = false;
+    if let Event::CallFinished(finished) = recorded
+        && let Some(own) = finished.replaced.take()
+    {
+        (finished.end, replaced) = (*own, true);
+    }
+    if let Some(change) = change_mut(recorded).and_then(Option::as_mut)
+        && change.updates.iter().map(|update| &update.key).take(written.len()).eq(written)
+    {
+        change.updates.drain(..written.len());
+    }
+    for change in [Some(recorded), now].into_iter().flatten().filter_map(change_mut) {
+        change.take_if(|change| replaced || change.updates.is_empty());
+        let updates = change.iter_mut().flat_map(|change| &mut change.updates);
+        updates.filter(|update| written.contains(&update.key)).for_each(|update| update.value = None);
+    }
+}
+
+fn change_mut(event: &mut Event) -> Option<&mut Option<StateChange>> {
+    match event {
+        Event::CallFinished(finished) => Some(&mut finished.change),
+        Event::CallSuspended(suspended) => Some(&mut suspended.change),
+        _ => None,
+    }
+}
+
 fn fuel(event: &Event) -> u64 {
     match event {
         Event::CallReturned { usage, .. } => usage.fuel,
+        Event::CallEnding(ending) => ending.usage.fuel,
         Event::CallFinished(finished) => finished.usage.fuel,
         Event::CallSuspended(suspended) => suspended.usage.fuel,
         _ => 0,

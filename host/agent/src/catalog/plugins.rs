@@ -1,0 +1,65 @@
+//! Plugins in a catalog: their tools and keys like a component's, and whose hooks are
+//! asked about calls.
+
+use super::{Catalog, CatalogGrants, Owner};
+use crate::descriptor::{ComponentDescriptor, DescriptorError};
+use crate::hook::{HookOwner, HookPoint, HookPoints};
+use crate::state::NativeReducer;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Reducers in code, by key.
+pub type Natives = BTreeMap<String, Arc<dyn NativeReducer>>;
+
+impl Catalog {
+    /// Adds a plugin of the embedding program with its tools, of which it may have
+    /// none, and its state keys; `natives` joins the updates of those keys that it
+    /// names. Hooks at these points are asked about every call.
+    ///
+    /// # Errors
+    /// As [`Catalog::add`].
+    pub fn add_plugin(
+        &mut self,
+        owner: Owner,
+        descriptor: ComponentDescriptor,
+        grants: &CatalogGrants,
+        natives: &Natives,
+        points: HookPoints,
+    ) -> Result<(), DescriptorError> {
+        let id = owner.id.clone();
+        let access = self.add_checked(owner, descriptor.checked_as_plugin()?, grants, natives)?;
+        if points != HookPoints::NONE {
+            let hooks = HookOwner { points, access, actions: grants.actions };
+            Arc::make_mut(&mut self.hooks).insert(id, hooks);
+        }
+        Ok(())
+    }
+
+    /// The plugin of this name, where it has hooks.
+    #[must_use]
+    pub fn hook_owner(&self, plugin: &str) -> Option<&HookOwner> {
+        self.hooks.get(plugin)
+    }
+
+    /// Whether hooks are asked on this side of calls.
+    #[must_use]
+    pub fn has_hooks(&self, point: HookPoint) -> bool {
+        self.hooks.values().any(|owner| match point {
+            HookPoint::Before => owner.points.before_call,
+            HookPoint::After => owner.points.after_call,
+        })
+    }
+
+    /// The same catalog, with hooks after calls or without: what a replay asks, where
+    /// nobody is asked again.
+    pub(crate) fn as_recorded(&self, hooks_after: bool) -> Self {
+        let mut catalog = self.clone();
+        catalog.hooks = Arc::default();
+        if hooks_after {
+            let points = HookPoints { after_call: true, ..HookPoints::NONE };
+            let owner = HookOwner { points, access: Arc::default(), actions: Default::default() };
+            Arc::make_mut(&mut catalog.hooks).insert(String::new(), owner);
+        }
+        catalog
+    }
+}

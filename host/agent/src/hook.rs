@@ -1,0 +1,201 @@
+//! What hooks answer: code of the embedding program that is asked before and after
+//! calls and turns of the model, and may add to them.
+//!
+//! Hooks are asked as an effect, like gates, and what they answered is recorded. A
+//! run that is folded from its record asks nobody a second time.
+
+use crate::catalog::ActionGrants;
+use crate::message::ModelReply;
+use crate::outcome::{Action, ToolResult};
+use crate::state::{Access, PendingMutation};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The most custom events of one answer.
+pub const MAX_CUSTOM_EVENTS: usize = 16;
+/// The most bytes of one custom event's data, as JSON.
+pub const MAX_CUSTOM_EVENT_BYTES: usize = 16 * 1024;
+/// The most bytes of one answer's actions, as JSON.
+pub const MAX_ACTIONS_BYTES: usize = 256 * 1024;
+/// The longest reason of a hook that failed, in bytes; a longer one is cut.
+pub const MAX_FAILURE_BYTES: usize = 2 * 1024;
+
+/// On which side of a call hooks are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookPoint {
+    /// After the gates let the call through, before its first attempt.
+    Before,
+    /// Once it is known how the call ends.
+    After,
+}
+
+/// What the hook of one plugin answered about a call, as it is recorded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HookAnswer {
+    /// The plugin.
+    pub plugin: String,
+    /// Commit with the call's end, or with its question to a person.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mutations: Vec<PendingMutation>,
+    /// What is asked of the loop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<Action>,
+    /// What subscribers are told as `custom`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<CustomEvent>,
+    /// What the model reads in the place of the call's result; after a call alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<ToolResult>>,
+    /// Why the hook failed, for the operator; nothing else of its answer counts then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+impl HookAnswer {
+    /// An answer of this plugin that changes nothing.
+    #[must_use]
+    pub fn new(plugin: impl Into<String>) -> Self {
+        Self { plugin: plugin.into(), ..Self::default() }
+    }
+
+    /// A hook of this plugin failed, for this reason.
+    #[must_use]
+    pub fn failed(plugin: impl Into<String>, why: &str) -> Self {
+        let why = crate::text::clean(why, MAX_FAILURE_BYTES);
+        Self { failed: Some(why), ..Self::new(plugin) }
+    }
+}
+
+/// An event of a plugin's own: stored with the call, and told to subscribers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CustomEvent {
+    /// What it is, in the plugin's words; at most 64 bytes.
+    pub name: String,
+    /// What it holds; at most 16 KiB as JSON.
+    #[serde(default)]
+    pub data: Value,
+}
+
+/// What hooks did to one turn of the model, as it is recorded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelHooked {
+    /// The plugins whose hooks changed what the model was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_changed_by: Vec<String>,
+    /// Tools that the model was not told of in this turn.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub hidden: BTreeSet<String>,
+    /// Notes that the model read in this turn, marked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// The plugin that answered in the model's place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<String>,
+    /// The plugins whose hooks changed the reply.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reply_changed_by: Vec<String>,
+    /// What was replied before it was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_reply: Option<Arc<ModelReply>>,
+    /// Plugins whose hooks failed, each with the reason, for the operator. The turn
+    /// went on without them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed: BTreeMap<String, String>,
+}
+
+/// Which tools the model is told of in a turn, out of those that its agent lists.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolFilter {
+    /// Only these, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<BTreeSet<String>>,
+    /// None of these.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub hidden: BTreeSet<String>,
+}
+
+impl ToolFilter {
+    /// These tools and no other.
+    #[must_use]
+    pub fn only(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { only: Some(names.into_iter().map(Into::into).collect()), hidden: BTreeSet::new() }
+    }
+
+    /// All tools but these.
+    #[must_use]
+    pub fn without(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { only: None, hidden: names.into_iter().map(Into::into).collect() }
+    }
+
+    /// Whether the model is told of the tool.
+    #[must_use]
+    pub fn shows(&self, tool_name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(tool_name)) && !self.hidden.contains(tool_name)
+    }
+
+    /// Whether it leaves every tool in sight.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.only.is_none() && self.hidden.is_empty()
+    }
+
+    /// What both show.
+    #[must_use]
+    pub fn and(mut self, other: &ToolFilter) -> Self {
+        self.only = match (self.only, &other.only) {
+            (Some(mine), Some(theirs)) => Some(mine.intersection(theirs).cloned().collect()),
+            (mine, theirs) => mine.or_else(|| theirs.clone()),
+        };
+        self.hidden.extend(other.hidden.iter().cloned());
+        self
+    }
+}
+
+/// Which hooks of a plugin are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HookPoints {
+    /// Before each call.
+    pub before_call: bool,
+    /// After each call. It costs each call one commit more.
+    pub after_call: bool,
+    /// Before each turn of the model.
+    pub before_model: bool,
+    /// After each turn of the model.
+    pub after_model: bool,
+}
+
+impl HookPoints {
+    /// All of them.
+    pub const ALL: Self = Self { before_call: true, after_call: true, before_model: true, after_model: true };
+    /// None of them; a start for `HookPoints { before_call: true, ..HookPoints::NONE }`.
+    pub const NONE: Self =
+        Self { before_call: false, after_call: false, before_model: false, after_model: false };
+}
+
+/// A plugin whose hooks are asked about calls, as the catalog knows it.
+#[derive(Debug, Clone)]
+pub struct HookOwner {
+    /// Which of them.
+    pub points: HookPoints,
+    /// The state that they may see and change.
+    pub access: Arc<Access>,
+    /// What they may ask of the loop.
+    pub actions: ActionGrants,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h2_filters_show_what_both_show() {
+        let filter = ToolFilter::only(["a", "b", "c"]).and(&ToolFilter::without(["b"]));
+        assert_eq!(["a", "b", "c", "d"].map(|name| filter.shows(name)), [true, false, true, false]);
+        let narrower = filter.and(&ToolFilter::only(["c", "d"]));
+        assert_eq!(["a", "c", "d"].map(|name| narrower.shows(name)), [false, true, false]);
+        assert!(ToolFilter::default().is_open() && ToolFilter::default().shows("a"));
+    }
+}

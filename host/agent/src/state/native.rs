@@ -1,0 +1,168 @@
+//! Keys whose updates are joined by code of the embedding program.
+//!
+//! Such code runs when a call's changes are decided on, and never again: the event
+//! holds the value that came of it, so that folding a record needs none of it.
+
+use super::Reducer;
+use serde_json::Value;
+use std::fmt;
+use std::sync::Arc;
+
+/// How updates join the values of a key, in code. It must be pure: the same value and
+/// update give the same result, and nothing else is read or touched.
+pub trait NativeReducer: Send + Sync {
+    /// Whether two updates lead to the same value in either order, so that calls of
+    /// one batch may both write the key.
+    fn commutes(&self) -> bool;
+
+    /// Whether the key may hold the value.
+    fn accepts(&self, value: &Value) -> bool;
+
+    /// Joins an update with a value.
+    ///
+    /// # Errors
+    /// The update does not fit, in words.
+    fn join(&self, value: &Value, update: &Value) -> Result<Value, String>;
+}
+
+/// How updates join a key's value: in one of the six ways that everybody has, or by
+/// code of the embedding program.
+#[derive(Clone)]
+pub enum KeyReducer {
+    /// One of the six.
+    Standard(Reducer),
+    /// The embedding program's own.
+    Native(Arc<dyn NativeReducer>),
+}
+
+impl KeyReducer {
+    /// The reducer's name, for people; of the program's own `native`.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            KeyReducer::Standard(reducer) => reducer.as_str(),
+            KeyReducer::Native(_) => "native",
+        }
+    }
+
+    /// Whether calls of one batch may all write the key.
+    #[must_use]
+    pub fn commutes(&self) -> bool {
+        match self {
+            KeyReducer::Standard(reducer) => reducer.commutes(),
+            KeyReducer::Native(reducer) => reducer.commutes(),
+        }
+    }
+
+    /// Whether the key may hold the value.
+    #[must_use]
+    pub fn accepts(&self, value: &Value) -> bool {
+        match self {
+            KeyReducer::Standard(reducer) => reducer.accepts(value),
+            KeyReducer::Native(reducer) => reducer.accepts(value),
+        }
+    }
+
+    /// Joins an update with a value.
+    ///
+    /// # Errors
+    /// The update does not fit, in words.
+    pub fn join(&self, value: &Value, update: &Value) -> Result<Value, String> {
+        match self {
+            KeyReducer::Standard(reducer) => reducer.join(value, update).map_err(str::to_owned),
+            KeyReducer::Native(reducer) => reducer.join(value, update),
+        }
+    }
+
+    /// Whether two updates of one batch must not both be applied as they are.
+    #[must_use]
+    pub fn conflicts(&self, earlier: &Value, later: &Value) -> bool {
+        match self {
+            KeyReducer::Standard(reducer) => reducer.conflicts(earlier, later),
+            KeyReducer::Native(reducer) => !reducer.commutes(),
+        }
+    }
+}
+
+impl From<Reducer> for KeyReducer {
+    fn from(reducer: Reducer) -> Self {
+        KeyReducer::Standard(reducer)
+    }
+}
+
+impl From<Arc<dyn NativeReducer>> for KeyReducer {
+    fn from(reducer: Arc<dyn NativeReducer>) -> Self {
+        KeyReducer::Native(reducer)
+    }
+}
+
+impl fmt::Debug for KeyReducer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::outcome::Mutation;
+    use crate::state::change::{conflict, propose};
+    use crate::state::{Access, KeyDefinition, KeyScope, KeySet, State};
+    use serde_json::json;
+
+    /// Keeps the longer of two texts.
+    struct Longer(bool);
+
+    impl NativeReducer for Longer {
+        fn commutes(&self) -> bool {
+            self.0
+        }
+
+        fn accepts(&self, value: &Value) -> bool {
+            value.is_string()
+        }
+
+        fn join(&self, value: &Value, update: &Value) -> Result<Value, String> {
+            let update = update.as_str().ok_or("a text is needed")?;
+            let known = value.as_str().unwrap_or_default();
+            Ok(json!(if update.len() > known.len() { update } else { known }))
+        }
+    }
+
+    fn keys(commutes: bool) -> (KeySet, Access) {
+        let reducer: Arc<dyn NativeReducer> = Arc::new(Longer(commutes));
+        let (mut keys, mut access) = (KeySet::default(), Access::default());
+        let key = KeyDefinition::new("t.text", json!(""), None, reducer, KeyScope::Thread, true).unwrap();
+        keys.insert(key).unwrap();
+        access.allow("t.text", true, true);
+        (keys, access)
+    }
+
+    fn says(text: Value) -> [Mutation; 1] {
+        [Mutation { key: "t.text".to_owned(), update: text }]
+    }
+
+    #[test]
+    fn s4_what_a_native_key_became_is_recorded_so_that_folding_needs_no_native_code() {
+        let (keys, access) = keys(true);
+        let mut state = State::default();
+        for text in ["long", "a", "longer"] {
+            let change = propose(&keys, &access, &state.snapshot(), &says(json!(text))).unwrap().unwrap();
+            let recorded = serde_json::to_string(&change).unwrap();
+            state.apply(&serde_json::from_str(&recorded).unwrap());
+        }
+        assert_eq!((state.get("t.text"), state.revision()), (Some(&json!("longer")), 3));
+        assert!(propose(&keys, &access, &state.snapshot(), &says(json!(5))).is_err(), "s2");
+    }
+
+    #[test]
+    fn s5_a_native_key_says_whether_its_updates_conflict() {
+        for commutes in [true, false] {
+            let (keys, access) = keys(commutes);
+            let earlier = propose(&keys, &access, &State::default().snapshot(), &says(json!("a")));
+            let earlier = earlier.unwrap().unwrap();
+            assert_eq!(conflict(&keys, &[&earlier], &says(json!("b"))).is_some(), !commutes);
+        }
+    }
+}

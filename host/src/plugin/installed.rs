@@ -1,0 +1,106 @@
+//! Putting plugins into a host: what two of them both bring is an error that names
+//! both.
+
+use super::{InstalledHooks, Parts, Plugin};
+use crate::gates::AskedGate;
+use crate::host::HostError;
+use crate::run::Bus;
+use crate::tools::{NativePlugin, Toolbox};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tollgate_agent::catalog::{Owner, OwnerKind};
+use tollgate_agent::gate::Gate;
+use tollgate_agent::hook::HookPoints;
+use tollgate_agent::name;
+
+/// What all plugins bring that is not in a toolbox.
+#[derive(Default)]
+pub(crate) struct Installed {
+    pub(crate) natives: Vec<NativePlugin>,
+    pub(crate) gates: Vec<Arc<dyn Gate>>,
+    pub(crate) asked_gates: Vec<Arc<dyn AskedGate>>,
+    pub(crate) hooks: Vec<InstalledHooks>,
+}
+
+/// Asks each plugin what it brings.
+///
+/// # Errors
+/// A name does not fit or is installed already, two plugins bring a gate, key or tool
+/// of one name, or something does not fit beside what is there already.
+pub(crate) fn install(plugins: Vec<Box<dyn Plugin>>, bus: &mut Bus) -> Result<Installed, HostError> {
+    let mut claims = Claims::default();
+    let mut installed = Installed::default();
+    for plugin in plugins {
+        let name = plugin.name().to_owned();
+        if !name::is_id(&name) || name::is_reserved_id(&name) {
+            let shown = tollgate_agent::text::clean(&name, 100);
+            return Err(HostError::Setup(format!(
+                "the plugin's name \"{shown}\" does not fit [a-z][a-z0-9-]{{0,63}}, or is reserved (host, tollgate)"
+            )));
+        }
+        let mut parts = Parts::new(&name);
+        plugin.bring(&mut parts);
+        claims.claim_all(&name, &parts)?;
+        let Parts { native, gates, asked_gates, hooks, subscriptions } = parts;
+        let points = hooks.as_ref().map_or(HookPoints::NONE, |hooks| hooks.points());
+        installed.natives.push(native.with_hooks_at(points));
+        installed.gates.extend(gates);
+        installed.asked_gates.extend(asked_gates);
+        let named = hooks.map(|hooks| InstalledHooks { plugin: Arc::from(name), points, hooks });
+        installed.hooks.extend(named);
+        for (pattern, subscriber) in subscriptions {
+            bus.subscribe(&pattern, subscriber);
+        }
+    }
+    Ok(installed)
+}
+
+/// Adds the tools, keys and hooks of plugins to a toolbox, where it does not hold them
+/// yet.
+///
+/// # Errors
+/// Something in it collides with what a plugin brings.
+pub(crate) fn equip(toolbox: &mut Toolbox, natives: &[NativePlugin]) -> Result<(), HostError> {
+    for native in natives {
+        let is_there = |owner: &Arc<Owner>| owner.id == native.id() && owner.kind == OwnerKind::Native;
+        if !toolbox.catalog().owners().any(is_there) {
+            native.clone().install(toolbox).map_err(|e| HostError::Setup(e.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Who brings what, by kind and name.
+#[derive(Default)]
+struct Claims {
+    owners: BTreeMap<(&'static str, String), (String, String)>,
+}
+
+impl Claims {
+    fn claim_all(&mut self, plugin: &str, parts: &Parts) -> Result<(), HostError> {
+        self.claim("name", &name::fold(plugin), plugin, plugin)?;
+        let gates = parts.gates.iter().map(|gate| gate.id());
+        for gate in gates.chain(parts.asked_gates.iter().map(|gate| gate.id())) {
+            self.claim("gate", gate, gate, plugin)?;
+        }
+        for key in parts.native.own_keys() {
+            self.claim("state key", key, key, plugin)?;
+        }
+        for tool in parts.native.descriptors() {
+            self.claim("tool", &name::fold(&tool.name), &tool.name, plugin)?;
+            self.claim("tool id", &name::fold(&tool.id), &tool.id, plugin)?;
+        }
+        Ok(())
+    }
+
+    fn claim(&mut self, kind: &'static str, folded: &str, word: &str, plugin: &str) -> Result<(), HostError> {
+        let mine = (plugin.to_owned(), word.to_owned());
+        match self.owners.insert((kind, folded.to_owned()), mine) {
+            None => Ok(()),
+            Some((other, their)) => Err(HostError::Setup(format!(
+                "the plugins \"{other}\" and \"{plugin}\" both bring the {kind} \"{their}\"{}; install one of the two",
+                if their == word { String::new() } else { format!(" (\"{word}\" looks like it)") }
+            ))),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! State keys with a type and a reducer in Rust.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
+use tollgate_agent::descriptor::{self, StateAccess};
+use tollgate_agent::outcome::Mutation;
+use tollgate_agent::state::{KeyScope, NativeReducer, Reducer};
+
+/// A state key whose value and updates are types, and whose updates are joined in Rust.
+///
+/// The reducer runs when a call's changes are decided on. What is stored holds the
+/// update and the value that came of it, so that a record is read without this code.
+pub trait StateKey: 'static {
+    /// `PLUGIN.NAME`, with the name of the plugin that brings it.
+    const NAME: &'static str;
+    /// Whether two updates lead to the same value in either order, so that calls that
+    /// run at once may both write the key. There is no default: a wrong answer loses
+    /// updates (`true`) or runs calls again (`false`).
+    const COMMUTES: bool;
+    /// How long the key lives.
+    const SCOPE: KeyScope = KeyScope::Run;
+    /// Whether it survives the host's process. Where it does not, its values are in no
+    /// log and no export.
+    const PERSISTENT: bool = false;
+
+    /// The value; it begins with its default.
+    type Value: Serialize + DeserializeOwned + Default;
+    /// An update of it.
+    type Update: Serialize + DeserializeOwned;
+
+    /// Joins an update with the value. It is pure: it reads and touches nothing else.
+    /// A panic fails the call that brought the update.
+    fn apply(value: &mut Self::Value, update: Self::Update);
+}
+
+/// The key as a descriptor says it, with read and write access.
+pub(crate) fn access<K: StateKey>() -> StateAccess {
+    StateAccess {
+        key: K::NAME.to_owned(),
+        read: true,
+        write: true,
+        defines: Some(descriptor::StateKey {
+            initial: json(&K::Value::default()),
+            schema: None,
+            reducer: Reducer::Replace,
+            scope: K::SCOPE,
+            persistent: K::PERSISTENT,
+        }),
+    }
+}
+
+/// An update of the key.
+pub(crate) fn mutation<K: StateKey>(update: &K::Update) -> Mutation {
+    Mutation { key: K::NAME.to_owned(), update: json(update) }
+}
+
+/// What is no JSON becomes `null`, which the reducer refuses where it is no update.
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// The reducer of a typed key.
+pub(crate) struct Typed<K>(PhantomData<fn() -> K>);
+
+impl<K> Typed<K> {
+    pub(crate) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<K: StateKey> NativeReducer for Typed<K> {
+    fn commutes(&self) -> bool {
+        K::COMMUTES
+    }
+
+    fn accepts(&self, value: &Value) -> bool {
+        serde_json::from_value::<K::Value>(value.clone()).is_ok()
+    }
+
+    fn join(&self, value: &Value, update: &Value) -> Result<Value, String> {
+        let mut value: K::Value = serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
+        let update: K::Update = serde_json::from_value(update.clone()).map_err(|e| e.to_string())?;
+        std::panic::catch_unwind(AssertUnwindSafe(|| K::apply(&mut value, update)))
+            .map_err(|_| "it panicked".to_owned())?;
+        serde_json::to_value(value).map_err(|e| e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use serde_json::json;
+
+    struct Least;
+
+    impl StateKey for Least {
+        const NAME: &'static str = "test.least";
+        const COMMUTES: bool = true;
+        type Value = Option<u32>;
+        type Update = u32;
+
+        fn apply(value: &mut Option<u32>, update: u32) {
+            assert!(update != 13, "on purpose");
+            *value = Some(value.map_or(update, |value| value.min(update)));
+        }
+    }
+
+    #[test]
+    fn s3_a_typed_key_joins_in_rust_and_says_whether_it_commutes() {
+        let reducer = Typed::<Least>::new();
+        assert!(reducer.commutes());
+        assert_eq!(reducer.join(&Value::Null, &json!(5)).unwrap(), json!(5));
+        assert_eq!(reducer.join(&json!(5), &json!(7)).unwrap(), json!(5));
+        assert!(reducer.accepts(&json!(5)) && !reducer.accepts(&json!("five")));
+    }
+
+    #[test]
+    fn s2_an_update_that_does_not_fit_or_panics_is_refused() {
+        let reducer = Typed::<Least>::new();
+        assert!(reducer.join(&json!(5), &json!("six")).is_err());
+        assert_eq!(reducer.join(&json!(5), &json!(13)).unwrap_err(), "it panicked");
+    }
+}
