@@ -166,7 +166,7 @@ impl Reading {
         }
         let bytes = self.host.store().component(&version.version).await?;
         let toolbox = match (bytes, &self.kept) {
-            (Some(bytes), Some(kept)) => kept.load(&version.version, bytes).await.map(Arc::new),
+            (Some(bytes), Some(kept)) => kept.load(&version.id, &version.version, bytes).await.map(Arc::new),
             _ => Err(format!("'{}' is not kept in the version that was called", version.id)),
         };
         self.shelf.insert(version.version.clone(), toolbox.clone());

@@ -5,6 +5,8 @@
 //! and whatever a call needs that could fail for the component's sake (parsing,
 //! type-checking, linking) was done when these bytes were loaded first.
 
+mod code;
+
 use crate::attempt::{Attempt, Call};
 use crate::attend::Term;
 use crate::blanking::Blanked;
@@ -15,10 +17,12 @@ use crate::import::Import;
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load;
+use crate::plain::{self, Docs, LeftOut};
 use crate::sandbox::Inner as Host;
-use crate::v0_1_0::{self, ToolPre, Visible};
+use crate::v0_1_0::{self, ToolPre};
+use code::{Code, Entry};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +44,7 @@ const SEALED_FUEL: u64 = 100_000_000;
 pub struct Component {
     linked: Arc<Linked>,
     descriptor: Arc<ComponentDescriptor>,
+    left_out: Option<Arc<[LeftOut]>>,
 }
 
 /// A component of which nothing has run yet.
@@ -62,13 +67,11 @@ pub(crate) struct Origin {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// A component's code, linked.
-struct Code {
-    compiled: Compiled,
-    real: ToolPre<Instance>,
-    /// Made when it is first asked something sealed. Its linker is of the other's
-    /// shape, so what links there links here.
-    sealed: OnceLock<ToolPre<Instance>>,
+/// What a component is, by its own words or by its type.
+pub(crate) struct Described {
+    pub(crate) descriptor: ComponentDescriptor,
+    /// The functions that are no tools, where it is a plain component.
+    pub(crate) left_out: Option<Vec<LeftOut>>,
 }
 
 impl Component {
@@ -96,23 +99,30 @@ impl Component {
         &self.descriptor
     }
 
-    /// Checks that a component is a tool and links it.
+    /// Of a plain component, one that knows nothing of the contract: the functions that
+    /// it exports and that are no tools, with the reason. None for any other component.
+    #[must_use]
+    pub fn left_out(&self) -> Option<&[LeftOut]> {
+        self.left_out.as_deref()
+    }
+
+    /// Checks that a component can be called and links it.
     pub(crate) fn link(host: Arc<Host>, origin: Origin, compiled: Compiled) -> Result<Linked, Refusal> {
         let name = &origin.name;
-        load::check_exports(&host.engine, name, &compiled)?;
+        let exports = load::read_exports(&host.engine, name, &compiled)?;
         let imports = load::read_imports(&host.engine, name, &compiled)?;
-        let code = Code::link(&host, name, compiled)?;
+        let code = Code::link(&host, name, compiled, &exports)?;
         Ok(Linked { host, origin, imports, code: OnceCell::new_with(Some(code)) })
     }
 
-    /// A component that was linked and described itself before, in these very bytes.
+    /// A component that was linked and described before, in these very bytes.
     pub(crate) fn known(
         host: Arc<Host>,
         origin: Origin,
         imports: Vec<Import>,
-        descriptor: ComponentDescriptor,
-    ) -> Self {
-        Linked { host, origin, imports, code: OnceCell::new() }.described(descriptor)
+        described: Described,
+    ) -> Result<Self, Refusal> {
+        Linked { host, origin, imports, code: OnceCell::new() }.described(described)
     }
 
     /// Loads its code, which a call does otherwise that needs it first.
@@ -165,10 +175,7 @@ impl Component {
             Ok(store) => term.attend(self.linked.execute(code, store, &call, timeout)).await,
             Err(ending) => Err(ending.clone()),
         };
-        let outcome = match returned {
-            Ok(returned) => v0_1_0::lift_returned(tool, returned),
-            Err(ending) => Outcome::Faulted(ending.fault(tool, &under)),
-        };
+        let outcome = returned.unwrap_or_else(|ending| Outcome::Faulted(ending.fault(tool, &under)));
         let mut attempt = match store {
             Ok(store) => attempt(outcome, &store, &limits, began),
             Err(ending) => Attempt::unstarted(ending.fault(tool, &under)),
@@ -200,8 +207,15 @@ impl Component {
 }
 
 impl Linked {
-    /// Lets it describe itself.
-    pub(crate) async fn describe(self) -> Result<Component, Refusal> {
+    /// Lets it describe itself; a plain component is described by its type, and nothing
+    /// of it runs.
+    pub(crate) async fn describe(self, docs: &Docs) -> Result<Component, Refusal> {
+        if let Entry::Plain(plain) = &self.code().await?.entry {
+            let id = self.id_of_file()?;
+            let left_out = Some(plain.left_out().to_vec());
+            let descriptor = plain.descriptor(id, docs);
+            return self.described(Described { descriptor, left_out });
+        }
         let described = self
             .sealed(async |store, tool: &ToolPre<Instance>| {
                 let tool = tool.instantiate_async(&mut *store).await?;
@@ -217,12 +231,23 @@ impl Linked {
         })?;
         let descriptor = v0_1_0::lift_descriptor(given)
             .map_err(|why| Refusal::new(format!("{name} describes itself wrongly: {why}")))?;
-        Ok(self.described(descriptor))
+        self.described(Described { descriptor, left_out: None })
     }
 
-    /// With what it said of itself when these bytes were loaded before.
-    pub(crate) fn described(self, descriptor: ComponentDescriptor) -> Component {
-        Component { linked: Arc::new(self), descriptor: Arc::new(descriptor) }
+    /// With what these bytes were found to be. Of a plain component the id is not in its
+    /// bytes.
+    pub(crate) fn described(self, described: Described) -> Result<Component, Refusal> {
+        let Described { mut descriptor, left_out } = described;
+        if left_out.is_some() {
+            descriptor.id = self.id_of_file()?;
+        }
+        let left_out = left_out.map(Arc::from);
+        Ok(Component { linked: Arc::new(self), descriptor: Arc::new(descriptor), left_out })
+    }
+
+    fn id_of_file(&self) -> Result<String, Refusal> {
+        let name = &self.origin.name;
+        plain::id_of(name).map_err(|why| Refusal::new(format!("{name} {why}")))
     }
 
     /// The SHA-256 of its bytes, in hexadecimal.
@@ -233,7 +258,8 @@ impl Linked {
     async fn code(&self) -> Result<&Code, Refusal> {
         let load = async || {
             let compiled = self.host.code_of(&self.origin).await?;
-            Code::link(&self.host, &self.origin.name, compiled)
+            let exports = load::read_exports(&self.host.engine, &self.origin.name, &compiled)?;
+            Code::link(&self.host, &self.origin.name, compiled, &exports)
         };
         self.code.get_or_try_init(load).await
     }
@@ -244,21 +270,17 @@ impl Linked {
         store: &mut Store<Instance>,
         call: &Call<'_>,
         timeout: Duration,
-    ) -> wasmtime::Result<Result<v0_1_0::types::ToolOutput, v0_1_0::types::ToolError>> {
-        let arguments = call.permit.arguments().text();
-        let visible = Visible::of(call);
-        store.data().enter(arguments.len() as u64 + visible.bytes())?;
-        let entries = visible.entries();
-        let delegates: Vec<&str> = call.agent.delegates.iter().map(String::as_str).collect();
-        let deadline_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
-        let context = visible.context(&entries, &delegates, deadline_ms);
+    ) -> wasmtime::Result<Outcome> {
         for power in self.unrecorded(call) {
             store.data_mut().world().used(power);
         }
-        let tool = code.real.instantiate_async(&mut *store).await?;
-        let returned = tool.tollgate_tool_tool().call_execute(&mut *store, arguments, context).await?;
-        store.data().boundary.leave(v0_1_0::returned_bytes(&returned))?;
-        Ok(returned)
+        match &code.entry {
+            Entry::Contract(tool) => v0_1_0::execute(tool, store, call, timeout).await,
+            Entry::Plain(plain) => {
+                let (tool, arguments) = (call.permit.tool(), call.permit.arguments());
+                plain.call(store, &tool.descriptor.name, arguments.value()).await
+            }
+        }
     }
 
     /// The powers that the call has and whose answers no record holds. Files note for
@@ -291,26 +313,6 @@ impl Linked {
         let limits = sealed_limits();
         let stack_bytes = self.host.config.stack_bytes;
         ending.fault(what, &Under { limits: &limits, timeout: SEALED_TIME, stack_bytes })
-    }
-}
-
-impl Code {
-    fn link(host: &Host, name: &str, compiled: Compiled) -> Result<Self, Refusal> {
-        let real = host.real.instantiate_pre(&compiled).and_then(ToolPre::new).map_err(|why| {
-            let why = tollgate_agent::text::clean(&format!("{why:#}"), 1_000);
-            Refusal::new(format!("{name} does not fit the interfaces that it names: {why}"))
-        })?;
-        Ok(Self { compiled, real, sealed: OnceLock::new() })
-    }
-
-    fn sealed(&self, host: &Host) -> Result<&ToolPre<Instance>, Ending> {
-        if let Some(sealed) = self.sealed.get() {
-            return Ok(sealed);
-        }
-        let sealed = host.sealed.instantiate_pre(&self.compiled).and_then(ToolPre::new);
-        let sealed =
-            sealed.map_err(|why| Ending::Host(format!("the sealed linker has another shape: {why:#}")))?;
-        Ok(self.sealed.get_or_init(|| sealed))
     }
 }
 

@@ -6,13 +6,14 @@ pub use gates::Guest;
 
 use crate::attend::Term;
 use crate::compile::{Compatibility, Compiling};
-use crate::component::{Component, Linked, Origin};
+use crate::component::{Component, Described, Linked, Origin};
 use crate::config::SandboxConfig;
 use crate::ending::Ending;
 use crate::error::{Refusal, SandboxError};
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load::{Artefact, Cache, Checked, Words};
+use crate::plain::Docs;
 use crate::ticker::Ticker;
 use crate::turns::Turns;
 use crate::{engine, interfaces, load};
@@ -119,10 +120,11 @@ impl Sandbox {
         let inner = Arc::clone(&self.inner);
         match blocking(move || inner.begin(name, file, read()?)).await? {
             Begun::Known(component) => Ok(component),
-            Begun::Compiled(linked, artefact) => self.describe(*linked, artefact).await,
+            Begun::Compiled(linked, docs, artefact) => self.describe(*linked, &docs, artefact).await,
             Begun::New(origin, checked) => {
                 let name = origin.name.clone();
                 let artefact = self.inner.compiling.compile(&self.inner.engine, &name, &checked).await?;
+                let docs = Docs::of(&checked.bytes);
                 drop(checked);
                 let inner = Arc::clone(&self.inner);
                 let (linked, artefact) = blocking(move || {
@@ -130,19 +132,20 @@ impl Sandbox {
                     Ok((Component::link(inner, origin, compiled)?, artefact))
                 })
                 .await?;
-                self.describe(linked, artefact).await
+                self.describe(linked, &docs, artefact).await
             }
         }
     }
 
     /// Lets it describe itself, and keeps that with its code for the next start. The
     /// code is kept even where it does not describe itself, for that is what took long.
-    async fn describe(&self, linked: Linked, artefact: Artefact) -> Result<Component, Refusal> {
+    async fn describe(&self, linked: Linked, docs: &Docs, artefact: Artefact) -> Result<Component, Refusal> {
         let digest = linked.digest().to_owned();
-        let described = linked.describe().await;
+        let described = linked.describe(docs).await;
         let words = described.as_ref().ok().map(|component| Words {
             descriptor: component.descriptor().clone(),
             imports: component.imports().to_vec(),
+            left_out: component.left_out().map(<[_]>::to_vec),
         });
         let inner = Arc::clone(&self.inner);
         blocking(move || {
@@ -159,9 +162,15 @@ enum Begun {
     /// The cache knows what it is, and will have its code when it is needed.
     Known(Component),
     /// The cache has its code.
-    Compiled(Box<Linked>, Artefact),
+    Compiled(Box<Linked>, Docs, Artefact),
     /// Its bytes.
     New(Origin, Arc<Checked>),
+}
+
+impl From<Words> for Described {
+    fn from(words: Words) -> Self {
+        Self { descriptor: words.descriptor, left_out: words.left_out }
+    }
 }
 
 impl Inner {
@@ -169,19 +178,22 @@ impl Inner {
         let origin = Origin { digest: load::digest(&bytes), name, file };
         // Only what was checked is ever kept under its digest.
         let words = self.cache.as_ref().and_then(|cache| cache.words(&origin.digest));
-        if let (Some(words), true) = (&words, origin.file.is_some()) {
-            let imports = load::known_imports(&origin.name, &words.imports)?;
-            return Ok(Begun::Known(Component::known(self, origin, imports, words.descriptor.clone())));
-        }
+        let words = match words {
+            Some(words) if origin.file.is_some() => {
+                let imports = load::known_imports(&origin.name, &words.imports)?;
+                return Component::known(self, origin, imports, words.into()).map(Begun::Known);
+            }
+            words => words,
+        };
         let Some((compiled, artefact)) = self.kept_code(&origin.digest) else {
             let checked = load::check(&origin.name, bytes)?;
             return Ok(Begun::New(origin, Arc::new(checked)));
         };
         let linked = Component::link(self, origin, compiled)?;
-        Ok(match words {
-            Some(words) => Begun::Known(linked.described(words.descriptor)),
-            None => Begun::Compiled(Box::new(linked), artefact),
-        })
+        match words {
+            Some(words) => linked.described(words.into()).map(Begun::Known),
+            None => Ok(Begun::Compiled(Box::new(linked), Docs::of(&bytes), artefact)),
+        }
     }
 
     /// The code of a component of which more is known already: from the cache, or where

@@ -89,11 +89,16 @@ impl<'a> Seen<'a> {
     fn show(&self, output: &Output) {
         let id = shown_line(&self.descriptor.id, 64);
         let version = shown_line(&self.descriptor.version, 64);
-        output.line(&format!("{BOLD}{id}{BOLD:#} {version}"));
+        let plain = if self.component.left_out().is_some() { " (plain component)" } else { "" };
+        output.line(&format!("{BOLD}{id}{BOLD:#} {version}{plain}"));
         output.line(&format!("  file    {}", shown_line(&self.file.display().to_string(), 200)));
         output.line(&format!("  digest  sha256:{}", self.component.digest()));
         for tool in &self.descriptor.tools {
             show_tool(tool, output);
+        }
+        for left in self.component.left_out().unwrap_or_default() {
+            let function = shown_line(&left.function, 200);
+            output.line(&format!("\n{BOLD}left out{BOLD:#} {function}\n  {}", shown(&left.reason)));
         }
         for key in &self.descriptor.state {
             output.line(&format!("\n{BOLD}state{BOLD:#} {}", state_in_words(key)));
@@ -197,6 +202,8 @@ impl<'a> Seen<'a> {
             "tools": self.descriptor.tools,
             "state": self.descriptor.state,
             "imports": self.component.imports(),
+            "plain": self.component.left_out().is_some(),
+            "left_out": self.component.left_out().unwrap_or_default(),
             "lacking": lacking(self.component.imports(), &grants),
             "asks": self.asks,
             "asked_and_lacking": asked_and_lacking(self.asks.as_ref(), &grants),
@@ -221,7 +228,7 @@ fn show_tool(tool: &ToolDescriptor, output: &Output) {
         .collect();
     let properties = tool.parameters.get("properties").and_then(Value::as_object);
     for (name, schema) in properties.into_iter().flatten() {
-        let kind = schema.get("type").map(|kind| kind.to_string().replace('"', "")).unwrap_or_default();
+        let kind = schema.get("type").map_or("value".to_owned(), |kind| kind.to_string().replace('"', ""));
         let needed = if required.contains(&name.as_str()) { ", required" } else { "" };
         let words = schema.get("description").and_then(Value::as_str).unwrap_or_default();
         output.line(&format!(

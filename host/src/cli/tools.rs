@@ -12,6 +12,7 @@ use tollgate::config::ToolLimits;
 use tollgate::tools::{LoadedComponent, Toolbox};
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::run::RunLimits;
+use tollgate_sandbox::LeftOut;
 
 /// Lists the tools: from where, what they were granted, under which limits; and what is refused
 #[derive(Debug, Args)]
@@ -72,6 +73,10 @@ fn show(opened: &Opened, output: &Output) {
     for component in &opened.loaded.components {
         let lacking = powers::asked_and_lacking(component.asks.as_ref(), &component.grants);
         approve::say_lacking(&component.id, &lacking, output);
+        for left in &component.left_out {
+            let (id, function) = (&component.id, shown_line(&left.function, 200));
+            output.line(&format!("{DIM}left out of {id}{DIM:#} {function}: {}", shown(&left.reason)));
+        }
     }
     for refused in opened.loaded.toolbox.refused() {
         let file = shown_line(&refused.file.display().to_string(), 200);
@@ -131,8 +136,15 @@ fn as_json(opened: &Opened) -> Value {
         .tools()
         .filter_map(|tool| Some(tool_json(tool, opened.loaded.component_of(&tool.descriptor.name)?, opened)))
         .collect();
+    let left_out = opened.loaded.components.iter().flat_map(|component| {
+        let named = |left: &LeftOut| {
+            json!({"component": component.id, "function": left.function, "reason": left.reason})
+        };
+        component.left_out.iter().map(named)
+    });
     json!({
         "tools": tools,
+        "left_out": left_out.collect::<Vec<_>>(),
         "refused": opened.loaded.toolbox.refused(),
         "gates": super::gates::as_json(&opened.gates),
         "refused_gates": opened.gates.refused,

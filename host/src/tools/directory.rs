@@ -27,7 +27,7 @@ use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::surface::Surface;
-use tollgate_sandbox::{Component, Power, Sandbox};
+use tollgate_sandbox::{Component, LeftOut, Power, Sandbox};
 
 /// How many files are looked at at once. Of those that are new, fewer are compiled at
 /// once: see [`COMPILED_AT_ONCE`](tollgate_sandbox::COMPILED_AT_ONCE).
@@ -77,6 +77,8 @@ pub struct LoadedComponent {
     pub digest: String,
     /// What it imports.
     pub imports: Vec<tollgate_sandbox::Import>,
+    /// Its functions that are no tools, where it is a plain component.
+    pub left_out: Vec<LeftOut>,
     /// What it was granted.
     pub grants: ComponentGrants,
     /// What it asks for; none where nothing says so.
@@ -227,6 +229,7 @@ impl Ready {
             version: tollgate_agent::text::clean(&descriptor.version, 64),
             digest: component.digest().to_owned(),
             imports: component.imports().to_vec(),
+            left_out: component.left_out().unwrap_or_default().to_vec(),
             grants: granted,
             asks,
             limits,

@@ -20,9 +20,10 @@ impl KeptTools {
         Self { sandbox, config }
     }
 
-    /// A toolbox that holds one component.
-    pub(crate) async fn load(&self, digest: &str, bytes: Vec<u8>) -> Result<Toolbox, String> {
-        let name = format!("the kept component {}", &digest[..digest.len().min(12)]);
+    /// A toolbox that holds one component, which had this id. A plain component has it
+    /// from its file's name alone.
+    pub(crate) async fn load(&self, id: &str, digest: &str, bytes: Vec<u8>) -> Result<Toolbox, String> {
+        let name = format!("the kept component {}/{id}.wasm", &digest[..digest.len().min(12)]);
         let component = self.sandbox.load_bytes(&name, bytes).await.map_err(|e| e.to_string())?;
         let mut loaded = Loaded::default();
         loaded.serve(component, Path::new(&name), &self.config)?;

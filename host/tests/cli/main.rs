@@ -14,6 +14,7 @@ mod keeping;
 mod making;
 mod permitting;
 mod place;
+mod plain;
 mod replaying;
 mod running;
 mod typing;

@@ -90,3 +90,12 @@ fn what_no_record_holds_is_never_passed_silently() {
 fn a_run_that_is_not_there_is_said_so() {
     Place::new().type_in(&["replay", "nothing"]).ends_with(2).says("there is no run nothing");
 }
+
+#[test]
+fn a_plain_component_is_kept_under_the_id_that_its_file_gave_it() {
+    let place = Place::new().with_tools(&[good::PLAIN_DIVIDE]);
+    place.type_in(&["call", "whole-divide", r#"{"dividend": 6, "divisor": 3}"#]).ends_with(0);
+    std::fs::remove_file(place.path().join("tools/plain-divide.wasm")).unwrap();
+    let found = replay(&place, 0);
+    assert_eq!(found[0]["finding"], "same", "{found:?}");
+}

@@ -4,6 +4,7 @@
 
 mod compiling;
 mod limits;
+mod plain;
 mod reloading;
 mod swapping;
 mod versions;

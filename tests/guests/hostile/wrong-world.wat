@@ -1,8 +1,8 @@
-;; Is a component, but no tool: it exports another interface.
+;; Is a component of another world, and exports nothing that could be called.
 ;;
 ;; world: export evil:power/take;
-;; wit: package evil:power { interface take { everything: func(); } }
+;; wit: package evil:power { interface take { type power = u32; } }
 ;; limit: exports
 ;; expects: refused "tollgate:tool/tool"
 
-(module (func (export "evil:power/take#everything")))
+(module)

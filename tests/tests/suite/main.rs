@@ -3,4 +3,5 @@
 
 mod gates;
 mod hostile;
+mod plain;
 mod rig;

@@ -129,6 +129,10 @@ impl Rig {
 }
 
 impl Loaded {
+    pub fn component(&self) -> &Component {
+        &self.component
+    }
+
     fn accept(loaded: Result<Component, Refusal>) -> Result<Loaded, String> {
         let component = loaded.map_err(|refusal| refusal.to_string())?;
         let descriptor = component.descriptor().clone();

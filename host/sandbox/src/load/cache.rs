@@ -15,6 +15,7 @@ use super::native::Artefact;
 use super::private::{PART, PrivateDir, random};
 use crate::compile::Compatibility;
 use crate::import::Import;
+use crate::plain::LeftOut;
 use rustix::fs::{Timespec, Timestamps, futimens};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -56,6 +57,9 @@ pub(crate) struct Words {
     pub(crate) descriptor: ComponentDescriptor,
     /// What it imports.
     pub(crate) imports: Vec<Import>,
+    /// Its functions that are no tools, where it is a plain component.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) left_out: Option<Vec<LeftOut>>,
 }
 
 /// The first part of an entry, which was authenticated.

@@ -71,8 +71,19 @@ pub(crate) fn known_imports(name: &str, imports: &[Import]) -> Result<Vec<Import
     imports.iter().map(|known| import(name, &known.interface)).collect()
 }
 
-/// Refuses what is not a tool of the version of the contract that is served.
-pub(crate) fn check_exports(engine: &Engine, name: &str, component: &Component) -> Result<(), Refusal> {
+/// What can be called of a component.
+pub(crate) enum Exports {
+    /// The contract's interface of tools, in a version that is served.
+    Contract,
+    /// Whatever functions it has.
+    Plain,
+}
+
+/// Says what kind of component it is.
+///
+/// # Errors
+/// It is a tool of a version that is not served, or a gate.
+pub(crate) fn read_exports(engine: &Engine, name: &str, component: &Component) -> Result<Exports, Refusal> {
     let component_type = component.component_type();
     let interfaces: Vec<(&str, &str)> = component_type
         .exports(engine)
@@ -80,14 +91,12 @@ pub(crate) fn check_exports(engine: &Engine, name: &str, component: &Component) 
         .map(|(export, _)| split(export))
         .collect();
     match interfaces.iter().find(|(interface, _)| *interface == TOOL) {
-        Some((_, version)) if is_served(version, VERSION) => Ok(()),
+        Some((_, version)) if is_served(version, VERSION) => Ok(Exports::Contract),
         Some((_, version)) => Err(other_version(name, TOOL, version)),
         None if interfaces.iter().any(|(interface, _)| *interface == GATE) => Err(Refusal::new(format!(
             "{name} is a gate, not a tool: it exports {GATE}. Gates do not belong among the tools"
         ))),
-        None => Err(Refusal::new(format!(
-            "{name} is not a tool: it does not export {TOOL}@{VERSION}. Build it for the world tollgate:tool/tool-component"
-        ))),
+        None => Ok(Exports::Plain),
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) use bytes::{Checked, check, digest};
 pub(crate) use cache::{Cache, Words};
 pub use file::read;
 pub(crate) use imports::{
-    check_exports, check_gate_exports, exports_a_gate, known_imports, read_imports, refuse_imports,
+    Exports, check_gate_exports, exports_a_gate, known_imports, read_exports, read_imports, refuse_imports,
 };
 pub(crate) use native::Artefact;
 

@@ -5,6 +5,7 @@ use crate::component::{Component, Origin};
 use crate::error::Refusal;
 use crate::gate::GateComponent;
 use crate::load::{self, Artefact};
+use crate::plain::Docs;
 use std::path::Path;
 use std::sync::Arc;
 use wasmtime::component::Component as Compiled;
@@ -22,6 +23,7 @@ struct Linkable {
     digest: String,
     compiled: Compiled,
     artefact: Artefact,
+    docs: Docs,
 }
 
 impl Sandbox {
@@ -56,10 +58,10 @@ impl Sandbox {
         if load::exports_a_gate(&self.inner.engine, &linkable.compiled) {
             return Ok(Guest::Gate(self.describe_gate(name, linkable).await?));
         }
-        let Linkable { digest, compiled, artefact } = linkable;
+        let Linkable { digest, compiled, artefact, docs } = linkable;
         let origin = Origin { name: name.to_owned(), digest, file: None };
         let linked = Component::link(Arc::clone(&self.inner), origin, compiled)?;
-        Ok(Guest::Tools(self.describe(linked, artefact).await?))
+        Ok(Guest::Tools(self.describe(linked, &docs, artefact).await?))
     }
 
     /// Reads a component's file as [`load`](Self::load) does: once, following no link.
@@ -72,7 +74,7 @@ impl Sandbox {
     }
 
     async fn describe_gate(&self, name: &str, linkable: Linkable) -> Result<GateComponent, Refusal> {
-        let Linkable { digest, compiled, artefact } = linkable;
+        let Linkable { digest, compiled, artefact, docs: _ } = linkable;
         let linked =
             GateComponent::link(Arc::clone(&self.inner), name.to_owned(), digest.clone(), &compiled)?;
         let described = linked.describe().await;
@@ -92,19 +94,23 @@ impl Sandbox {
         let (inner, of_thread) = (Arc::clone(&self.inner), name.to_owned());
         let digest = load::digest(&bytes);
         let kept = digest.clone();
-        let (found, checked) = blocking(move || match inner.kept_code(&kept) {
-            Some(found) => Ok((Some(found), None)),
-            None => Ok((None, Some(Arc::new(load::check(&of_thread, bytes)?)))),
+        let (found, checked, docs) = blocking(move || match inner.kept_code(&kept) {
+            Some(found) => Ok((Some(found), None, Docs::of(&bytes))),
+            None => {
+                let checked = load::check(&of_thread, bytes)?;
+                let docs = Docs::of(&checked.bytes);
+                Ok((None, Some(Arc::new(checked)), docs))
+            }
         })
         .await?;
         if let Some((compiled, artefact)) = found {
-            return Ok(Linkable { digest, compiled, artefact });
+            return Ok(Linkable { digest, compiled, artefact, docs });
         }
         let Some(checked) = checked else {
             return Err(Refusal::new(format!("{name} was neither compiled nor checked")));
         };
         let artefact = self.inner.compiling.compile(&self.inner.engine, name, &checked).await?;
         let compiled = self.inner.load(name, &artefact)?;
-        Ok(Linkable { digest, compiled, artefact })
+        Ok(Linkable { digest, compiled, artefact, docs })
     }
 }

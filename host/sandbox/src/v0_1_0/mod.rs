@@ -7,14 +7,15 @@
 mod child;
 mod context;
 mod descriptor;
+mod execute;
 mod gate;
 mod output;
 
 pub(crate) use child::{lift_child, lower_child, lower_child_error};
-pub(crate) use context::Visible;
 pub(crate) use descriptor::lift_descriptor;
+pub(crate) use execute::execute;
 pub(crate) use gate::{GatePre, Shown, lift_gate_descriptor, lift_verdict};
-pub(crate) use output::{lift_rejection, lift_returned, returned_bytes};
+pub(crate) use output::lift_rejection;
 
 mod generated {
     #![allow(missing_docs, clippy::all, unreachable_pub)]

@@ -53,7 +53,7 @@ fn words(times: usize) -> Words {
         state: Vec::new(),
     };
     let imports = vec![Import { interface: "wasi:io/poll@0.2.0".to_owned(), power: None }];
-    Words { descriptor, imports }
+    Words { descriptor, imports, left_out: None }
 }
 
 #[test]

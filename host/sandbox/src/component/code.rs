@@ -1,0 +1,60 @@
+//! A component's code, linked: by the contract that it was built for, or by the
+//! functions that it exports.
+
+use crate::ending::Ending;
+use crate::error::Refusal;
+use crate::instance::Instance;
+use crate::load::Exports;
+use crate::plain::Plain;
+use crate::sandbox::Inner as Host;
+use crate::v0_1_0::ToolPre;
+use std::sync::OnceLock;
+use tollgate_agent::text::clean;
+use wasmtime::component::Component as Compiled;
+
+pub(super) struct Code {
+    compiled: Compiled,
+    pub(super) entry: Entry,
+    /// Made when it is first asked something sealed. Its linker is of the other's
+    /// shape, so what links there links here.
+    sealed: OnceLock<ToolPre<Instance>>,
+}
+
+/// How its tools are called.
+pub(super) enum Entry {
+    /// As the contract says.
+    Contract(ToolPre<Instance>),
+    /// As the functions that they are.
+    Plain(Plain),
+}
+
+impl Code {
+    pub(super) fn link(
+        host: &Host,
+        name: &str,
+        compiled: Compiled,
+        exports: &Exports,
+    ) -> Result<Self, Refusal> {
+        let misfit = |why: wasmtime::Error| {
+            let why = clean(&format!("{why:#}"), 1_000);
+            Refusal::new(format!("{name} does not fit the interfaces that it names: {why}"))
+        };
+        let pre = host.real.instantiate_pre(&compiled).map_err(misfit)?;
+        let entry = match exports {
+            Exports::Contract => Entry::Contract(ToolPre::new(pre).map_err(misfit)?),
+            Exports::Plain => Entry::Plain(Plain::link(&host.engine, name, &compiled, pre)?),
+        };
+        Ok(Self { compiled, entry, sealed: OnceLock::new() })
+    }
+
+    /// Of a component of the contract, for what it is asked without power.
+    pub(super) fn sealed(&self, host: &Host) -> Result<&ToolPre<Instance>, Ending> {
+        if let Some(sealed) = self.sealed.get() {
+            return Ok(sealed);
+        }
+        let sealed = host.sealed.instantiate_pre(&self.compiled).and_then(ToolPre::new);
+        let sealed =
+            sealed.map_err(|why| Ending::Host(format!("the sealed linker has another shape: {why:#}")))?;
+        Ok(self.sealed.get_or_init(|| sealed))
+    }
+}

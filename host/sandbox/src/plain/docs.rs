@@ -1,0 +1,70 @@
+//! What a component's author wrote about its functions: the section `package-docs`, in
+//! which tools that encode WIT keep its documentation.
+//!
+//! It is a courtesy. One that cannot be read is as good as none.
+
+use serde_json::Value;
+use tollgate_agent::json;
+use wasmparser::{Parser, Payload};
+
+/// How the section is called.
+const SECTION: &str = "package-docs";
+/// The versions of the section that are read: one byte before its JSON.
+const VERSIONS: [u8; 2] = [0, 1];
+
+/// The documentation of one component.
+pub(crate) struct Docs(Value);
+
+impl Docs {
+    /// Those of a component that passed [`check`](crate::load::check), from its own
+    /// sections, not those of what is nested in it.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(section(bytes).and_then(read).unwrap_or_default())
+    }
+
+    /// What is said of a function, of an interface by its name without package and
+    /// version, or of none.
+    pub(super) fn of_function(&self, interface: Option<&str>, function: &str) -> Option<&str> {
+        let mut worlds = self.0["worlds"].as_object().into_iter().flat_map(|worlds| worlds.values());
+        let Some(interface) = interface else {
+            // The older of the two does not tell exports from imports.
+            return worlds.find_map(|world| {
+                ["func_exports", "funcs"].iter().find_map(|key| said(&world[key][function]))
+            });
+        };
+        let named = said(&self.0["interfaces"][interface]["funcs"][function]);
+        named.or_else(|| {
+            let keys = ["interface_exports", "interfaces"];
+            worlds
+                .find_map(|world| keys.iter().find_map(|key| said(&world[key][interface]["funcs"][function])))
+        })
+    }
+}
+
+/// Text by itself, or within an object that says more.
+fn said(of: &Value) -> Option<&str> {
+    of.as_str().or_else(|| of["docs"].as_str()).map(str::trim).filter(|text| !text.is_empty())
+}
+
+fn read(section: &[u8]) -> Option<Value> {
+    let (version, text) = section.split_first()?;
+    if !VERSIONS.contains(version) {
+        return None;
+    }
+    json::parse(str::from_utf8(text).ok()?).ok()
+}
+
+fn section(bytes: &[u8]) -> Option<&[u8]> {
+    let mut depth = 0_usize;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload.ok()? {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::CustomSection(section) if depth == 0 && section.name() == SECTION => {
+                return Some(section.data());
+            }
+            _ => {}
+        }
+    }
+    None
+}

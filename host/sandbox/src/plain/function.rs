@@ -1,0 +1,208 @@
+//! One exported function: what it is as a tool, and a call of it.
+
+use super::docs::Docs;
+use super::lift::{lift, lift_payload};
+use super::lower::{Lowering, Misfit};
+use super::schema;
+use super::shape::{Reader, Shape, separated};
+use super::surface::Exported;
+use crate::instance::Instance;
+use crate::meter::Stop;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::io::{self, Write};
+use tollgate_agent::code::Code;
+use tollgate_agent::descriptor::MAX_DESCRIPTION_BYTES;
+use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, ToolResult, ToolStatus};
+use tollgate_agent::run::answer::MAX_ANSWER_BYTES;
+use tollgate_agent::schema::Schema;
+use tollgate_agent::text::clean;
+use wasmtime::Store;
+use wasmtime::component::types::ComponentFunc;
+use wasmtime::component::{Component as Compiled, ComponentExportIndex, InstancePre, Val};
+
+/// The longest signature in a description, in bytes.
+const MAX_SIGNATURE_BYTES: usize = 1_000;
+/// Between what the author says and the signature.
+const SEPARATOR: &str = "\n\n";
+/// A set of flags is a few bits in the guest, and in the host a text for each of them,
+/// of which the engine counts the letters alone. Where a guest can make many such sets,
+/// it may hand over this much less at once.
+const FLAGS_ARE_DEARER: u64 = 16;
+
+/// A function that is a tool.
+pub(super) struct Function {
+    exported: Exported,
+    export: ComponentExportIndex,
+    parameters: Vec<(String, Shape)>,
+    result: Option<Shape>,
+}
+
+impl Function {
+    /// Reads its type, or says why it is no tool.
+    pub(super) fn of(
+        compiled: &Compiled,
+        exported: Exported,
+        of_type: &ComponentFunc,
+    ) -> Result<Self, String> {
+        if of_type.async_() {
+            return Err("it is asynchronous, which this host leaves out".to_owned());
+        }
+        let mut reader = Reader::new();
+        let parameter = |(name, of): (&str, _)| Ok((reader.name(name)?, reader.read(&of)?));
+        let parameters: Vec<_> = of_type.params().map(parameter).collect::<Result<_, String>>()?;
+        let mut results = of_type.results();
+        let result = results.next().map(|of| reader.read(&of)).transpose()?;
+        if results.next().is_some() {
+            return Err("it returns more than one value".to_owned());
+        }
+        Schema::compile(&schema::of_parameters(&parameters)).map_err(|why| why.to_string())?;
+        let interface = match &exported.interface {
+            Some(interface) => Some(compiled.get_export_index(None, interface).ok_or_else(lost)?),
+            None => None,
+        };
+        let export = compiled.get_export_index(interface.as_ref(), &exported.function).ok_or_else(lost)?;
+        Ok(Self { exported, export, parameters, result })
+    }
+
+    /// The JSON Schema of its arguments.
+    pub(super) fn parameters(&self) -> Value {
+        schema::of_parameters(&self.parameters)
+    }
+
+    /// What its author says of it, and its signature, which says what it returns.
+    pub(super) fn description(&self, docs: &Docs) -> String {
+        let signature = clean(&self.to_string(), MAX_SIGNATURE_BYTES);
+        match docs.of_function(self.exported.short_interface(), &self.exported.function) {
+            Some(said) => {
+                let said = clean(said, MAX_DESCRIPTION_BYTES - MAX_SIGNATURE_BYTES - SEPARATOR.len());
+                format!("{said}{SEPARATOR}{signature}")
+            }
+            None => signature,
+        }
+    }
+
+    /// Calls it once, in a fresh instance.
+    pub(super) async fn call(
+        &self,
+        pre: &InstancePre<Instance>,
+        store: &mut Store<Instance>,
+        tool_name: &str,
+        arguments: &Value,
+    ) -> wasmtime::Result<Outcome> {
+        let values = match self.lower(store, arguments)? {
+            Ok(values) => values,
+            Err(fault) => return Ok(Outcome::Faulted(misfit(tool_name, &fault))),
+        };
+        if self.result.as_ref().is_some_and(Shape::lists_flags) {
+            let bytes = store.data().crossing_bytes() / FLAGS_ARE_DEARER;
+            store.set_hostcall_fuel(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        let instance = pre.instantiate_async(&mut *store).await?;
+        let function = instance.get_func(&mut *store, self.export).ok_or_else(unknown)?;
+        // What is there is written over.
+        let mut results = vec![Val::Bool(false); usize::from(self.result.is_some())];
+        function.call_async(&mut *store, &values, &mut results).await?;
+        let result = self.lift(results.pop()).ok_or_else(unknown)?;
+        let limit = store.data().crossing_bytes();
+        store.data().boundary.leave(written_bytes(&result.data, limit).ok_or(Stop::Crossing)?)?;
+        Ok(Outcome::Returned(ToolOutput::from(result)))
+    }
+
+    /// The arguments as values, in the order of the parameters.
+    fn lower(&self, store: &Store<Instance>, arguments: &Value) -> Result<Result<Vec<Val>, String>, Stop> {
+        let limit = store.data().crossing_bytes();
+        let none = Map::new();
+        let mut lowering = Lowering::new(limit);
+        match lowering.fields(&self.parameters, arguments.as_object().unwrap_or(&none)) {
+            Ok(fields) => {
+                store.data().enter(limit - lowering.left())?;
+                Ok(Ok(fields.into_iter().map(|(_, value)| value).collect()))
+            }
+            Err(Misfit::TooLarge) => Err(Stop::Crossing),
+            Err(Misfit::At(pointer, problem)) => {
+                let place = if pointer.is_empty() { "(whole value)" } else { &pointer };
+                Ok(Err(format!("- {place}: {problem}")))
+            }
+        }
+    }
+
+    /// What the model is answered. A `result` is a success or the tool's own error; any
+    /// other value is a success.
+    fn lift(&self, returned: Option<Val>) -> Option<ToolResult> {
+        match (&self.result, returned) {
+            (None, None) => Some(ToolResult::success(Value::Null)),
+            (Some(Shape::Result(ok, _)), Some(Val::Result(Ok(payload)))) => {
+                Some(ToolResult::success(lift_payload(ok.as_deref(), payload)?))
+            }
+            (Some(Shape::Result(_, err)), Some(Val::Result(Err(payload)))) => {
+                Some(error(lift_payload(err.as_deref(), payload)?))
+            }
+            (Some(shape), Some(value)) => Some(ToolResult::success(lift(shape, value)?)),
+            _ => None,
+        }
+    }
+}
+
+/// In the words of WIT: `add: func(a: u32, b: u32) -> u32`.
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: func(", self.exported.function)?;
+        separated(f, &self.parameters, |f, (name, shape)| write!(f, "{name}: {shape}"))?;
+        f.write_str(")")?;
+        match &self.result {
+            Some(shape) => write!(f, " -> {shape}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The tool's own error, in the words that it carries.
+fn error(data: Value) -> ToolResult {
+    let message = match &data {
+        Value::Null => "The function failed and does not say why.".to_owned(),
+        Value::String(text) => clean(text, MAX_ANSWER_BYTES),
+        other => clean(&other.to_string(), MAX_ANSWER_BYTES),
+    };
+    ToolResult { status: ToolStatus::Error, data, message: Some(message) }
+}
+
+fn misfit(tool_name: &str, problem: &str) -> Fault {
+    let problem = clean(problem, MAX_SIGNATURE_BYTES);
+    Fault::new(
+        Code::InvalidArguments,
+        format!("The arguments of '{tool_name}' are not values of its types:\n{problem}"),
+    )
+}
+
+/// How many bytes its JSON has; none where that is more than the limit.
+fn written_bytes(value: &Value, limit: u64) -> Option<u64> {
+    let mut counting = Counting { bytes: 0, limit };
+    serde_json::to_writer(&mut counting, value).ok()?;
+    Some(counting.bytes)
+}
+
+/// Counts what is written, and keeps nothing of it.
+struct Counting {
+    bytes: u64,
+    limit: u64,
+}
+
+impl Write for Counting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes += bytes.len() as u64;
+        if self.bytes > self.limit { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn lost() -> String {
+    "the engine does not find it".to_owned()
+}
+
+fn unknown() -> wasmtime::Error {
+    wasmtime::Error::msg("the function or its value is not of the type that was read")
+}

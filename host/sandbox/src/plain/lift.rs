@@ -1,0 +1,94 @@
+//! Values to JSON: what a function returned becomes what a model reads, with nothing
+//! lost but the bits of a float that is no number.
+
+use super::schema::{INFINITY, MINUS_INFINITY, NAN};
+use super::shape::Shape;
+use serde_json::{Map, Value, json};
+use wasmtime::component::Val;
+
+/// The JSON of a value of this shape; none where it is not of this shape, which the
+/// engine does not let happen.
+pub(super) fn lift(shape: &Shape, val: Val) -> Option<Value> {
+    Some(match (shape, val) {
+        (Shape::Bool, Val::Bool(is)) => Value::Bool(is),
+        (Shape::Integer(_), val) => integer(&val)?,
+        (Shape::F32, Val::Float32(float)) => from_f32(float),
+        (Shape::F64, Val::Float64(float)) => from_f64(float),
+        (Shape::Char, Val::Char(one)) => Value::String(one.to_string()),
+        (Shape::String, Val::String(text)) => Value::String(text),
+        (Shape::List(of), Val::List(elements)) => {
+            elements.into_iter().map(|element| lift(of, element)).collect::<Option<_>>()?
+        }
+        (Shape::Tuple(of), Val::Tuple(parts)) => {
+            of.iter().zip(parts).map(|(shape, part)| lift(shape, part)).collect::<Option<_>>()?
+        }
+        (Shape::Record(of), Val::Record(fields)) => {
+            let members =
+                of.iter().zip(fields).map(|((_, shape), (name, val))| Some((name, lift(shape, val)?)));
+            Value::Object(members.collect::<Option<_>>()?)
+        }
+        (Shape::Variant(cases), Val::Variant(name, payload)) => match (cases.get(&name)?, payload) {
+            (None, None) => Value::String(name),
+            (Some(shape), Some(payload)) => single(name, lift(shape, *payload)?),
+            _ => return None,
+        },
+        (Shape::Enum(_), Val::Enum(name)) => Value::String(name),
+        (Shape::Option(_), Val::Option(None)) => Value::Null,
+        (Shape::Option(of), Val::Option(Some(some))) if of.has_null() => single("some", lift(of, *some)?),
+        (Shape::Option(of), Val::Option(Some(some))) => lift(of, *some)?,
+        (Shape::Result(ok, _), Val::Result(Ok(payload))) => {
+            single("ok", lift_payload(ok.as_deref(), payload)?)
+        }
+        (Shape::Result(_, err), Val::Result(Err(payload))) => {
+            single("err", lift_payload(err.as_deref(), payload)?)
+        }
+        (Shape::Flags(_), Val::Flags(set)) => json!(set),
+        _ => return None,
+    })
+}
+
+/// The JSON of what an `ok` or an `err` carries; null where it carries nothing.
+pub(super) fn lift_payload(shape: Option<&Shape>, payload: Option<Box<Val>>) -> Option<Value> {
+    match (shape, payload) {
+        (None, None) => Some(Value::Null),
+        (Some(shape), Some(payload)) => lift(shape, *payload),
+        _ => None,
+    }
+}
+
+fn single(name: impl Into<String>, value: Value) -> Value {
+    Value::Object(Map::from_iter([(name.into(), value)]))
+}
+
+fn integer(val: &Val) -> Option<Value> {
+    Some(match val {
+        Val::S8(number) => Value::from(*number),
+        Val::U8(number) => Value::from(*number),
+        Val::S16(number) => Value::from(*number),
+        Val::U16(number) => Value::from(*number),
+        Val::S32(number) => Value::from(*number),
+        Val::U32(number) => Value::from(*number),
+        Val::S64(number) => Value::from(*number),
+        Val::U64(number) => Value::from(*number),
+        _ => return None,
+    })
+}
+
+fn from_f64(float: f64) -> Value {
+    let word = match float {
+        float if float.is_nan() => NAN,
+        f64::INFINITY => INFINITY,
+        f64::NEG_INFINITY => MINUS_INFINITY,
+        float => return Value::from(float),
+    };
+    Value::from(word)
+}
+
+/// By its shortest digits where they read back as the same float: 0.1, and not the
+/// seventeen digits of the float of 64 bits that is the same number.
+fn from_f32(float: f32) -> Value {
+    match float.to_string().parse::<f64>() {
+        Ok(short) if short as f32 == float && short.is_finite() => Value::from(short),
+        _ => from_f64(f64::from(float)),
+    }
+}

@@ -1,0 +1,91 @@
+//! Components that know nothing of the contract and export ordinary typed functions:
+//! each function becomes a tool.
+//!
+//! What a contract's component says of itself is read here from its type: names,
+//! arguments and their schema ([`surface`]). Arguments and results cross as values of
+//! the component model ([`lower`], [`lift`]) instead of as text. For the rest, a call is
+//! as any other: a fresh instance under the same limits and with the same grants. What
+//! the contract brings beside arguments and a result (context, state, reports,
+//! suspension) such a component does not have.
+//!
+//! Nothing of it runs before its first call, for it has nothing to say of itself.
+
+mod docs;
+mod function;
+mod lift;
+mod lower;
+mod schema;
+mod shape;
+mod surface;
+
+pub(crate) use docs::Docs;
+pub use surface::LeftOut;
+pub(crate) use surface::id_of;
+
+use crate::error::Refusal;
+use crate::instance::Instance;
+use function::Function;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tollgate_agent::descriptor::{ComponentDescriptor, ToolDescriptor};
+use tollgate_agent::outcome::Outcome;
+use wasmtime::component::{Component as Compiled, InstancePre};
+use wasmtime::{Engine, Store};
+
+/// A plain component, linked.
+pub(crate) struct Plain {
+    pre: InstancePre<Instance>,
+    version: String,
+    /// By the name of the tool that it is.
+    functions: BTreeMap<String, Function>,
+    left_out: Vec<LeftOut>,
+}
+
+impl Plain {
+    /// Reads what it exports.
+    ///
+    /// # Errors
+    /// Nothing of it can be called, or its functions cannot be told apart.
+    pub(crate) fn link(
+        engine: &Engine,
+        name: &str,
+        compiled: &Compiled,
+        pre: InstancePre<Instance>,
+    ) -> Result<Self, Refusal> {
+        let surface::Read { version, functions, left_out } =
+            surface::read(engine, compiled).map_err(|why| Refusal::new(format!("{name} {why}")))?;
+        Ok(Self { pre, version, functions, left_out })
+    }
+
+    /// Its functions that are no tools.
+    pub(crate) fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// What it would say of itself under this id.
+    pub(crate) fn descriptor(&self, id: String, docs: &Docs) -> ComponentDescriptor {
+        let tool = |(name, function): (&String, &Function)| {
+            ToolDescriptor::new(name.to_ascii_lowercase(), name, function.description(docs))
+                .with_parameters(function.parameters())
+        };
+        ComponentDescriptor {
+            id,
+            version: self.version.clone(),
+            tools: self.functions.iter().map(tool).collect(),
+            state: Vec::new(),
+        }
+    }
+
+    /// Calls the function that is the tool of this name.
+    pub(crate) async fn call(
+        &self,
+        store: &mut Store<Instance>,
+        tool_name: &str,
+        arguments: &Value,
+    ) -> wasmtime::Result<Outcome> {
+        match self.functions.get(tool_name) {
+            Some(function) => function.call(&self.pre, store, tool_name, arguments).await,
+            None => Err(wasmtime::Error::msg("the component has no such function")),
+        }
+    }
+}

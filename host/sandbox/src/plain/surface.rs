@@ -1,0 +1,238 @@
+//! What a plain component offers, read from the type of what it exports.
+
+use super::function::Function;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tollgate_agent::descriptor::{MAX_LABEL_BYTES, MAX_TOOLS};
+use tollgate_agent::name;
+use tollgate_agent::text::clean;
+use wasmtime::Engine;
+use wasmtime::component::Component as Compiled;
+use wasmtime::component::types::{ComponentFunc, ComponentItem};
+
+/// The most functions that are looked at.
+const MAX_FUNCTIONS: usize = 4 * MAX_TOOLS;
+/// The longest name of a function in a sentence, in bytes.
+const MAX_NAME_BYTES: usize = 200;
+
+/// A function that a plain component exports and that is no tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name, with that of its interface; cleaned.
+    pub function: String,
+    /// Why it cannot be one.
+    pub reason: String,
+}
+
+/// What a component offers.
+pub(super) struct Read {
+    pub(super) version: String,
+    pub(super) functions: BTreeMap<String, Function>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// An exported function, as its component names it.
+pub(super) struct Exported {
+    /// Its interface, with package and version; none where the world exports it.
+    pub(super) interface: Option<String>,
+    pub(super) function: String,
+}
+
+impl Exported {
+    /// The interface's own name, without package and version.
+    pub(super) fn short_interface(&self) -> Option<&str> {
+        let interface = self.interface.as_deref()?;
+        let unversioned = interface.split_once('@').map_or(interface, |(name, _)| name);
+        Some(unversioned.rsplit_once('/').map_or(unversioned, |(_, name)| name))
+    }
+
+    /// As a sentence names it.
+    pub(super) fn full_name(&self) -> String {
+        let full = match &self.interface {
+            Some(interface) => format!("{interface}#{}", self.function),
+            None => self.function.clone(),
+        };
+        clean(&full, MAX_NAME_BYTES)
+    }
+
+    /// The tool that it is: `interface-function`, or `function`.
+    fn tool_name(&self) -> String {
+        match self.short_interface() {
+            Some(interface) => format!("{interface}-{}", self.function),
+            None => self.function.clone(),
+        }
+    }
+
+    /// Why it is no tool whatever its type is.
+    fn unfit(&self) -> Option<&'static str> {
+        let interface = self.interface.as_deref().unwrap_or_default();
+        if self.function.starts_with('[') {
+            return Some(
+                "it belongs to a resource, which would end with the call: each call has an instance of its own",
+            );
+        }
+        if interface.starts_with("wasi:cli/run") {
+            return Some(
+                "it is a program's start, not a function: build a library (in Rust, crate-type = [\"cdylib\"])",
+            );
+        }
+        if interface.starts_with("wasi:") || interface.starts_with("tollgate:") {
+            return Some("its interface is called by hosts of another kind");
+        }
+        None
+    }
+}
+
+/// Reads the exports. The error goes on a sentence that begins with the component's
+/// name.
+pub(super) fn read(engine: &Engine, compiled: &Compiled) -> Result<Read, String> {
+    let exported = exported(engine, compiled)?;
+    let version = version_of(&exported);
+    let mut functions: BTreeMap<String, Function> = BTreeMap::new();
+    let mut folded: BTreeMap<String, String> = BTreeMap::new();
+    let mut left_out = Vec::new();
+    for (exported, of_type) in exported {
+        let (full, tool) = (exported.full_name(), exported.tool_name());
+        match fit(compiled, exported, &of_type, &tool) {
+            Ok(function) => {
+                if let Some(other) = folded.insert(name::fold(&tool), full.clone()) {
+                    return Err(format!(
+                        "exports two functions whose tools would have names that look alike, {other} and {full}; \
+                         rename one of the two"
+                    ));
+                }
+                functions.insert(tool, function);
+            }
+            Err(reason) => left_out.push(LeftOut { function: full, reason }),
+        }
+    }
+    match functions.len() {
+        0 => Err(nothing_to_call(&left_out)),
+        1..=MAX_TOOLS => Ok(Read { version, functions, left_out }),
+        many => Err(too_many(many)),
+    }
+}
+
+fn fit(
+    compiled: &Compiled,
+    exported: Exported,
+    of_type: &ComponentFunc,
+    tool: &str,
+) -> Result<Function, String> {
+    if let Some(reason) = exported.unfit() {
+        return Err(reason.to_owned());
+    }
+    if !name::is_tool_name(tool) || !name::is_id(&tool.to_ascii_lowercase()) {
+        let shown = clean(tool, MAX_NAME_BYTES);
+        return Err(format!(
+            "the name of its tool would be \"{shown}\", and must fit [a-zA-Z][a-zA-Z0-9-]{{0,63}}"
+        ));
+    }
+    Function::of(compiled, exported, of_type)
+}
+
+/// The functions of the world and of its interfaces, those of the world first.
+fn exported(engine: &Engine, compiled: &Compiled) -> Result<Vec<(Exported, ComponentFunc)>, String> {
+    let mut found = Vec::new();
+    let component_type = compiled.component_type();
+    let mut add = |interface: Option<&str>, function: &str, of_type| {
+        let interface = interface.map(str::to_owned);
+        found.push((Exported { interface, function: function.to_owned() }, of_type));
+        if found.len() > MAX_FUNCTIONS {
+            Err(format!(
+                "exports more than {MAX_FUNCTIONS} functions; a component offers at most {MAX_TOOLS} tools"
+            ))
+        } else {
+            Ok(())
+        }
+    };
+    for (export, item) in component_type.exports(engine) {
+        match item.ty {
+            ComponentItem::ComponentFunc(of_type) => add(None, export, of_type)?,
+            ComponentItem::ComponentInstance(instance) => {
+                for (function, item) in instance.exports(engine) {
+                    if let ComponentItem::ComponentFunc(of_type) = item.ty {
+                        add(Some(export), function, of_type)?;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// The version of the package that its interfaces are of; none where they are of several.
+fn version_of(exported: &[(Exported, ComponentFunc)]) -> String {
+    let mut versions = exported
+        .iter()
+        .filter_map(|(exported, _)| exported.interface.as_deref()?.split_once('@'))
+        .map(|(_, version)| version);
+    let first = versions.next().unwrap_or_default();
+    if versions.all(|version| version == first) { clean(first, MAX_LABEL_BYTES) } else { String::new() }
+}
+
+fn nothing_to_call(left_out: &[LeftOut]) -> String {
+    let mut words =
+        "is not a tool: it exports neither tollgate:tool/tool nor a function that can be one".to_owned();
+    for LeftOut { function, reason } in left_out.iter().take(3) {
+        words.push_str(&format!("; {function}: {reason}"));
+    }
+    if left_out.len() > 3 {
+        words.push_str(&format!("; and {} more", left_out.len() - 3));
+    }
+    words
+}
+
+fn too_many(functions: usize) -> String {
+    format!(
+        "exports {functions} functions; a component offers at most {MAX_TOOLS} tools. Leave some out of its world"
+    )
+}
+
+/// The id of a plain component, which is its file's name: it has no other of its own,
+/// and the file was named by whoever put it there.
+///
+/// # Errors
+/// The name has no letter to begin with.
+pub(crate) fn id_of(name: &str) -> Result<String, String> {
+    let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
+    let mut id = String::new();
+    for c in stem.chars().map(|c| c.to_ascii_lowercase()) {
+        if c.is_ascii_lowercase() || c.is_ascii_digit() {
+            id.push(c);
+        } else if !id.ends_with('-') {
+            id.push('-');
+        }
+    }
+    let id = id.trim_matches('-');
+    match name::is_id(id) && !name::is_reserved_id(id) {
+        true => Ok(id.to_owned()),
+        false => Err(format!(
+            "is known by its file's name, and \"{}\" is none for a component: rename the file to begin with a letter, \
+             64 letters, digits and hyphens at most, not host or tollgate",
+            clean(&stem, MAX_NAME_BYTES)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_come_from_the_names_of_files() {
+        for (name, id) in [
+            ("tools/My_Adder.wasm", "my-adder"),
+            ("adder@0.1.0.wasm", "adder-0-1-0"),
+            ("the kept component 1f/notes.wasm", "notes"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(id_of(name).as_deref(), Ok(id));
+        }
+        for name in ["7.wasm", "", "..", "host.wasm", &format!("{}.wasm", "a".repeat(65))] {
+            assert!(id_of(name).is_err(), "{name}");
+        }
+    }
+}
