@@ -31,12 +31,18 @@ fn value(schema: &Value) -> Value {
         return given;
     }
     match kind(schema) {
+        Some("string") if schema.get("maxLength").and_then(Value::as_u64).is_some_and(|most| most < 3) => {
+            json!("a")
+        }
         Some("string") => json!("..."),
         Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or(json!(1)),
         Some("boolean") => json!(true),
-        Some("array") => json!([]),
-        Some("object") => json!({}),
-        _ => json!("..."),
+        Some("array") => {
+            let items = schema.get("prefixItems").and_then(Value::as_array);
+            items.into_iter().flatten().map(value).collect()
+        }
+        Some("object") => arguments(schema),
+        _ => first("anyOf").or_else(|| first("oneOf")).map_or(json!("..."), |form| value(&form)),
     }
 }
 
@@ -64,6 +70,17 @@ mod tests {
             "required": ["name", "times"],
         });
         assert_eq!(arguments(&schema), json!({"name": "...", "times": 0}));
+    }
+
+    #[test]
+    fn what_is_within_is_shown_too() {
+        let of = |schema: Value| arguments(&json!({"properties": {"of": schema}}))["of"].clone();
+        let record =
+            json!({"type": "object", "properties": {"unit": {"enum": ["m", "s"]}}, "required": ["unit"]});
+        assert_eq!(of(record.clone()), json!({"unit": "m"}));
+        assert_eq!(of(json!({"anyOf": [record, {"type": "null"}]})), json!({"unit": "m"}));
+        let pair = json!({"type": "array", "prefixItems": [{"type": "boolean"}, {"type": "string", "maxLength": 1}]});
+        assert_eq!(of(pair), json!([true, "a"]));
     }
 
     #[test]
