@@ -90,8 +90,8 @@ impl Context {
         self.facts.resume.as_ref()
     }
 
-    /// True once the run is being cancelled: the moment to stop early. 100 ms
-    /// later the tool is stopped all the same.
+    /// True once the run is being cancelled: the moment to stop early. Some 100 ms
+    /// later at most the tool is stopped all the same.
     pub fn is_cancelled(&self) -> bool {
         self.host().is_cancelled()
     }

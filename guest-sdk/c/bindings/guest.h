@@ -403,8 +403,8 @@ extern void tollgate_tool_call_log(tollgate_tool_call_level_t level, guest_strin
 // component did not declare that it reads the key.
 extern bool tollgate_tool_call_read_state(guest_string_t *key, tollgate_tool_call_json_t *ret);
 // True once the run is being cancelled: the moment to stop early. A tool
-// that does not is stopped all the same, 100 ms later, and what it returns
-// after that is dropped.
+// that does not is stopped all the same, some 100 ms later at most, and what
+// it returns after that is dropped.
 extern bool tollgate_tool_call_is_cancelled(void);
 
 // Exported Functions from `tollgate:tool/tool@0.1.0`

@@ -47,7 +47,7 @@ pub struct Call<'a> {
     pub reports: Arc<dyn ReportSink>,
     /// Who runs child agents for it.
     pub children: Arc<dyn ChildRunner>,
-    /// Cancels the call: the guest is told, and stopped 100 ms later.
+    /// Cancels the call: the guest is told, and stopped within some 100 ms.
     pub cancel: CancellationToken,
 }
 

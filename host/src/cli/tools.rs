@@ -4,13 +4,13 @@
 use super::data::open_store;
 use super::output::{BAD, BOLD, DIM, shown, shown_line};
 use super::table::{table, text_of};
-use super::{Exit, Failure, Globals, Opened, Output, approve, powers, program, quantity};
+use super::{Exit, Failure, Globals, Opened, Output, approve, powers, program, quantity, with_servers};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use tollgate::Host;
 use tollgate::config::ToolLimits;
 use tollgate::tools::{LoadedComponent, Toolbox};
-use tollgate_agent::catalog::Tool;
+use tollgate_agent::catalog::{OwnerKind, Tool};
 use tollgate_agent::run::RunLimits;
 use tollgate_sandbox::LeftOut;
 
@@ -28,11 +28,14 @@ Examples:
 impl ToolsVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let mut opened = Opened::open(globals, output).await?;
+        let mut builder = Host::builder().toolbox(opened.loaded.toolbox.clone());
         if let Ok(store) = open_store(globals) {
-            let host = Host::builder().toolbox(opened.loaded.toolbox.clone()).store(store).build()?;
-            host.refresh_health().await?;
-            opened.loaded.toolbox = Toolbox::clone(&host.toolbox());
+            builder = builder.store(store);
         }
+        let host = builder.build()?;
+        host.refresh_health().await?;
+        let _servers = with_servers(&host, &opened.config, output).await;
+        opened.loaded.toolbox = Toolbox::clone(&host.toolbox());
         if output.is_json() {
             output.json(&as_json(&opened));
         } else {
@@ -60,6 +63,7 @@ fn show(opened: &Opened, output: &Output) {
         }
         output.line(&text_of(&rows));
     }
+    show_remote(opened, output);
     for tool in catalog.tools() {
         let name = &tool.descriptor.name;
         if let Some(reason) = catalog.disabled(name) {
@@ -84,6 +88,23 @@ fn show(opened: &Opened, output: &Output) {
     }
     super::gates::show(&opened.gates, output);
     next_line(opened, output);
+}
+
+/// The tools that servers bring, which are another program's to bound.
+fn show_remote(opened: &Opened, output: &Output) {
+    let mut rows = table(&["tool", "server", "limits"]);
+    for tool in remote(opened) {
+        let timeout_ms = u64::from(opened.config.limits.run.attempt_timeout_ms(&tool.descriptor.execution));
+        rows.add_row([tool.descriptor.name.clone(), tool.owner.id.clone(), quantity::millis(timeout_ms)]);
+    }
+    if rows.row_count() > 0 {
+        output.line(&text_of(&rows));
+    }
+}
+
+fn remote(opened: &Opened) -> impl Iterator<Item = &Tool> {
+    let tools = opened.loaded.toolbox.catalog().tools();
+    tools.map(AsRef::as_ref).filter(|tool: &&Tool| tool.owner.kind == OwnerKind::Mcp)
 }
 
 fn next_line(opened: &Opened, output: &Output) {
@@ -136,6 +157,7 @@ fn as_json(opened: &Opened) -> Value {
         .tools()
         .filter_map(|tool| Some(tool_json(tool, opened.loaded.component_of(&tool.descriptor.name)?, opened)))
         .collect();
+    let remote: Vec<Value> = remote(opened).map(|tool| remote_json(tool, opened)).collect();
     let left_out = opened.loaded.components.iter().flat_map(|component| {
         let named = |left: &LeftOut| {
             json!({"component": component.id, "function": left.function, "reason": left.reason})
@@ -144,6 +166,7 @@ fn as_json(opened: &Opened) -> Value {
     });
     json!({
         "tools": tools,
+        "remote_tools": remote,
         "left_out": left_out.collect::<Vec<_>>(),
         "refused": opened.loaded.toolbox.refused(),
         "gates": super::gates::as_json(&opened.gates),
@@ -187,6 +210,21 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value
         },
         "limits": limits,
         "disabled": opened.loaded.toolbox.catalog().disabled(&descriptor.name),
+    })
+}
+
+fn remote_json(tool: &Tool, opened: &Opened) -> Value {
+    let descriptor = &tool.descriptor;
+    let server = opened.config.servers.get(&tool.owner.id);
+    json!({
+        "name": descriptor.name,
+        "description": descriptor.description,
+        "parameters": descriptor.parameters,
+        "server": tool.owner.id,
+        "limits": {
+            "timeout_ms": opened.config.limits.run.attempt_timeout_ms(&descriptor.execution),
+            "answer_bytes": server.map(|server| server.answer_bytes),
+        },
     })
 }
 

@@ -23,7 +23,7 @@ use tollgate_agent::message::{Message, ToolSpec};
 use tollgate_agent::run::event::{Event, Finished};
 use tollgate_agent::run::{CallStatus, Effect, Input, Phase, Run, Task};
 
-/// How long a cancelled run waits for its calls: their grace of 100 ms, as long
+/// How long a cancelled run waits for its calls: their grace, as long
 /// again to stop them, and some for a file operation that the system has begun.
 const CANCEL_WAIT: Duration = Duration::from_millis(400);
 /// How often one input is decided anew because others wrote to the thread.

@@ -47,7 +47,7 @@ pub struct RunHandle {
 }
 
 impl RunHandle {
-    /// Ends the run early. Tools are told, and stopped 100 ms later.
+    /// Ends the run early. Tools are told, and stopped within some 100 ms.
     pub fn cancel(&self) {
         self.cancel.cancel();
     }

@@ -3,21 +3,23 @@
 //! that may not.
 //!
 //! These tests start themselves as the program that is killed (`program.rs`), by a
-//! store that kills its process right before or after a commit (`store.rs`), or from
+//! store that kills its process right before or after a commit (`moment.rs`), or from
 //! outside at any moment. `scripts/kill` runs them on a larger scale.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod moment;
 mod place;
 mod program;
 mod script;
-mod store;
 mod verdict;
+#[path = "../watched/mod.rs"]
+mod watched;
 
+use moment::Moment;
 use place::{Place, Started};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use store::Moment;
 use verdict::Verdict;
 
 /// Stories that are told at once: they wait for disks and timers most of the time.

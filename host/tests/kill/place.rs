@@ -1,6 +1,6 @@
 //! A directory in which one story is told by one process after the other.
 
-use crate::store::Moment;
+use crate::moment::Moment;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -80,7 +80,7 @@ impl Process {
     }
 
     pub(crate) fn kill(&self) {
-        crate::store::kill(self.0.id());
+        crate::moment::kill(self.0.id());
     }
 
     /// Waits for its end. A process that fails otherwise fails the test.

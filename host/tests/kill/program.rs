@@ -1,14 +1,14 @@
 //! The program that is killed: a host with a component, native tools and a store on
 //! disk, that takes up a story wherever the process before it left it.
 
+use crate::moment::Moment;
 use crate::place::{ADDS, DIRECTORY, MOMENT};
 use crate::script::{Author, Careful, install};
-use crate::store::DyingStore;
+use crate::watched::Watched;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use tollgate::config::Config;
 use tollgate::run::{RunHandle, Told};
 use tollgate::store::{RunFilter, RunSummary, SqliteStore};
@@ -27,8 +27,8 @@ fn the_program_that_is_killed() {
     let moment = std::env::var(MOMENT).ok().map(|text| text.parse().unwrap());
     let adds = std::env::var(ADDS).ok().map(|text| text.parse().unwrap());
     tollgate_sandbox::runtime().unwrap().block_on(async {
-        let store = SqliteStore::open(&directory.join("data")).unwrap();
-        let store = Arc::new(DyingStore { store, moment, commits: AtomicU64::new(0) });
+        let store = Arc::new(SqliteStore::open(&directory.join("data")).unwrap());
+        let store = Watched::new(store, moment);
         let host = host(&directory, store).await;
         match adds {
             Some(times) => add(&host, times).await,
@@ -37,7 +37,7 @@ fn the_program_that_is_killed() {
     });
 }
 
-async fn host(directory: &Path, store: Arc<DyingStore>) -> Host {
+async fn host(directory: &Path, store: Arc<Watched<Option<Moment>>>) -> Host {
     let granted =
         "[grants.appends]\nfiles = [{ host = \"ran\", guest = \"/ran\", access = \"read-write\" }]\n";
     let config = Config::parse(&directory.join("tollgate.toml"), granted).unwrap();
@@ -45,8 +45,9 @@ async fn host(directory: &Path, store: Arc<DyingStore>) -> Host {
     let mut toolbox = directory::load(&sandbox, &config, &|_, _, _| {}).await.unwrap().toolbox;
     assert!(toolbox.refused().is_empty(), "{:?}", toolbox.refused());
     install(&mut toolbox, directory.join("ran"));
-    let agent = Agent::new("default", Arc::new(Author)).with_tools(["*"]);
-    Host::builder().toolbox(toolbox).agent(agent).gate(Careful).store(store).build().unwrap()
+    let agent = |id: &str, author| Agent::new(id, Arc::new(author)).with_tools(["*"]);
+    let host = Host::builder().toolbox(toolbox).gate(Careful).store(store);
+    host.agent(agent("default", Author::Teller)).agent(agent("helper", Author::Helper)).build().unwrap()
 }
 
 async fn add(host: &Host, times: usize) {

@@ -1,7 +1,8 @@
 //! The story: what the model asks for, what the tools do, and who must be asked.
 //!
 //! Two turns of calls: some at once, one that times out and is tried again, two that
-//! meet in the same key, one that a gate and one that the tool itself parks.
+//! meet in the same key, one that a gate and one that the tool itself parks, and one
+//! that has another agent work, which asks a person in its turn.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tollgate::model::{DeltaSink, Model, ModelFault};
 use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
+use tollgate_agent::child::{ChildRequest, ChildStatus};
 use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess, StateKey, ToolDescriptor};
 use tollgate_agent::gate::{Gate, ProposedCall, Verdict};
 use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
@@ -17,9 +19,16 @@ use tollgate_agent::state::{KeyScope, Reducer};
 
 /// The answer at the end of the story.
 pub(crate) const ANSWER: &str = "All of it is done.";
+/// The other agent's.
+pub(crate) const HELPED: &str = "My part is done.";
 
 /// Says what comes next by what was said so far: so any process can go on.
-pub(crate) struct Author;
+pub(crate) enum Author {
+    /// Of the agent that a person runs.
+    Teller,
+    /// Of the agent that runs below a call of the first.
+    Helper,
+}
 
 #[async_trait]
 impl Model for Author {
@@ -29,19 +38,9 @@ impl Model for Author {
 
     async fn reply(&self, request: ModelRequest, _: &mut DeltaSink<'_>) -> Result<ModelReply, ModelFault> {
         let turns = request.messages.iter().filter(|message| matches!(message, Message::Assistant(_)));
-        let (text, calls) = match turns.count() {
-            0 => ("First.", vec![appends("a1"), appends("a2"), ("late", json!({})), ("add", json!({}))]),
-            1 => (
-                "Then.",
-                vec![
-                    ("put", json!({"city": "Bern"})),
-                    ("put", json!({"city": "Rome"})),
-                    appends("b1"),
-                    appends("guarded"),
-                    ("ask", json!({})),
-                ],
-            ),
-            _ => (ANSWER, Vec::new()),
+        let (text, calls) = match self {
+            Author::Teller => tells(turns.count()),
+            Author::Helper => helps(turns.count()),
         };
         let calls = calls.into_iter().map(|(name, arguments)| ModelCall {
             name: name.to_owned(),
@@ -51,6 +50,34 @@ impl Model for Author {
         let message =
             AssistantMessage { text: text.to_owned(), calls: calls.collect(), ..Default::default() };
         Ok(ModelReply { message, ..ModelReply::default() })
+    }
+}
+
+type Said = (&'static str, Vec<(&'static str, Value)>);
+
+fn tells(turn: usize) -> Said {
+    let first = || vec![appends("a1"), appends("a2"), ("late", json!({})), ("add", json!({}))];
+    let second = || {
+        vec![
+            ("put", json!({"city": "Bern"})),
+            ("put", json!({"city": "Rome"})),
+            appends("b1"),
+            ("delegate", json!({})),
+            appends("guarded"),
+            ("ask", json!({})),
+        ]
+    };
+    match turn {
+        0 => ("First.", first()),
+        1 => ("Then.", second()),
+        _ => (ANSWER, Vec::new()),
+    }
+}
+
+fn helps(turn: usize) -> Said {
+    match turn {
+        0 => ("For my part.", vec![appends("c1"), ("ask", json!({}))]),
+        _ => (HELPED, Vec::new()),
     }
 }
 
@@ -84,6 +111,8 @@ enum Kind {
     Put,
     /// Asks a person, and leaves a byte once it goes on; may not run twice.
     Ask { ran: PathBuf },
+    /// Has the other agent work.
+    Delegate,
 }
 
 #[async_trait]
@@ -94,6 +123,7 @@ impl NativeTool for Kind {
             Kind::Add => ("add", false, None),
             Kind::Put => ("put", true, None),
             Kind::Ask { .. } => ("ask", false, None),
+            Kind::Delegate => ("delegate", true, None),
         };
         // More than a story has kills: each of them costs an attempt.
         let max_retries = Some(10);
@@ -121,6 +151,17 @@ impl NativeTool for Kind {
                 file.and_then(|mut file| file.write_all(b"x")).unwrap();
                 Ok(ToolResult::success("asked").into())
             }
+            Kind::Delegate => {
+                let child = call.run_child(ChildRequest::new("helper", "Help.")).await;
+                Ok(match child {
+                    Ok(child) if matches!(child.status, ChildStatus::Suspended(_)) => {
+                        ToolResult::suspended("The helper asks.")
+                    }
+                    Ok(child) => ToolResult::success(json!({"said": child.response})),
+                    Err(error) => ToolResult::error(error.to_string()),
+                }
+                .into())
+            }
         }
     }
 }
@@ -142,7 +183,7 @@ pub(crate) fn install(toolbox: &mut Toolbox, ran: PathBuf) {
         json!(""),
         Reducer::Replace,
     ));
-    [Kind::Late, Kind::Add, Kind::Put, Kind::Ask { ran }]
+    [Kind::Late, Kind::Add, Kind::Put, Kind::Ask { ran }, Kind::Delegate]
         .into_iter()
         .fold(plugin, NativePlugin::with_tool)
         .install(toolbox)

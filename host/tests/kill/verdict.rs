@@ -2,7 +2,7 @@
 
 use crate::place::Place;
 use crate::program::{THREADS, line};
-use crate::script::ANSWER;
+use crate::script::{ANSWER, HELPED};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Verdict {
                 nothing_ran_twice(place, &record, when);
                 records.insert(run.run_id.clone(), record);
             }
-            assert_eq!(records.len(), THREADS.len(), "{when}: one run for each thread");
+            assert_eq!(records.len(), THREADS.len() + 1, "{when}: one run for each thread, and one child");
             was_told(place, &records, when);
             reads_well(&store.thread(THREADS[0]).await.unwrap(), &records, when);
             let codes = records.values().flatten().filter_map(|event| match &event.event {
@@ -78,9 +78,11 @@ fn is_whole(run: &RunSummary, record: &[Arc<Numbered>], when: &str) {
     assert_eq!(run.status, "completed", "{when}");
     let ends = record.iter().filter(|event| matches!(event.event, Event::RunFinished { .. })).count();
     assert_eq!(ends, 1, "{when}: one end");
-    if run.kind == "prompt" {
-        let Event::RunFinished { text, .. } = &record.last().unwrap().event else { panic!("{when}") };
-        assert_eq!(text, ANSWER, "{when}");
+    let Event::RunFinished { text, .. } = &record.last().unwrap().event else { panic!("{when}") };
+    match run.kind.as_str() {
+        "prompt" => assert_eq!(text, ANSWER, "{when}"),
+        "child" => assert_eq!(text, HELPED, "{when}"),
+        _ => {}
     }
 }
 
@@ -140,7 +142,7 @@ fn reads_well(
     let count = |wanted: fn(&Message) -> bool| thread.messages.iter().filter(|m| wanted(m)).count();
     assert_eq!(count(|m| matches!(m, Message::User(_))), 1, "{when}");
     assert_eq!(count(|m| matches!(m, Message::Assistant(_))), 3, "{when}");
-    assert_eq!(count(|m| matches!(m, Message::Answer(_))), 9, "{when}");
+    assert_eq!(count(|m| matches!(m, Message::Answer(_))), 10, "{when}");
     let events = || records.values().flatten().map(|event| &event.event);
     let added = events().filter(|event| match event {
         Event::CallFinished(finished) => finished.tool_name == "add" && finished.end.code().is_none(),

@@ -8,17 +8,21 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tollgate_artifacts::{good, rust_guest_bytes};
 
-const TOKEN: &str = "a token that nobody guesses";
+pub(crate) const TOKEN: &str = "a token that nobody guesses";
 
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Server {
     fn start(place: &Place, more: &[&str]) -> Self {
+        Self::start_at(place, "127.0.0.1:0", more)
+    }
+
+    pub(crate) fn start_at(place: &Place, address: &str, more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        command.args(["mcp", "--http", "127.0.0.1:0", "--token-env", "T"]).args(more);
+        command.args(["mcp", "--http", address, "--token-env", "T"]).args(more);
         command.current_dir(place.path()).env("TOLLGATE_DATA", place.path().join("data")).env("T", TOKEN);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();

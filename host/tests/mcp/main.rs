@@ -13,5 +13,6 @@ mod http;
 mod place;
 mod raw;
 mod remote;
+mod remote_life;
 mod sdk;
 mod versions;

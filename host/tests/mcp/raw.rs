@@ -1,5 +1,6 @@
 //! A client that writes its lines by hand.
 
+use crate::http::TOKEN;
 use crate::place::Place;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ impl Raw {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
         command.arg("mcp").args(more).current_dir(place.path());
         command.env("TOLLGATE_DATA", place.path().join("data")).env_remove("TOLLGATE_LOG");
+        command.env("T", TOKEN);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());

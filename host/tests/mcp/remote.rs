@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tollgate_artifacts::good;
 
 /// A place whose server `other` is this program, with these tools.
-fn beside(tools: &[tollgate_artifacts::Guest]) -> (Place, Place) {
+pub(crate) fn beside(tools: &[tollgate_artifacts::Guest]) -> (Place, Place) {
     let other = Place::new().with_tools(tools).with_config("");
     let place = Place::new().with_config(&format!(
         "[mcp.other]\ncommand = {:?}\nargs = [\"mcp\", \"--config\", {:?}, \"--data\", {:?}]\n",
@@ -18,7 +18,7 @@ fn beside(tools: &[tollgate_artifacts::Guest]) -> (Place, Place) {
 }
 
 /// A place whose server `other` is a script that answers requests with `$id`.
-fn scripted(script: &str) -> Place {
+pub(crate) fn scripted(script: &str) -> Place {
     let place = Place::new();
     place.write("server.sh", script);
     place.with_config(
@@ -27,7 +27,7 @@ fn scripted(script: &str) -> Place {
 }
 
 /// Answers the handshake and the list as any server, and calls with what is given.
-fn server(tool: &str, on_call: &str) -> String {
+pub(crate) fn server(tool: &str, on_call: &str) -> String {
     format!(
         r#"while read -r line; do
 id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
@@ -42,9 +42,9 @@ done
     )
 }
 
-const TOOL: &str = r#"{"name":"t","inputSchema":{"type":"object"}}"#;
+pub(crate) const TOOL: &str = r#"{"name":"t","inputSchema":{"type":"object"}}"#;
 
-fn answers(result: &str) -> String {
+pub(crate) fn answers(result: &str) -> String {
     format!(r#"echo '{{"jsonrpc":"2.0","id":'$id',"result":{result}}}'"#)
 }
 

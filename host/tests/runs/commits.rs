@@ -2,84 +2,20 @@
 
 use crate::hooks::plugin::Keeper;
 use crate::place::StoreAt;
+use crate::watched::Watched;
 use crate::with_each_store;
 use crate::world::toolbox;
-use async_trait::async_trait;
 use serde_json::json;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tollgate::model::{Recorded, Turn};
 use tollgate::plugin::HookPoints;
-use tollgate::store::{
-    AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
-};
+use tollgate::store::Store;
 use tollgate::{Agent, CallRequest, Host, HostBuilder, RunRequest};
-use tollgate_agent::run::{Numbered, Run, RunLimits, Thread};
-use tollgate_agent::state::StateChange;
-
-/// A store that counts its commits.
-struct Counting {
-    store: Arc<dyn Store>,
-    commits: AtomicU32,
-}
-
-#[async_trait]
-impl Store for Counting {
-    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
-        self.commits.fetch_add(1, Ordering::Relaxed);
-        self.store.commit(commit).await
-    }
-
-    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        self.store.thread(thread_id).await
-    }
-
-    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
-        self.store.events(run_id, after).await
-    }
-
-    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
-        self.store.runs(filter).await
-    }
-
-    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
-        self.commits.fetch_add(1, Ordering::Relaxed);
-        self.store.note(records).await
-    }
-
-    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
-        self.store.audit(filter).await
-    }
-
-    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
-        self.store.trapping().await
-    }
-
-    async fn changes(
-        &self,
-        thread_id: &str,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>, StoreError> {
-        self.store.changes(thread_id, after, limit).await
-    }
-
-    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.store.component(digest).await
-    }
-
-    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
-        self.store.change(thread_id, change).await
-    }
-
-    fn let_go(&self, run_id: &str) {
-        self.store.let_go(run_id);
-    }
-}
+use tollgate_agent::run::{Run, RunLimits, Thread};
 
 /// A host on a store that counts, with an agent that asks for these turns.
-fn counted(at: &StoreAt, turns: Vec<Turn>) -> (Host, Arc<Counting>) {
+fn counted(at: &StoreAt, turns: Vec<Turn>) -> (Host, Arc<Watched<()>>) {
     counted_with(at, turns, |builder| builder)
 }
 
@@ -87,8 +23,8 @@ fn counted_with(
     at: &StoreAt,
     turns: Vec<Turn>,
     more: impl FnOnce(HostBuilder) -> HostBuilder,
-) -> (Host, Arc<Counting>) {
-    let store = Arc::new(Counting { store: at.open(), commits: AtomicU32::new(0) });
+) -> (Host, Arc<Watched<()>>) {
+    let store = Watched::new(at.open(), ());
     let limits = RunLimits {
         model_turns: u32::MAX,
         tool_calls: u32::MAX,
@@ -101,17 +37,17 @@ fn counted_with(
 }
 
 /// The commits of a run of so many turns of one call each.
-async fn commits_of_a_run(at: &StoreAt, tool: &str, turns: usize) -> u32 {
+async fn commits_of_a_run(at: &StoreAt, tool: &str, turns: usize) -> u64 {
     commits_with_hooks(at, tool, turns, HookPoints::NONE).await
 }
 
 /// The same, with a plugin whose hooks are asked at these points.
-async fn commits_with_hooks(at: &StoreAt, tool: &str, turns: usize, points: HookPoints) -> u32 {
+async fn commits_with_hooks(at: &StoreAt, tool: &str, turns: usize, points: HookPoints) -> u64 {
     let asks = |_| Turn::calls([(tool, json!({"n": 1}))]);
     let turns = (0..turns).map(asks).chain([Turn::text("Done.")]).collect();
     let (host, store) = counted_with(at, turns, |builder| builder.plugin(Keeper { points, waits: None }));
     host.run(RunRequest::new("default", "Go")).await.unwrap().wait().await.unwrap();
-    store.commits.load(Ordering::Relaxed)
+    store.writes()
 }
 
 with_each_store! {
@@ -121,7 +57,7 @@ with_each_store! {
             assert!(many - few <= 3 * 10, "{tool}: {} commits for ten calls", many - few);
             let (host, store) = counted(&store, Vec::new());
             host.call(CallRequest::new(tool, json!({"n": 1}).to_string()).on_thread("t")).await.unwrap();
-            assert_eq!(store.commits.load(Ordering::Relaxed), 1, "{tool}");
+            assert_eq!(store.writes(), 1, "{tool}");
         }
     }
 

@@ -17,6 +17,8 @@ mod replay;
 mod suspension;
 mod team;
 mod threads;
+#[path = "../watched/mod.rs"]
+mod watched;
 mod world;
 
 /// Runs each test body once for each kind of store; a further kind is one more line.

@@ -2,18 +2,16 @@
 //! run whose store failed.
 
 use crate::place::sqlite;
+use crate::watched::{Watch, Watched};
 use crate::with_each_store;
 use crate::world::{host, host_on};
-use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tollgate::model::Turn;
 use tollgate::run::{RunHandle, Told};
-use tollgate::store::{
-    AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
-};
+use tollgate::store::{RunFilter, StoreError};
 use tollgate::{Busy, CallRequest, Host, HostError, RunRequest};
 use tollgate_agent::code::Code;
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, Numbered, RunStatus, Thread};
@@ -87,16 +85,16 @@ with_each_store! {
     }
 
     async fn a_run_whose_store_failed_goes_on_once_it_works_again(at: StoreAt) {
-        let store = Arc::new(Failing { store: at.open(), fails: AtomicBool::new(false) });
+        let store = Watched::new(at.open(), Disk::default());
         let host = host_on(store.clone(), vec![Turn::calls([("slow", json!({}))]), Turn::text("First."), Turn::text("Second.")]);
         let mut first = host.run(say("one")).await.unwrap();
         until_a_call_runs(&mut first).await;
-        store.fails.store(true, Ordering::Relaxed);
+        store.watch.full.store(true, Ordering::Relaxed);
         first.cancel();
         let failed = first.wait().await.unwrap_err();
         assert!(failed.to_string().contains("the disk is full"), "{failed}");
         assert!(host.run(say("two")).await.is_err(), "it is full still");
-        store.fails.store(false, Ordering::Relaxed);
+        store.watch.full.store(false, Ordering::Relaxed);
         let end = host.run(say("two")).await.unwrap().wait().await.unwrap();
         assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Second."));
         let runs = at.open().runs(RunFilter::default()).await.unwrap();
@@ -110,7 +108,7 @@ with_each_store! {
     }
 
     async fn a9_a_direct_call_that_goes_on_is_never_run_twice(at: StoreAt) {
-        let store = Arc::new(Failing { store: at.open(), fails: AtomicBool::new(false) });
+        let store = Watched::new(at.open(), Disk::default());
         let host = host_on(store.clone(), Vec::new());
         let asked = host.call(CallRequest::new("ask_slowly", "{}")).await.unwrap();
         let decision = |id: &str| Decision {
@@ -122,9 +120,9 @@ with_each_store! {
         };
         let mut resumed = host.decide(&asked.run_id, decision("d1")).await.unwrap();
         until_a_call_runs(&mut resumed).await;
-        store.fails.store(true, Ordering::Relaxed);
+        store.watch.full.store(true, Ordering::Relaxed);
         resumed.wait().await.unwrap_err();
-        store.fails.store(false, Ordering::Relaxed);
+        store.watch.full.store(false, Ordering::Relaxed);
         let again = host.decide(&asked.run_id, decision("d2")).await;
         assert!(matches!(again, Err(HostError::Refused(_))), "it was decided, and may have run: {again:?}");
         let end = host.recover(&asked.run_id).await.unwrap().wait().await.unwrap().last_call.unwrap().end;
@@ -149,71 +147,17 @@ async fn a8_a_run_of_another_process_is_waited_for_or_refused() {
     assert_eq!(second.await.unwrap().text, "Second.");
 }
 
-/// A store whose disk can be full.
-struct Failing {
-    store: Arc<dyn Store>,
-    fails: AtomicBool,
+/// A disk that can be full.
+#[derive(Default)]
+struct Disk {
+    full: AtomicBool,
 }
 
-impl Failing {
-    fn check(&self) -> Result<(), StoreError> {
-        match self.fails.load(Ordering::Relaxed) {
+impl Watch for Disk {
+    fn before(&self, _write: u64) -> Result<(), StoreError> {
+        match self.full.load(Ordering::Relaxed) {
             true => Err(StoreError("the disk is full".to_owned())),
             false => Ok(()),
         }
-    }
-}
-
-#[async_trait]
-impl Store for Failing {
-    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
-        self.check()?;
-        self.store.commit(commit).await
-    }
-
-    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        self.store.thread(thread_id).await
-    }
-
-    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
-        self.store.events(run_id, after).await
-    }
-
-    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
-        self.store.runs(filter).await
-    }
-
-    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
-        self.check()?;
-        self.store.change(thread_id, change).await
-    }
-
-    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
-        self.store.note(records).await
-    }
-
-    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
-        self.store.audit(filter).await
-    }
-
-    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
-        self.store.trapping().await
-    }
-
-    async fn changes(
-        &self,
-        thread_id: &str,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>, StoreError> {
-        self.store.changes(thread_id, after, limit).await
-    }
-
-    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.store.component(digest).await
-    }
-
-    fn let_go(&self, run_id: &str) {
-        self.store.let_go(run_id);
     }
 }

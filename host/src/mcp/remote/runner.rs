@@ -7,8 +7,8 @@ use crate::tools::{Attempt, AttemptRequest, Report, ReportSink, Runner};
 use async_trait::async_trait;
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ElicitRequestParams, ProgressNotificationParam,
-    ProgressToken, ServerResult,
+    CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ElicitRequestParams,
+    ProgressNotificationParam, ProgressToken, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions};
 use serde_json::Value;
@@ -125,7 +125,8 @@ impl RemoteRunner {
             .send_request_with_option(request, PeerRequestOptions::no_options())
             .await
             .map_err(|e| link.gone(&e.to_string()))?;
-        let open = Open::new(link, handle.progress_token.clone(), attempt);
+        let waiting = (handle.peer.clone(), handle.id.clone());
+        let open = Open::new(link, handle.progress_token.clone(), waiting, attempt);
         let answered = handle.await_response().await;
         if let Some(ticket) = open.close() {
             return Ok(Outcome::Returned(ToolResult::suspended_with(ticket).into()));
@@ -140,25 +141,33 @@ impl RemoteRunner {
     }
 }
 
-/// Keeps a call known to its link for as long as the server has it.
+/// Keeps a call known to its link for as long as the server has it. Where nobody waits
+/// for the answer any more, the server is told.
 struct Open<'a> {
     link: &'a Link,
     token: ProgressToken,
+    waiting: Option<(Peer<RoleClient>, RequestId)>,
 }
 
 impl<'a> Open<'a> {
-    fn new(link: &'a Link, token: ProgressToken, attempt: &AttemptRequest<'_>) -> Self {
+    fn new(
+        link: &'a Link,
+        token: ProgressToken,
+        waiting: (Peer<RoleClient>, RequestId),
+        attempt: &AttemptRequest<'_>,
+    ) -> Self {
         let call = OpenCall {
             reports: Arc::clone(&attempt.reports),
             decided: attempt.resume.map(|resumption| resumption.value.clone()),
             asked: None,
         };
         link.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), call);
-        Self { link, token }
+        Self { link, token, waiting: Some(waiting) }
     }
 
-    /// What the server asked meanwhile.
-    fn close(self) -> Option<Ticket> {
+    /// The server answered; what it asked meanwhile.
+    fn close(mut self) -> Option<Ticket> {
+        self.waiting = None;
         let mut calls = self.link.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.get_mut(&self.token).and_then(|call| call.asked.take())
     }
@@ -167,6 +176,16 @@ impl<'a> Open<'a> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         self.link.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+        let Some((peer, id)) = self.waiting.take() else { return };
+        tokio::spawn(async move {
+            let told = CancelledNotificationParam {
+                request_id: Some(id),
+                reason: Some("nobody waits for it any more".to_owned()),
+                meta: None,
+            };
+            // A server that is gone has stopped already.
+            let _ = peer.notify_cancelled(told).await;
+        });
     }
 }
 

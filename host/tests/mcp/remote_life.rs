@@ -1,0 +1,118 @@
+//! Servers that bring tools, over time: over HTTP, gone and back, with other tools than
+//! before, and called by somebody who does not wait for the answer.
+
+use crate::http::{Server, TOKEN};
+use crate::place::Place;
+use crate::raw::Raw;
+use crate::remote::{TOOL, answers, beside, scripted, server};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tollgate_artifacts::{good, rust_guest_bytes};
+
+/// Far beyond the pauses before a server is tried again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A place whose server `other` is at this address, with a token.
+fn reaching(address: &str) -> Place {
+    Place::new().with_config(&format!(
+        "[mcp.other]\nurl = \"http://{address}/mcp\"\ntoken_env = \"T\"\nstart_timeout_ms = 20_000\n"
+    ))
+}
+
+/// Calls until it succeeds, as it must within a while.
+fn until_it_works(raw: &mut Raw, tool: &str) -> Value {
+    let began = Instant::now();
+    loop {
+        let result = raw.call(tool, json!({}));
+        if result["isError"] != true {
+            return result;
+        }
+        assert!(began.elapsed() < PATIENCE, "{result}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_server_over_http_is_called_with_its_token() {
+    let other = Place::new().with_tools(&[good::ECHO]).with_config("");
+    let server = Server::start_at(&other, "127.0.0.1:0", &[]);
+    let place = reaching(&server.address);
+    let called = place.tollgate(&["call", "other__echo", r#"{"a": 1}"#, "--json"]).env("T", TOKEN).assert();
+    let said = crate::place::Said::of(&called).ends_with(0).json();
+    assert_eq!(said["data"], json!({"a": 1}));
+    let listed = place.tollgate(&["tools", "--json"]).env("T", TOKEN).assert();
+    let listed = crate::place::Said::of(&listed).ends_with(0).json();
+    assert_eq!(listed["remote_tools"][0]["name"], "other__echo", "{listed}");
+    assert_eq!(listed["remote_tools"][0]["server"], "other");
+    let wrong = place.tollgate(&["tools"]).env("T", "another").assert();
+    crate::place::Said::of(&wrong).ends_with(0).says("the server other does not begin");
+    let unset = place.tollgate(&["tools"]).env_remove("T").assert();
+    crate::place::Said::of(&unset).ends_with(0).says("the variable T is not set");
+}
+
+#[test]
+fn a_server_over_http_that_comes_back_is_connected_again() {
+    let other = Place::new().with_tools(&[good::ECHO]).with_config("");
+    let first = Server::start_at(&other, "127.0.0.1:0", &[]);
+    let address = first.address.clone();
+    let place = reaching(&address);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    assert_eq!(raw.call("other__echo", json!({"a": 1}))["structuredContent"], json!({"a": 1}));
+    drop(first);
+    let failed = raw.call("other__echo", json!({}));
+    assert_eq!(failed["isError"], true);
+    assert!(failed.to_string().contains("'other'"), "{failed}");
+    let _second = Server::start_at(&other, &address, &[]);
+    until_it_works(&mut raw, "other__echo");
+}
+
+#[test]
+fn a_server_whose_process_ended_is_started_again() {
+    let place = scripted(&server(TOOL, &format!("{}; exit 3", answers(r#"{"content":[]}"#))));
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    for _ in 0..3 {
+        until_it_works(&mut raw, "other__t");
+    }
+}
+
+#[test]
+fn a_servers_new_tools_are_offered_and_clients_are_told() {
+    let (place, other) = beside(&[good::ECHO]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    raw.call("other__echo", json!({}));
+    other.write("tools/counter.wasm", rust_guest_bytes("counter"));
+    raw.told("notifications/tools/list_changed");
+    let listed = raw.ask("tools/list", json!({}))["result"]["tools"].clone();
+    let names: Vec<&str> =
+        listed.as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert_eq!(names, ["other__counter", "other__echo"]);
+    assert_eq!(raw.call("other__counter", json!({}))["structuredContent"]["total"], 1);
+}
+
+#[test]
+fn e2_a_servers_progress_is_passed_on() {
+    let (place, _other) = beside(&[good::REPORTS]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let params = json!({"name": "other__reports", "arguments": {}, "_meta": {"progressToken": "p"}});
+    raw.begin_asking(1, "tools/call", params);
+    let progress = raw.told("notifications/progress");
+    assert_eq!(progress["params"]["progressToken"], "p", "{progress}");
+    assert_ne!(raw.answer(1)["result"]["isError"], true);
+}
+
+#[test]
+fn x1_a_server_is_told_that_nobody_waits_any_more() {
+    let told = r#"*'"notifications/cancelled"'*) printf '%s\n' "$line" > told ;;"#;
+    let script = server(TOOL, ":").replace("esac", &format!("{told}\nesac"));
+    let place = scripted(&script);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    raw.begin_asking(1, "tools/call", json!({"name": "other__t", "arguments": {}}));
+    raw.ask("tools/list", json!({}));
+    raw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}));
+    let began = Instant::now();
+    let file = place.path().join("told");
+    while !file.exists() {
+        assert!(began.elapsed() < PATIENCE, "the server was not told");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,105 @@
+//! A store that somebody watches: whoever does may count what is written, refuse it,
+//! or end the process around it.
+
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tollgate::store::{
+    AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
+};
+use tollgate_agent::run::{Numbered, Thread};
+use tollgate_agent::state::StateChange;
+
+/// Who watches what is written. The first write has the number 1.
+pub(crate) trait Watch: Send + Sync {
+    /// Before a write; an error takes its place.
+    fn before(&self, _write: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// After a write that was made or failed.
+    fn after(&self, _write: u64) {}
+}
+
+/// Nobody, where only the number of writes is asked for.
+impl Watch for () {}
+
+/// A store all of whose writes are numbered and watched.
+pub(crate) struct Watched<W> {
+    store: Arc<dyn Store>,
+    pub(crate) watch: W,
+    writes: AtomicU64,
+}
+
+impl<W: Watch> Watched<W> {
+    pub(crate) fn new(store: Arc<dyn Store>, watch: W) -> Arc<Self> {
+        Arc::new(Self { store, watch, writes: AtomicU64::new(0) })
+    }
+
+    async fn write<T, E: From<StoreError>>(&self, write: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+        self.watch.before(number)?;
+        let written = write.await;
+        self.watch.after(number);
+        written
+    }
+}
+
+impl Watched<()> {
+    /// How many writes there were.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl<W: Watch> Store for Watched<W> {
+    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
+        self.write(self.store.commit(commit)).await
+    }
+
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        self.write(self.store.change(thread_id, change)).await
+    }
+
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        self.write(self.store.note(records)).await
+    }
+
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        self.store.thread(thread_id).await
+    }
+
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+        self.store.events(run_id, after).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.store.runs(filter).await
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.store.audit(filter).await
+    }
+
+    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.store.trapping().await
+    }
+
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        self.store.changes(thread_id, after, limit).await
+    }
+
+    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.component(digest).await
+    }
+
+    fn let_go(&self, run_id: &str) {
+        self.store.let_go(run_id);
+    }
+}
