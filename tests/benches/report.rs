@@ -52,6 +52,10 @@ fn main() {
         if wanted("runs") {
             tokio::spawn(runs(sandbox.clone(), echoes[0].clone())).await.unwrap();
         }
+        // Not among the rest: it needs the toolchains of all languages.
+        if only.iter().any(|word| word == "languages") {
+            tokio::spawn(measure::languages::table()).await.unwrap();
+        }
         if wanted("waiting") {
             waiting::table(&sandbox, &[100, 100_000]).await;
         }

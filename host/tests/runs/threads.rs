@@ -6,7 +6,6 @@ use crate::watched::{Watch, Watched};
 use crate::with_each_store;
 use crate::world::{host, host_on};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tollgate::model::Turn;
@@ -14,8 +13,8 @@ use tollgate::run::{RunHandle, Told};
 use tollgate::store::{RunFilter, StoreError};
 use tollgate::{Busy, CallRequest, Host, HostError, RunRequest};
 use tollgate_agent::code::Code;
-use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, Numbered, RunStatus, Thread};
-use tollgate_agent::state::{State, StateChange};
+use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus};
+use tollgate_agent::state::State;
 
 fn say(prompt: &str) -> RunRequest {
     RunRequest::new("default", prompt).on_thread("t")

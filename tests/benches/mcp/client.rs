@@ -1,9 +1,10 @@
 //! A client that writes its lines by hand, so that both servers meet the same one.
 
+use crate::measure;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
@@ -17,18 +18,10 @@ pub(crate) fn native() -> Client {
 }
 
 pub(crate) fn tollgate(place: &Path) -> Client {
-    let mut command = Command::new(program());
+    let mut command = Command::new(measure::program());
     command.args(["mcp", "--config"]).arg(place.join("tollgate.toml"));
     command.env("TOLLGATE_DATA", place.join("data"));
     Client::start(command)
-}
-
-/// The release build that lies beside the benches.
-fn program() -> PathBuf {
-    let bench = std::env::current_exe().unwrap();
-    let program = bench.parent().unwrap().parent().unwrap().join("tollgate");
-    assert!(program.exists(), "build it first: cargo build --release");
-    program
 }
 
 pub(crate) struct Client {

@@ -9,6 +9,8 @@
 
 mod alive;
 mod client;
+#[path = "../measure/mod.rs"]
+mod measure;
 mod native;
 
 use client::{NATIVE, native, tollgate};

@@ -6,7 +6,7 @@
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, Store};
 
-mod generated {
+pub(crate) mod generated {
     #![allow(missing_docs, clippy::all, unreachable_pub)]
     wasmtime::component::bindgen!({
         path: "../wit",
@@ -42,28 +42,32 @@ impl Floor {
         store.set_fuel(u64::MAX).unwrap();
         store.set_epoch_deadline(u64::MAX / 2);
         let tool = self.tool.instantiate_async(&mut store).await.unwrap();
-        let returned =
-            tool.tollgate_tool_tool().call_execute(&mut store, arguments, self.context()).await.unwrap();
+        let returned = tool
+            .tollgate_tool_tool()
+            .call_execute(&mut store, arguments, context(self.name, &[]))
+            .await
+            .unwrap();
         returned.unwrap().result.data.len()
     }
+}
 
-    fn context(&self) -> types::ToolCallContext<'_> {
-        types::ToolCallContext {
-            call_id: "call-1",
-            tool_name: self.name,
-            run_identity: types::RunIdentity {
-                run_id: "0199d2ae-7a4c-7c4e-8f5b-2f6e1f0f3a01",
-                thread_id: "0199d2ae-7a4c-7c4e-8f5b-2f6e1f0f3a01",
-                agent_id: tollgate::DIRECT_AGENT,
-                parent_run_id: None,
-                parent_thread_id: None,
-                parent_call_id: None,
-            },
-            agent: types::AgentView { id: tollgate::DIRECT_AGENT, description: None, delegates: &[] },
-            snapshot: types::Snapshot { revision: 0, values: &[] },
-            deadline_ms: 15_000,
-            attempt: 1,
-            resume: None,
-        }
+/// What a direct call of this tool is told, with these values of its state.
+pub(crate) fn context<'a>(tool_name: &'a str, values: &'a [types::Entry<'a>]) -> types::ToolCallContext<'a> {
+    types::ToolCallContext {
+        call_id: "call-1",
+        tool_name,
+        run_identity: types::RunIdentity {
+            run_id: "0199d2ae-7a4c-7c4e-8f5b-2f6e1f0f3a01",
+            thread_id: "0199d2ae-7a4c-7c4e-8f5b-2f6e1f0f3a01",
+            agent_id: tollgate::DIRECT_AGENT,
+            parent_run_id: None,
+            parent_thread_id: None,
+            parent_call_id: None,
+        },
+        agent: types::AgentView { id: tollgate::DIRECT_AGENT, description: None, delegates: &[] },
+        snapshot: types::Snapshot { revision: 0, values },
+        deadline_ms: 15_000,
+        attempt: 1,
+        resume: None,
     }
 }

@@ -7,5 +7,16 @@ pub(crate) mod durable;
 pub(crate) mod floor;
 pub(crate) mod governed;
 pub(crate) mod guests;
+pub(crate) mod languages;
 pub(crate) mod rounds;
 pub(crate) mod waiting;
+
+use std::path::PathBuf;
+
+/// The release build of the program, which lies beside the benches.
+pub(crate) fn program() -> PathBuf {
+    let bench = std::env::current_exe().unwrap();
+    let program = bench.parent().unwrap().parent().unwrap().join("tollgate");
+    assert!(program.exists(), "build it first: cargo build --release");
+    program
+}

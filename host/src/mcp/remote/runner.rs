@@ -178,11 +178,8 @@ impl Drop for Open<'_> {
         self.link.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
         let Some((peer, id)) = self.waiting.take() else { return };
         tokio::spawn(async move {
-            let told = CancelledNotificationParam {
-                request_id: Some(id),
-                reason: Some("nobody waits for it any more".to_owned()),
-                meta: None,
-            };
+            let why = Some("nobody waits for it any more".to_owned());
+            let told = CancelledNotificationParam::new(Some(id), why);
             // A server that is gone has stopped already.
             let _ = peer.notify_cancelled(told).await;
         });

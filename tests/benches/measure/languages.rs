@@ -1,0 +1,172 @@
+//! The same tool in every language: how large it is, what it uses, and what governing
+//! it costs beside wasmtime alone with the same component, WASI linked and empty.
+
+use super::floor::context;
+use super::floor::generated::tollgate::tool::call::{self, Level, ProgressStatus};
+use super::floor::generated::tollgate::tool::types::Entry;
+use super::floor::generated::{ToolComponent, ToolComponentPre};
+use super::governed;
+use super::rounds::{median, median_of};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+use tollgate::CallRequest;
+use tollgate::tools::Toolbox;
+use tollgate_agent::run::CallEnd;
+use tollgate_sandbox::{Sandbox, SandboxConfig};
+use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
+use wasmtime::{Engine, Store};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+/// Each by its folder of `example-tools/text-stats`, with the name of its tool.
+const LANGUAGES: [(&str, &str); 6] = [
+    ("rust", "text_stats_rust"),
+    ("c", "text_stats_c"),
+    ("go", "text_stats_go"),
+    ("javascript", "text_stats_js"),
+    ("typescript", "text_stats_ts"),
+    ("python", "text_stats_py"),
+];
+const ROUNDS: usize = 40;
+const ARGUMENTS: &str = r#"{"text":"one two two three three three, and so on: a hundred bytes or so of ordinary words, as ever."}"#;
+
+/// Prints a row for each language.
+pub(crate) async fn table() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    println!(
+        "| language | size | compiled in | first call | later calls | fuel | memory | floor | ratio | beyond the floor |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    for (language, tool) in LANGUAGES {
+        let wasm = build(folder.path(), language);
+        row(language, tool, &wasm).await;
+    }
+    println!();
+}
+
+/// As a person builds it. What is unchanged is not built again.
+fn build(place: &Path, language: &str) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../example-tools/text-stats");
+    let mut build = Command::new(super::program());
+    build.arg("build").arg(sources.join(language)).current_dir(place);
+    build.env("TOLLGATE_DATA", place.join("data"));
+    build.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-guests"));
+    let said = build.output().unwrap();
+    assert!(said.status.success(), "{language}: {}", String::from_utf8_lossy(&said.stderr));
+    let tools = std::fs::read_dir(place.join("tools")).unwrap();
+    let built =
+        tools.map(|file| file.unwrap().path()).find(|file| file.extension().is_some_and(|e| e == "wasm"));
+    let wasm = place.join(language).with_extension("wasm");
+    std::fs::rename(built.unwrap(), &wasm).unwrap();
+    wasm
+}
+
+async fn row(language: &str, tool: &'static str, wasm: &Path) {
+    let bytes = std::fs::read(wasm).unwrap();
+    let sandbox = Sandbox::new(SandboxConfig::default()).unwrap();
+    let began = Instant::now();
+    sandbox.load(wasm).await.unwrap().prepare().await.unwrap();
+    let compiled = began.elapsed().as_secs_f64() * 1e3;
+    let toolbox = governed::toolbox(&sandbox, &[("text-stats", &bytes)], 1).await;
+    let floor = Linked::new(sandbox.engine(), &bytes);
+    let (first, _) = governed_call(&toolbox, tool).await;
+    let (mut later, mut floors, mut usage) = (Vec::new(), Vec::new(), None);
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        floor.call(tool).await;
+        floors.push(began.elapsed().as_secs_f64() * 1e6);
+        let (time, used) = governed_call(&toolbox, tool).await;
+        later.push(time);
+        usage = Some(used);
+    }
+    let usage = usage.unwrap();
+    println!(
+        "| {language} | {} KiB | {compiled:.0} ms | {:.1} ms | {:.0} us | {} | {:.1} MiB | {:.0} us | **{:.2}** | {:.1} us |",
+        bytes.len() >> 10,
+        first / 1e3,
+        median(&later),
+        usage.fuel,
+        usage.memory_bytes as f64 / f64::from(1 << 20),
+        median(&floors),
+        median_of(&later, &floors, |governed, floor| governed / floor),
+        median_of(&later, &floors, |governed, floor| governed - floor),
+    );
+}
+
+/// Microseconds, and what the call used.
+async fn governed_call(toolbox: &Toolbox, tool: &str) -> (f64, tollgate_agent::outcome::Usage) {
+    let host = governed::host(toolbox);
+    let request = CallRequest::new(tool, ARGUMENTS);
+    let began = Instant::now();
+    let end = host.call(request).await.unwrap();
+    let time = began.elapsed().as_secs_f64() * 1e6;
+    let call = end.last_call.unwrap();
+    assert!(matches!(&call.end, CallEnd::Result(result) if result.is_success()), "{:?}", call.end);
+    (time, call.usage)
+}
+
+/// A component with everything linked that it imports, and nothing behind it.
+struct Linked {
+    engine: Engine,
+    tool: ToolComponentPre<Bare>,
+}
+
+impl Linked {
+    fn new(engine: &Engine, bytes: &[u8]) -> Self {
+        let component = Component::new(engine, bytes).unwrap();
+        let mut linker = Linker::<Bare>::new(engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).unwrap();
+        call::add_to_linker::<Bare, HasSelf<Bare>>(&mut linker, |bare| bare).unwrap();
+        let tool = ToolComponentPre::new(linker.instantiate_pre(&component).unwrap()).unwrap();
+        Self { engine: engine.clone(), tool }
+    }
+
+    async fn call(&self, name: &'static str) {
+        let bare = Bare { wasi: WasiCtx::builder().build(), resources: ResourceTable::new() };
+        let mut store = Store::new(&self.engine, bare);
+        store.set_fuel(u64::MAX).unwrap();
+        store.set_epoch_deadline(u64::MAX / 2);
+        let tool: ToolComponent = self.tool.instantiate_async(&mut store).await.unwrap();
+        let seen = format!("{}.words-seen", name.replace('_', "-"));
+        let values = [Entry { key: &seen, value: "0" }];
+        let returned = tool
+            .tollgate_tool_tool()
+            .call_execute(&mut store, ARGUMENTS, context(name, &values))
+            .await
+            .unwrap();
+        assert!(returned.is_ok(), "{returned:?}");
+    }
+}
+
+/// What a call of the floor holds.
+struct Bare {
+    wasi: WasiCtx,
+    resources: ResourceTable,
+}
+
+impl WasiView for Bare {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.resources }
+    }
+}
+
+impl call::Host for Bare {
+    fn report_activity(&mut self, _kind: String, _content: String) {}
+
+    fn report_activity_delta(&mut self, _kind: String, _patch: String) {}
+
+    fn report_progress(&mut self, _status: ProgressStatus, _message: Option<String>, _progress: Option<f64>) {
+    }
+
+    fn stream_output(&mut self, _delta: String) {}
+
+    fn log(&mut self, _level: Level, _message: String) {}
+
+    fn read_state(&mut self, _key: String) -> Option<String> {
+        None
+    }
+
+    fn is_cancelled(&mut self) -> bool {
+        false
+    }
+}
