@@ -7,6 +7,7 @@ use crate::code::Code;
 use crate::hook::ToolFilter;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// What a tool answers. The host stamps the tool's name; see [`ToolResult::to_json`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -246,6 +247,33 @@ pub enum Outcome {
     Returned(ToolOutput),
     /// Something else ended it.
     Faulted(Fault),
+}
+
+impl Outcome {
+    /// Without the mutations of keys that do not persist, and those.
+    #[must_use]
+    pub fn parted(this: Arc<Self>, persists: impl Fn(&str) -> bool) -> (Arc<Self>, Vec<Mutation>) {
+        let Outcome::Returned(output) = this.as_ref() else { return (this, Vec::new()) };
+        if output.mutations.iter().all(|mutation| persists(&mutation.key)) {
+            return (this, Vec::new());
+        }
+        let (kept, others) = output.mutations.iter().cloned().partition(|mutation| persists(&mutation.key));
+        (Arc::new(Outcome::Returned(ToolOutput { mutations: kept, ..output.clone() })), others)
+    }
+
+    /// The outcome as it was before it was [`parted`](Self::parted). Updates of
+    /// different keys do not depend on their order.
+    #[must_use]
+    pub fn rejoined(this: &Arc<Self>, others: &[Mutation]) -> Arc<Self> {
+        match this.as_ref() {
+            Outcome::Returned(output) if !others.is_empty() => {
+                let mut output = output.clone();
+                output.mutations.extend_from_slice(others);
+                Arc::new(Outcome::Returned(output))
+            }
+            _ => Arc::clone(this),
+        }
+    }
 }
 
 impl From<Fault> for Outcome {

@@ -8,7 +8,7 @@ use super::spec::{AgentSpec, Decision, DecisionAnswer, MAX_CONTINUATIONS, RunSpe
 use super::turn::{Batch, Turn};
 use super::{Phase, Run};
 use crate::message::{Finish, Message, ModelReply};
-use crate::outcome::Usage;
+use crate::outcome::{Outcome, Usage};
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -64,8 +64,9 @@ impl Run {
             }
             Event::CallTook { .. } | Event::ModelHooked { .. } => {}
             Event::CallRetried { call_id, usage, .. } => self.used(call_id, *usage)?,
-            Event::CallReturned { call_id, outcome, usage } => {
-                self.call_mut(call_id)?.returned = Some((Arc::clone(outcome), *usage));
+            Event::CallReturned { call_id, outcome, unrecorded, usage } => {
+                let outcome = Outcome::rejoined(outcome, unrecorded);
+                self.call_mut(call_id)?.returned = Some((outcome, *usage));
             }
             Event::CallConflicted { call_id, usage, .. } => self.conflicted(call_id, *usage)?,
             Event::CallHooked { call_id, point, answers } => self.call_hooked(call_id, *point, answers)?,

@@ -13,7 +13,7 @@ use crate::child::ChildStatus;
 use crate::gate::Recorded;
 use crate::hook::{HookAnswer, HookPoint, ModelHooked, ToolFilter};
 use crate::message::{Message, ModelReply, TokenUsage};
-use crate::outcome::{Fault, Outcome, ScheduledNote, Ticket, Usage};
+use crate::outcome::{Fault, Mutation, Outcome, ScheduledNote, Ticket, Usage};
 use crate::proposal::Arguments;
 use crate::state::StateChange;
 use crate::taken::Taken;
@@ -134,8 +134,11 @@ pub enum Event {
     CallReturned {
         /// The call.
         call_id: String,
-        /// What it returned, with the mutations that it proposes.
+        /// What it returned, with the mutations that it proposes to keys that persist.
         outcome: Arc<Outcome>,
+        /// Those to other keys, which no record holds: after a restart they are gone.
+        #[serde(skip)]
+        unrecorded: Vec<Mutation>,
         /// What the attempt used.
         usage: Usage,
     },

@@ -97,7 +97,7 @@ impl Draft<'_> {
                         self.commit(call, &outcome, usage);
                         in_order = !self.is_ending(call);
                     } else {
-                        self.push(Event::CallReturned { call_id: call.id.clone(), outcome, usage });
+                        self.returned_early(call, outcome, usage);
                     }
                 }
                 (None, Some((outcome, usage))) if in_order => {
@@ -121,6 +121,13 @@ impl Draft<'_> {
             free -= 1;
         }
         self.settle();
+    }
+
+    fn returned_early(&mut self, call: &Call, outcome: Arc<Outcome>, usage: Usage) {
+        let keys = self.catalog.keys();
+        let persists = |key: &str| keys.get(key).is_none_or(|key| key.persistent);
+        let (outcome, unrecorded) = Outcome::parted(outcome, persists);
+        self.push(Event::CallReturned { call_id: call.id.clone(), outcome, unrecorded, usage });
     }
 
     fn commit(&mut self, call: &Call, outcome: &Outcome, usage: Usage) {

@@ -158,6 +158,20 @@ fn s6_after_a_restart_keys_that_do_not_persist_are_at_their_initial_value() {
 }
 
 #[test]
+fn s6_what_an_early_call_proposes_to_keys_that_do_not_persist_is_in_no_record() {
+    let both = || writes(ToolResult::success("x"), &[("fleeting", json!("secret")), ("city", json!("Bern"))]);
+    let mut world = World::calling(&[("a", "act", "{}"), ("b", "act", "{}")]);
+    let told = world.end("b", both());
+    let line = serde_json::to_string(&told).unwrap();
+    assert!(line.contains("Bern") && !line.contains("secret"), "{line}");
+    world.end("a", done("A"));
+    assert_eq!(
+        (value(&world, "fleeting"), value(&world, "city")),
+        (Some(json!("secret")), Some(json!("Bern")))
+    );
+}
+
+#[test]
 fn t6_one_calls_failure_leaves_its_siblings_alone() {
     let mut world = World::calling(&[("a", "act", "{}"), ("b", "act", "{}"), ("c", "act", "{}")]);
     world.end("a", faults(Code::Trapped));
