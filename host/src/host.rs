@@ -14,7 +14,7 @@ use crate::builtin;
 use crate::gates::Gates;
 use crate::model::Model;
 use crate::plugin;
-use crate::run::{Bus, Driver, DriverParts, Hub, Panel, RunEnd, RunError, RunHandle, Teller};
+use crate::run::{Bus, Driver, DriverParts, Hub, Panel, RunEnd, RunError, RunHandle, Teller, now_ms};
 use crate::store::{Store, StoreError};
 use crate::tools::{NativePlugin, Toolbox};
 use std::collections::{BTreeMap, HashMap};
@@ -31,6 +31,25 @@ use uuid::Uuid;
 pub const DIRECT_AGENT: &str = "direct";
 
 /// Runs agents and single calls. Cloning is cheap; clones are the same host.
+///
+/// ```
+/// use tollgate::{Agent, Host, Recorded, RunRequest, RunStatus, Turn};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Recorded::new(vec![Turn::text("Good morning."), Turn::text("You greeted me.")]);
+/// let host = Host::builder().agent(Agent::new("porter", model)).build()?;
+///
+/// // A thread is a conversation: what was said on it is said again to the model.
+/// let hello = RunRequest::new("porter", "Good morning!").on_thread("lobby");
+/// let end = host.run(hello).await?.wait().await?;
+/// assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Good morning."));
+/// let end = host.run(RunRequest::new("porter", "What did I do?").on_thread("lobby")).await?.wait().await?;
+/// assert_eq!(end.text, "You greeted me.");
+/// assert_eq!(host.store().thread("lobby").await?.messages.len(), 4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Host {
     inner: Arc<Inner>,
@@ -203,7 +222,13 @@ impl Host {
     /// # Errors
     /// The run is not known, does not wait for this decision, or the decision does
     /// not fit what was asked; then nothing changed.
-    pub async fn decide(&self, run_id: &str, decision: Decision) -> Result<RunHandle, HostError> {
+    pub async fn decide(&self, run_id: &str, mut decision: Decision) -> Result<RunHandle, HostError> {
+        if decision.id.is_empty() {
+            decision.id = new_id().to_string();
+        }
+        if decision.at_ms == 0 {
+            decision.at_ms = now_ms();
+        }
         self.carry_on(run_id, Input::Decided(decision), Busy::Refuse).await
     }
 

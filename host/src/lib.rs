@@ -1,4 +1,53 @@
 //! Tollgate runs agent tools that nobody has to trust.
+//!
+//! A [`Host`] has tools, agents that may call them, gates that judge every call, and a
+//! store. [`Host::run`] has an agent answer a prompt, [`Host::call`] makes one call
+//! without a model.
+//!
+//! ```
+//! use tollgate::{Agent, CallRequest, FnTool, Host, Recorded, RunRequest, Turn};
+//! use serde_json::{Value, json};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A model that plays what was written down; `ModelConfig` connects to a real one.
+//! let model = Recorded::new(vec![
+//!     Turn::calls([("count_words", json!({"text": "one two three"}))]),
+//!     Turn::text("There are {{count_words}} words."),
+//! ]);
+//! // A tool in Rust; `Toolbox::load` loads a directory of sandboxed components.
+//! let count = FnTool::new("count-words", "count_words", "Counts words.", |args: Value, _| async move {
+//!     json!(args["text"].as_str().unwrap_or_default().split_whitespace().count())
+//! });
+//! let host = Host::builder()
+//!     .tool(count)
+//!     .agent(Agent::new("assistant", model).with_tools(["count_words"]))
+//!     .build()?;
+//!
+//! let end = host.run(RunRequest::new("assistant", "How many words?")).await?.wait().await?;
+//! assert_eq!(end.text, "There are 3 words.");
+//!
+//! let end = host.call(CallRequest::new("count_words", r#"{"text": "one two"}"#)).await?;
+//! assert_eq!(end.result().unwrap().data, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where to look
+//!
+//! | for | see |
+//! |---|---|
+//! | components from a directory | [`Toolbox::load`] |
+//! | tools in Rust | [`FnTool`], [`NativeTool`], [`tools::NativePlugin`] |
+//! | a real model, or one's own | [`model::ModelConfig`], [`Model`] |
+//! | who may call what | [`Agent::with_tools`], [`Gate`] |
+//! | what happens, as it happens | [`RunHandle::events`], [`HostBuilder::subscribe`] |
+//! | calls that wait for a person | [`RunEnd::waiting`], [`Host::decide`] |
+//! | agents that call agents | [`ToolContext::run_child`], [`Agent::offered_as`], [`Composition`] |
+//! | what outlives the process | [`SqliteStore`], [`Store`] |
+//!
+//! The words of calls, runs and state are those of [`tollgate_agent`]; those that most
+//! programs need are here as well.
 
 mod builtin;
 pub mod config;
@@ -16,3 +65,20 @@ pub mod run;
 pub mod store;
 
 pub use host::{Agent, Busy, CallRequest, DIRECT_AGENT, Host, HostBuilder, HostError, RunRequest};
+
+pub use gates::{AskedGate, Gate, ProposedCall, Verdict};
+pub use model::{Model, ModelConfig, Recorded, Turn};
+pub use run::{EventStream, Happening, Piece, RunEnd, RunHandle, Subscriber, Told};
+pub use store::{MemoryStore, SqliteStore, Store};
+pub use tools::{FnTool, IntoOutput, Json, NativeTool, ToolCall, ToolContext, Toolbox};
+
+pub use tollgate_agent::child::{ChildOutcome, ChildRequest};
+pub use tollgate_agent::composition::Composition;
+pub use tollgate_agent::descriptor::ToolDescriptor;
+pub use tollgate_agent::outcome::{Fault, Ticket, ToolOutput, ToolResult};
+pub use tollgate_agent::run::{Decision, Event, RunLimits, RunStatus};
+
+/// The attribute that [`Model`], [`NativeTool`], [`AskedGate`] and [`Store`] are
+/// implemented with.
+pub use async_trait::async_trait;
+pub use {tollgate_agent, tollgate_sandbox};

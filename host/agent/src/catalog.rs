@@ -31,7 +31,7 @@ pub struct Owner {
     pub id: String,
     /// What kind of thing it is.
     pub kind: OwnerKind,
-    /// Where it came from, for people: a file name, `native`, a server's name.
+    /// Where it came from, for people: a file name, a plugin's id, a server's name.
     pub origin: String,
     /// What tells one version from another: a component's digest. A call keeps to
     /// the version on which it began.

@@ -121,6 +121,33 @@ pub struct CallsBefore {
 pub const PERMISSIONS_ID: &str = "permissions";
 
 /// A gate in Rust. It looks and answers; it does nothing else.
+///
+/// ```
+/// use tollgate_agent::gate::{Gate, ProposedCall, Recorded, Standing, Verdict, stands};
+/// use tollgate_agent::outcome::Ticket;
+///
+/// /// Wants a person's word before anything is deleted.
+/// struct Careful;
+///
+/// impl Gate for Careful {
+///     fn id(&self) -> &str {
+///         "careful"
+///     }
+///
+///     fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+///         match call.tool.descriptor.name.starts_with("delete_") {
+///             true => Verdict::Suspend(Box::new(Ticket::confirm("May it be deleted?"))),
+///             false => Verdict::Allow,
+///         }
+///     }
+/// }
+///
+/// // Every gate is asked, and the severest answer stands, in whatever order they came.
+/// let asks = Recorded::new("careful", Verdict::Suspend(Box::new(Ticket::confirm("Sure?"))));
+/// let denies = Recorded::new("strict", Verdict::Deny("Never.".to_owned()));
+/// let answers = [asks, Recorded::new("mild", Verdict::Allow), denies.clone()];
+/// assert_eq!(stands(&answers, &[]), Standing::Held(&denies));
+/// ```
 pub trait Gate: Send + Sync {
     /// `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.
     fn id(&self) -> &str;

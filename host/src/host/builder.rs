@@ -7,7 +7,7 @@ use crate::model::Model;
 use crate::plugin::{self, Installed, Plugin};
 use crate::run::{Bus, Panel, Subscriber};
 use crate::store::{MemoryStore, Store};
-use crate::tools::Toolbox;
+use crate::tools::{NativePlugin, NativeTool, Toolbox};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
@@ -24,6 +24,22 @@ const HOOK_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// An agent that the host can run.
+///
+/// ```
+/// use tollgate::{Agent, Host, Recorded, RunLimits, Turn};
+///
+/// let clerk = Agent::new("clerk", Recorded::new(vec![Turn::text("Filed.")]))
+///     .with_instructions("You file what you are handed.")
+///     .with_tools(["file", "find"]) // without a list it has none, `*` is all
+///     .with_delegates(["manager"]) // may hand the conversation over
+///     .with_limits(RunLimits { model_turns: 8, ..RunLimits::default() });
+/// let manager = Agent::new("manager", Recorded::new(vec![Turn::text("Well done.")]));
+///
+/// let host = Host::builder().agent(clerk.clone()).agent(manager).build();
+/// assert!(host.is_ok());
+/// // What an agent says of others is checked when the host is built.
+/// assert!(Host::builder().agent(clerk).build().is_err());
+/// ```
 #[derive(Clone)]
 pub struct Agent {
     /// What it is and which tools it lists.
@@ -39,12 +55,12 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent without tools, with default limits.
+    /// An agent without tools, with default limits; the id fits `[a-z][a-z0-9-]{0,63}`.
     #[must_use]
-    pub fn new(id: impl Into<String>, model: Arc<dyn Model>) -> Self {
+    pub fn new(id: impl Into<String>, model: impl Model + 'static) -> Self {
         let view = AgentView { id: id.into(), ..AgentView::default() };
         let spec = AgentSpec { view, ..AgentSpec::default() };
-        Self { model: Some(model), ..Self::of(spec) }
+        Self { model: Some(Arc::new(model)), ..Self::of(spec) }
     }
 
     /// An agent that has these tools, and no model yet: it cannot reply.
@@ -149,7 +165,24 @@ impl Agent {
     }
 }
 
-/// Puts a host together.
+/// Puts a host together. What does not fit together is said by
+/// [`build`](Self::build), with the names of both sides.
+///
+/// ```
+/// use serde_json::Value;
+/// use std::sync::Arc;
+/// use tollgate::{Agent, FnTool, Happening, Host, MemoryStore, Recorded};
+///
+/// let now = FnTool::new("clock", "now", "The time.", |_: Value, _| async { "noon" });
+/// let host = Host::builder()
+///     .tool(now)
+///     .agent(Agent::new("assistant", Recorded::new(Vec::new())).with_tools(["now"]))
+///     .store(Arc::new(MemoryStore::new())) // `SqliteStore` outlives the process
+///     .subscribe("run.finished", |happening: &Happening| println!("{}", happening.payload))
+///     .build()?;
+/// assert!(host.toolbox().catalog().tool("now").is_some());
+/// # Ok::<(), tollgate::HostError>(())
+/// ```
 pub struct HostBuilder {
     toolbox: Toolbox,
     gates: Vec<Arc<dyn Gate>>,
@@ -175,6 +208,15 @@ impl HostBuilder {
         }
     }
 
+    /// Adds a tool in Rust: a [`NativeTool`], or a closure as a
+    /// [`FnTool`](crate::FnTool). It is a plugin of the tool's own id that brings nothing
+    /// else. Where its id or name is taken, [`build`](Self::build) says by whom.
+    #[must_use]
+    pub fn tool(self, tool: impl NativeTool + 'static) -> Self {
+        let native = NativePlugin::new(tool.descriptor().id).with_tool(tool);
+        self.plugin(native)
+    }
+
     /// Installs a plugin: what it brings is part of the host from here on. Its hooks are
     /// asked after those of plugins that were installed before it.
     #[must_use]
@@ -191,7 +233,7 @@ impl HostBuilder {
         self
     }
 
-    /// Sets what can be called.
+    /// Sets what can be called beside the tools that are added one by one.
     #[must_use]
     pub fn toolbox(mut self, toolbox: Toolbox) -> Self {
         self.toolbox = toolbox;
@@ -252,8 +294,8 @@ impl HostBuilder {
     /// The host.
     ///
     /// # Errors
-    /// Two gates have one id, two plugins one name or bring the same, an id does not fit,
-    /// a time is out of its bounds, an agent names one that is not there,
+    /// Two tools or two gates have one id, two plugins one name or bring the same, an id does
+    /// not fit, a time is out of its bounds, an agent names one that is not there,
     /// needs what its backend lacks, or is offered under a name that is taken.
     pub fn build(mut self) -> Result<Host, HostError> {
         self.agents.entry(DIRECT_AGENT.to_owned()).or_insert_with(Agent::direct);

@@ -164,6 +164,27 @@ impl ModelConfig {
         })
     }
 
+    /// Makes the model in the surroundings of this process: keys are in its variables,
+    /// files lie in its working directory.
+    ///
+    /// ```no_run
+    /// use tollgate::Agent;
+    /// use tollgate::model::{ModelConfig, ProviderName};
+    ///
+    /// # fn agent() -> Result<Agent, tollgate::model::ModelConfigError> {
+    /// let model = ModelConfig::new(ProviderName::Anthropic, "claude-sonnet-4-5").connect()?;
+    /// # Ok(
+    /// Agent::new("assistant", model)
+    /// # )
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn connect(&self) -> Result<Arc<dyn Model>, ModelConfigError> {
+        self.build(Path::new("."), |name| std::env::var(name).ok())
+    }
+
     fn live_provider(&self) -> Option<Provider> {
         match self.provider {
             ProviderName::Recorded => None,

@@ -29,6 +29,39 @@ use tollgate_agent::message::{ModelReply, ModelRequest};
 
 /// Something that replies to a conversation.
 ///
+/// ```
+/// use tollgate::model::{Delta, DeltaSink, ModelFault};
+/// use tollgate::tollgate_agent::message::{AssistantMessage, Message, ModelReply, ModelRequest};
+/// use tollgate::{async_trait, Agent, Host, Model, RunRequest};
+///
+/// /// Says what it is told.
+/// struct Parrot;
+///
+/// #[async_trait]
+/// impl Model for Parrot {
+///     fn name(&self) -> &str {
+///         "parrot"
+///     }
+///
+///     async fn reply(&self, request: ModelRequest, deltas: &mut DeltaSink<'_>) -> Result<ModelReply, ModelFault> {
+///         let Some(Message::User(text)) = request.messages.last() else {
+///             return Err(ModelFault::permanent("A parrot needs somebody to speak to."));
+///         };
+///         deltas(Delta::Text(text.clone()));
+///         let message = AssistantMessage { text: text.clone(), ..AssistantMessage::default() };
+///         Ok(ModelReply { message, ..ModelReply::default() })
+///     }
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let host = Host::builder().agent(Agent::new("polly", Parrot)).build()?;
+/// let end = host.run(RunRequest::new("polly", "Pieces of eight!")).await?.wait().await?;
+/// assert_eq!(end.text, "Pieces of eight!");
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Dropping the future of [`Model::reply`] cancels it: a live model's
 /// connection closes with it.
 #[async_trait]

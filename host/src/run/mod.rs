@@ -30,10 +30,37 @@ pub(crate) use told::Teller;
 
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::outcome::ToolResult;
 use tollgate_agent::run::event::{Finished, Suspended};
-use tollgate_agent::run::{RunStatus, RunUsage};
+use tollgate_agent::run::{CallEnd, RunStatus, RunUsage};
 
 /// A run under way.
+///
+/// ```
+/// use tollgate::{Agent, Host, Piece, Recorded, RunRequest, Told, Turn};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Recorded::new(vec![Turn::text("One, two, three.")]);
+/// let host = Host::builder().agent(Agent::new("counter", model)).build()?;
+///
+/// let mut run = host.run(RunRequest::new("counter", "Count.")).await?;
+/// let mut words = 0;
+/// while let Some(told) = run.events.next().await {
+///     match told {
+///         Told::Transient(moment) if matches!(moment.piece, Piece::TextDelta { .. }) => words += 1,
+///         Told::Transient(_) | Told::Child(_) => {}
+///         Told::Stored(event) => println!("{}: {:?}", event.number, event.event),
+///     }
+/// }
+/// assert_eq!((words, run.wait().await?.text.as_str()), (3, "One, two, three."));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// To drop it is to leave the run, which is cancelled 10 seconds later unless it was
+/// started as [`detached`](crate::RunRequest::detached), or somebody
+/// [`follow`](crate::Host::follow)s it.
 #[derive(Debug)]
 pub struct RunHandle {
     /// The run's id.
@@ -88,6 +115,18 @@ pub struct RunEnd {
     pub waiting: Vec<Arc<Suspended>>,
     /// The call that ended last; of a direct call, the call itself.
     pub last_call: Option<Finished>,
+}
+
+impl RunEnd {
+    /// What the tool of the last call answered; none where another word ended it, or
+    /// there was no call.
+    #[must_use]
+    pub fn result(&self) -> Option<&ToolResult> {
+        match &self.last_call.as_ref()?.end {
+            CallEnd::Result(result) => Some(result),
+            CallEnd::Fault(_) => None,
+        }
+    }
 }
 
 /// The host could not carry a run on: a sentence for the operator.

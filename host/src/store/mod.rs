@@ -23,6 +23,31 @@ use tollgate_agent::run::{Event, Numbered, Thread};
 use tollgate_agent::state::{KeyUpdate, State, StateChange};
 
 /// A store of runs and threads.
+///
+/// [`MemoryStore`] ends with the process, [`SqliteStore`] does not, and several
+/// processes may share its directory. A host writes to it; to read it needs no host:
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate::store::RunFilter;
+/// use tollgate::{Agent, Event, Host, Recorded, RunRequest, SqliteStore, Store, Turn};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let data = tempfile::tempdir()?;
+/// let agent = Agent::new("scribe", Recorded::new(vec![Turn::text("Noted.")]));
+/// let host = Host::builder().agent(agent).store(Arc::new(SqliteStore::open(data.path())?)).build()?;
+/// host.run(RunRequest::new("scribe", "Remember the milk.")).await?.wait().await?;
+/// drop(host);
+///
+/// let store = SqliteStore::open(data.path())?;
+/// let runs = store.runs(RunFilter::default()).await?;
+/// let events = store.events(&runs[0].run_id, 0).await?;
+/// assert_eq!(runs[0].status, "completed");
+/// assert!(matches!(&events.last().unwrap().event, Event::RunFinished { text, .. } if text == "Noted."));
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Appends events to a run, numbers them, and folds their changes into the

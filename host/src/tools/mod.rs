@@ -6,16 +6,24 @@
 //! state rules and events are the same for all.
 
 mod component;
+mod context;
 pub mod directory;
+mod function;
 mod kept;
 pub mod native;
+mod open;
 mod places;
+mod returned;
 mod toolbox;
 
+pub use context::ToolContext;
 pub(crate) use directory::wasm_files;
 pub use directory::{Loaded, LoadedComponent};
+pub use function::FnTool;
 pub use kept::KeptTools;
 pub use native::{NativePlugin, NativeTool, ToolCall};
+pub use open::LoadError;
+pub use returned::{IntoOutput, Json};
 pub use tollgate_sandbox::{Attempt, ChildRunner, Report, ReportSink};
 pub use toolbox::{RefusedFile, Toolbox};
 

@@ -1,7 +1,7 @@
 //! Tools in the embedding program's own Rust: the same words as a component's,
 //! the same gate, limits on time, state rules and events.
 
-use super::{Attempt, AttemptRequest, Report, Runner, Toolbox};
+use super::{Attempt, AttemptRequest, Report, Runner, ToolContext, Toolbox};
 use crate::plugin::{self, StateKey, Typed};
 use async_trait::async_trait;
 use futures::FutureExt;
@@ -18,7 +18,43 @@ use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, Usage};
 use tollgate_agent::proposal::Arguments;
 use tollgate_sandbox::{Console, Deadline};
 
-/// A tool in Rust.
+/// A tool in Rust. It passes the same gate, limits on time, state rules and events as
+/// a component; it is not sandboxed. Where no more is needed than a function of its
+/// arguments, a [`FnTool`](crate::FnTool) is one of a closure.
+///
+/// ```
+/// use tollgate::{async_trait, CallRequest, Fault, Host, NativeTool, ToolCall};
+/// use tollgate::{ToolDescriptor, ToolOutput, ToolResult};
+/// use serde_json::json;
+///
+/// struct Greet {
+///     greeting: String,
+/// }
+///
+/// #[async_trait]
+/// impl NativeTool for Greet {
+///     fn descriptor(&self) -> ToolDescriptor {
+///         ToolDescriptor::new("greet", "greet", "Greets somebody.").with_parameters(json!({
+///             "type": "object",
+///             "properties": {"name": {"type": "string"}},
+///             "required": ["name"],
+///         }))
+///     }
+///
+///     async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+///         let name = call.arguments()["name"].as_str().unwrap_or_default();
+///         Ok(ToolResult::success(format!("{}, {name}!", self.greeting)).into())
+///     }
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let host = Host::builder().tool(Greet { greeting: "Good evening".to_owned() }).build()?;
+/// let end = host.call(CallRequest::new("greet", r#"{"name": "Ada"}"#)).await?;
+/// assert_eq!(end.result().unwrap().data, "Good evening, Ada!");
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait NativeTool: Send + Sync {
     /// What it is, for the model and the host.
@@ -65,6 +101,12 @@ impl ToolCall<'_> {
     #[must_use]
     pub fn attempt(&self) -> &AttemptRequest<'_> {
         self.attempt
+    }
+
+    /// The same without borrows, for a future that outlives this call of a function.
+    #[must_use]
+    pub fn context(&self) -> ToolContext {
+        ToolContext::of(self, self.deadline.clone())
     }
 
     /// A key of the snapshot; none where the plugin did not declare that it
@@ -166,6 +208,7 @@ impl NativePlugin {
     /// # Errors
     /// As [`Toolbox::add`].
     pub fn install(self, toolbox: &mut Toolbox) -> Result<(), DescriptorError> {
+        let origin = format!("the native plugin {}", tollgate_agent::text::clean(&self.id, 80));
         let descriptors: Vec<_> = self.descriptors().collect();
         let names = descriptors.iter().map(|d| d.name.clone());
         let tools = names.zip(self.tools.iter().cloned()).collect();
@@ -178,7 +221,7 @@ impl NativePlugin {
         let owner = Owner {
             id: self.id.clone(),
             kind: OwnerKind::Native,
-            origin: "native".to_owned(),
+            origin,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let runner = Arc::new(NativeRunner { tools });

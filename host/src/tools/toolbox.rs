@@ -14,6 +14,25 @@ use tollgate_agent::run::KnownAgent;
 
 /// Everything that can be called. A value: what is loaded later makes a new one,
 /// and calls in flight keep theirs.
+///
+/// [`load`](Self::load) fills one from a directory. What collides with what is there
+/// already is refused at once, and alone:
+///
+/// ```
+/// use serde_json::Value;
+/// use tollgate::tools::NativePlugin;
+/// use tollgate::{FnTool, Toolbox};
+///
+/// let tool = |name: &str| FnTool::new("reader", name, "Reads.", |_: Value, _| async { "read" });
+/// let mut toolbox = Toolbox::default();
+/// NativePlugin::new("mine").with_tool(tool("read_file")).install(&mut toolbox)?;
+///
+/// let refused = NativePlugin::new("yours").with_tool(tool("Read-File")).install(&mut toolbox);
+/// let why = refused.unwrap_err().to_string();
+/// assert!(why.contains("the native plugin mine") && why.contains("the native plugin yours"), "{why}");
+/// assert_eq!(toolbox.catalog().tools().count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Toolbox {
     catalog: Arc<Catalog>,

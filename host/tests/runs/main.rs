@@ -12,6 +12,7 @@ mod gates;
 mod growth;
 mod hooks;
 mod listening;
+mod native;
 mod place;
 mod replay;
 mod suspension;

@@ -222,7 +222,8 @@ pub struct Thread {
 /// A person's answer to a suspended call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The decision's own id: the same decision twice changes nothing.
+    /// The decision's own id: the same decision twice changes nothing. Where it is
+    /// empty, the host makes one.
     pub id: String,
     /// The call, or the suspension, that it answers.
     pub target: String,
@@ -231,8 +232,40 @@ pub struct Decision {
     /// Why, in the person's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When, in milliseconds since the Unix epoch.
+    /// When, in milliseconds since the Unix epoch; 0 for when the host hears of it.
     pub at_ms: u64,
+}
+
+impl Decision {
+    /// The call, or the suspension, goes on with this value, which fits what was asked.
+    #[must_use]
+    pub fn resume(target: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(target.into(), DecisionAnswer::Resume(value.into()))
+    }
+
+    /// The call ends without running.
+    #[must_use]
+    pub fn cancel(target: impl Into<String>) -> Self {
+        Self::new(target.into(), DecisionAnswer::Cancel)
+    }
+
+    fn new(target: String, answer: DecisionAnswer) -> Self {
+        Self { id: String::new(), target, answer, reason: None, at_ms: 0 }
+    }
+
+    /// Says why, for the model and the record.
+    #[must_use]
+    pub fn because(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    /// Gives it an id, so that it may be sent twice.
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
 }
 
 /// What a person decides.

@@ -1,0 +1,163 @@
+//! A tool made of a closure. The type of its arguments is their schema.
+
+use super::{IntoOutput, NativeTool, ToolCall, ToolContext};
+use async_trait::async_trait;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::marker::PhantomData;
+use tollgate_agent::code::Code;
+use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
+use tollgate_agent::outcome::{Fault, ToolOutput};
+
+/// A tool made of a closure that takes its arguments and a [`ToolContext`].
+///
+/// The model reads a JSON Schema of the arguments' type, and the host checks calls
+/// against it before the closure is asked. `serde_json::Value` stands for any object.
+/// What may be returned is in the table of [`IntoOutput`].
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use tollgate::{CallRequest, FnTool, Host};
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Roll {
+///     /// How many sides the die has.
+///     sides: u32,
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let roll = FnTool::new("roll", "roll_die", "Rolls a die.", |roll: Roll, _call| async move {
+///     match roll.sides {
+///         0 => Err("a die has sides"),
+///         sides => Ok(format!("{} of {sides}", 4.min(sides))), // chosen by fair dice roll
+///     }
+/// });
+/// let host = Host::builder().tool(roll).build()?;
+///
+/// let end = host.call(CallRequest::new("roll_die", r#"{"sides": 6}"#)).await?;
+/// assert_eq!(end.result().unwrap().data, "4 of 6");
+/// # Ok(())
+/// # }
+/// ```
+pub struct FnTool<A, F> {
+    descriptor: ToolDescriptor,
+    run: F,
+    arguments: PhantomData<fn(A)>,
+}
+
+impl<A, F, R> FnTool<A, F>
+where
+    A: DeserializeOwned + JsonSchema,
+    F: Fn(A, ToolContext) -> R,
+    R: Future<Output: IntoOutput>,
+{
+    /// A tool of this id (`[a-z][a-z0-9-]{0,63}`), which the model calls by this name
+    /// (`[a-zA-Z0-9_-]{1,64}`).
+    #[must_use]
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        run: F,
+    ) -> Self {
+        let descriptor = ToolDescriptor::new(id, name, description).with_parameters(schema_of::<A>());
+        Self { descriptor, run, arguments: PhantomData }
+    }
+}
+
+impl<A, F> FnTool<A, F> {
+    /// Sets the category, for grouping and for gates to match.
+    #[must_use]
+    pub fn with_category(mut self, category: impl Into<String>) -> Self {
+        self.descriptor.category = Some(category.into());
+        self
+    }
+
+    /// Says how it wants to be run: its time, and whether it may run again without harm.
+    #[must_use]
+    pub fn with_execution(mut self, execution: ExecutionPolicy) -> Self {
+        self.descriptor.execution = execution;
+        self
+    }
+}
+
+#[async_trait]
+impl<A, F, R> NativeTool for FnTool<A, F>
+where
+    A: DeserializeOwned + Send,
+    F: Fn(A, ToolContext) -> R + Send + Sync,
+    R: Future<Output: IntoOutput> + Send,
+{
+    fn descriptor(&self) -> ToolDescriptor {
+        self.descriptor.clone()
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        let arguments = A::deserialize(call.arguments()).map_err(|why| {
+            Fault::new(Code::ToolInvalidArguments, format!("The arguments are refused: {why}."))
+        })?;
+        (self.run)(arguments, call.context()).await.into_output()
+    }
+}
+
+/// The schema of an object of this type, without what says nothing to a model.
+fn schema_of<A: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.meta_schema = None;
+        settings.inline_subschemas = true;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<A>();
+    RecursiveTransform(without_rusts_own).transform(&mut schema);
+    let mut schema = schema.to_value();
+    match schema.as_object_mut() {
+        None => json!({"type": "object"}),
+        Some(object) => {
+            object.remove("description");
+            object.entry("type").or_insert_with(|| json!("object"));
+            schema
+        }
+    }
+}
+
+/// Takes out the names of Rust's types: `title`, and formats such as `uint32`.
+fn without_rusts_own(schema: &mut Schema) {
+    schema.remove("title");
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    if ["int", "uint", "float", "double"].iter().any(|own| format.starts_with(own)) {
+        schema.remove("format");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    /// What is said here is for who reads the code.
+    #[derive(Deserialize, JsonSchema)]
+    #[allow(dead_code)]
+    struct Search {
+        /// What to look for.
+        text: String,
+        limit: Option<u32>,
+    }
+
+    #[test]
+    fn k2_the_schema_comes_from_the_type() {
+        let expected = json!({
+            "type": "object",
+            "properties": {
+                "text": {"description": "What to look for.", "type": "string"},
+                "limit": {"type": ["integer", "null"], "minimum": 0},
+            },
+            "required": ["text"],
+        });
+        assert_eq!(schema_of::<Search>(), expected);
+        assert_eq!(schema_of::<Value>(), json!({"type": "object"}));
+    }
+}

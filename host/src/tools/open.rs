@@ -1,0 +1,79 @@
+//! A toolbox from a directory, in one line.
+
+use super::Toolbox;
+use super::directory::{self, DirectoryError};
+use crate::config::Config;
+use std::io;
+use std::path::{Path, PathBuf};
+use tollgate_sandbox::{Sandbox, SandboxError};
+
+/// Why there is no toolbox at all.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The directory is not there.
+    #[error("there are no tools in {}: {source}; make the directory and copy components into it, or have them compiled: tollgate build", dir.display())]
+    NoDirectory {
+        /// The directory.
+        dir: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The directory cannot be read.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// This machine has no place for a sandbox.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+}
+
+impl Toolbox {
+    /// Every component in a directory, under the default limits. None of them is
+    /// granted anything: they compute. [`load_with`](Self::load_with) grants more.
+    ///
+    /// A file that cannot be served is left out, and [`refused`](Self::refused) says
+    /// why. Components are compiled in this process, each time; a program that loads
+    /// what strangers wrote names a [`Compiler::Child`](tollgate_sandbox::Compiler) and
+    /// a cache in its configuration.
+    ///
+    /// ```no_run
+    /// # async fn tools() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate::{Host, Toolbox};
+    ///
+    /// let tools = Toolbox::load("tools").await?;
+    /// for refused in tools.refused() {
+    ///     eprintln!("{}: {}", refused.file.display(), refused.reason);
+    /// }
+    /// let host = Host::builder().toolbox(tools).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The directory is not there or cannot be read.
+    pub async fn load(dir: impl AsRef<Path>) -> Result<Self, LoadError> {
+        let dir = dir.as_ref();
+        if let Err(source) = std::fs::metadata(dir) {
+            return Err(LoadError::NoDirectory { dir: dir.to_owned(), source });
+        }
+        Self::load_with(&Config { tools_dir: dir.to_owned(), ..Config::default() }).await
+    }
+
+    /// What is in the tools directory of a configuration, with its limits and grants.
+    ///
+    /// ```no_run
+    /// # async fn tools() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate::{Host, Toolbox, config::Config};
+    ///
+    /// let config = Config::load(None)?; // tollgate.toml
+    /// let host = Host::builder().toolbox(Toolbox::load_with(&config).await?).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The directory is there and cannot be read.
+    pub async fn load_with(config: &Config) -> Result<Self, LoadError> {
+        let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
+        Ok(directory::load(&sandbox, config, &|_, _, _| {}).await?.toolbox)
+    }
+}

@@ -1,0 +1,75 @@
+//! What a closure may return, and what becomes of it.
+
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt::Display;
+use tollgate_agent::code::Code;
+use tollgate_agent::outcome::{Fault, ToolOutput, ToolResult};
+
+/// What a tool made of a closure may return.
+///
+/// | returned | means |
+/// |---|---|
+/// | text, a [`Value`], [`Json`] of a type | success, with this data |
+/// | [`ToolResult`] | what it says: success, an error, a question to a person |
+/// | [`ToolOutput`] | a result, with changes of state and requests to the loop |
+/// | `Err(E)`, any `E: Display` | the tool's own error: the model reads it |
+pub trait IntoOutput {
+    /// What the call comes to.
+    ///
+    /// # Errors
+    /// There is no answer: the host has one in its place.
+    fn into_output(self) -> Result<ToolOutput, Fault>;
+}
+
+/// A success whose data is a value of a type of one's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Json<T>(pub T);
+
+impl<T: Serialize> IntoOutput for Json<T> {
+    fn into_output(self) -> Result<ToolOutput, Fault> {
+        match serde_json::to_value(self.0) {
+            Ok(data) => data.into_output(),
+            Err(why) => Err(Fault::new(Code::ToolInternal, "The tool failed.").with_detail(why.to_string())),
+        }
+    }
+}
+
+impl IntoOutput for ToolOutput {
+    fn into_output(self) -> Result<ToolOutput, Fault> {
+        Ok(self)
+    }
+}
+
+impl IntoOutput for ToolResult {
+    fn into_output(self) -> Result<ToolOutput, Fault> {
+        Ok(self.into())
+    }
+}
+
+impl IntoOutput for Value {
+    fn into_output(self) -> Result<ToolOutput, Fault> {
+        ToolResult::success(self).into_output()
+    }
+}
+
+impl IntoOutput for String {
+    fn into_output(self) -> Result<ToolOutput, Fault> {
+        ToolResult::success(self).into_output()
+    }
+}
+
+impl IntoOutput for &str {
+    fn into_output(self) -> Result<ToolOutput, Fault> {
+        ToolResult::success(self).into_output()
+    }
+}
+
+impl<T: IntoOutput, E: Display> IntoOutput for Result<T, E> {
+    fn into_output(self) -> Result<ToolOutput, Fault> {
+        match self {
+            Ok(returned) => returned.into_output(),
+            Err(error) => ToolResult::error(error.to_string()).into_output(),
+        }
+    }
+}

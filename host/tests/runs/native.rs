@@ -1,0 +1,121 @@
+//! Tools of the embedding program: closures, and names that are taken.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use tollgate::{
+    Agent, CallRequest, FnTool, Host, HostError, IntoOutput, Json, NativeTool, Recorded, RunEnd, ToolContext,
+    ToolResult,
+};
+use tollgate_agent::code::Code;
+use tollgate_agent::run::CallEnd;
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    /// The first number.
+    a: i64,
+    b: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct Sum {
+    sum: i64,
+}
+
+async fn add(args: Add, _call: ToolContext) -> Json<Sum> {
+    Json(Sum { sum: args.a + args.b.unwrap_or(1) })
+}
+
+fn host(tool: impl NativeTool + 'static) -> Host {
+    Host::builder().tool(tool).build().unwrap()
+}
+
+async fn called(host: &Host, tool: &str, arguments: &str) -> RunEnd {
+    host.call(CallRequest::new(tool, arguments)).await.unwrap()
+}
+
+#[tokio::test]
+async fn k7_a_closure_is_a_tool_with_typed_arguments() {
+    let host = host(FnTool::new("add", "add", "Adds.", add).with_category("math"));
+    let toolbox = host.toolbox();
+    let described = &toolbox.catalog().tool("add").unwrap().descriptor;
+    assert_eq!(described.parameters["properties"]["a"]["description"], "The first number.");
+    assert_eq!(
+        (&described.parameters["required"], described.category.as_deref()),
+        (&json!(["a"]), Some("math"))
+    );
+    for (arguments, sum) in [(r#"{"a": 2, "b": 3}"#, 5), (r#"{"a": 2}"#, 3), (r#"{"a": 2, "b": null}"#, 3)] {
+        assert_eq!(called(&host, "add", arguments).await.result().unwrap().data, json!({"sum": sum}));
+    }
+}
+
+#[tokio::test]
+async fn l2_a_closure_is_not_asked_about_arguments_that_do_not_fit() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&asked);
+    let host = host(FnTool::new("add", "add", "Adds.", move |_: Add, _| {
+        counted.fetch_add(1, Relaxed);
+        async { "asked" }
+    }));
+    let end = called(&host, "add", r#"{"a": "two"}"#).await;
+    assert_eq!(end.last_call.unwrap().end.code(), Some(Code::InvalidArguments));
+    assert_eq!(asked.load(Relaxed), 0);
+}
+
+#[tokio::test]
+async fn k6_what_a_closure_returns_becomes_its_result() {
+    async fn data<R: IntoOutput + Clone + Send + Sync + 'static>(returned: R) -> Result<Value, String> {
+        let host = host(FnTool::new("gives", "gives", "Gives.", move |_: Value, _| {
+            let returned = returned.clone();
+            async move { returned }
+        }));
+        let end = called(&host, "gives", "{}").await;
+        let result = end.result().unwrap();
+        match result.is_success() {
+            true => Ok(result.data.clone()),
+            false => Err(result.message.clone().unwrap_or_default()),
+        }
+    }
+    assert_eq!(data("text").await, Ok(json!("text")));
+    assert_eq!(data(String::from("text")).await, Ok(json!("text")));
+    assert_eq!(data(json!([1])).await, Ok(json!([1])));
+    assert_eq!(data(Json([1, 2])).await, Ok(json!([1, 2])));
+    assert_eq!(data(ToolResult::success(7)).await, Ok(json!(7)));
+    assert_eq!(data(Ok::<_, String>("fine")).await, Ok(json!("fine")));
+    assert_eq!(data(Err::<Value, _>("it is not there")).await, Err("it is not there".to_owned()));
+}
+
+#[tokio::test]
+async fn g6_a_closure_that_panics_fails_its_call_alone() {
+    let host = host(FnTool::new("bad", "bad", "Panics.", |_: Value, _| async {
+        if true {
+            panic!("on purpose");
+        }
+        "never"
+    }));
+    let end = called(&host, "bad", "{}").await;
+    let CallEnd::Fault(fault) = end.last_call.unwrap().end else { panic!("it answered") };
+    assert_eq!(fault.code, Code::HostFailed);
+    assert!(fault.message.contains("'bad'"), "{}", fault.message);
+}
+
+#[test]
+fn r1_a_tool_whose_name_is_taken_is_refused_with_the_names_of_both() {
+    let tool = |id: &str, name: &str| FnTool::new(id, name, "Does it.", |_: Value, _| async { "done" });
+    let scout = || Agent::new("scout", Recorded::new(Vec::new()));
+    for (builder, one, other) in [
+        (Host::builder().tool(tool("first", "read")).tool(tool("second", "Read")), "\"first\"", "\"second\""),
+        (Host::builder().tool(tool("same", "one")).tool(tool("same", "two")), "\"same\"", "both bring"),
+        (
+            Host::builder().tool(tool("mine", "ask_scout")).agent(scout().offered_as("ask_scout")),
+            "plugin mine",
+            "agent scout",
+        ),
+        (Host::builder().tool(tool("mine", "search_history")), "search_history", "reserved"),
+    ] {
+        let Err(HostError::Setup(why)) = builder.build() else { panic!("{one} and {other} were both taken") };
+        assert!(why.contains(one) && why.contains(other), "{why}");
+    }
+}
