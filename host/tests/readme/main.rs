@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod blocks;
+mod examples;
 
 use blocks::{Block, Fence, blocks};
 use serde_json::{Value, json};

@@ -1,0 +1,66 @@
+//! A gate of the program's own: `cargo run --example custom_gate`
+//!
+//! ```text
+//! no-addresses says allow to {"text":"Dear all"}
+//! no-addresses says deny to {"text":"Dear ada@example.com"}
+//! The first has 2 words. The call of 'word_count' was denied: An e-mail address is nobody's business.
+//! ```
+
+mod components;
+
+use serde_json::{Value, json};
+use tollgate::{Agent, Event, Gate, Host, ProposedCall, Recorded, RunRequest, Toolbox, Turn, Verdict};
+
+/// Keeps e-mail addresses away from tools.
+struct NoAddresses;
+
+/// Every gate is asked about every call before it runs, and the severest answer stands:
+/// block, deny, suspend, set-result, allow. A gate looks and answers; it does nothing,
+/// so their order never matters, and one that panics denies its call.
+impl Gate for NoAddresses {
+    fn id(&self) -> &str {
+        "no-addresses"
+    }
+
+    // A gate sees the call as it will run: parsed arguments, not what the model wrote.
+    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+        match call.arguments.text().contains('@') {
+            true => Verdict::Deny("An e-mail address is nobody's business.".to_owned()),
+            false => Verdict::Allow,
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = components::in_a_directory(&["word-count"])?;
+    let model = Recorded::new(vec![
+        Turn::calls([("word_count", json!({"text": "Dear all"}))]),
+        Turn::calls([("word_count", json!({"text": "Dear ada@example.com"}))]),
+        // What a gate denies, the model reads as the answer of its call.
+        Turn::text("The first has {{word_count#1/words}} words. {{word_count#2}}"),
+    ]);
+    let host = Host::builder()
+        .toolbox(Toolbox::load(dir.path()).await?)
+        .gate(NoAddresses)
+        .agent(Agent::new("assistant", model).with_tools(["word_count"]))
+        .build()?;
+    let end = host.run(RunRequest::new("assistant", "Count both letters.")).await?.wait().await?;
+
+    // Every answer of every gate is on record, beside what was judged.
+    let mut arguments = Value::Null;
+    for numbered in host.store().events(&end.run_id, 0).await? {
+        match &numbered.event {
+            Event::CallProposed(call) => arguments = json!(call.arguments),
+            Event::CallGated { verdicts, .. } => {
+                for answer in verdicts.iter().filter(|answer| answer.gate == "no-addresses") {
+                    let word = if answer.verdict == Verdict::Allow { "allow" } else { "deny" };
+                    println!("{} says {word} to {arguments}", answer.gate);
+                }
+            }
+            _ => {}
+        }
+    }
+    println!("{}", end.text);
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! One host, one agent, one sandboxed tool: `cargo run --example minimal`
+//!
+//! ```text
+//! It has 10 words, and 8 of them are different.
+//! ```
+
+mod components;
+
+use serde_json::json;
+use tollgate::{Agent, Host, Recorded, RunRequest, Toolbox, Turn};
+
+const TEXT: &str = "To be, or not to be: that is the question";
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Every component in the directory can be called. None of them is granted anything:
+    // no file, no network, no variable. They compute.
+    let dir = components::in_a_directory(&["word-count"])?;
+    let tools = Toolbox::load(dir.path()).await?;
+
+    // What a model says is written down here, so that no key is needed. A real one is
+    // `ModelConfig::new(ProviderName::Anthropic, "claude-sonnet-4-5").connect()?`.
+    let model = Recorded::new(vec![
+        Turn::calls([("word_count", json!({"text": TEXT}))]),
+        Turn::text(
+            "It has {{word_count/words}} words, and {{word_count/unique_words}} of them are different.",
+        ),
+    ]);
+
+    // An agent may call the tools that it lists; without a list it has none.
+    let host = Host::builder()
+        .toolbox(tools)
+        .agent(Agent::new("assistant", model).with_tools(["word_count"]))
+        .build()?;
+
+    let question = format!("How many words are in: {TEXT}");
+    let end = host.run(RunRequest::new("assistant", question)).await?.wait().await?;
+    println!("{}", end.text);
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Tools of the program's own beside sandboxed ones: `cargo run --example native_tool`
+//!
+//! ```text
+//! March brought 3 orders worth 93.0 in all; the largest was 51.5.
+//! May I have another month? Error: There are no orders of "Smarch".
+//! ```
+
+mod components;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use tollgate::tollgate_agent::descriptor::ExecutionPolicy;
+use tollgate::{Agent, CallRequest, FnTool, Host, Recorded, RunRequest, Toolbox, Turn};
+
+/// The arguments. The model reads their schema, which comes from this type, and the
+/// host refuses what does not fit before any of the code below runs.
+#[derive(Deserialize, JsonSchema)]
+struct Orders {
+    /// The month, in English.
+    month: String,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // What only this program has. A component could not reach it; a native tool is part
+    // of the program, is trusted, and passes the same gates.
+    // The second argument says who asks, how long there is, and what a person decided.
+    let database = BTreeMap::from([("March", "order,amount\n1,12.5\n2,51.5\n3,29\n")]);
+    let orders =
+        FnTool::new("orders", "orders_of", "The orders of a month, as CSV.", move |args: Orders, _call| {
+            let found = database.get(args.month.as_str()).copied();
+            async move { found.ok_or_else(|| format!("There are no orders of {:?}.", args.month)) }
+        })
+        .with_execution(ExecutionPolicy {
+            idempotent: true,
+            timeout_ms: Some(2_000),
+            ..Default::default()
+        });
+
+    // The table goes from one to the other: the sandboxed tool sees what it is handed.
+    let dir = components::in_a_directory(&["csv-stats"])?;
+    let model = Recorded::new(vec![
+        Turn::calls([("orders_of", json!({"month": "March"}))]),
+        Turn::calls([("csv_stats", json!({"text": "{{orders_of}}"}))]),
+        Turn::text(
+            "March brought {{csv_stats/rows}} orders worth {{csv_stats/columns/1/sum}} in all; \
+             the largest was {{csv_stats/columns/1/max}}.",
+        ),
+    ]);
+    let host = Host::builder()
+        .toolbox(Toolbox::load(dir.path()).await?)
+        .tool(orders) // a name that is taken would fail `build`, and say by whom
+        .agent(Agent::new("clerk", model).with_tools(["orders_of", "csv_stats"]))
+        .build()?;
+    let end = host.run(RunRequest::new("clerk", "How was March?")).await?.wait().await?;
+    println!("{}", end.text);
+
+    // The same tool without a model: judged, run and recorded all the same.
+    let end = host.call(CallRequest::new("orders_of", r#"{"month": "Smarch"}"#)).await?;
+    let words = end.result().and_then(|result| result.message.as_deref()).unwrap_or_default();
+    println!("May I have another month? Error: {words}");
+    Ok(())
+}

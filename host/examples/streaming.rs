@@ -1,0 +1,68 @@
+//! A run told as it happens: `cargo run --example streaming`
+//!
+//! ```text
+//! Let me count.
+//!   word_count {"text":"Never say never again","top":1}
+//!   word_count answers: 4 words, most often "never"
+//! Four words, one of them twice.
+//! done after 2 turns and 1 call
+//! ```
+
+mod components;
+
+use serde_json::json;
+use std::time::Duration;
+use tollgate::tollgate_agent::run::CallEnd;
+use tollgate::{Agent, Event, Host, Piece, Recorded, RunRequest, Told, Toolbox, Turn};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = components::in_a_directory(&["word-count"])?;
+    let model = Recorded::new(vec![
+        Turn::calls([("word_count", json!({"text": "Never say never again", "top": 1}))])
+            .with_text("Let me count."),
+        Turn::text("Four words, one of them twice."),
+    ]);
+    let host = Host::builder()
+        .toolbox(Toolbox::load(dir.path()).await?)
+        .agent(Agent::new("assistant", model.with_pace(Duration::from_millis(5))).with_tools(["*"]))
+        .build()?;
+
+    // `events` is a `Stream`: pieces of text while the model writes them, and between
+    // them every stored event in its order. It ends when the run does.
+    let mut run = host.run(RunRequest::new("assistant", "Count this: Never say never again")).await?;
+    while let Some(told) = run.events.next().await {
+        match told {
+            Told::Transient(moment) => {
+                if let Piece::TextDelta { text } = moment.piece {
+                    print!("{text}");
+                }
+            }
+            // Stored before it was told: whoever reconnects with this number by
+            // `Host::follow` misses none.
+            Told::Stored(numbered) => show(&numbered.event),
+            Told::Child(_) => {} // what agents tell that this one's tools call
+        }
+    }
+    let end = run.wait().await?;
+    println!("done after {} turns and {} call", end.usage.steps, end.usage.calls);
+    Ok(())
+}
+
+fn show(event: &Event) {
+    match event {
+        Event::ModelReplied { .. } => println!(),
+        Event::CallProposed(call) => {
+            let arguments = call.arguments.as_ref().map_or("", |arguments| arguments.text());
+            println!("  {} {arguments}", call.tool_name);
+        }
+        Event::CallFinished(finished) => match &finished.end {
+            CallEnd::Result(result) => println!(
+                "  {} answers: {} words, most often {}",
+                finished.tool_name, result.data["words"], result.data["frequent_words"][0]["word"]
+            ),
+            CallEnd::Fault(fault) => println!("  {} fails: {}", finished.tool_name, fault.message),
+        },
+        _ => {}
+    }
+}
