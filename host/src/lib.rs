@@ -82,3 +82,8 @@ pub use tollgate_agent::run::{Decision, Event, RunLimits, RunStatus};
 /// implemented with.
 pub use async_trait::async_trait;
 pub use {tollgate_agent, tollgate_sandbox};
+
+/// The programs of the guide for people who know other frameworks.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/coming-from.md")]
+pub struct ComingFrom;
