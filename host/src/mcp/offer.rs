@@ -95,10 +95,17 @@ impl Listing {
     }
 }
 
+/// Whether it is one of the host's own tools, which are not there for a client: they
+/// serve an agent's conversation, and a client has its own. One of them runs any agent,
+/// and which agents a client may run is the operator's to say.
+pub(super) fn is_hosts_own(tool: &Tool) -> bool {
+    tool.owner.id == HOST_ID
+}
+
 /// Whether direct calls may make this one at all: what is not listed for them is not
-/// shown. The host's own tools serve an agent's conversation; a client has its own.
+/// shown.
 fn may_call(host: &Host, tool: &Tool) -> bool {
-    if tool.owner.id == HOST_ID {
+    if is_hosts_own(tool) {
         return false;
     }
     let mut agents = host.agents();

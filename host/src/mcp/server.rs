@@ -5,7 +5,7 @@
 
 use super::calling::Calling;
 use super::notices::Notices;
-use super::offer::{Listing, Offer, PAGE_TOOLS};
+use super::offer::{Listing, Offer, PAGE_TOOLS, is_hosts_own};
 use super::pending::PendingCalls;
 use super::wire::{RawArguments, Room};
 use crate::Host;
@@ -179,7 +179,8 @@ impl ServerHandler for Server {
         let Inner { host, offer, pending, calls, level, room, .. } = &*self.inner;
         let tool_name = params.name.as_ref();
         let is_agent = offer.has_agent(tool_name);
-        if !is_agent && host.toolbox().catalog().tool(tool_name).is_none() {
+        let toolbox = host.toolbox();
+        if !is_agent && toolbox.catalog().tool(tool_name).is_none_or(|tool| is_hosts_own(tool)) {
             return Err(self.unknown(tool_name));
         }
         let level = *level.lock().unwrap_or_else(PoisonError::into_inner);

@@ -151,6 +151,21 @@ fn d10_an_agent_is_offered_as_a_tool() {
 }
 
 #[test]
+fn b3_a_client_is_offered_nothing_that_grants_installs_loads_or_approves() {
+    let place = Place::new();
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    assert_eq!(raw.ask("tools/list", json!({}))["result"]["tools"], json!([]), "nothing of the host's own");
+    for name in ["search_history", "transfer_to_agent", "tollgate_run_agent", "grant", "install", "decide"] {
+        let answer = raw.ask("tools/call", json!({"name": name, "arguments": {}}));
+        assert_eq!(answer["error"]["code"], -32602, "{name}: {answer}");
+    }
+    for method in ["tools/install", "tools/grant", "tools/approve", "tollgate/decide"] {
+        let answer = raw.ask(method, json!({}));
+        assert_eq!(answer["error"]["code"], -32601, "{method}: {answer}");
+    }
+}
+
+#[test]
 fn t5_calls_of_one_client_run_at_once() {
     let place = Place::new().with_tools(&[good::WAITS]);
     let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
