@@ -99,14 +99,11 @@ pub(super) async fn execute(
     lent: Lent,
     cancel: CancellationToken,
 ) -> Input {
-    let wait_ms =
-        execution.not_before_ms.saturating_sub(if execution.not_before_ms == 0 { 0 } else { now_ms() });
-    if wait_ms > 0 {
-        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-    }
+    let begins = pause(execution.not_before_ms, &cancel).await;
     let Execution { permit, attempt, timeout_ms, snapshot, resume, .. } = execution;
     let (name, call_id) = (&permit.tool().descriptor.name, permit.call_id().to_owned());
     let (outcome, usage, taken) = match toolbox.runner(name) {
+        _ if !begins => (Fault::new(Code::Cancelled, CANCELLED).into(), Usage::default(), None),
         None => (gone(name).into(), Usage::default(), None),
         Some(runner) => {
             let written = lent.reports.clone();
@@ -141,6 +138,20 @@ pub(super) async fn execute(
     };
     let outcome: Arc<Outcome> = Arc::new(outcome);
     Input::Attempted { call_id, attempt, outcome, usage, taken }
+}
+
+/// What is said of an attempt that was cancelled before it began.
+const CANCELLED: &str = "The call was cancelled.";
+
+/// Waits until an attempt may begin, 0 for at once; answers false where it was
+/// cancelled before.
+async fn pause(not_before_ms: u64, cancel: &CancellationToken) -> bool {
+    if not_before_ms > 0 {
+        let wait = Duration::from_millis(not_before_ms.saturating_sub(now_ms()));
+        // The one who cancels does not wait for a pause to end.
+        let _ = cancel.run_until_cancelled(tokio::time::sleep(wait)).await;
+    }
+    !cancel.is_cancelled()
 }
 
 /// What an attempt is lent of its run.

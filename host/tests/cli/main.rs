@@ -5,6 +5,7 @@
 
 mod auditing;
 mod calling;
+mod cancelling;
 mod configuring;
 mod delegating;
 mod gating;

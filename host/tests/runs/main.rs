@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod audit;
+mod builtin;
 mod calls;
 mod children;
 mod commits;
@@ -11,10 +12,13 @@ mod fixture;
 mod gates;
 mod growth;
 mod hooks;
+mod leaks;
 mod listening;
 mod native;
+mod overheard;
 mod place;
 mod replay;
+mod stopping;
 mod suspension;
 mod team;
 mod threads;

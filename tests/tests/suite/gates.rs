@@ -4,6 +4,7 @@
 use serde_json::json;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::Verdict;
+use tollgate_agent::state::State;
 use tollgate_artifacts::{Expectation, Guest, for_each_hostile_gate, gates, rust_gate_bytes};
 use tollgate_sandbox::GateLimits;
 
@@ -107,4 +108,39 @@ fn g6_a_gate_is_not_asked_about_arguments_that_are_too_large_for_it() {
     let gate = rig.load_gate("budget", rust_gate_bytes("budget")).unwrap();
     let asked = Asked { arguments: json!({"a": "x".repeat(17 << 20)}).to_string(), ..Asked::default() };
     assert_eq!(rig.judge(&gate, &asked).unwrap_err().code, Code::TooLarge);
+}
+
+/// Denies with the value of the one key that it is shown, and traps where it is shown
+/// another number of keys: the list's place and length are 152 and 156 bytes into what
+/// a gate is asked.
+const TELLS_WHAT_IT_SEES: Guest = Guest {
+    name: "tells",
+    attack: "",
+    limit: "",
+    expects: Expectation::Succeeds,
+    source: r#";; Tells what it sees.
+;;
+;; kind: gate
+;; descriptor: {"reads": ["kit.seen", "kit.absent"]}
+;; returns: {"deny": "nothing"}
+
+(func $judge (param $call i32) (result i32) (local $entry i32)
+  (if (i32.ne (i32.load $memory offset=156 (local.get $call)) (i32.const 1)) (then (unreachable)))
+  (local.set $entry (i32.load $memory offset=152 (local.get $call)))
+  (i32.store $memory offset=4 (global.get $returns) (i32.load $memory offset=8 (local.get $entry)))
+  (i32.store $memory offset=8 (global.get $returns) (i32.load $memory offset=12 (local.get $entry)))
+  (global.get $returns))
+"#,
+};
+
+#[test]
+fn g7_a_gate_is_shown_the_keys_that_it_declares_and_no_others() {
+    let rig = Rig::new();
+    let gate = rig.load_gate("tells", TELLS_WHAT_IT_SEES.bytes()).unwrap();
+    let keys = [("kit.hidden", json!("H")), ("kit.seen", json!("S")), ("notes.items", json!({"n": 1}))];
+    let state = State::restored(3, keys.map(|(key, value)| (key.to_owned(), value)));
+    let verdict = rig.judge(&gate, &Asked { state, ..Asked::default() }).unwrap();
+    assert_eq!(verdict, Verdict::Deny("\"S\"".to_owned()));
+    let fault = rig.judge(&gate, &Asked::default()).unwrap_err();
+    assert_eq!(fault.code, Code::Trapped, "where nothing is set, it is shown nothing");
 }

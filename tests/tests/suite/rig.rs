@@ -44,11 +44,13 @@ fn empty() -> Snapshot {
 pub struct Asked {
     pub arguments: String,
     pub calls_before: u32,
+    /// The thread's state.
+    pub state: State,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { arguments: "{}".to_owned(), calls_before: 0 }
+        Self { arguments: "{}".to_owned(), calls_before: 0, state: State::default() }
     }
 }
 
@@ -113,7 +115,7 @@ impl Rig {
             arguments: &Arguments::from_value(value),
             identity: &RunIdentity::default(),
             agent: &AgentView::default(),
-            snapshot: &empty(),
+            snapshot: &asked.state.snapshot(),
             keys: echo.catalog.keys(),
             calls_before: CallsBefore { of_tool: asked.calls_before, in_run: asked.calls_before },
             now_ms: 0,

@@ -11,6 +11,7 @@ mod gates;
 mod handing;
 mod hooks;
 mod invariants;
+mod pairs;
 mod random;
 mod replay;
 mod restart;

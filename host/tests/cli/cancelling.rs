@@ -1,0 +1,79 @@
+//! Ctrl-C while an agent runs.
+
+use crate::place::Place;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use tollgate::store::{SqliteStore, Store};
+use tollgate_agent::message::Message;
+use tollgate_artifacts::{good, hostile};
+
+const CONFIG: &str =
+    "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n[limits]\ntimeout_ms = 120_000\n";
+const TURNS: &str = "\
+[[turn]]
+text = \"This will take a while.\"
+calls = [{ name = \"echo\", arguments = {} }, { name = \"sleep-for-ever\", arguments = {} }]
+";
+const NEXT: &str = "[[turn]]\nexpect = \"And now?\"\ntext = \"Now I am back.\"\n";
+
+/// Sends what a keyboard sends.
+fn interrupt(process: u32) {
+    let status = Command::new("kill").args(["-INT", &process.to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// Runs the agent on the thread `t` until both calls are under way, interrupts it, and
+/// takes every event that it tells.
+fn interrupted(place: &Place) -> (Vec<Value>, Option<i32>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.args(["run", "--json", "--thread", "t", "Go."]).current_dir(place.path());
+    command.env("TOLLGATE_DATA", place.path().join("data")).env("TOLLGATE_CACHE", place.path().join("cache"));
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut events = Vec::new();
+    let mut started = 0;
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if event["type"] == "call_started" {
+            started += 1;
+            if started == 2 {
+                interrupt(child.id());
+            }
+        }
+        events.push(event);
+    }
+    (events, child.wait().unwrap().code())
+}
+
+#[test]
+fn x1_x3_an_interrupt_cancels_the_run_and_the_conversation_goes_on() {
+    let place = Place::new().with_tools(&[good::ECHO, hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
+    place.write("turns.toml", TURNS);
+    let (events, code) = interrupted(&place);
+    let last = events.last().unwrap();
+    assert_eq!(
+        (last["type"].as_str(), last["status"]["status"].as_str()),
+        (Some("run_finished"), Some("cancelled"))
+    );
+    assert_eq!(code, Some(1));
+
+    let store = SqliteStore::open(&place.path().join("data")).unwrap();
+    let thread = tokio::runtime::Runtime::new().unwrap().block_on(store.thread("t")).unwrap();
+    drop(store);
+    let (mut asked, mut answered) = (Vec::new(), Vec::new());
+    for message in thread.messages.iter() {
+        match message {
+            Message::Assistant(said) => asked.extend(said.calls.iter().map(|call| call.id.clone())),
+            Message::Answer(answer) => answered.push(answer.call_id.clone()),
+            Message::User(_) | Message::Note(_) => {}
+        }
+    }
+    assert_eq!((asked.len(), &asked), (2, &answered), "each call has its one answer, in order");
+    assert_eq!(asked.iter().collect::<BTreeSet<_>>().len(), 2);
+
+    place.write("turns.toml", NEXT);
+    let said = place.type_in(&["run", "--thread", "t", "And now?"]).ends_with(0);
+    assert_eq!(said.stdout, "Now I am back.\n");
+}

@@ -1,0 +1,41 @@
+//! A recorded model that keeps what it is asked, which is what a provider would be sent.
+
+use async_trait::async_trait;
+use std::sync::{Arc, Mutex};
+use tollgate::model::{DeltaSink, ModelFault};
+use tollgate::{Model, Recorded, Turn};
+use tollgate_agent::message::{ModelReply, ModelRequest};
+
+/// Clones have the same ears.
+#[derive(Clone)]
+pub(crate) struct Overheard {
+    model: Arc<Recorded>,
+    requests: Arc<Mutex<Vec<ModelRequest>>>,
+}
+
+impl Overheard {
+    pub(crate) fn new(turns: Vec<Turn>) -> Self {
+        Self { model: Arc::new(Recorded::new(turns)), requests: Arc::default() }
+    }
+
+    /// Everything that it was asked so far.
+    pub(crate) fn requests(&self) -> Vec<ModelRequest> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Model for Overheard {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    async fn reply(
+        &self,
+        request: ModelRequest,
+        deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault> {
+        self.requests.lock().unwrap().push(request.clone());
+        self.model.reply(request, deltas).await
+    }
+}

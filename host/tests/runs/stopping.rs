@@ -1,0 +1,178 @@
+//! What ends a run, and what it keeps then.
+
+use crate::place::StoreAt;
+use crate::world::{host, toolbox};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tollgate::model::{ModelFault, RetryPolicy, Retrying};
+use tollgate::{
+    Agent, Event, FnTool, Host, Piece, Recorded, RunEnd, RunLimits, RunRequest, RunStatus, Told, Turn,
+};
+use tollgate_agent::descriptor::ExecutionPolicy;
+use tollgate_agent::message::{Finish, Message, TokenUsage};
+
+fn echo() -> Turn {
+    Turn::calls([("echo", json!({}))]).with_text("Let me see.")
+}
+
+async fn ended(limits: RunLimits, turns: Vec<Turn>) -> (RunEnd, Host) {
+    let agent = Agent::new("default", Recorded::new(turns)).with_tools(["*"]).with_limits(limits);
+    let host = Host::builder().toolbox(toolbox()).agent(agent).build().unwrap();
+    let request = RunRequest::new("default", "go").on_thread("t");
+    (host.run(request).await.unwrap().wait().await.unwrap(), host)
+}
+
+/// Fails unless each call of the conversation has one answer, right behind its turn.
+async fn assert_valid(host: &Host) {
+    let mut open: Vec<String> = Vec::new();
+    for message in host.store().thread("t").await.unwrap().messages.iter() {
+        match message {
+            Message::Answer(answer) => assert_eq!(open.remove(0), answer.call_id),
+            Message::Assistant(said) => open.extend(said.calls.iter().map(|call| call.id.clone())),
+            Message::User(_) | Message::Note(_) => assert!(open.is_empty(), "{open:?} have no answer"),
+        }
+    }
+    assert!(open.is_empty(), "{open:?} have no answer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a2_each_condition_ends_the_run_by_its_name_and_keeps_what_it_has() {
+    let limits = |change: fn(&mut RunLimits)| {
+        let mut limits = RunLimits::default();
+        change(&mut limits);
+        limits
+    };
+    let slow = || Turn::calls([("slow", json!({}))]).with_text("Let me see.");
+    let costly = echo().with_usage(TokenUsage { input_tokens: 90, output_tokens: 10 });
+    for (name, limits, turns) in [
+        ("model_turns", limits(|l| l.model_turns = 2), vec![echo(), echo()]),
+        ("tool_calls", limits(|l| l.tool_calls = 1), vec![echo(), echo()]),
+        ("tokens", limits(|l| l.tokens = Some(100)), vec![costly]),
+        ("wall_ms", limits(|l| l.wall_ms = 50), vec![slow()]),
+        ("stop_on_tools", limits(|l| l.stop_on_tools = vec!["echo".to_owned()]), vec![echo()]),
+        ("stop_on_texts", limits(|l| l.stop_on_texts = vec!["me see".to_owned()]), vec![echo()]),
+        ("identical_turns", limits(|l| l.identical_turns = 2), vec![echo(), echo()]),
+    ] {
+        let (end, host) = ended(limits, turns).await;
+        assert_eq!(end.status, Some(RunStatus::Stopped { limit: name.to_owned() }));
+        assert_eq!(end.text, "Let me see.", "{name}: the last text is kept");
+        assert_valid(&host).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a3_a_reply_that_its_length_cut_off_is_one_answer_in_the_end() {
+    let part = |text: &str| Turn::text(text).with_finish(Finish::Length);
+    let (end, _) =
+        ended(RunLimits::default(), vec![part("One, "), part("two, "), Turn::text("three.")]).await;
+    assert_eq!(
+        (end.status, end.text.as_str(), end.usage.steps),
+        (Some(RunStatus::Completed), "One, two, three.", 1)
+    );
+}
+
+/// Answers the second time that it is asked.
+fn broken_once() -> Retrying<Recorded> {
+    let fault = ModelFault::transient("the stream broke", None);
+    let turns = vec![Turn::fault(fault).with_text("This is voi"), Turn::text("This is it.")];
+    Retrying::new(Recorded::new(turns), RetryPolicy { first_pause_ms: 1, ..RetryPolicy::default() })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e4_a6_what_was_streamed_of_a_broken_attempt_is_void_and_the_rest_is_the_whole() {
+    let host = Host::builder().agent(Agent::new("default", broken_once())).build().unwrap();
+    let mut run = host.run(RunRequest::new("default", "go")).await.unwrap();
+    let (mut streamed, mut restarts, mut whole) = (String::new(), Vec::new(), None);
+    while let Some(told) = run.events.next().await {
+        match told {
+            Told::Transient(moment) => match moment.piece {
+                Piece::TextDelta { text } => streamed.push_str(&text),
+                Piece::ReplyRestarted { attempt, reason, .. } => {
+                    assert_eq!((streamed.as_str(), reason.contains("broke")), ("This is voi", true));
+                    restarts.push(attempt);
+                    streamed.clear();
+                }
+                other => panic!("{other:?}"),
+            },
+            Told::Stored(numbered) => {
+                if let Event::ModelReplied { reply, .. } = &numbered.event {
+                    whole = Some((reply.message.text.clone(), streamed.clone()));
+                }
+            }
+            Told::Child(_) => panic!("there is none"),
+        }
+    }
+    assert_eq!(restarts, [2], "the attempt that begins anew is announced");
+    let whole = whole.unwrap();
+    assert_eq!(whole, ("This is it.".to_owned(), "This is it.".to_owned()), "told before it is finished");
+    let end = run.wait().await.unwrap();
+    let stored = host.store().events(&end.run_id, 0).await.unwrap();
+    assert!(!serde_json::to_string(&stored).unwrap().contains("voi"), "a delta is stored nowhere");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x1_a6_a_run_is_cancelled_while_its_model_is_waited_for() {
+    let fault = ModelFault::transient("come back later", Some(Duration::from_secs(60)));
+    let model = Retrying::new(Recorded::new(vec![Turn::fault(fault)]), RetryPolicy::default());
+    let host = Host::builder().agent(Agent::new("default", model)).build().unwrap();
+    let mut run = host.run(RunRequest::new("default", "go")).await.unwrap();
+    while let Some(told) = run.events.next().await {
+        if matches!(&told, Told::Transient(moment) if matches!(moment.piece, Piece::ReplyRestarted { .. })) {
+            break;
+        }
+    }
+    let began = Instant::now();
+    run.cancel();
+    let end = run.wait().await.unwrap();
+    assert!(matches!(end.status, Some(RunStatus::Cancelled { .. })), "{:?}", end.status);
+    assert!(began.elapsed() < Duration::from_secs(30), "it waited for the provider");
+}
+
+#[tokio::test]
+async fn x1_t4_a_run_is_cancelled_between_two_attempts_and_no_other_begins() {
+    let begun = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&begun);
+    let late = FnTool::new("late", "late", "Never ends.", move |_: serde_json::Value, _| {
+        counted.fetch_add(1, Relaxed);
+        std::future::pending::<String>()
+    });
+    let policy = ExecutionPolicy { idempotent: true, timeout_ms: Some(20), ..ExecutionPolicy::default() };
+    let agent =
+        Agent::new("default", Recorded::new(vec![Turn::calls([("late", json!({}))])])).with_tools(["*"]);
+    let host = Host::builder().tool(late.with_execution(policy)).agent(agent).build().unwrap();
+    let mut run = host.run(RunRequest::new("default", "go").on_thread("t")).await.unwrap();
+    while let Some(told) = run.events.next().await {
+        if matches!(&told, Told::Stored(event) if matches!(event.event, Event::CallRetried { .. })) {
+            break;
+        }
+    }
+    // The next attempt begins half a second after the first; to cancel takes less.
+    run.cancel();
+    let end = run.wait().await.unwrap();
+    assert!(matches!(end.status, Some(RunStatus::Cancelled { .. })), "{:?}", end.status);
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(begun.load(Relaxed), 1);
+    assert_valid(&host).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x3_the_thread_of_a_cancelled_run_goes_on() {
+    let turns = vec![Turn::calls([("echo", json!({})), ("slow", json!({}))]), Turn::text("Now I am back.")];
+    let host = host(&StoreAt::memory(), turns);
+    let say = |text: &str| RunRequest::new("default", text).on_thread("t");
+    let mut run = host.run(say("go")).await.unwrap();
+    while let Some(told) = run.events.next().await {
+        if matches!(&told, Told::Stored(event) if matches!(event.event, Event::CallReturned { .. } | Event::CallFinished(_)))
+        {
+            break;
+        }
+    }
+    run.cancel();
+    run.wait().await.unwrap();
+    assert_valid(&host).await;
+    let end = host.run(say("And now?")).await.unwrap().wait().await.unwrap();
+    assert_eq!(end.text, "Now I am back.");
+    assert_valid(&host).await;
+}
