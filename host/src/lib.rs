@@ -41,6 +41,7 @@
 //! | tools in Rust | [`FnTool`], [`NativeTool`], [`tools::NativePlugin`] |
 //! | a real model, or one's own | [`model::ModelConfig`], [`Model`] |
 //! | who may call what | [`Agent::with_tools`], [`Gate`] |
+//! | gates, hooks, state keys and tools that belong together | [`Plugin`], [`Hooks`], [`StateKey`] |
 //! | what happens, as it happens | [`RunHandle::events`], [`HostBuilder::subscribe`] |
 //! | calls that wait for a person | [`RunEnd::waiting`], [`Host::decide`] |
 //! | agents that call agents | [`ToolContext::run_child`], [`Agent::offered_as`], [`Composition`] |
@@ -68,6 +69,7 @@ pub use host::{Agent, Busy, CallRequest, DIRECT_AGENT, Host, HostBuilder, HostEr
 
 pub use gates::{AskedGate, Gate, ProposedCall, Verdict};
 pub use model::{Model, ModelConfig, Recorded, Turn};
+pub use plugin::{Hooks, Plugin, StateKey};
 pub use run::{EventStream, Happening, Piece, RunEnd, RunHandle, Subscriber, Told};
 pub use store::{MemoryStore, SqliteStore, Store};
 pub use tools::{FnTool, IntoOutput, Json, NativeTool, ToolCall, ToolContext, Toolbox};
@@ -78,7 +80,7 @@ pub use tollgate_agent::descriptor::ToolDescriptor;
 pub use tollgate_agent::outcome::{Fault, Ticket, ToolOutput, ToolResult};
 pub use tollgate_agent::run::{Decision, Event, RunLimits, RunStatus};
 
-/// The attribute that [`Model`], [`NativeTool`], [`AskedGate`] and [`Store`] are
+/// The attribute that [`Model`], [`NativeTool`], [`Hooks`], [`AskedGate`] and [`Store`] are
 /// implemented with.
 pub use async_trait::async_trait;
 pub use {tollgate_agent, tollgate_sandbox};

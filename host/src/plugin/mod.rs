@@ -51,7 +51,7 @@ mod view;
 pub use async_trait::async_trait;
 pub use effects::Effects;
 pub use hooks::{BeforeModel, HookError, Hooks};
-pub use state::StateKey;
+pub use state::{StateKey, mutation};
 pub use tollgate_agent::hook::{CustomEvent, HookPoints, ToolFilter};
 pub use view::{HookedCall, HookedTurn, StateView};
 

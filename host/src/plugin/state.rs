@@ -52,8 +52,9 @@ pub(crate) fn access<K: StateKey>() -> StateAccess {
     }
 }
 
-/// An update of the key.
-pub(crate) fn mutation<K: StateKey>(update: &K::Update) -> Mutation {
+/// An update of the key, for a tool to return beside its result.
+#[must_use]
+pub fn mutation<K: StateKey>(update: &K::Update) -> Mutation {
     Mutation { key: K::NAME.to_owned(), update: json(update) }
 }
 

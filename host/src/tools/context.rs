@@ -1,6 +1,7 @@
 //! A call as a closure sees it.
 
 use super::{Report, ReportSink, ToolCall};
+use crate::plugin::StateKey;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,6 +80,14 @@ impl ToolContext {
     #[must_use]
     pub fn state(&self, key: &str) -> Option<&Value> {
         self.state.get(key)
+    }
+
+    /// A typed key's value; its default where the plugin did not declare that it reads
+    /// the key.
+    #[must_use]
+    pub fn read<K: StateKey>(&self) -> K::Value {
+        let value = self.state(K::NAME).cloned();
+        value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
     }
 
     /// How long the attempt may still take.

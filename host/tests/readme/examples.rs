@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// At least so many are promised.
-const FEWEST: usize = 6;
+const FEWEST: usize = 7;
 /// The longest of them, in lines.
-const LONGEST_LINES: usize = 80;
+const LONGEST_LINES: usize = 90;
 
 #[test]
 fn every_example_prints_what_it_says() {

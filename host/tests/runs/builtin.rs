@@ -43,7 +43,7 @@ async fn b3_nothing_built_in_grants_installs_loads_or_approves() {
     let names: Vec<&str> = own.iter().map(|tool| tool.descriptor.name.as_str()).collect();
     assert_eq!(names, ["search_history", "tollgate_run_agent", "transfer_to_agent"], "the whole of it");
     for tool in own {
-        let known = ActionGrants { transfer: true, escalate: true, add_context: false };
+        let known = ActionGrants { transfer: true, escalate: true, ..ActionGrants::default() };
         assert_eq!((tool.access.reads().count(), tool.actions), (0, known));
     }
 

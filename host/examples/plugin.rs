@@ -1,0 +1,89 @@
+//! What belongs together, installed as one: `cargo run --example plugin`
+//!
+//! ```text
+//! Two words were counted. The call of 'word_count' was denied: 3 cents are left.
+//! 2 cents were spent
+//! ```
+
+mod components;
+
+use serde_json::{Value, json};
+use tollgate::plugin::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey};
+use tollgate::tollgate_agent::{run::CallEnd, state::KeyScope};
+use tollgate::{Agent, Gate, Host, ProposedCall, Recorded, RunRequest, Toolbox, Turn, Verdict, async_trait};
+
+/// What a conversation may spend, in cents. A word costs one.
+const MAX_CENTS: u64 = 5;
+
+/// What it has spent: a state key with a type, and a reducer in Rust.
+struct Spent;
+
+impl StateKey for Spent {
+    const NAME: &'static str = "till.spent";
+    const COMMUTES: bool = true; // so that calls that run at once may all spend
+    const SCOPE: KeyScope = KeyScope::Thread;
+    type Value = u64;
+    type Update = u64;
+
+    fn apply(spent: &mut u64, cents: u64) {
+        *spent += cents;
+    }
+}
+
+/// A gate that holds back what costs too much, a hook that takes the money, and the key
+/// that both know: one name, one line to install.
+struct Till;
+
+impl Plugin for Till {
+    fn name(&self) -> &str {
+        "till"
+    }
+
+    fn bring(self: Box<Self>, parts: &mut Parts) {
+        parts.state::<Spent>().gate(Till).hooks(Till);
+    }
+}
+
+impl Gate for Till {
+    fn id(&self) -> &str {
+        "till"
+    }
+
+    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+        let spent = call.snapshot.get(call.keys, Spent::NAME).and_then(Value::as_u64).unwrap_or_default();
+        let words = call.arguments.value()["text"].as_str().unwrap_or_default().split_whitespace().count();
+        match spent + words as u64 {
+            0..=MAX_CENTS => Verdict::Allow,
+            _ => Verdict::Deny(format!("{} cents are left.", MAX_CENTS - spent)),
+        }
+    }
+}
+
+#[async_trait]
+impl Hooks for Till {
+    /// Asked once for each call, however often it is attempted. What is written here is
+    /// committed together with the call's result, or not at all.
+    async fn after_call(&self, call: &HookedCall<'_>) -> Result<Effects, HookError> {
+        let Some(CallEnd::Result(result)) = call.end else { return Ok(Effects::none()) };
+        Ok(Effects::none().update::<Spent>(result.data["words"].as_u64().unwrap_or_default()))
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = components::in_a_directory(&["word-count"])?;
+    let model = Recorded::new(vec![
+        Turn::calls([("word_count", json!({"text": "Dear all"}))]),
+        Turn::calls([("word_count", json!({"text": "and everybody else out there"}))]),
+        Turn::text("Two words were counted. {{word_count#2}}"),
+    ]);
+    let host = Host::builder()
+        .toolbox(Toolbox::load(dir.path()).await?)
+        .plugin(Till)
+        .agent(Agent::new("scribe", model).with_tools(["word_count"]))
+        .build()?;
+    let end = host.run(RunRequest::new("scribe", "Count.").on_thread("t")).await?.wait().await?;
+    let spent = host.store().thread("t").await?.state.get(Spent::NAME).cloned().unwrap_or_default();
+    println!("{}\n{spent} cents were spent", end.text);
+    Ok(())
+}
