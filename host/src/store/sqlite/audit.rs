@@ -67,6 +67,12 @@ fn write_health(connection: &Connection, tool_name: &str, record: &AuditRecord) 
 
 /// The records that are wanted, newest first.
 pub(super) fn read(connection: &Connection, filter: &AuditFilter) -> rusqlite::Result<Vec<AuditRecord>> {
+    let (query, values) = query_of(filter);
+    let mut statement = connection.prepare_cached(&query)?;
+    statement.query_map(params_from_iter(values), read_row)?.collect()
+}
+
+fn query_of(filter: &AuditFilter) -> (String, Vec<Box<dyn ToSql>>) {
     let mut conditions = vec!["at_ms >= ?".to_owned()];
     let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(filter.since_ms.cast_signed())];
     let kind = filter.kind.map(|kind| kind.as_str().to_owned());
@@ -81,16 +87,17 @@ pub(super) fn read(connection: &Connection, filter: &AuditFilter) -> rusqlite::R
             values.push(Box::new(wanted.clone()));
         }
     }
+    // The planner would rather read all records in order than sort those of one run.
+    let mut table = "audit";
     if let Some(prefix) = &filter.run_id_prefix {
-        conditions.push("substr(run_id, 1, length(?)) = ?".to_owned());
-        values.extend([prefix, prefix].map(|prefix| Box::new(prefix.clone()) as Box<dyn ToSql>));
+        table = "audit INDEXED BY audit_by_run";
+        conditions.push("run_id >= ? AND run_id < ?".to_owned());
+        values
+            .extend([Box::new(prefix.clone()) as Box<dyn ToSql>, Box::new(format!("{prefix}{}", char::MAX))]);
     }
     values.push(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM audit WHERE {} ORDER BY id DESC LIMIT ?",
-        conditions.join(" AND ")
-    ))?;
-    statement.query_map(params_from_iter(values), read_row)?.collect()
+    let conditions = conditions.join(" AND ");
+    (format!("SELECT {COLUMNS} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT ?"), values)
 }
 
 /// The tools that trapped last.
@@ -131,4 +138,30 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
         call_id: row.get(11)?,
         usage: usage.and_then(|text| serde_json::from_str(&text).ok()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::store::sqlite::open;
+
+    /// How SQLite goes about it.
+    fn plan_of(filter: &AuditFilter) -> String {
+        let data = tempfile::tempdir().unwrap();
+        let connection = open::connect(&open::prepare(data.path()).unwrap()).unwrap();
+        let (query, values) = query_of(filter);
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+        let steps = statement.query_map(params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();
+        steps.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn the_records_of_a_run_are_found_and_not_searched_for() {
+        let of_run = AuditFilter { run_id_prefix: Some("0199".to_owned()), ..AuditFilter::default() };
+        let plan = plan_of(&of_run);
+        assert!(plan.contains("audit_by_run (run_id>? AND run_id<?)") && !plan.contains("SCAN"), "{plan}");
+        let of_tool = AuditFilter { tool_name: Some("echo".to_owned()), ..of_run };
+        assert!(!plan_of(&of_tool).contains("SCAN"));
+    }
 }
