@@ -224,7 +224,7 @@ fn show(id: &str, config: &Config, subject: Option<&Subject>, output: &Output) {
     output.line(&format!("{GOOD}{id} has:{GOOD:#} {words}"));
     approve::say_lacking(id, &lacking, output);
     output.say(&format!(
-        "{DIM}written to {}; a running host takes it up when it starts anew{DIM:#}",
+        "{DIM}written to {}; a host that serves these tools takes it up by itself{DIM:#}",
         config.name()
     ));
 }

@@ -45,6 +45,9 @@ pub const DEFAULT_GATES_DIR: &str = "gates";
 pub struct Config {
     /// The file that was read; none where there is none.
     pub file: Option<PathBuf>,
+    /// The file that was looked for and is not there. A host that runs reads it once it
+    /// is.
+    pub absent_file: Option<PathBuf>,
     /// The directory against which the file's relative paths are read.
     pub base_dir: PathBuf,
     /// Where the components are.
@@ -84,7 +87,9 @@ impl Config {
         let path = file.unwrap_or(Path::new(FILE_NAME));
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(path, &text),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && file.is_none() => Ok(Self::default()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && file.is_none() => {
+                Ok(Self { absent_file: Some(path.to_owned()), ..Self::default() })
+            }
             Err(e) => Err(ConfigError::unreadable(path, &e)),
         }
     }
@@ -107,6 +112,7 @@ impl Config {
         let secrets = secrets::check(&source, raw.secrets, &base_dir)?;
         Ok(Self {
             file: Some(path.to_owned()),
+            absent_file: None,
             tools_dir: in_dir(&base_dir, &raw.tools.dir),
             data_dir: None,
             gates_dir: GatesDir::meant(raw.tools.gates.as_deref(), &base_dir),
@@ -143,6 +149,7 @@ impl Default for Config {
         let limits = LimitsConfig::default();
         Self {
             file: None,
+            absent_file: None,
             base_dir: PathBuf::from("."),
             tools_dir: PathBuf::from(DEFAULT_TOOLS_DIR),
             data_dir: None,

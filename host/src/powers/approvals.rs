@@ -15,7 +15,7 @@ const HEAD: &str = "\
 # for more is not served until somebody approves it: tollgate grant COMPONENT --asked\n\n";
 
 /// The record of decisions, by component id.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Approvals {
     file: PathBuf,
     components: BTreeMap<String, Approved>,

@@ -4,6 +4,7 @@
 //! A file that cannot be served is reported with its reason and left out; the
 //! rest is served. Of two that collide at start, the later by file name is left out.
 
+mod decisions;
 mod live;
 mod stamp;
 mod watch;
@@ -27,7 +28,8 @@ use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::surface::Surface;
-use tollgate_sandbox::{Component, LeftOut, Power, Sandbox};
+use tollgate_sandbox::{Component, LeftOut, Power, Refusal, Sandbox};
+use tracing::Instrument as _;
 
 /// How many files are looked at at once. Of those that are new, fewer are compiled at
 /// once: see [`COMPILED_AT_ONCE`](tollgate_sandbox::COMPILED_AT_ONCE).
@@ -136,7 +138,7 @@ pub async fn load(
     let total = files.len();
     let mut loaded = Loaded { stamps: files.iter().cloned().collect(), ..Loaded::default() };
     let mut loading = futures::stream::iter(files.into_iter().map(|(file, _)| file))
-        .map(|file| async move { (sandbox.load(&file).await, file) })
+        .map(|file| async move { (load_one(sandbox, &file).await, file) })
         .buffered(LOADED_AT_ONCE);
     loaded.approvals = Approvals::load(config).map_err(DirectoryError::Approvals)?;
     let mut done = 0;
@@ -153,6 +155,16 @@ pub async fn load(
     }
     loaded.notices = unanswered(config, &loaded);
     Ok(loaded)
+}
+
+/// Loads one file, in a span of its own.
+async fn load_one(sandbox: &Sandbox, file: &Path) -> Result<Component, Refusal> {
+    let span = tracing::info_span!("load", file = %file.display(), otel.status_code = tracing::field::Empty);
+    let loaded = sandbox.load(file).instrument(span.clone()).await;
+    if loaded.is_err() {
+        span.record("otel.status_code", "ERROR");
+    }
+    loaded
 }
 
 impl Loaded {

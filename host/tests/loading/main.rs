@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod compiling;
+mod deciding;
 mod foreign;
 mod limits;
 mod plain;

@@ -4,13 +4,15 @@
 //! publishes what can be served. A file that is half written, damaged or asks for more
 //! than was approved changes nothing: what it served before goes on serving, with the
 //! reason beside it. What is loaded takes the old version's place in one step; calls
-//! under way keep theirs.
+//! under way keep theirs. What a person grants or revokes meanwhile counts from the next
+//! look on, for calls that begin after it.
 
+use super::decisions::{Decided, Decisions, Unread};
 use super::stamp::Stamp;
-use super::{Loaded, LoadedComponent, Ready, component_files, file_name};
+use super::{Loaded, LoadedComponent, Ready, component_files, file_name, load_one};
 use crate::Host;
 use crate::config::Config;
-use crate::powers::Approvals;
+use crate::powers::{Asks, manifest_of};
 use crate::store::{AuditKind, AuditRecord};
 use crate::tools::{RefusedFile, Toolbox};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +70,23 @@ pub enum Change {
         /// Its component.
         component_id: String,
     },
+    /// The same version as before may do something else from now on.
+    Granted {
+        /// The file.
+        file: PathBuf,
+        /// Its component.
+        component_id: String,
+        /// The SHA-256 of its bytes, in hexadecimal.
+        digest: String,
+    },
+    /// The configuration, or the record of approvals, cannot be read any more; what it
+    /// said before is in force.
+    Unread {
+        /// The file.
+        file: PathBuf,
+        /// What happened, why, and what to do.
+        reason: String,
+    },
 }
 
 impl Change {
@@ -84,6 +103,15 @@ impl Change {
             Self::Removed { file, component_id } => AuditRecord::new(AuditKind::Removal, "host", "removed")
                 .of_file(file)
                 .of_component(component_id.clone(), None),
+            Self::Granted { file, component_id, digest } => {
+                AuditRecord::new(AuditKind::Load, "host", "served")
+                    .of_file(file)
+                    .of_component(component_id.clone(), Some(digest.clone()))
+                    .because("what it was granted is another now")
+            }
+            Self::Unread { file, reason } => {
+                AuditRecord::new(AuditKind::Refusal, "host", "refused").of_file(file).because(reason)
+            }
         }
     }
 }
@@ -92,9 +120,10 @@ impl Change {
 pub struct Live {
     host: Host,
     sandbox: Sandbox,
-    config: Arc<Config>,
+    decisions: Decisions,
     approval: Arc<dyn Approval>,
-    seen: BTreeMap<PathBuf, Stamp>,
+    /// Each file and its manifest.
+    seen: BTreeMap<PathBuf, (Stamp, Option<Stamp>)>,
     serving: BTreeMap<PathBuf, Serving>,
     /// Files that would be served if another did not have their place.
     displaced: BTreeSet<PathBuf>,
@@ -106,11 +135,24 @@ struct Serving {
     id: String,
     digest: String,
     surface: Surface,
+    asks: Option<Asks>,
+    decided: Decided,
 }
 
 impl Serving {
-    fn of(entry: &LoadedComponent) -> Self {
-        Self { id: entry.id.clone(), digest: entry.digest.clone(), surface: entry.surface.clone() }
+    fn of(entry: &LoadedComponent, decisions: &Decisions) -> Self {
+        Self {
+            id: entry.id.clone(),
+            digest: entry.digest.clone(),
+            surface: entry.surface.clone(),
+            asks: entry.asks.clone(),
+            decided: decisions.of(&entry.id),
+        }
+    }
+
+    /// Whether the other is the same version with the same powers.
+    fn is_as(&self, other: &Self) -> bool {
+        (&self.digest, &self.asks, &self.decided) == (&other.digest, &other.asks, &other.decided)
     }
 }
 
@@ -118,12 +160,14 @@ impl Live {
     /// Goes on from what was loaded at start, which the host serves.
     #[must_use]
     pub fn new(host: Host, sandbox: Sandbox, config: Arc<Config>, loaded: &Loaded) -> Self {
-        let serving =
-            loaded.components.iter().map(|entry| (entry.file.clone(), Serving::of(entry))).collect();
-        let seen = loaded.stamps.clone();
+        let decisions = Decisions::new(config, loaded.approvals.clone());
+        let serving = loaded.components.iter();
+        let serving = serving.map(|entry| (entry.file.clone(), Serving::of(entry, &decisions))).collect();
+        let seen = loaded.stamps.iter().map(|(file, stamp)| (file.clone(), with_manifest(file, *stamp)));
+        let seen = seen.collect();
         // Which of those that were refused at start are displaced is found out by trying.
         let displaced = loaded.toolbox.refused().iter().map(|refused| refused.file.clone()).collect();
-        Self { host, sandbox, config, approval: Arc::new(NoMoreThanServed), seen, serving, displaced }
+        Self { host, sandbox, decisions, approval: Arc::new(NoMoreThanServed), seen, serving, displaced }
     }
 
     /// Sets who says whether a new version may take an old one's place.
@@ -142,26 +186,34 @@ impl Live {
     /// The directory that is looked at.
     #[must_use]
     pub fn dir(&self) -> &Path {
-        &self.config.tools_dir
+        &self.decisions.config.tools_dir
     }
 
-    /// Looks at the directory, publishes what changed, and says what that is. A
-    /// directory that cannot be read is taken to be as it was.
+    /// The files of decisions: their directory, and their names.
+    pub(super) fn decision_files(&self) -> (PathBuf, Vec<PathBuf>) {
+        self.decisions.files()
+    }
+
+    /// Looks at the directory and at what was decided, publishes what changed, and says
+    /// what that is. A directory that cannot be read is taken to be as it was.
     pub async fn look(&mut self) -> Vec<Change> {
-        let dir = self.config.tools_dir.clone();
+        let dir = self.dir().to_owned();
         let listed = tokio::task::spawn_blocking(move || component_files(&dir)).await;
         let Ok(Ok(files)) = listed else { return Vec::new() };
         let mut changes = self.drop_missing(&files.iter().map(|(file, _)| file.as_path()).collect());
+        let (decided_anew, unread) = self.decisions.renew();
+        changes.extend(unread.into_iter().map(|Unread { file, reason }| Change::Unread { file, reason }));
         for (file, stamp) in &files {
-            if self.seen.get(file) != Some(stamp) {
+            let stamps = with_manifest(file, *stamp);
+            if self.seen.get(file) != Some(&stamps) || (decided_anew && self.was_decided_anew(file)) {
                 changes.extend(self.take_up(file).await);
-                self.seen.insert(file.clone(), *stamp);
+                self.seen.insert(file.clone(), stamps);
             }
         }
         let made_room = |change: &Change| match change {
             Change::Removed { .. } => true,
             Change::Served { replaced, .. } => replaced.is_some(),
-            Change::Refused(_) => false,
+            Change::Refused(_) | Change::Granted { .. } | Change::Unread { .. } => false,
         };
         if changes.iter().any(made_room) {
             for file in std::mem::take(&mut self.displaced) {
@@ -190,54 +242,74 @@ impl Live {
         changes
     }
 
-    /// Loads a file that changed, and lets it take its place.
+    /// Whether something else holds for the file than when it was taken up.
+    fn was_decided_anew(&self, file: &Path) -> bool {
+        let served = self.serving.get(file);
+        served.is_none_or(|serving| serving.decided != self.decisions.of(&serving.id))
+            || self.host.toolbox().refused().iter().any(|refused| refused.file == file)
+    }
+
+    /// Loads a file that changed, or about which something else was decided, and lets it
+    /// take its place.
     async fn take_up(&mut self, file: &Path) -> Option<Change> {
         let before = self.serving.get(file).cloned();
         self.displaced.remove(file);
-        let ready = match self.sandbox.load(file).await {
-            Ok(component) if before.as_ref().is_some_and(|before| before.digest == component.digest()) => {
-                // The same bytes as before, whatever happened in between.
-                if self.host.toolbox().refused().iter().any(|refused| refused.file == file) {
-                    self.amend(|toolbox| toolbox.accept(file));
-                }
-                return None;
-            }
-            Ok(component) => Approvals::load(&self.config).and_then(|approvals| {
-                Ready::new(component, file, &self.config, &approvals).map_err(|unready| unready.reason)
-            }),
+        let ready = match load_one(&self.sandbox, file).await {
+            Ok(component) => Ready::new(component, file, &self.decisions.config, &self.decisions.approvals)
+                .map_err(|unready| unready.reason),
             Err(refusal) => Err(refusal.to_string()),
         };
-        let swapped = ready.and_then(|ready| {
-            let of_the_same = before.as_ref().filter(|before| before.id == ready.entry.id);
-            self.approval.judge(&ready.entry, of_the_same.map(|before| &before.surface))?;
-            let serving = Serving::of(&ready.entry);
-            let swapped = self.host.amend(|toolbox| swap(toolbox, &ready, before.as_ref(), file));
-            if swapped.is_err() {
-                self.displaced.insert(file.to_owned());
+        let now = ready.as_ref().ok().map(|ready| Serving::of(&ready.entry, &self.decisions));
+        if let (Some(before), Some(now)) = (&before, &now)
+            && before.is_as(now)
+        {
+            // As it was before, whatever happened in between.
+            if self.host.toolbox().refused().iter().any(|refused| refused.file == file) {
+                self.amend(|toolbox| toolbox.accept(file));
             }
-            swapped.map(|()| serving)
-        });
-        Some(match swapped {
+            return None;
+        }
+        Some(match ready.and_then(|ready| self.swap_in(&ready, before.as_ref(), file)) {
             Ok(serving) => {
-                let change = Change::Served {
-                    file: file.to_owned(),
-                    component_id: serving.id.clone(),
-                    digest: serving.digest.clone(),
-                    replaced: before.map(|before| before.digest),
-                };
+                let change = change_to(&serving, before.as_ref(), file);
                 self.serving.insert(file.to_owned(), serving);
                 change
             }
-            Err(reason) => {
-                let still_serves = before.map(|before| before.digest);
-                let refused = RefusedFile { file: file.to_owned(), reason, still_serves };
-                self.amend(|toolbox| {
-                    toolbox.accept(file);
-                    toolbox.refuse(refused.clone());
-                });
-                Change::Refused(refused)
-            }
+            Err(reason) => Change::Refused(self.refuse(file, reason, before)),
         })
+    }
+
+    /// Lets a component take its place, if it may. What a person has approved in this
+    /// very version may.
+    fn swap_in(&mut self, ready: &Ready, before: Option<&Serving>, file: &Path) -> Result<Serving, String> {
+        let serving = Serving::of(&ready.entry, &self.decisions);
+        if !serving.decided.approves(&serving.digest) {
+            let of_the_same = before.filter(|before| before.id == serving.id);
+            self.approval.judge(&ready.entry, of_the_same.map(|before| &before.surface))?;
+        }
+        let swapped = self.host.amend(|toolbox| swap(toolbox, ready, before, file));
+        if swapped.is_err() {
+            self.displaced.insert(file.to_owned());
+        }
+        swapped.map(|()| serving)
+    }
+
+    /// Notes why a file is not served. What it served before goes on serving, unless it
+    /// would do so with powers that it does not have any more.
+    fn refuse(&mut self, file: &Path, reason: String, before: Option<Serving>) -> RefusedFile {
+        let outlived = |before: &Serving| before.decided.grants != self.decisions.of(&before.id).grants;
+        let outdated = before.clone().filter(outlived);
+        if outdated.is_some() {
+            self.serving.remove(file);
+        }
+        let still_serves = before.filter(|_| outdated.is_none()).map(|before| before.digest);
+        let refused = RefusedFile { file: file.to_owned(), reason, still_serves };
+        self.amend(|toolbox| {
+            outdated.iter().for_each(|outdated| toolbox.remove(&outdated.id));
+            toolbox.accept(file);
+            toolbox.refuse(refused.clone());
+        });
+        refused
     }
 
     fn amend(&self, change: impl FnOnce(&mut Toolbox)) {
@@ -247,6 +319,20 @@ impl Live {
         });
         // It cannot fail.
         let Ok(()) = amended;
+    }
+}
+
+/// A file's stamp, and that of its manifest.
+fn with_manifest(file: &Path, stamp: Stamp) -> (Stamp, Option<Stamp>) {
+    (stamp, Stamp::of(&manifest_of(file)))
+}
+
+/// What it is to whoever watches that this is served now.
+fn change_to(serving: &Serving, before: Option<&Serving>, file: &Path) -> Change {
+    let (file, component_id, digest) = (file.to_owned(), serving.id.clone(), serving.digest.clone());
+    match before {
+        Some(before) if before.digest == digest => Change::Granted { file, component_id, digest },
+        _ => Change::Served { file, component_id, digest, replaced: before.map(|b| b.digest.clone()) },
     }
 }
 

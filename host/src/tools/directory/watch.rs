@@ -11,6 +11,7 @@ use crate::Host;
 use crate::config::Config;
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,8 @@ const UNTOLD: Duration = Duration::from_secs(3);
 const TOLD_CHANGES: usize = 256;
 
 impl Host {
-    /// Keeps the tools of a directory up to date while the result lives: see [`Watch`].
+    /// Keeps the tools of a directory up to date while the result lives, and what they
+    /// were granted: see [`Watch`].
     /// `loaded` is what this host was given of the directory at start.
     #[must_use]
     pub fn watch(
@@ -62,8 +64,11 @@ impl Watch {
     #[must_use]
     pub fn start(live: Live) -> (Self, Option<WatchError>) {
         let happened = Arc::new(Notify::new());
-        let mut told = Told { dir: live.dir().to_owned(), happened: Arc::clone(&happened), watcher: None };
+        let mut told = Told { dir: live.dir().to_owned(), happened, watcher: None, _decisions: None };
         let problem = told.watch().err().map(|why| WatchError { dir: told.dir.clone(), why });
+        let (dir, files) = live.decision_files();
+        // Where this fails there is a look every few seconds.
+        told._decisions = told.watch_files(&dir, &files).ok();
         let (tell, changes) = mpsc::channel(TOLD_CHANGES);
         let task = tokio::spawn(keep_up(live, told, tell));
         (Self { changes, task }, problem)
@@ -88,6 +93,9 @@ async fn keep_up(mut live: Live, mut told: Told, tell: mpsc::Sender<Change>) {
         // What the store has against it, it says to whoever calls a tool.
         let _ = live.host().settle(noted).await;
         for change in changes {
+            if let Change::Unread { file, reason } = &change {
+                tracing::warn!("{} is not taken up: {reason}", file.display());
+            }
             // Nobody has to listen.
             let _ = tell.try_send(change);
         }
@@ -105,6 +113,8 @@ struct Told {
     dir: PathBuf,
     happened: Arc<Notify>,
     watcher: Option<(RecommendedWatcher, Option<u64>)>,
+    /// Of the files in which people decide.
+    _decisions: Option<RecommendedWatcher>,
 }
 
 impl Told {
@@ -118,6 +128,22 @@ impl Told {
         watcher.watch(&self.dir, RecursiveMode::NonRecursive)?;
         self.watcher = Some((watcher, identity(&self.dir)));
         Ok(())
+    }
+
+    /// Watches single files of a directory, which may come and go.
+    fn watch_files(&self, dir: &Path, files: &[PathBuf]) -> notify::Result<RecommendedWatcher> {
+        let happened = Arc::clone(&self.happened);
+        let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).map(OsStr::to_owned).collect();
+        let mut watcher = notify::recommended_watcher(move |told: notify::Result<notify::Event>| {
+            let is_one =
+                |path: &PathBuf| path.file_name().is_some_and(|name| names.iter().any(|n| n == name));
+            let concerns = told.as_ref().map_or(true, |event| event.paths.iter().any(is_one));
+            if concerns && is_a_reason_to_look(&told) {
+                happened.notify_one();
+            }
+        })?;
+        watcher.watch(dir, RecursiveMode::NonRecursive)?;
+        Ok(watcher)
     }
 
     /// Waits until nothing has happened for a moment.

@@ -1,0 +1,108 @@
+//! What people decided about components, as it stands on disk: grants and secrets in
+//! the configuration, and the record of approvals. Both may change while tools are
+//! served. Nothing else of the configuration is taken up before the next start.
+
+use super::stamp::Stamp;
+use crate::config::{ComponentGrants, Config, SecretConfig};
+use crate::powers::{Approvals, Approved};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The decisions that are in force, and the files that they were read from.
+pub(super) struct Decisions {
+    pub(super) config: Arc<Config>,
+    pub(super) approvals: Approvals,
+    /// The files as they were read; none before the first look, which reads them again:
+    /// much may have been typed while the tools were loaded.
+    seen: Option<[Option<Stamp>; 2]>,
+}
+
+/// What was decided about one component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decided {
+    pub(super) grants: ComponentGrants,
+    approved: Option<Approved>,
+    /// Where the secrets are that it was granted, and where they may go.
+    secrets: Vec<Option<SecretConfig>>,
+}
+
+impl Decisions {
+    /// Those with which the tools were loaded.
+    pub(super) fn new(config: Arc<Config>, approvals: Approvals) -> Self {
+        Self { config, approvals, seen: None }
+    }
+
+    pub(super) fn of(&self, component_id: &str) -> Decided {
+        let grants = self.config.grants_of(component_id);
+        let secrets = grants.secrets.iter().map(|name| self.config.secrets.get(name).cloned()).collect();
+        Decided { grants, approved: self.approvals.of(component_id).cloned(), secrets }
+    }
+
+    /// Reads again what was written since the last look. Says whether anything else holds
+    /// now, and which file cannot be read: what that said before is still in force.
+    pub(super) fn renew(&mut self) -> (bool, Vec<Unread>) {
+        let record = Approvals::path(&self.config);
+        let now = [self.file().as_deref().and_then(Stamp::of), Stamp::of(&record)];
+        if self.seen == Some(now) {
+            return (false, Vec::new());
+        }
+        self.seen = Some(now);
+        let renewed = [self.renew_config(now[0].is_some()), self.renew_approvals(&record)];
+        let changed = renewed.iter().any(|renewed| matches!(renewed, Ok(true)));
+        (changed, renewed.into_iter().filter_map(Result::err).collect())
+    }
+
+    fn renew_config(&mut self, is_there: bool) -> Result<bool, Unread> {
+        let Some(file) = self.file().filter(|_| is_there || self.config.file.is_some()) else {
+            return Ok(false);
+        };
+        let read = Config::load(Some(&file)).map_err(|e| Unread::new(&file, &e.to_string()))?;
+        let changed = (&read.grants, &read.secrets) != (&self.config.grants, &self.config.secrets);
+        let config = Arc::make_mut(&mut self.config);
+        (config.grants, config.secrets) = (read.grants, read.secrets);
+        // From now on it is missed where it is gone.
+        config.file = Some(file);
+        Ok(changed)
+    }
+
+    fn renew_approvals(&mut self, record: &Path) -> Result<bool, Unread> {
+        let approvals = Approvals::load(&self.config).map_err(|e| Unread::new(record, &e))?;
+        let changed = approvals != self.approvals;
+        self.approvals = approvals;
+        Ok(changed)
+    }
+
+    /// The directory, and the files in it that are worth watching.
+    pub(super) fn files(&self) -> (PathBuf, Vec<PathBuf>) {
+        let files = self.file().into_iter().chain([Approvals::path(&self.config)]);
+        (self.config.base_dir.clone(), files.collect())
+    }
+
+    /// The file that the configuration came from, or would come from. One that was made
+    /// by a program has none.
+    fn file(&self) -> Option<PathBuf> {
+        self.config.file.clone().or_else(|| self.config.absent_file.clone())
+    }
+}
+
+impl Decided {
+    /// Whether a person looked at the version of this digest and approved it.
+    pub(super) fn approves(&self, digest: &str) -> bool {
+        self.approved.as_ref().is_some_and(|approved| {
+            approved.digest == digest && approved.decision == crate::powers::Decision::Approved
+        })
+    }
+}
+
+/// A file of decisions that cannot be read.
+pub(super) struct Unread {
+    pub(super) file: PathBuf,
+    pub(super) reason: String,
+}
+
+impl Unread {
+    fn new(file: &Path, why: &str) -> Self {
+        let reason = format!("{why}; until it can be read, what was decided before is in force");
+        Self { file: file.to_owned(), reason }
+    }
+}
