@@ -26,6 +26,8 @@ const BUILDS_ON: &[(&str, &[&str])] = &[
     ("tollgate-gate", &[]),
     ("tollgate-artifacts", &[]),
     ("tollgate-tests", &[]),
+    ("tollgate-libfuzzer", &["tollgate-fuzz"]),
+    ("tollgate-fuzz", &["tollgate", "tollgate-agent", "tollgate-sandbox", "tollgate-artifacts"]),
 ];
 
 #[test]

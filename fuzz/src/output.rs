@@ -1,0 +1,111 @@
+//! What a tool returns, as bytes in its memory: the host reads them by the ABI, as
+//! JSON, as mutations and actions, and makes an answer for the model of them.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::code::Code;
+use tollgate_agent::context::{AgentView, RunIdentity};
+use tollgate_agent::gate::{Judgement, Permit, Recorded, Verdict, judge};
+use tollgate_agent::outcome::{Outcome, ToolOutput};
+use tollgate_agent::proposal::{Arguments, Proposal};
+use tollgate_agent::run::answer::answer;
+use tollgate_agent::run::{CallEnd, granted_actions};
+use tollgate_agent::state::State;
+use tollgate_agent::state::change::propose;
+use tollgate_artifacts::{Expectation, Guest};
+use tollgate_sandbox::{Call, Component, Grants, Limits};
+
+/// As much as the guest has room for.
+const MAX_BYTES: usize = 32 << 10;
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Returns what it is told to.
+const RELAY: Guest = Guest {
+    name: "relay",
+    attack: "Returns the bytes of its arguments.",
+    limit: "",
+    expects: Expectation::Succeeds,
+    source: include_str!("relay.wat"),
+};
+
+pub(crate) fn run(bytes: &[u8]) {
+    let Relay { component, catalog } = relay();
+    let permit = permit(catalog, &bytes[..bytes.len().min(MAX_BYTES)]);
+    let state = State::default();
+    let call = Call {
+        permit: &permit,
+        identity: &RunIdentity::default(),
+        agent: &AgentView::default(),
+        snapshot: &state.snapshot(),
+        keys: catalog.keys(),
+        attempt: 1,
+        resume: None,
+        limits: &Limits::default(),
+        timeout: TIMEOUT,
+        grants: &Grants::default(),
+        replay: None,
+        children: Arc::new(()),
+        reports: Arc::new(()),
+        cancel: CancellationToken::new(),
+    };
+    match crate::runtime().block_on(component.call(call)).outcome {
+        Outcome::Returned(output) => settle(catalog, &permit, state, output),
+        Outcome::Faulted(fault) => assert_ne!(fault.code, Code::HostFailed, "{fault:?}"),
+    }
+}
+
+/// What the host does with a result.
+fn settle(catalog: &Catalog, permit: &Permit, mut state: State, output: ToolOutput) {
+    if granted_actions(permit.tool(), &output.actions).is_err() {
+        return;
+    }
+    let access = &permit.tool().access;
+    if let Ok(Some(change)) = propose(catalog.keys(), access, &state.snapshot(), &output.mutations) {
+        state.apply(&change);
+        assert_eq!(state.revision(), 1);
+        for definition in catalog.keys().iter() {
+            let value = state.get(&definition.name).unwrap_or(&definition.initial);
+            assert!(definition.reducer.accepts(value), "{} is {value} now", definition.name);
+        }
+    }
+    let answer = answer("call", "relay", &CallEnd::Result(Arc::new(output.result)));
+    assert!(answer.content.len() <= 512 << 10, "an answer of {} bytes", answer.content.len());
+}
+
+struct Relay {
+    component: Component,
+    catalog: Catalog,
+}
+
+fn relay() -> &'static Relay {
+    static RELAY_LOADED: OnceLock<Relay> = OnceLock::new();
+    RELAY_LOADED.get_or_init(|| {
+        let loading = crate::loader::sandbox().load_bytes(RELAY.name, RELAY.bytes());
+        let component = crate::runtime().block_on(loading).unwrap();
+        let owner = Owner {
+            id: RELAY.name.to_owned(),
+            kind: OwnerKind::Component,
+            origin: RELAY.name.to_owned(),
+            version: component.digest().to_owned(),
+        };
+        let mut catalog = Catalog::default();
+        catalog.add(owner, component.descriptor().clone(), &CatalogGrants::default()).unwrap();
+        Relay { component, catalog }
+    })
+}
+
+fn permit(catalog: &Catalog, bytes: &[u8]) -> Permit {
+    let digits = bytes.iter().fold(String::new(), |mut digits, byte| {
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    });
+    let arguments = Arguments::read(&format!(r#"{{"h":"{digits}"}}"#)).unwrap();
+    let proposal = Proposal::check(catalog, |_| true, "call", RELAY.name, &arguments).unwrap();
+    match judge(proposal, &[Recorded::new("fuzz", Verdict::Allow)], &[]) {
+        Judgement::Permitted(permit) => permit,
+        Judgement::Held(..) => unreachable!("the gate allows everything"),
+    }
+}

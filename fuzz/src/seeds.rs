@@ -1,0 +1,26 @@
+//! Where fuzzing begins: small inputs that get far, and all that was ever found.
+
+use std::path::{Path, PathBuf};
+
+/// The folder with the seeds of a target.
+#[must_use]
+pub fn folder(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target)
+}
+
+/// The seeds of a target with their names, sorted.
+///
+/// # Panics
+/// The folder cannot be read.
+#[must_use]
+pub fn of(target: &str) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder(target)).unwrap();
+    let mut seeds: Vec<_> = entries
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap())
+        })
+        .collect();
+    seeds.sort();
+    seeds
+}
