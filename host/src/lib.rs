@@ -55,9 +55,13 @@ pub mod config;
 pub mod gates;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+#[cfg(feature = "mcp")]
+pub mod metrics;
 pub mod model;
 pub mod plugin;
 pub mod powers;
+#[cfg(feature = "otel")]
+pub mod telemetry;
 pub mod tools;
 
 mod host;

@@ -6,8 +6,16 @@ mod cli;
 mod demo;
 
 use clap::Parser;
-use cli::{Cli, Exit, Output};
+use cli::{Cli, Exit, Failure, Output};
 use std::process::ExitCode;
+use tokio::runtime::Runtime;
+#[cfg(feature = "otel")]
+use tollgate::telemetry::Export;
+use tracing::Subscriber;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer};
 
 fn main() -> ExitCode {
     if let Some(exit) = cli::as_compile_child() {
@@ -17,10 +25,9 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(words) => return usage(&words),
     };
-    start_logging();
     let output = Output::new(cli.globals.json);
     let exit = match tollgate_sandbox::runtime() {
-        Ok(runtime) => runtime.block_on(cli::run(cli, &output)),
+        Ok(runtime) => logged(&runtime, &output, || runtime.block_on(cli::run(cli, &output))),
         Err(e) => Err(cli::Failure::failed(format!("there are no threads to work with: {e}"))),
     };
     let exit = exit.unwrap_or_else(|failure| {
@@ -39,16 +46,44 @@ fn usage(words: &clap::Error) -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Logs go to standard error: warnings, or what `TOLLGATE_LOG` asks for. Of a
-/// protocol's client nothing, for it could make that as much as it likes.
-fn start_logging() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("TOLLGATE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,rmcp=off"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+/// Does the work with its log on standard error, and its spans at a collector where the
+/// environment names one.
+#[cfg(feature = "otel")]
+fn logged(
+    runtime: &Runtime,
+    output: &Output,
+    work: impl FnOnce() -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let export = Export::from_environment(runtime.handle()).map_err(|e| Failure::usage(e.to_string()))?;
+    tracing_subscriber::registry().with(export.as_ref().map(Export::layer)).with(log()).init();
+    let done = work();
+    if let Some(Err(why)) = export.map(Export::shutdown) {
+        output.warn(&why.to_string());
+    }
+    done
+}
+
+/// Does the work with its log on standard error.
+#[cfg(not(feature = "otel"))]
+fn logged(
+    _runtime: &Runtime,
+    _output: &Output,
+    work: impl FnOnce() -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    tracing_subscriber::registry().with(log()).init();
+    work()
+}
+
+/// Warnings, or what `TOLLGATE_LOG` asks for. Of a protocol's client nothing, for it
+/// could make that as much as it likes; of a library that sends spans only what keeps
+/// them from being sent.
+fn log<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
+    let usual = || EnvFilter::new("warn,rmcp=off,opentelemetry=error");
+    let filter = EnvFilter::try_from_env("TOLLGATE_LOG").unwrap_or_else(|_| usual());
+    tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false)
         .with_ansi(cli::output::stderr_has_colours())
         .compact()
-        .init();
+        .with_filter(filter)
 }

@@ -66,3 +66,4 @@ pub use plain::LeftOut;
 pub use report::{Level, ProgressStatus, Report, ReportSink};
 pub use runtime::runtime;
 pub use sandbox::{Guest, Sandbox};
+pub use turns::Occupancy;

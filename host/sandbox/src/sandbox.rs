@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::load::{Artefact, Cache, Checked, Words};
 use crate::plain::Docs;
 use crate::ticker::Ticker;
-use crate::turns::Turns;
+use crate::turns::{Occupancy, Turns};
 use crate::{engine, interfaces, load};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,6 +79,12 @@ impl Sandbox {
     #[must_use]
     pub fn config(&self) -> &SandboxConfig {
         &self.inner.config
+    }
+
+    /// How much of it is in use now.
+    #[must_use]
+    pub fn occupancy(&self) -> Occupancy {
+        self.inner.turns.occupancy()
     }
 
     /// The engine, for benches that compare a call with wasmtime's own.

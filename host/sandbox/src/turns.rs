@@ -21,6 +21,7 @@ pub(crate) struct Turns {
     units: Arc<Semaphore>,
     places: Arc<Semaphore>,
     all_units: u32,
+    all_places: u32,
     waiting: AtomicU32,
     max_waiting: u32,
     lent: Arc<Lent>,
@@ -32,6 +33,19 @@ struct Lent {
     most_units: u32,
     calls: AtomicU32,
     most_calls: u32,
+}
+
+/// How much of a sandbox is in use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Calls that run.
+    pub running_calls: u32,
+    /// Calls that wait for their turn.
+    pub waiting_calls: u32,
+    /// Calls that wait for a child run and keep their memory.
+    pub lending_calls: u32,
+    /// Bytes of wasm memory that are set aside for calls, whether they use them or not.
+    pub memory_bytes: u64,
 }
 
 /// A call's leave to run; its share goes back when this is dropped.
@@ -62,6 +76,7 @@ impl Turns {
             units: Arc::new(Semaphore::new(all_units as usize)),
             places: Arc::new(Semaphore::new(calls as usize)),
             all_units,
+            all_places: calls,
             waiting: AtomicU32::new(0),
             max_waiting: config.waiting_calls,
             lent: Arc::new(Lent {
@@ -91,6 +106,17 @@ impl Turns {
             Ok(Ok((share, place))) => Ok(self.turn(units, share, place)),
             // The semaphores are never closed.
             Ok(Err::<_, tokio::sync::AcquireError>(_)) | Err(_) => Err(NoTurn::TooLate),
+        }
+    }
+
+    /// What is in use now. The parts are read one after the other, while calls come and go.
+    pub(crate) fn occupancy(&self) -> Occupancy {
+        let free = |semaphore: &Semaphore| u32::try_from(semaphore.available_permits()).unwrap_or(u32::MAX);
+        Occupancy {
+            running_calls: self.all_places.saturating_sub(free(&self.places)),
+            waiting_calls: self.waiting.load(Relaxed),
+            lending_calls: self.lent.calls.load(Relaxed),
+            memory_bytes: u64::from(self.all_units.saturating_sub(free(&self.units))) * UNIT_BYTES,
         }
     }
 
@@ -201,10 +227,13 @@ mod tests {
         let mut patient = std::pin::pin!(patient);
         assert!(futures::poll!(patient.as_mut()).is_pending());
         assert_eq!(turns.take(1, Duration::from_secs(60)).await.err(), Some(NoTurn::QueueFull));
+        // It has its memory already, and waits for a place.
+        let full = Occupancy { running_calls: 1, waiting_calls: 1, memory_bytes: 2 << 20, lending_calls: 0 };
+        assert_eq!(turns.occupancy(), full);
         drop(running);
         drop(patient.await.unwrap());
         assert!(turns.take(1, Duration::ZERO).await.is_ok());
-        assert_eq!(turns.waiting.load(Relaxed), 0);
+        assert_eq!(turns.occupancy(), Occupancy::default());
     }
 
     #[tokio::test]

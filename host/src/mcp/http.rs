@@ -8,12 +8,14 @@ use super::pending::PendingCalls;
 use super::server::Server;
 use super::wire::{Room, raw_arguments};
 use crate::Host;
+use crate::metrics::{CONTENT_TYPE, Metrics};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use axum::serve::Listener;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -32,6 +34,8 @@ use uuid::Uuid;
 
 /// The path at which the protocol is spoken.
 pub const HTTP_PATH: &str = "/mcp";
+/// The path at which there are metrics, for whoever shows the token.
+pub const METRICS_PATH: &str = "/metrics";
 /// The most connections at once; those beyond wait to be accepted.
 const MAX_CONNECTIONS: usize = 256;
 /// The most sessions at once; one that nothing is heard of ends after five minutes.
@@ -62,6 +66,7 @@ pub fn new_token() -> String {
 pub struct HttpServer {
     listener: TcpListener,
     options: HttpOptions,
+    metrics: Option<Metrics>,
 }
 
 impl HttpServer {
@@ -70,7 +75,14 @@ impl HttpServer {
     /// # Errors
     /// The address cannot be had.
     pub async fn bind(options: HttpOptions) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind(options.address).await?, options })
+        Ok(Self { listener: TcpListener::bind(options.address).await?, options, metrics: None })
+    }
+
+    /// Shows these at [`METRICS_PATH`].
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = Some(metrics);
+        self
     }
 
     /// The address at which it listens.
@@ -86,7 +98,8 @@ impl HttpServer {
     /// # Errors
     /// The listener broke.
     pub async fn serve(self, host: Host, offer: Offer, stop: CancellationToken) -> io::Result<()> {
-        let Self { listener, options } = self;
+        let Self { listener, options, metrics } = self;
+        let shown = metrics.map(|metrics| shown_metrics(metrics, host.clone(), &options));
         let mut config = StreamableHttpServerConfig::default()
             .with_cancellation_token(stop.child_token())
             .with_max_request_body_bytes(MAX_MESSAGE_BYTES)
@@ -103,7 +116,8 @@ impl HttpServer {
         };
         let service = StreamableHttpService::new(new_session, Arc::clone(&sessions), config);
         let door = Arc::new(Door { token: digest(&options.token), sessions });
-        let app = Router::new().nest_service(HTTP_PATH, service).layer(from_fn_with_state(door, admit));
+        let app = Router::new().nest_service(HTTP_PATH, service).merge(shown.unwrap_or_default());
+        let app = app.layer(from_fn_with_state(door, admit));
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let stopped = stop.clone().cancelled_owned();
         tokio::select! {
@@ -111,6 +125,20 @@ impl HttpServer {
             () = stopped => Ok(()),
         }
     }
+}
+
+/// The metrics, for programs; and for pages of the origins that may speak to the server.
+fn shown_metrics(metrics: Metrics, host: Host, options: &HttpOptions) -> Router {
+    let origins = options.origins.clone();
+    let show = async move |request: Request| {
+        let mut shown = request.headers().get_all(header::ORIGIN).iter();
+        let may = |origin: &HeaderValue| origins.iter().any(|known| known.as_bytes() == origin.as_bytes());
+        if !shown.all(may) {
+            return (StatusCode::FORBIDDEN, "pages of this origin may not read this").into_response();
+        }
+        ([(header::CONTENT_TYPE, CONTENT_TYPE)], metrics.text(&host)).into_response()
+    };
+    Router::new().route(METRICS_PATH, get(show))
 }
 
 /// What every request passes before anything else looks at it.

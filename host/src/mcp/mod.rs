@@ -20,7 +20,7 @@ mod server;
 mod stdio;
 mod wire;
 
-pub use http::{HTTP_PATH, HttpOptions, HttpServer, new_token};
+pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, new_token};
 pub use offer::{Offer, OfferError};
 pub use remote::Servers;
 pub use stdio::serve_stdio;

@@ -14,7 +14,7 @@ mod text_calls;
 
 pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort, ToolCalls};
 pub use fault::{FaultKind, ModelFault};
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp", feature = "otel"))]
 pub(crate) use live::client_for;
 pub use live::{Live, Provider};
 pub use recorded::{Recorded, RecordingError, Turn};

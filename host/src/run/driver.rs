@@ -8,7 +8,7 @@ use super::hooking::{Panel, Scene};
 use super::judging::Round;
 use super::perform::{execute, now_ms, validate};
 use super::work::{Work, on_its_own};
-use super::{RunEnd, RunError, Teller};
+use super::{RunEnd, RunError, Teller, spans};
 use crate::gates::Gates;
 use crate::host::Host;
 use crate::store::{Commit, CommitError, Store, StoreError, change_of};
@@ -21,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::health::Sign;
 use tollgate_agent::message::{Message, ToolSpec};
 use tollgate_agent::run::event::{Event, Finished};
-use tollgate_agent::run::{CallStatus, Effect, Input, Phase, Run, Task};
+use tollgate_agent::run::{CallStatus, Effect, Execution, Input, Phase, Run, Task};
+use tracing::{Instrument as _, Span};
 
 /// How long a cancelled run waits for its calls: their grace, as long
 /// again to stop them, and some for a file operation that the system has begun.
@@ -84,7 +85,12 @@ impl Driver {
     }
 
     /// The same, with the run as it stands then.
-    pub(crate) async fn drive_to_rest(mut self, first: Input) -> Result<(RunEnd, Run), RunError> {
+    pub(crate) async fn drive_to_rest(self, first: Input) -> Result<(RunEnd, Run), RunError> {
+        let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
+        self.carry_to_rest(first).instrument(span).await
+    }
+
+    async fn carry_to_rest(mut self, first: Input) -> Result<(RunEnd, Run), RunError> {
         let carried = Carried::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.run_id));
         self.step(first).await?;
         self.deadline = self.deadline();
@@ -185,7 +191,8 @@ impl Driver {
             components,
             events: if applied == 0 { events } else { held_back.into_iter().chain(events).collect() },
         };
-        let numbered = match self.parts.store.commit(commit).await {
+        let span = spans::commit(commit.events.len());
+        let numbered = match self.parts.store.commit(commit).instrument(span).await {
             Ok(numbered) => numbered,
             Err(e) => {
                 self.held_back = again.unwrap_or_default();
@@ -247,7 +254,7 @@ impl Driver {
                     if asking.is_native() {
                         return Some(asking.ask_native());
                     }
-                    Box::pin(asking.ask())
+                    Box::pin(asking.ask().instrument(spans::gates()))
                 }
                 Effect::AskModel { ask: number } => self.ask_model(number),
                 Effect::Validate(proposal) => {
@@ -257,8 +264,9 @@ impl Driver {
                 Effect::Execute(execution) => {
                     let (toolbox, spec) = (Arc::clone(toolbox), Arc::clone(self.run.spec()));
                     let store = Arc::clone(&self.parts.store);
-                    let lent = self.lent(&execution);
-                    Box::pin(execute(toolbox, store, spec, execution, lent, cancel.child_token()))
+                    let (span, lent) = (span_of(&execution), self.lent(&execution));
+                    let attempt = execute(toolbox, store, spec, execution, lent, cancel.child_token());
+                    Box::pin(attempt.instrument(span))
                 }
                 Effect::After(ended) => {
                     let scene = Scene::new(&self.parts.hooks, toolbox.catalog(), &self.run);
@@ -364,6 +372,12 @@ enum Waited {
     Ask(Box<Ask>),
     Cancelled,
     TimeUp,
+}
+
+fn span_of(execution: &Execution) -> Span {
+    let Execution { permit, attempt, .. } = execution;
+    let tool = permit.tool();
+    spans::attempt(&tool.descriptor.name, &tool.owner.id, permit.call_id(), *attempt)
 }
 
 /// Whether nothing follows from the event but a question to the gates. It is

@@ -12,6 +12,7 @@ mod hooking;
 mod hub;
 mod judging;
 mod perform;
+mod spans;
 mod told;
 mod turn;
 mod work;

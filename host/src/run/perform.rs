@@ -3,7 +3,7 @@
 use super::audited::note_refusals;
 use super::children::CallChildren;
 use super::hooking::Scene;
-use super::{Piece, Teller};
+use super::{Piece, Teller, spans};
 use crate::model::{Delta, Model};
 use crate::store::Store;
 use crate::tools::{AttemptRequest, Runner, Toolbox};
@@ -19,6 +19,7 @@ use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
 use tollgate_agent::run::{Execution, Input, RunSpec};
 use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink};
+use tracing::Instrument as _;
 
 /// Milliseconds since the Unix epoch.
 pub(crate) fn now_ms() -> u64 {
@@ -28,6 +29,11 @@ pub(crate) fn now_ms() -> u64 {
 
 /// Asks the model, and tells what it writes while it writes.
 pub(super) async fn ask(model: Arc<dyn Model>, request: ModelRequest, ask: u32, teller: Teller) -> Input {
+    let span = spans::model(model.name(), ask);
+    reply(model, request, ask, teller).instrument(span).await
+}
+
+async fn reply(model: Arc<dyn Model>, request: ModelRequest, ask: u32, teller: Teller) -> Input {
     let mut tell = |delta| {
         teller.transient(match delta {
             Delta::Text(text) => Piece::TextDelta { text },
@@ -39,10 +45,18 @@ pub(super) async fn ask(model: Arc<dyn Model>, request: ModelRequest, ask: u32, 
         });
     };
     match AssertUnwindSafe(model.reply(request, &mut tell)).catch_unwind().await {
-        Ok(Ok(reply)) => Input::Replied { ask, reply, hooked: None },
-        Ok(Err(fault)) => Input::ModelFailed { ask, error: fault.to_string() },
-        Err(_) => Input::ModelFailed { ask, error: "the model's client panicked".to_owned() },
+        Ok(Ok(reply)) => {
+            spans::replied(&reply);
+            Input::Replied { ask, reply, hooked: None }
+        }
+        Ok(Err(fault)) => failed(ask, fault.to_string()),
+        Err(_) => failed(ask, "the model's client panicked".to_owned()),
     }
+}
+
+fn failed(ask: u32, error: String) -> Input {
+    spans::failed();
+    Input::ModelFailed { ask, error }
 }
 
 /// Asks the model with the hooks before and after it.
@@ -136,6 +150,7 @@ pub(super) async fn execute(
             }
         }
     };
+    spans::attempted(&outcome, &usage);
     let outcome: Arc<Outcome> = Arc::new(outcome);
     Input::Attempted { call_id, attempt, outcome, usage, taken }
 }

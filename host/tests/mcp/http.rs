@@ -236,3 +236,46 @@ fn l9_arguments_are_judged_as_they_were_written() {
     let result = server.post(&headers, body).message()["result"].clone();
     assert_eq!(result["structuredContent"]["error"]["code"], "invalid_arguments", "{result}");
 }
+
+fn scrape(server: &Server, headers: &str) -> Answer {
+    let host = &server.address;
+    server.send(&format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n"))
+}
+
+#[test]
+fn metrics_count_calls_by_tool_and_code_and_need_the_token() {
+    let place = Place::new().with_tools(&[good::ECHO, good::FAILS, tollgate_artifacts::hostile::NO_WASM]);
+    let server = Server::start(&place, &["--allow-origin", "https://ours.test"]);
+    let session = server.begin();
+    for name in ["echo", "echo", "fails", "absent"] {
+        server.call(&session, 2, name, json!({}));
+    }
+    let token = format!("Authorization: Bearer {TOKEN}\r\n");
+    let answer = scrape(&server, &token);
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert!(answer.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    for line in [
+        "tollgate_calls_total{tool=\"echo\",code=\"success\"} 2",
+        "tollgate_calls_total{tool=\"fails\",code=\"tool_failed\"} 1",
+        "tollgate_call_duration_seconds_count{tool=\"echo\"} 2",
+        "tollgate_call_memory_bytes_count 3",
+        "tollgate_loads_total{outcome=\"served\"} 2",
+        "tollgate_loads_total{outcome=\"refused\"} 1",
+        "tollgate_running_calls 0",
+        "tollgate_reserved_memory_bytes 0",
+        "tollgate_refused_files 1",
+        "# EOF",
+    ] {
+        assert!(answer.text.contains(line), "{line} is not in {}", answer.text);
+    }
+    assert!(!answer.text.contains("absent"), "what a model calls a tool is no series");
+    assert!(answer.text.contains("tollgate_fuel_total{tool=\"echo\"} "));
+    for (headers, status) in [
+        (String::new(), 401),
+        ("Authorization: Bearer another one\r\n".to_owned(), 401),
+        (format!("{token}Origin: https://theirs.test\r\n"), 403),
+        (format!("{token}Origin: https://ours.test\r\n"), 200),
+    ] {
+        assert_eq!(scrape(&server, &headers).status, status, "{headers}");
+    }
+}

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate::Host;
 use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, Offer, new_token, serve_stdio};
+use tollgate::metrics::Metrics;
 
 /// Offers the tools to clients that speak the Model Context Protocol
 #[derive(Debug, Args)]
@@ -63,7 +64,8 @@ impl McpVerb {
         opened.warn_of_refused(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
         let loaded = opened.loaded.clone();
-        let host = self.host(opened, globals)?;
+        let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
+        let host = self.host(opened, metrics.as_ref(), globals)?;
         host.settle(loaded.to_audit()).await?;
         let _servers = with_servers(&host, &config, output).await;
         // Tools that are dropped in or replaced are there without a new start.
@@ -78,7 +80,8 @@ impl McpVerb {
             Some(address) => {
                 let options =
                     HttpOptions { address, token, origins: self.allow_origin, hosts: self.allow_host };
-                serve_over_http(host, offer, options, self.token_env.is_none(), output).await?;
+                let show_token = self.token_env.is_none();
+                serve_over_http(host, offer, options, metrics, show_token, output).await?;
             }
         }
         Ok(Exit::Done)
@@ -95,7 +98,7 @@ impl McpVerb {
         }
     }
 
-    fn host(&self, opened: Opened, globals: &Globals) -> Result<Host, Failure> {
+    fn host(&self, opened: Opened, metrics: Option<&Metrics>, globals: &Globals) -> Result<Host, Failure> {
         let mut agents = Vec::new();
         for id in &self.agent {
             if let Some(agent) = opened.config.agents.get(id) {
@@ -104,6 +107,8 @@ impl McpVerb {
             }
         }
         let store = open_store(globals)?;
+        let store =
+            metrics.map_or_else(|| Arc::clone(&store), |metrics| metrics.observing(Arc::clone(&store)));
         host_with(opened, None, |builder| {
             agents.into_iter().fold(builder.store(store), |b, agent| b.agent(agent))
         })
@@ -139,6 +144,7 @@ async fn serve_over_http(
     host: Host,
     offer: Offer,
     options: HttpOptions,
+    metrics: Option<Metrics>,
     show_token: bool,
     output: &Output,
 ) -> Result<(), Failure> {
@@ -146,6 +152,10 @@ async fn serve_over_http(
     let server = HttpServer::bind(options).await.map_err(|e| {
         Failure::usage(format!("nothing can be served at {wanted}: {e}; choose another address"))
     })?;
+    let server = match metrics {
+        Some(metrics) => server.with_metrics(metrics),
+        None => server,
+    };
     let address = server.address().map_err(|e| Failure::failed(e.to_string()))?;
     output.say(&format!("serving at http://{address}{HTTP_PATH}"));
     if show_token {

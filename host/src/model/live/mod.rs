@@ -9,7 +9,7 @@ mod retry_after;
 mod transport;
 
 pub use provider::Provider;
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp", feature = "otel"))]
 pub(crate) use transport::client_for;
 
 use super::config::ReasoningEffort;

@@ -1,0 +1,117 @@
+//! What a server has done since it started, for Prometheus.
+//!
+//! What is counted is what the audit says, as it is stored: [`Metrics::observing`] is a
+//! store that counts. How full the sandbox is, and what is served, is looked up when
+//! somebody asks. Names of tools are guests' words, so that only so many of them are
+//! told apart; everything else that tells two series apart is a word of the host's.
+
+mod observed;
+mod recorded;
+
+use crate::Host;
+use crate::store::Store;
+use observed::Observed;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+use recorded::Recorded;
+use std::sync::Arc;
+use tollgate_sandbox::Sandbox;
+
+/// The kind of text that [`Metrics::text`] is.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Counts for as long as the process lives. Cloning is cheap; clones are the same.
+#[derive(Clone)]
+pub struct Metrics {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    sandbox: Sandbox,
+    registry: Registry,
+    recorded: Recorded,
+    now: Now,
+}
+
+/// What is so at the moment.
+#[derive(Default)]
+struct Now {
+    running_calls: Gauge,
+    waiting_calls: Gauge,
+    lending_calls: Gauge,
+    reserved: Gauge,
+    budget: Gauge,
+    tools: Gauge,
+    refused_files: Gauge,
+    resident: Gauge,
+}
+
+impl Metrics {
+    /// Of a host whose components run in this sandbox.
+    #[must_use]
+    pub fn new(sandbox: Sandbox) -> Self {
+        let mut registry = Registry::with_prefix("tollgate");
+        let (recorded, now) = (Recorded::registered(&mut registry), Now::registered(&mut registry));
+        now.budget.set(signed(sandbox.config().memory_budget_bytes));
+        Self { inner: Arc::new(Inner { sandbox, registry, recorded, now }) }
+    }
+
+    /// The store, with everything counted that its audit takes in.
+    #[must_use]
+    pub fn observing(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        Arc::new(Observed::new(store, self.clone()))
+    }
+
+    /// Everything, in OpenMetrics' text.
+    #[must_use]
+    pub fn text(&self, host: &Host) -> String {
+        self.inner.now.look(&self.inner.sandbox, host);
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.inner.registry);
+        text
+    }
+}
+
+impl Now {
+    fn registered(registry: &mut Registry) -> Self {
+        let now = Self::default();
+        let mut of = |name: &str, help: &str, gauge: &Gauge| registry.register(name, help, gauge.clone());
+        of("running_calls", "Calls that run", &now.running_calls);
+        of("waiting_calls", "Calls that wait for their turn", &now.waiting_calls);
+        of("lending_calls", "Calls that wait for a child run", &now.lending_calls);
+        of("tools", "Tools that are served", &now.tools);
+        of("refused_files", "Files that are not served", &now.refused_files);
+        let mut bytes = |name: &str, help: &str, gauge: &Gauge| {
+            registry.register_with_unit(name, help, Unit::Bytes, gauge.clone());
+        };
+        bytes("reserved_memory", "Wasm memory that is set aside for calls", &now.reserved);
+        bytes("memory_budget", "Wasm memory that all calls together may have", &now.budget);
+        bytes("resident_memory", "Memory that the process holds", &now.resident);
+        now
+    }
+
+    fn look(&self, sandbox: &Sandbox, host: &Host) {
+        let occupancy = sandbox.occupancy();
+        self.running_calls.set(occupancy.running_calls.into());
+        self.waiting_calls.set(occupancy.waiting_calls.into());
+        self.lending_calls.set(occupancy.lending_calls.into());
+        self.reserved.set(signed(occupancy.memory_bytes));
+        let toolbox = host.toolbox();
+        self.tools.set(i64::try_from(toolbox.catalog().tools().count()).unwrap_or(i64::MAX));
+        self.refused_files.set(i64::try_from(toolbox.refused().len()).unwrap_or(i64::MAX));
+        self.resident.set(resident_bytes().map_or(0, signed));
+    }
+}
+
+/// What this process holds of the machine's memory; none where the system does not say.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

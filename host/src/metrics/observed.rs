@@ -1,0 +1,82 @@
+//! A store that counts what its audit takes in, and is otherwise the one within.
+
+use super::Metrics;
+use crate::store::{
+    AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
+};
+use async_trait::async_trait;
+use std::sync::Arc;
+use tollgate_agent::run::{Numbered, Thread};
+use tollgate_agent::state::StateChange;
+
+pub(super) struct Observed {
+    store: Arc<dyn Store>,
+    metrics: Metrics,
+}
+
+impl Observed {
+    pub(super) fn new(store: Arc<dyn Store>, metrics: Metrics) -> Self {
+        Self { store, metrics }
+    }
+
+    fn count(&self, records: &[AuditRecord]) {
+        records.iter().for_each(|record| self.metrics.inner.recorded.count(record));
+    }
+}
+
+#[async_trait]
+impl Store for Observed {
+    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
+        let records = commit.audit.clone();
+        let committed = self.store.commit(commit).await?;
+        self.count(&records);
+        Ok(committed)
+    }
+
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        self.store.note(records.clone()).await?;
+        self.count(&records);
+        Ok(())
+    }
+
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        self.store.thread(thread_id).await
+    }
+
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+        self.store.events(run_id, after).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.store.runs(filter).await
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.store.audit(filter).await
+    }
+
+    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.store.trapping().await
+    }
+
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        self.store.changes(thread_id, after, limit).await
+    }
+
+    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.component(digest).await
+    }
+
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        self.store.change(thread_id, change).await
+    }
+
+    fn let_go(&self, run_id: &str) {
+        self.store.let_go(run_id);
+    }
+}

@@ -1,0 +1,126 @@
+//! Spans to a collector of OpenTelemetry, by OTLP over HTTP. Behind the feature `otel`.
+//!
+//! Where they go is said by the variables that every program with OpenTelemetry reads:
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, and beside them
+//! `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER` and the
+//! like. Without an endpoint nothing is sent. Spans hold names, ids, codes and costs,
+//! never arguments, results or prompts.
+
+use crate::model::client_for;
+use async_trait::async_trait;
+use futures::TryStreamExt as _;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response, ResponseBodyTooLarge};
+use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tracing::{Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::registry::LookupSpan;
+
+const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+/// The name of this program among others, unless `OTEL_SERVICE_NAME` says another.
+const SERVICE_NAME: &str = "tollgate";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest answer of a collector that is read, in bytes.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
+/// How long the last spans may take to be sent.
+const LAST_SPANS: Duration = Duration::from_secs(5);
+
+/// Sends the spans of this process to a collector.
+#[derive(Debug)]
+pub struct Export {
+    provider: SdkTracerProvider,
+}
+
+/// Why spans cannot be sent.
+#[derive(Debug, thiserror::Error)]
+#[error("spans are not sent: {0}; correct OTEL_EXPORTER_OTLP_ENDPOINT, or take it out")]
+pub struct ExportError(String);
+
+impl Export {
+    /// Sends as the environment says; none where it names no collector. Requests are
+    /// made on this runtime.
+    ///
+    /// # Errors
+    /// What the environment says cannot be meant.
+    pub fn from_environment(runtime: &Handle) -> Result<Option<Self>, ExportError> {
+        let named = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let Some(endpoint) = ENDPOINTS.iter().find_map(named) else { return Ok(None) };
+        let endpoint =
+            endpoint.parse().map_err(|e| ExportError(format!("\"{endpoint}\" is no URL ({e})")))?;
+        let client = client_for(&endpoint, CONNECT_TIMEOUT).map_err(ExportError)?;
+        let exporter = opentelemetry_otlp::SpanExporter::builder()
+            .with_http()
+            .with_protocol(Protocol::HttpBinary)
+            .with_http_client(Client { client, runtime: runtime.clone() })
+            .build()
+            .map_err(|e| ExportError(e.to_string()))?;
+        let mut resource = Resource::builder();
+        if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
+            resource = resource.with_service_name(SERVICE_NAME);
+        }
+        let provider = SdkTracerProvider::builder()
+            .with_resource(resource.build())
+            .with_batch_exporter(exporter)
+            .build();
+        Ok(Some(Self { provider }))
+    }
+
+    /// What a subscriber of tracing is made of, so that spans are sent.
+    pub fn layer<S>(&self) -> impl Layer<S> + use<S>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        // Requests to the collector are not themselves told to it.
+        let ours = filter_fn(|told| {
+            told.is_span() && told.target().starts_with("tollgate") && *told.level() <= Level::INFO
+        });
+        let tracer = self.provider.tracer(SERVICE_NAME);
+        let layer = tracing_opentelemetry::layer().with_tracer(tracer);
+        layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_filter(ours)
+    }
+
+    /// Sends what was not sent yet, and ends. To be called from a thread that runs no
+    /// tasks, while the runtime is there.
+    ///
+    /// # Errors
+    /// The collector did not take it.
+    pub fn shutdown(self) -> Result<(), ExportError> {
+        self.provider.shutdown_with_timeout(LAST_SPANS).map_err(|e| ExportError(e.to_string()))
+    }
+}
+
+/// The client of everything else, which has one provider of TLS and one set of roots.
+#[derive(Debug)]
+struct Client {
+    client: reqwest::Client,
+    runtime: Handle,
+}
+
+#[async_trait]
+impl HttpClient for Client {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let request = reqwest::Request::try_from(request)?;
+        let client = self.client.clone();
+        // Asked from a thread without a runtime.
+        self.runtime.spawn(async move { answer(client.execute(request).await?).await }).await?
+    }
+}
+
+async fn answer(response: reqwest::Response) -> Result<Response<Bytes>, HttpError> {
+    let status = response.status();
+    let headers = response.headers().clone();
+    let body =
+        response.bytes_stream().map_err(HttpError::from).try_fold(Vec::new(), async |mut body, piece| {
+            body.extend_from_slice(&piece);
+            if body.len() > MAX_ANSWER_BYTES { Err(ResponseBodyTooLarge::new().into()) } else { Ok(body) }
+        });
+    let mut answered = Response::new(Bytes::from(body.await?));
+    *answered.status_mut() = status;
+    *answered.headers_mut() = headers;
+    Ok(answered)
+}
