@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::assembly;
+use crate::header::Header;
 
 /// One file of `tests/guests`.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,17 @@ impl Guest {
     pub fn bytes(&self) -> Vec<u8> {
         assembly::assemble(self.name, self.source)
             .unwrap_or_else(|why| panic!("tests/guests: {}.wat: {why:#}", self.name))
+    }
+
+    /// What it has to be granted for its attack: `files`, a directory with traps in it
+    /// that it may change; `http`, requests to every host.
+    ///
+    /// # Panics
+    /// As [`bytes`](Self::bytes) does.
+    #[must_use]
+    #[allow(clippy::panic, reason = "a guest whose header cannot be read is a bug of its file")]
+    pub fn powers(&self) -> Vec<String> {
+        Header::parse(self.source).unwrap_or_else(|why| panic!("{}: {why}", self.name)).powers
     }
 
     /// Writes [`bytes`](Self::bytes) to `NAME.wasm` in this folder.

@@ -21,6 +21,8 @@ pub(crate) struct Header {
     pub(crate) expects: Option<Expected>,
     /// WASI interfaces beside `tollgate:tool/call`, such as `wasi:cli/exit`.
     pub(crate) imports: Vec<String>,
+    /// What it is granted, `files` or `http`, for what is granted to be attacked.
+    pub(crate) powers: Vec<String>,
     /// The world's whole body, where it is not that of a tool.
     pub(crate) world: Option<String>,
     /// Packages of WIT that only this guest knows.
@@ -82,6 +84,7 @@ impl Header {
             "limit" => self.limit = value.to_owned(),
             "expects" => self.expects = Some(expectation(value)?),
             "imports" => self.imports = value.split_whitespace().map(str::to_owned).collect(),
+            "powers" => self.powers = value.split_whitespace().map(str::to_owned).collect(),
             "world" => self.world = Some(value.to_owned()),
             "wit" => self.wit = value.to_owned(),
             "descriptor" => self.descriptor = Some(value.to_owned()),

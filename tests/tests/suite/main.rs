@@ -4,4 +4,6 @@
 mod gates;
 mod hostile;
 mod plain;
+mod powers;
 mod rig;
+mod soak;

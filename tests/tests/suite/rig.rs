@@ -23,16 +23,20 @@ use tollgate_sandbox::{
     runtime,
 };
 
+use crate::powers::Place;
+
 /// The runtime that is part of the sandbox's promise, and a sandbox on it.
 pub struct Rig {
     runtime: Runtime,
     sandbox: Sandbox,
+    place: Place,
 }
 
 /// A component that was loaded and accepted by a catalog of its own.
 pub struct Loaded {
     component: Component,
     catalog: Catalog,
+    grants: Grants,
 }
 
 /// The state of a thread in which nothing happened.
@@ -74,16 +78,30 @@ impl Rig {
     pub fn with(config: SandboxConfig) -> Rig {
         let runtime = runtime().unwrap();
         let sandbox = Sandbox::new(config).unwrap();
-        Rig { runtime, sandbox }
+        Rig { runtime, sandbox, place: Place::new() }
     }
 
     /// Loads the guest as the host does, or says why the host does not.
     pub fn load(&self, guest: &Guest) -> Result<Loaded, String> {
-        self.load_bytes(guest.name, guest.bytes())
+        Ok(self.load_bytes(guest.name, guest.bytes())?.with(self.grants(guest)))
+    }
+
+    /// What the guest has to be granted for its attack.
+    pub fn grants(&self, guest: &Guest) -> Grants {
+        self.place.grants(guest)
     }
 
     pub fn load_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<Loaded, String> {
-        Loaded::accept(self.runtime.block_on(self.sandbox.load_bytes(name, bytes)))
+        self.runtime.block_on(Loaded::load(&self.sandbox, name, bytes))
+    }
+
+    /// The runtime on which calls run.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     pub fn load_file(&self, path: &Path) -> Result<Loaded, String> {
@@ -135,6 +153,10 @@ impl Loaded {
         &self.component
     }
 
+    pub async fn load(sandbox: &Sandbox, name: &str, bytes: Vec<u8>) -> Result<Loaded, String> {
+        Loaded::accept(sandbox.load_bytes(name, bytes).await)
+    }
+
     fn accept(loaded: Result<Component, Refusal>) -> Result<Loaded, String> {
         let component = loaded.map_err(|refusal| refusal.to_string())?;
         let descriptor = component.descriptor().clone();
@@ -146,10 +168,16 @@ impl Loaded {
         };
         let mut catalog = Catalog::default();
         catalog.add(owner, descriptor, &CatalogGrants::default()).map_err(|why| why.to_string())?;
-        Ok(Loaded { component, catalog })
+        Ok(Loaded { component, catalog, grants: Grants::default() })
     }
 
-    async fn call(&self, arguments: &str, limits: &Limits, timeout: Duration) -> Ended {
+    /// The same, with these grants.
+    pub fn with(self, grants: Grants) -> Loaded {
+        Loaded { grants, ..self }
+    }
+
+    /// Calls the component's first tool.
+    pub async fn call(&self, arguments: &str, limits: &Limits, timeout: Duration) -> Ended {
         match self.permit(arguments).await {
             Err(fault) => Ended { attempt: None, result: Err(fault) },
             Ok(permit) => {
@@ -184,7 +212,7 @@ impl Loaded {
             resume: None,
             limits,
             timeout,
-            grants: &Grants::default(),
+            grants: &self.grants,
             replay: None,
             children: std::sync::Arc::new(()),
             reports: Arc::new(()),

@@ -1,0 +1,24 @@
+;; Makes a file a TiB long without writing a byte of it, and traps if it can.
+;;
+;; imports: wasi:filesystem/types wasi:filesystem/preopens
+;; powers: files
+;; returns: {"ok": {"result": {"data": "\"refused\""}}}
+;; limit: written bytes
+;; expects: succeeds
+
+(import "wasi:filesystem/preopens@0.2.12" "get-directories" (func $directories (param i32)))
+(import "wasi:filesystem/types@0.2.12" "[method]descriptor.open-at"
+  (func $open (param i32 i32 i32 i32 i32 i32 i32)))
+(import "wasi:filesystem/types@0.2.12" "[method]descriptor.set-size"
+  (func $set_size (param i32 i64 i32)))
+(data (memory $memory) (i32.const 1024) "filled")
+(func $dir (result i32)
+  (call $directories (i32.const 16))
+  (i32.load $memory (i32.load $memory (i32.const 16))))
+(func $execute (param $call i32) (result i32) (local $file i32)
+  (call $open (call $dir) (i32.const 0) (i32.const 1024) (i32.const 6) (i32.const 1) (i32.const 2) (i32.const 32))
+  (if (i32.load8_u $memory (i32.const 32)) (then (return (global.get $returns))))
+  (local.set $file (i32.load $memory (i32.const 36)))
+  (call $set_size (local.get $file) (i64.const 1099511627776) (i32.const 32))
+  (if (i32.eqz (i32.load8_u $memory (i32.const 32))) (then (unreachable)))
+  (global.get $returns))

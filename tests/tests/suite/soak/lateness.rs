@@ -1,0 +1,103 @@
+//! Whether good calls were later beside attacks than beside neighbours that compute.
+
+use super::lane::Took;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tollgate_artifacts::HOSTILE;
+
+/// A good call is late beyond so many times what nearly all of its kind take beside
+/// neighbours that only compute.
+const LATE: u32 = 4;
+/// One in so many may be late: the machine has other work, too.
+const CALLS_A_LATE_ONE: usize = 50;
+/// None may take so many times as long. A neighbour that does not give way holds a
+/// core for as long as its fuel lasts, which is longer.
+const STUCK: u32 = 30;
+
+/// How long good calls took.
+#[derive(Default)]
+pub(super) struct Lateness {
+    /// Beside neighbours that compute.
+    pub(super) fair: Vec<Took>,
+    /// Beside attacks.
+    pub(super) hostile: Vec<Took>,
+    /// How many attacks there were.
+    pub(super) attacks: u64,
+    /// For each attack how long it held its thread at most before it gave way.
+    held: BTreeMap<&'static str, Duration>,
+}
+
+impl Lateness {
+    pub(super) fn hold(&mut self, held: BTreeMap<&'static str, Duration>) {
+        for (name, time) in held {
+            let longest = self.held.entry(name).or_default();
+            *longest = time.max(*longest);
+        }
+    }
+
+    pub(super) fn print(&self) {
+        println!(
+            "{} attacks by {} guests; those that held a thread for longest:",
+            self.attacks,
+            HOSTILE.len()
+        );
+        let mut held: Vec<_> = self.held.iter().collect();
+        held.sort_by_key(|(_, time)| std::cmp::Reverse(**time));
+        for (name, time) in held.iter().take(8) {
+            println!("  {name:<28} {time:.1?}");
+        }
+        let (fair, hostile) = (by_tool(&self.fair), by_tool(&self.hostile));
+        println!(
+            "{:<18} {:>7} {:>26} {:>7} {:>26}",
+            "good tool", "fair", "p50, p99, most", "attacks", "p50, p99, most"
+        );
+        for (tool, times) in &hostile {
+            let beside_fair = fair.get(tool).map(|times| (times.len(), summary(times))).unwrap_or_default();
+            println!(
+                "{tool:<18} {:>7} {:>26} {:>7} {:>26}",
+                beside_fair.0,
+                beside_fair.1,
+                times.len(),
+                summary(times)
+            );
+        }
+    }
+
+    pub(super) fn check(&self) {
+        let fair = by_tool(&self.fair);
+        let usual = |took: &Took| fair.get(took.tool).map(|times| percentile(times, 99));
+        // Of a tool that was not called beside both there is nothing to compare.
+        let compared: Vec<(&Took, Duration)> =
+            self.hostile.iter().filter_map(|took| Some((took, usual(took)?))).collect();
+        let beyond =
+            |factor: u32| compared.iter().filter(move |(took, usual)| took.time > *usual * factor).count();
+        let (late, stuck) = (beyond(LATE), beyond(STUCK));
+        println!("of {} good calls beside attacks {late} were late, {stuck} stuck", compared.len());
+        assert!(compared.len() >= 100, "too few good calls to say anything");
+        assert!(
+            late * CALLS_A_LATE_ONE <= compared.len(),
+            "{late} of {} good calls were late",
+            compared.len()
+        );
+        assert_eq!(stuck, 0, "good calls were stuck behind attacks");
+    }
+}
+
+/// The times of each tool, sorted.
+fn by_tool(took: &[Took]) -> BTreeMap<&'static str, Vec<Duration>> {
+    let mut by_tool = BTreeMap::<_, Vec<Duration>>::new();
+    for Took { tool, time } in took {
+        by_tool.entry(*tool).or_default().push(*time);
+    }
+    by_tool.values_mut().for_each(|times| times.sort());
+    by_tool
+}
+
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+}
+
+fn summary(sorted: &[Duration]) -> String {
+    let [p50, p99, most] = [50, 99, 100].map(|percent| percentile(sorted, percent));
+    format!("{p50:.1?}, {p99:.1?}, {most:.1?}")
+}

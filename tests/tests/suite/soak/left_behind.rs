@@ -1,0 +1,75 @@
+//! What calls leave behind: nothing.
+
+use crate::hostile::resident_bytes;
+use crate::rig::Rig;
+use std::time::{Duration, Instant};
+use tollgate_sandbox::Occupancy;
+
+/// How much more memory may stay resident, however many calls there were: as much as
+/// the pool keeps warm. Which slots are warm, and how the allocator's arenas are cut,
+/// differs between two looks.
+const TOLERATED_BYTES: u64 = 64 << 20;
+/// The longest that the last tasks take to be gone.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the process holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    resident_bytes: u64,
+    descriptors: usize,
+    /// Calls that run or wait, and memory set aside for them.
+    occupancy: Occupancy,
+    /// Of the pool: component instances, core instances, memories, tables, stacks.
+    slots: [u64; 5],
+}
+
+impl Held {
+    pub(super) fn by(rig: &Rig) -> Self {
+        let pool = rig.sandbox().engine().pooling_allocator_metrics().unwrap();
+        let counted = |count: usize| u64::try_from(count).unwrap();
+        Self {
+            resident_bytes: resident_bytes(),
+            descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count(),
+            occupancy: rig.sandbox().occupancy(),
+            slots: [
+                pool.component_instances(),
+                pool.core_instances(),
+                counted(pool.memories()),
+                counted(pool.tables()),
+                counted(pool.stacks()),
+            ],
+        }
+    }
+
+    /// Waits until everything is back where it was before.
+    pub(super) fn once_at_rest(rig: &Rig, before: &Self) -> Self {
+        let began = Instant::now();
+        loop {
+            let after = Self::by(rig);
+            if after.adds_nothing_to(before) {
+                return after;
+            }
+            assert!(began.elapsed() < PATIENCE, "before: {before:?}\nafter:  {after:?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Slots and turns are all given back; descriptors are as many as before; memory is
+    /// within what is tolerated.
+    fn adds_nothing_to(&self, before: &Self) -> bool {
+        self.slots == [0; 5]
+            && self.occupancy == Occupancy::default()
+            && self.descriptors <= before.descriptors
+            && self.resident_bytes.saturating_sub(before.resident_bytes) <= TOLERATED_BYTES
+    }
+
+    pub(super) fn print(&self, when: &str) {
+        println!(
+            "{when:>7}: {:>5} MiB resident, {} descriptors, slots {:?}, {:?}",
+            self.resident_bytes >> 20,
+            self.descriptors,
+            self.slots,
+            self.occupancy
+        );
+    }
+}
