@@ -5,9 +5,9 @@ use crate::rig::Rig;
 use std::time::{Duration, Instant};
 use tollgate_sandbox::Occupancy;
 
-/// How much more memory may stay resident, however many calls there were: as much as
-/// the pool keeps warm. Which slots are warm, and how the allocator's arenas are cut,
-/// differs between two looks.
+/// How much more memory may stay resident, however many calls there were, beside what
+/// the pool keeps for the next ones, which has a bound of its own: how the allocator's
+/// arenas are cut, one for each thread, differs between two looks.
 const TOLERATED_BYTES: u64 = 64 << 20;
 /// The longest that the last tasks take to be gone.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -15,7 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What the process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
+    /// Beside what the pool keeps.
     resident_bytes: u64,
+    /// What unused slots of the pool keep for the next calls.
+    warm_bytes: u64,
     descriptors: usize,
     /// Calls that run or wait, and memory set aside for them.
     occupancy: Occupancy,
@@ -27,8 +30,15 @@ impl Held {
     pub(super) fn by(rig: &Rig) -> Self {
         let pool = rig.sandbox().engine().pooling_allocator_metrics().unwrap();
         let counted = |count: usize| u64::try_from(count).unwrap();
+        let warm = [
+            pool.unused_memory_bytes_resident(),
+            pool.unused_table_bytes_resident(),
+            pool.unused_stack_bytes_resident().unwrap_or_default(),
+        ];
+        let warm_bytes = counted(warm.into_iter().sum());
         Self {
-            resident_bytes: resident_bytes(),
+            resident_bytes: resident_bytes().saturating_sub(warm_bytes),
+            warm_bytes,
             descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count(),
             occupancy: rig.sandbox().occupancy(),
             slots: [
@@ -65,8 +75,9 @@ impl Held {
 
     pub(super) fn print(&self, when: &str) {
         println!(
-            "{when:>7}: {:>5} MiB resident, {} descriptors, slots {:?}, {:?}",
+            "{when:>7}: {:>5} MiB resident and {} MiB warm, {} descriptors, slots {:?}, {:?}",
             self.resident_bytes >> 20,
+            self.warm_bytes >> 20,
             self.descriptors,
             self.slots,
             self.occupancy
