@@ -7,6 +7,7 @@ use super::event::{Event, Finished, Suspended};
 use super::spec::{AgentSpec, Decision, DecisionAnswer, MAX_CONTINUATIONS, RunSpec, Task};
 use super::turn::{Batch, Turn};
 use super::{Phase, Run};
+use crate::gate::Recorded;
 use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::{Outcome, Usage};
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
@@ -49,11 +50,7 @@ impl Run {
                 self.turn_mut()?.calls.push(Call::new(proposed));
             }
             Event::CallValidated { call_id, .. } => self.call_mut(call_id)?.validation = Validation::Passed,
-            Event::CallGated { call_id, verdicts } => {
-                let call = self.call_mut(call_id)?;
-                call.let_through = Some(Arc::from(verdicts.as_slice()));
-                call.started = false;
-            }
+            Event::CallGated { call_id, verdicts } => self.call_gated(call_id, verdicts)?,
             Event::BatchStarted { call_ids, .. } => self.start_batch(call_ids)?,
             Event::CallStarted { call_id, attempt, not_before_ms } => {
                 let call = self.call_mut(call_id)?;
@@ -65,8 +62,7 @@ impl Run {
             Event::CallTook { .. } | Event::ModelHooked { .. } => {}
             Event::CallRetried { call_id, usage, .. } => self.used(call_id, *usage)?,
             Event::CallReturned { call_id, outcome, unrecorded, usage } => {
-                let outcome = Outcome::rejoined(outcome, unrecorded);
-                self.call_mut(call_id)?.returned = Some((outcome, *usage));
+                self.call_mut(call_id)?.returned = Some((Outcome::rejoined(outcome, unrecorded), *usage));
             }
             Event::CallConflicted { call_id, usage, .. } => self.conflicted(call_id, *usage)?,
             Event::CallHooked { call_id, point, answers } => self.call_hooked(call_id, *point, answers)?,
@@ -99,6 +95,13 @@ impl Run {
             Event::RunFinished { status, .. } => self.phase = Phase::Finished(status.clone()),
         }
         self.end_round(event);
+        Ok(())
+    }
+
+    fn call_gated(&mut self, call_id: &str, verdicts: &[Recorded]) -> Result<(), ForbiddenMove> {
+        let call = self.call_mut(call_id)?;
+        call.let_through = Some(Arc::from(verdicts));
+        call.started = false;
         Ok(())
     }
 
