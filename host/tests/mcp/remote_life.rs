@@ -6,6 +6,7 @@ use crate::place::Place;
 use crate::raw::Raw;
 use crate::remote::{TOOL, answers, beside, scripted, server};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tollgate_artifacts::{good, rust_guest_bytes};
 
@@ -29,6 +30,14 @@ fn until_it_works(raw: &mut Raw, tool: &str) -> Value {
         }
         assert!(began.elapsed() < PATIENCE, "{result}");
         std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn until_it_is_there(file: &Path) {
+    let began = Instant::now();
+    while !file.exists() {
+        assert!(began.elapsed() < PATIENCE, "{} is never written", file.display());
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -103,16 +112,11 @@ fn e2_a_servers_progress_is_passed_on() {
 #[test]
 fn x1_a_server_is_told_that_nobody_waits_any_more() {
     let told = r#"*'"notifications/cancelled"'*) printf '%s\n' "$line" > told ;;"#;
-    let script = server(TOOL, ":").replace("esac", &format!("{told}\nesac"));
+    let script = server(TOOL, "touch called").replace("esac", &format!("{told}\nesac"));
     let place = scripted(&script);
     let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
     raw.begin_asking(1, "tools/call", json!({"name": "other__t", "arguments": {}}));
-    raw.ask("tools/list", json!({}));
+    until_it_is_there(&place.path().join("called"));
     raw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}));
-    let began = Instant::now();
-    let file = place.path().join("told");
-    while !file.exists() {
-        assert!(began.elapsed() < PATIENCE, "the server was not told");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until_it_is_there(&place.path().join("told"));
 }
