@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use tollgate_sandbox::Occupancy;
 
 /// How much more memory may stay resident, however many calls there were, beside what
-/// the pool keeps for the next ones, which has a bound of its own: how the allocator's
-/// arenas are cut, one for each thread, differs between two looks.
-const TOLERATED_BYTES: u64 = 64 << 20;
+/// the pool keeps for the next ones, which has a bound of its own. Attacks by loading
+/// compile in this process, unlike a host's; what that leaves in the allocator's arena
+/// was seen to reach some 75 MiB. A leak of two KiB a call shows in the whole soak.
+const TOLERATED_BYTES: u64 = 128 << 20;
 /// The longest that the last tasks take to be gone.
 const PATIENCE: Duration = Duration::from_secs(30);
 
