@@ -40,25 +40,33 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Compiles what is not compiled yet, as a person would, and loads it.
+    /// Compiles what is not compiled yet, and loads it.
     pub(crate) async fn build() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../example-tools/text-stats");
-        for language in LANGUAGES {
-            let mut build = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-            build.args(["build"]).arg(sources.join(language.name)).current_dir(folder.path());
-            build.env("TOLLGATE_DATA", folder.path().join("data"));
-            build.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-guests"));
-            let said = build.output().unwrap();
-            assert!(said.status.success(), "{}: {}", language.name, String::from_utf8_lossy(&said.stderr));
-        }
+        let folder = compiled();
         let host = serve(folder.path(), "").await;
         let limited = serve(folder.path(), "[limits]\nfuel = 1_000_000_000\n").await;
         Self { host, limited, _folder: folder }
     }
 }
 
-async fn serve(folder: &Path, limits: &str) -> Host {
+/// A directory whose `tools` hold the tool in every language, compiled as a person
+/// would where it is not compiled yet.
+pub(crate) fn compiled() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../example-tools/text-stats");
+    for language in LANGUAGES {
+        let mut build = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        build.args(["build"]).arg(sources.join(language.name)).current_dir(folder.path());
+        build.env("TOLLGATE_DATA", folder.path().join("data"));
+        build.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-guests"));
+        let said = build.output().unwrap();
+        assert!(said.status.success(), "{}: {}", language.name, String::from_utf8_lossy(&said.stderr));
+    }
+    folder
+}
+
+/// A host that serves the `tools` of a directory.
+pub(crate) async fn serve(folder: &Path, limits: &str) -> Host {
     let text = format!("[tools]\ndir = \"tools\"\n{limits}");
     let mut config = Config::parse(&folder.join("tollgate.toml"), &text).unwrap();
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-cache");

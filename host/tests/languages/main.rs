@@ -1,44 +1,53 @@
 //! One tool in many languages: `text-stats`, compiled from source by `tollgate
 //! build`, and the same cases put to each. What one answers, all answer, to the byte.
 //!
-//! Ignored unless the toolchains are there: `scripts/test languages` installs them
-//! and runs these.
+//! What needs the toolchains is ignored elsewhere: `scripts/test languages` installs
+//! them and runs it.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod built;
+mod frozen;
 mod projects;
 
-use built::{LANGUAGES, Tools};
+use built::{LANGUAGES, Language, Tools};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tollgate::CallRequest;
 use tollgate::run::{Piece, Told, Transient};
+use tollgate::{CallRequest, Host};
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, RunStatus};
 
 /// Puts the same arguments to every language on one thread of its own, and returns
 /// what all of them answer.
 async fn all_answer(tools: &Tools, thread: &str, arguments: &Value) -> String {
     let mut answers = Vec::new();
-    for language in LANGUAGES {
-        let request = CallRequest::new(language.tool(), arguments.to_string())
-            .on_thread(format!("{thread}-{}", language.name));
-        let mut call = tools.host.start_call(request).await.unwrap();
-        let mut reports = Vec::new();
-        while let Some(told) = call.events.next().await {
-            if let Told::Transient(Transient { piece: Piece::CallReport { report, .. }, .. }) = told {
-                reports.push(report);
-            }
-        }
-        let finished = call.wait().await.unwrap().last_call.unwrap();
-        let answer = serde_json::to_string(&(&finished.end, reports)).unwrap();
-        answers.push((language.name, answer.replace(&language.tool(), "TOOL")));
+    for language in &LANGUAGES {
+        answers.push((language.name, answer_of(&tools.host, language, thread, arguments).await));
     }
     let (_, first) = &answers[0];
     for (language, answer) in &answers {
         assert_eq!(answer, first, "{language} answers {arguments} otherwise than {}", answers[0].0);
     }
     first.clone()
+}
+
+/// What a tool reports and how its call ends, as JSON without the tool's own name.
+async fn answer_of(host: &Host, language: &Language, thread: &str, arguments: &Value) -> String {
+    let request = CallRequest::new(language.tool(), arguments.to_string())
+        .on_thread(format!("{thread}-{}", language.name));
+    let mut call = host.start_call(request).await.unwrap();
+    let mut reports = Vec::new();
+    while let Some(told) = call.events.next().await {
+        if let Told::Transient(Transient { piece: Piece::CallReport { report, .. }, .. }) = told {
+            reports.push(report);
+        }
+    }
+    let end = call.wait().await.unwrap();
+    let answer = match end.last_call {
+        Some(finished) => json!([finished.end, reports]),
+        None => json!([end.waiting[0].ticket, reports]),
+    };
+    answer.to_string().replace(&language.tool(), "TOOL")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,135 @@
+//! Components of earlier releases, one in each language. They were compiled once,
+//! against the contract and with the guest libraries of their day, and load and
+//! answer the same for ever.
+//!
+//! No toolchain is needed for them: these run wherever tests run.
+
+use crate::answer_of;
+use crate::built::{LANGUAGES, compiled, serve};
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use tollgate::CallRequest;
+use tollgate_agent::run::{CallEnd, RunStatus};
+
+/// Their directories, one for each release whose guests differ from those before.
+const RELEASES: [&str; 1] = ["guests-0.1.0"];
+
+fn folder(release: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(release)
+}
+
+/// The guests of a release, unpacked into the `tools` of a directory.
+fn unpacked(release: &str) -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let tools = place.path().join("tools");
+    fs::create_dir(&tools).unwrap();
+    for language in LANGUAGES {
+        let packed = File::open(folder(release).join(language.name).with_extension("wasm.gz")).unwrap();
+        let mut bytes = Vec::new();
+        GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
+        fs::write(tools.join(language.name).with_extension("wasm"), bytes).unwrap();
+    }
+    place
+}
+
+/// What every guest is asked, one after the other on one thread: counts, Unicode,
+/// state of the calls before, errors of the tool and of the contract, a question.
+fn questions() -> [Value; 8] {
+    [
+        json!({"text": "one two two three three three"}),
+        json!({"text": "Grüezi Welt, grüezi 😀 hello Hello\nA", "top": 20}),
+        json!({"text": "< > & ' \" \\ / \t\u{7f} \u{2028} \u{10FFFF}", "top": 20, "rounds": 2}),
+        json!({"text": ""}),
+        json!({"text": "nul\u{0}"}),
+        json!({"text": 1}),
+        json!({"text": "wörd 😀 ".repeat(20_000), "top": 1}),
+        json!({"text": "a b", "confirm": true}),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guests_of_an_earlier_release_answer_the_same() {
+    for release in RELEASES {
+        let place = unpacked(release);
+        let host = serve(place.path(), "").await;
+        let recorded = fs::read_to_string(folder(release).join("answers.jsonl")).unwrap();
+        assert_eq!(recorded.lines().count(), questions().len(), "{release}");
+        for language in &LANGUAGES {
+            for (question, recorded) in questions().iter().zip(recorded.lines()) {
+                let answer = answer_of(&host, language, "frozen", question).await;
+                assert_eq!(answer, recorded, "{release}, {}: {question}", language.name);
+            }
+        }
+    }
+}
+
+/// The default of `[limits]`: so many calls wait beside those that run.
+const WAITING_CALLS: usize = 1_024;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_languages_at_once_fill_the_pool_and_none_fails() {
+    let place = unpacked(RELEASES[0]);
+    let host = serve(place.path(), "").await;
+    let calls = (0..WAITING_CALLS).map(|at| {
+        let host = host.clone();
+        let language = &LANGUAGES[at % LANGUAGES.len()];
+        let request = CallRequest::new(language.tool(), json!({"text": "one two two"}).to_string());
+        tokio::spawn(async move { host.call(request).await.unwrap().last_call.unwrap() })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        let finished = call.await.unwrap();
+        assert!(matches!(&finished.end, CallEnd::Result(result) if result.is_success()), "{finished:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_calls_past_the_documented_number_are_overloaded() {
+    const BEYOND: usize = 6;
+    let place = unpacked(RELEASES[0]);
+    let host = serve(place.path(), "[limits]\nconcurrent_calls = 6\nwaiting_calls = 12\n").await;
+    let endless = json!({"text": "a b ".repeat(1000), "rounds": 1_000_000_000}).to_string();
+    let (told, mut ends) = tokio::sync::mpsc::unbounded_channel();
+    let mut stops = Vec::new();
+    for at in 0..6 + 12 + BEYOND {
+        let request = CallRequest::new(LANGUAGES[at % LANGUAGES.len()].tool(), endless.clone());
+        stops.push(request.cancel.clone());
+        let (host, told) = (host.clone(), told.clone());
+        tokio::spawn(async move { told.send(host.call(request).await.unwrap()).unwrap() });
+    }
+    drop(told);
+    for _ in 0..BEYOND {
+        let end = ends.recv().await.unwrap().last_call.unwrap().end;
+        assert!(matches!(&end, CallEnd::Fault(fault) if fault.code.as_str() == "overloaded"), "{end:?}");
+    }
+    stops.iter().for_each(|stop| stop.cancel());
+    let mut cancelled = 0;
+    while let Some(end) = ends.recv().await {
+        assert!(matches!(end.status, Some(RunStatus::Cancelled { .. })), "{:?}", end.status);
+        cancelled += 1;
+    }
+    assert_eq!(cancelled, 6 + 12);
+}
+
+/// How the fixtures of a release are made: see the README beside them. They are made
+/// once and never again.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "makes fixtures, and needs the toolchains"]
+async fn the_guests_of_this_release_are_frozen() {
+    let folder = folder(&format!("guests-{}", env!("CARGO_PKG_VERSION")));
+    fs::create_dir(&folder).expect("what a release froze is never made again");
+    let place = compiled();
+    for language in LANGUAGES {
+        let name = language.tool().replace('_', "-");
+        let bytes = fs::read(place.path().join("tools").join(name).with_extension("wasm")).unwrap();
+        let packed = File::create(folder.join(language.name).with_extension("wasm.gz")).unwrap();
+        GzEncoder::new(packed, Compression::best()).write_all(&bytes).unwrap();
+    }
+    let host = serve(place.path(), "").await;
+    let mut answers = File::create(folder.join("answers.jsonl")).unwrap();
+    for question in questions() {
+        writeln!(answers, "{}", answer_of(&host, &LANGUAGES[0], "frozen", &question).await).unwrap();
+    }
+}
