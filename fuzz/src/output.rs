@@ -71,7 +71,7 @@ fn settle(catalog: &Catalog, permit: &Permit, mut state: State, output: ToolOutp
             assert!(definition.reducer.accepts(value), "{} is {value} now", definition.name);
         }
     }
-    let answer = answer("call", "relay", &CallEnd::Result(Arc::new(output.result)));
+    let answer = answer("call", "relay", &CallEnd::Result(output.result));
     assert!(answer.content.len() <= 512 << 10, "an answer of {} bytes", answer.content.len());
 }
 

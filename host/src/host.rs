@@ -278,7 +278,7 @@ impl Host {
         request: CallRequest,
         run_id: Arc<str>,
         teller: Teller,
-    ) -> Result<(Driver, Arc<RunSpec>), HostError> {
+    ) -> Result<(Box<Driver>, Arc<RunSpec>), HostError> {
         let agent = self.agent(DIRECT_AGENT)?;
         let thread = match &request.thread_id {
             Some(id) => self.thread(id).await?,
@@ -338,7 +338,7 @@ fn spec(run_id: &str, thread_id: &str, agent: &Agent, task: Task) -> Arc<RunSpec
             agent_id: agent.spec.view.id.clone(),
             ..RunIdentity::default()
         },
-        agent: agent.spec.clone(),
+        agent: Arc::clone(&agent.spec),
         limits: agent.limits.clone(),
         task,
     })

@@ -5,6 +5,7 @@
 //! number that this host would hand on as another number.
 
 mod deep;
+mod text;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -27,10 +28,11 @@ pub struct JsonError(String);
 /// The text is not JSON by RFC 8259, repeats a key within one object, nests too
 /// deep, or holds a number beyond the range of a 64-bit float.
 pub fn parse(text: &str) -> Result<Value, JsonError> {
-    if deep::nesting(text) > MAX_DEPTH {
+    let nesting = deep::nesting(text);
+    if nesting > MAX_DEPTH {
         return Err(JsonError(format!("nested deeper than {MAX_DEPTH} levels")));
     }
-    deep::read(text)
+    deep::read_nested(text, nesting)
 }
 
 /// Reads what this host wrote: a record that wraps, in levels of its own, values
@@ -46,7 +48,7 @@ pub fn from_record<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
     let record = if nesting < deep::READER_DEPTH {
         serde_json::from_str(text)
     } else {
-        serde_json::from_value(deep::read(text)?)
+        serde_json::from_value(deep::read_nested(text, nesting)?)
     };
     record.map_err(|e| JsonError(e.to_string()))
 }
@@ -65,6 +67,14 @@ pub fn parse_exact(text: &str) -> Result<Value, JsonError> {
             token.chars().take(40).collect::<String>()
         ))),
     }
+}
+
+/// The value as text, the way this host writes it everywhere. `likely_bytes` is how
+/// long it probably becomes.
+pub(crate) fn to_text(value: &Value, likely_bytes: usize) -> String {
+    let mut text = String::with_capacity(likely_bytes);
+    text::write(value, &mut text);
+    text
 }
 
 /// How deep a value nests; a number or text is 0 levels deep.
@@ -155,7 +165,7 @@ fn number_tokens(text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         while at < bytes.len() {
             match bytes[at] {
-                b'"' => at = end_of_string(bytes, at),
+                b'"' => at = deep::end_of_string(bytes, at),
                 b'-' | b'0'..=b'9' => {
                     let start = at;
                     while at < bytes.len()
@@ -170,14 +180,6 @@ fn number_tokens(text: &str) -> impl Iterator<Item = &str> {
         }
         None
     })
-}
-
-fn end_of_string(bytes: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
-    while at < bytes.len() && bytes[at] != b'"' {
-        at += if bytes[at] == b'\\' { 2 } else { 1 };
-    }
-    at + 1
 }
 
 fn survives(token: &str) -> bool {

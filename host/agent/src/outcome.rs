@@ -196,8 +196,8 @@ pub struct ScheduledNote {
 /// What a tool hands back: its result, and what shall commit with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
-    /// What the model reads.
-    pub result: ToolResult,
+    /// What the model reads. Shared with the record of the call, for it may be long.
+    pub result: Arc<ToolResult>,
     /// Commit with the result, all or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mutations: Vec<Mutation>,
@@ -208,7 +208,7 @@ pub struct ToolOutput {
 
 impl From<ToolResult> for ToolOutput {
     fn from(result: ToolResult) -> Self {
-        Self { result, mutations: Vec::new(), actions: Vec::new() }
+        Self { result: Arc::new(result), mutations: Vec::new(), actions: Vec::new() }
     }
 }
 

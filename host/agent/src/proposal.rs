@@ -18,7 +18,7 @@ pub const MAX_ARGUMENTS_BYTES: usize = 16 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arguments {
     value: Arc<Value>,
-    text: Arc<str>,
+    text: Arc<String>,
 }
 
 impl Arguments {
@@ -39,7 +39,11 @@ impl Arguments {
         }
         match json::parse_exact(sent) {
             Ok(Value::Null) => Ok(Self::from_value(Value::Object(Map::new()))),
-            Ok(value) => Ok(Self::from_value(value)),
+            Ok(value) => {
+                // The host's text is seldom longer than what was sent.
+                let text = json::to_text(&value, sent.len());
+                Ok(Self { value: Arc::new(value), text: Arc::new(text) })
+            }
             Err(e) => {
                 let quoted = crate::text::clean(sent, 1_000);
                 Err(Fault::new(
@@ -53,8 +57,8 @@ impl Arguments {
     /// Takes a value that is parsed already.
     #[must_use]
     pub fn from_value(value: Value) -> Self {
-        let text = Arc::from(value.to_string());
-        Self { value: Arc::new(value), text }
+        let text = json::to_text(&value, 0);
+        Self { value: Arc::new(value), text: Arc::new(text) }
     }
 
     /// The parsed value.

@@ -4,6 +4,7 @@
 use crate::attempt::Attempt;
 use crate::grants::Grants;
 use crate::report::Report;
+use std::sync::Arc;
 use tollgate_agent::blank::Blanks;
 use tollgate_agent::outcome::{Action, Fault, Outcome, Ticket, ToolOutput, ToolResult, ToolStatus};
 
@@ -53,7 +54,7 @@ impl Blanked {
 
     fn output(&self, output: &mut ToolOutput) {
         let ToolOutput { result, mutations, actions } = output;
-        let ToolResult { status, data, message } = result;
+        let ToolResult { status, data, message } = Arc::make_mut(result);
         self.0.value(data);
         self.some(message.as_mut());
         if let ToolStatus::Pending(Some(ticket)) = status {

@@ -102,7 +102,7 @@ impl NativeTool for RunAgent {
         let hands_on = outcome.escalated && arguments["in_loop"] != true && call.attempt().identity.in_loop;
         let answer = PartAnswer { agent: text("agent"), response, escalated: outcome.escalated };
         Ok(ToolOutput {
-            result: ToolResult::success(json!(answer)),
+            result: ToolResult::success(json!(answer)).into(),
             mutations: Vec::new(),
             actions: if hands_on { vec![Action::Escalate] } else { Vec::new() },
         })

@@ -24,7 +24,7 @@ pub(crate) fn equip(toolbox: &mut Toolbox, agents: &BTreeMap<String, Agent>) -> 
     let own: Vec<Arc<dyn NativeTool>> =
         vec![Arc::new(transfer::Transfer), Arc::new(history::SearchHistory), Arc::new(agents::RunAgent)];
     let known = agents.iter().filter(|(id, _)| *id != DIRECT_AGENT).map(|(id, agent)| {
-        let known = KnownAgent { spec: Arc::new(agent.spec.clone()), limits: agent.limits.clone() };
+        let known = KnownAgent { spec: Arc::clone(&agent.spec), limits: agent.limits.clone() };
         (id.clone(), known)
     });
     let (descriptor, runner) = described(HOST_ID, own);

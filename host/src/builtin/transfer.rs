@@ -30,7 +30,7 @@ impl NativeTool for Transfer {
     async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
         let agent = call.arguments()["agent"].as_str().unwrap_or_default().to_owned();
         Ok(ToolOutput {
-            result: ToolResult::success(json!({"transferred_to": agent})),
+            result: ToolResult::success(json!({"transferred_to": agent})).into(),
             mutations: Vec::new(),
             actions: vec![Action::TransferToAgent(agent)],
         })

@@ -99,10 +99,11 @@ pub(crate) fn host_with(
 pub(super) fn agent_of(id: &str, config: AgentConfig, model: Option<Arc<dyn Model>>) -> Agent {
     let made = config.made_of.map(|composition| Agent::made_of(id, composition));
     let mut agent = made.unwrap_or_else(|| Agent::without_model(id, config.tools));
-    agent.spec.view.description = config.description;
-    agent.spec.view.delegates = config.delegates;
-    agent.spec.instructions = config.instructions.into();
-    agent.spec.output = config.output.map(Arc::new);
+    let spec = Arc::make_mut(&mut agent.spec);
+    spec.view.description = config.description;
+    spec.view.delegates = config.delegates;
+    spec.instructions = config.instructions.into();
+    spec.output = config.output.map(Arc::new);
     agent.offered_as = config.offered_as;
     agent.limits = config.limits;
     agent.model = agent.model.or(model);

@@ -43,7 +43,7 @@ const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 #[derive(Clone)]
 pub struct Agent {
     /// What it is and which tools it lists.
-    pub spec: AgentSpec,
+    pub spec: Arc<AgentSpec>,
     /// Who replies; none for the agent of direct calls.
     pub model: Option<Arc<dyn Model>>,
     /// What bounds its runs.
@@ -71,7 +71,13 @@ impl Agent {
     }
 
     fn of(spec: AgentSpec) -> Self {
-        Self { spec, model: None, limits: RunLimits::default(), offered_as: None, made_of: None }
+        Self {
+            spec: Arc::new(spec),
+            model: None,
+            limits: RunLimits::default(),
+            offered_as: None,
+            made_of: None,
+        }
     }
 
     /// An agent that is made of others, which the host must know too. Its limits hold
@@ -104,14 +110,14 @@ impl Agent {
     /// Says what it is for, to people and to agents that may hand to it.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
-        self.spec.view.description = Some(description.into());
+        Arc::make_mut(&mut self.spec).view.description = Some(description.into());
         self
     }
 
     /// Sets the agents that it may hand the conversation to.
     #[must_use]
     pub fn with_delegates(mut self, agents: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.spec.view.delegates = agents.into_iter().map(Into::into).collect();
+        Arc::make_mut(&mut self.spec).view.delegates = agents.into_iter().map(Into::into).collect();
         self
     }
 
@@ -126,28 +132,28 @@ impl Agent {
     /// Has it answer with JSON of this schema.
     #[must_use]
     pub fn with_output(mut self, schema: serde_json::Value) -> Self {
-        self.spec.output = Some(Arc::new(schema));
+        Arc::make_mut(&mut self.spec).output = Some(Arc::new(schema));
         self
     }
 
     /// Says what whoever replies for it can do, where that is not everything.
     #[must_use]
     pub fn with_backend(mut self, backend: Capabilities) -> Self {
-        self.spec.backend = backend;
+        Arc::make_mut(&mut self.spec).backend = backend;
         self
     }
 
     /// Sets the system prompt.
     #[must_use]
     pub fn with_instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
-        self.spec.instructions = instructions.into();
+        Arc::make_mut(&mut self.spec).instructions = instructions.into();
         self
     }
 
     /// Sets the tools that it is offered; `*` is all.
     #[must_use]
     pub fn with_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.spec.tools = tools.into_iter().map(Into::into).collect();
+        Arc::make_mut(&mut self.spec).tools = tools.into_iter().map(Into::into).collect();
         self
     }
 

@@ -132,7 +132,7 @@ impl Host {
 
 /// A child's driver may have children of its own: its future holds itself.
 fn boxed(
-    driver: Driver,
+    driver: Box<Driver>,
     input: Input,
 ) -> futures::future::BoxFuture<'static, Result<(crate::run::RunEnd, Run), RunError>> {
     Box::pin(driver.drive_to_rest(input))

@@ -33,8 +33,8 @@ const END_WAIT: Duration = Duration::from_secs(2);
 /// The children of one run that are under way in this process.
 pub(super) struct Children {
     host: Host,
-    sender: mpsc::Sender<Ask>,
-    asks: mpsc::Receiver<Ask>,
+    sender: mpsc::Sender<Box<Ask>>,
+    asks: mpsc::Receiver<Box<Ask>>,
     live: HashMap<ChildPlace, Live>,
 }
 
@@ -118,7 +118,7 @@ impl Children {
     }
 
     /// The next request of an attempt. There is always one more to wait for.
-    pub(super) async fn next_ask(&mut self) -> Ask {
+    pub(super) async fn next_ask(&mut self) -> Box<Ask> {
         match self.asks.recv().await {
             Some(ask) => ask,
             // This very value holds a sender.
@@ -244,7 +244,7 @@ fn stands(place: ChildPlace, end: SharedEnd) -> BoxFuture<'static, Input> {
 
 /// Asks for the children of one attempt, each in its place.
 pub(super) struct CallChildren {
-    asks: mpsc::Sender<Ask>,
+    asks: mpsc::Sender<Box<Ask>>,
     call_id: String,
     attempt: u32,
     reports: CallReports,
@@ -264,7 +264,7 @@ impl CallChildren {
         let (reply, answer) = oneshot::channel();
         let (call_id, digest, reports) = (self.call_id.clone(), digest(&request), self.reports.clone());
         let ask = Ask { call_id, attempt: self.attempt, ordinal, digest, request, reports, reply };
-        self.asks.send(ask).await.map_err(|_| gone())?;
+        self.asks.send(Box::new(ask)).await.map_err(|_| gone())?;
         match answer.await {
             Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(ChildRefusal::Error(error))) => Err(error),

@@ -64,8 +64,8 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// A driver of a run that stands as its record says.
-    pub(crate) fn new(parts: DriverParts, run: Run, known_messages: usize) -> Self {
-        Self {
+    pub(crate) fn new(parts: DriverParts, run: Run, known_messages: usize) -> Box<Self> {
+        Box::new(Self {
             children: Children::new(parts.host.clone()),
             deadline: None,
             parts,
@@ -76,21 +76,21 @@ impl Driver {
             tool_specs: None,
             last_call: None,
             end_text: String::new(),
-        }
+        })
     }
 
     /// Carries the run on from this input.
-    pub(crate) async fn drive(self, first: Input) -> Result<RunEnd, RunError> {
+    pub(crate) async fn drive(self: Box<Self>, first: Input) -> Result<RunEnd, RunError> {
         Ok(self.drive_to_rest(first).await?.0)
     }
 
     /// The same, with the run as it stands then.
-    pub(crate) async fn drive_to_rest(self, first: Input) -> Result<(RunEnd, Run), RunError> {
+    pub(crate) async fn drive_to_rest(self: Box<Self>, first: Input) -> Result<(RunEnd, Run), RunError> {
         let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
         self.carry_to_rest(first).instrument(span).await
     }
 
-    async fn carry_to_rest(mut self, first: Input) -> Result<(RunEnd, Run), RunError> {
+    async fn carry_to_rest(mut self: Box<Self>, first: Input) -> Result<(RunEnd, Run), RunError> {
         let carried = Carried::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.run_id));
         self.step(first).await?;
         self.deadline = self.deadline();
@@ -320,7 +320,7 @@ impl Driver {
                 true => Waited::Cancelled,
                 false => Waited::Input(input),
             },
-            ask = self.children.next_ask() => Waited::Ask(Box::new(ask)),
+            ask = self.children.next_ask() => Waited::Ask(ask),
             () = self.parts.cancel.cancelled(), if !ends => Waited::Cancelled,
             () = time_up => Waited::TimeUp,
         }

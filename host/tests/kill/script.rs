@@ -168,7 +168,7 @@ impl NativeTool for Kind {
 
 fn writes(key: &str, update: Value) -> ToolOutput {
     let mutations = vec![Mutation { key: format!("story.{key}"), update }];
-    ToolOutput { result: ToolResult::success("written"), mutations, actions: Vec::new() }
+    ToolOutput { result: ToolResult::success("written").into(), mutations, actions: Vec::new() }
 }
 
 /// Adds the native tools to what was loaded.

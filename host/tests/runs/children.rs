@@ -81,7 +81,7 @@ impl NativeTool for Enough {
 
     async fn execute(&self, _call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
         let result = ToolResult::success("enough");
-        Ok(ToolOutput { result, mutations: Vec::new(), actions: vec![Action::Escalate] })
+        Ok(ToolOutput { result: result.into(), mutations: Vec::new(), actions: vec![Action::Escalate] })
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn started(run: &str) -> Event {
         ..Default::default()
     };
     let task = Task::Call { tool_name: "echo".to_owned(), arguments: String::new() };
-    let spec = RunSpec { identity, agent: AgentSpec::default(), limits: RunLimits::default(), task };
+    let spec = RunSpec { identity, agent: AgentSpec::default().into(), limits: RunLimits::default(), task };
     Event::RunStarted { spec: Arc::new(spec) }
 }
 

@@ -75,7 +75,7 @@ fn asks(call: &ToolCall<'_>) -> ToolOutput {
         resume_mode: ResumeMode::ReplayToolCall,
     };
     let mutations = writes("notes", json!("asked"));
-    ToolOutput { result: ToolResult::suspended_with(ticket), mutations, actions: Vec::new() }
+    ToolOutput { result: ToolResult::suspended_with(ticket).into(), mutations, actions: Vec::new() }
 }
 
 /// `echo`, `add`, `step`, `set_city`, `city`, `ask`, `ask_slowly`, `checked`, `slow`.
@@ -94,7 +94,7 @@ pub(crate) fn toolbox() -> Toolbox {
         .with_state(key("fleeting", json!(0), Reducer::Add, KeyScope::Thread, false))
         .with_tool(echo())
         .with_tool(tool("add", false, |call| ToolOutput {
-            result: ToolResult::success(call.state("basics.total").cloned().unwrap_or_default()),
+            result: ToolResult::success(call.state("basics.total").cloned().unwrap_or_default()).into(),
             mutations: writes("total", call.arguments()["n"].clone()),
             actions: Vec::new(),
         }))
@@ -102,10 +102,10 @@ pub(crate) fn toolbox() -> Toolbox {
             let mut mutations = writes("steps", json!(1));
             mutations.extend(writes("fleeting", json!(1)));
             let seen = json!([call.state("basics.steps"), call.state("basics.fleeting")]);
-            ToolOutput { result: ToolResult::success(seen), mutations, actions: Vec::new() }
+            ToolOutput { result: ToolResult::success(seen).into(), mutations, actions: Vec::new() }
         }))
         .with_tool(tool("set_city", true, |call| ToolOutput {
-            result: ToolResult::success("set"),
+            result: ToolResult::success("set").into(),
             mutations: writes("city", call.arguments()["city"].clone()),
             actions: Vec::new(),
         }))

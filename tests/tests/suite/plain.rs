@@ -25,7 +25,7 @@ fn call(rig: &Rig, bytes: Vec<u8>, arguments: &Value) -> Ended {
 }
 
 fn result(ended: Ended) -> ToolResult {
-    ended.result.unwrap().result
+    ToolResult::clone(&ended.result.unwrap().result)
 }
 
 /// The tools that a component comes to, sorted by name.

@@ -4,6 +4,7 @@
 //! read at once is taken apart, one level at a time, until it can.
 
 use super::{JsonError, Strict};
+use memchr::memchr2;
 use serde::de::{Deserialize, DeserializeSeed as _, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -14,7 +15,12 @@ pub(super) const READER_DEPTH: usize = 128;
 
 /// Reads a text of any depth; the caller has bounded it. A repeated key is refused.
 pub(super) fn read(text: &str) -> Result<Value, JsonError> {
-    if nesting(text) < READER_DEPTH {
+    read_nested(text, nesting(text))
+}
+
+/// Reads a text that nests so deep.
+pub(super) fn read_nested(text: &str, nesting: usize) -> Result<Value, JsonError> {
+    if nesting < READER_DEPTH {
         return strict(text).map_err(|e| JsonError(e.to_string()));
     }
     let error = |e: serde_json::Error| JsonError(e.to_string());
@@ -30,30 +36,37 @@ pub(super) fn read(text: &str) -> Result<Value, JsonError> {
 /// How deep brackets nest in a text, outside its strings; of a text that is not
 /// JSON, no less than a reader could go.
 pub(super) fn nesting(text: &str) -> usize {
+    let (bytes, mut at) = (text.as_bytes(), 0);
     let (mut now, mut deepest) = (0_usize, 0);
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
+    while let Some(byte) = bytes.get(at) {
         match byte {
             b'[' | b'{' => {
                 now += 1;
                 deepest = deepest.max(now);
             }
             b']' | b'}' => now = now.saturating_sub(1),
-            b'"' => skip_string(&mut bytes),
+            b'"' => {
+                at = end_of_string(bytes, at);
+                continue;
+            }
             _ => {}
         }
+        at += 1;
     }
     deepest
 }
 
-fn skip_string(bytes: &mut std::str::Bytes<'_>) {
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => return,
-            b'\\' => drop(bytes.next()),
-            _ => {}
+/// Where a string that begins here is over; beyond the text where it never is.
+pub(super) fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at + 1;
         }
+        at += 2;
     }
+    bytes.len()
 }
 
 fn strict(text: &str) -> Result<Value, serde_json::Error> {

@@ -298,10 +298,10 @@ impl Run {
     }
 
     /// The agent goes on as another one.
-    fn transferred(&mut self, agent: &AgentSpec, change: &StateChange) {
+    fn transferred(&mut self, agent: &Arc<AgentSpec>, change: &StateChange) {
         let spec = Arc::make_mut(&mut self.spec);
         spec.identity.agent_id.clone_from(&agent.view.id);
-        spec.agent = agent.clone();
+        spec.agent = Arc::clone(agent);
         self.absorb(change);
     }
 

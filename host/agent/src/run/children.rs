@@ -173,7 +173,7 @@ impl Run {
                 depth,
                 in_loop: self.spec.agent.is_loop || self.hands_on_its_loop(),
             },
-            agent: (*agent.spec).clone(),
+            agent: Arc::clone(&agent.spec),
             limits: self.limits_of_child(agent, wall_ms)?,
             task: Task::Prompt(prompt.to_owned()),
         };

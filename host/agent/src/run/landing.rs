@@ -152,9 +152,9 @@ impl Draft<'_> {
                 self.suspend(call, ticket, asker, change, usage);
             }
             None => {
-                let result = instead.unwrap_or_else(|| output.result.clone());
+                let result = instead.map_or_else(|| Arc::clone(&output.result), Arc::new);
                 let did = Did { mutations: &output.mutations, change, asked, supplied: false };
-                self.finish_with(&call.id, CallEnd::Result(Arc::new(result)), did, usage);
+                self.finish_with(&call.id, CallEnd::Result(result), did, usage);
             }
         }
     }

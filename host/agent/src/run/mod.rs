@@ -49,9 +49,19 @@ use crate::hook::ToolFilter;
 use crate::message::{Message, ToolSpec};
 use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use tally::Tally;
 use turn::Turn;
+
+/// What a run is given before it has begun.
+static NOT_STARTED: LazyLock<Arc<RunSpec>> = LazyLock::new(|| {
+    Arc::new(RunSpec {
+        identity: crate::context::RunIdentity::default(),
+        agent: Arc::default(),
+        limits: RunLimits::default(),
+        task: Task::Prompt(String::new()),
+    })
+});
 
 /// One run of an agent, or one direct call, as its events tell it.
 #[derive(Debug, Clone)]
@@ -109,12 +119,7 @@ impl Run {
     #[must_use]
     pub fn new(thread: Thread) -> Self {
         Self {
-            spec: Arc::new(RunSpec {
-                identity: crate::context::RunIdentity::default(),
-                agent: AgentSpec::default(),
-                limits: RunLimits::default(),
-                task: Task::Prompt(String::new()),
-            }),
+            spec: Arc::clone(&NOT_STARTED),
             phase: Phase::New,
             events: 0,
             step: 0,

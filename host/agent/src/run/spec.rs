@@ -29,7 +29,7 @@ pub struct RunSpec {
     /// Which run, thread and agent.
     pub identity: RunIdentity,
     /// The agent that runs.
-    pub agent: AgentSpec,
+    pub agent: Arc<AgentSpec>,
     /// What bounds it.
     pub limits: RunLimits,
     /// What is to be done.

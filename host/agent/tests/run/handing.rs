@@ -14,7 +14,7 @@ use tollgate_agent::run::{AgentSpec, Input, RunLimits, RunSpec, RunStatus, Task,
 
 fn with(action: Action) -> Outcome {
     Outcome::Returned(ToolOutput {
-        result: ToolResult::success("ok"),
+        result: ToolResult::success("ok").into(),
         mutations: Vec::new(),
         actions: vec![action],
     })
@@ -83,7 +83,7 @@ fn d3_structured_output_is_the_answer_in_the_shape_of_the_schema() {
         let (identity, limits) = (RunIdentity::default(), RunLimits::default());
         let task = Task::Prompt("Is it good?".to_owned());
         let mut world = World::new();
-        world.give(Input::Start(Arc::new(RunSpec { identity, agent, limits, task })));
+        world.give(Input::Start(Arc::new(RunSpec { identity, agent: agent.into(), limits, task })));
         world.say(said);
         let outcome = world.run.child_outcome(world.catalog.keys(), &[]);
         (outcome.status, outcome.output)

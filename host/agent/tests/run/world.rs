@@ -72,7 +72,7 @@ impl World {
 
     pub(crate) fn start(&mut self, limits: RunLimits, task: Task) {
         let agent = AgentSpec { tools: vec!["*".to_owned()], ..AgentSpec::default() };
-        let spec = RunSpec { identity: Default::default(), agent, limits, task };
+        let spec = RunSpec { identity: Default::default(), agent: agent.into(), limits, task };
         self.give(Input::Start(Arc::new(spec)));
     }
 
@@ -348,7 +348,7 @@ pub(crate) fn writes(result: ToolResult, mutations: &[(&str, Value)]) -> Outcome
         .iter()
         .map(|(key, update)| Mutation { key: format!("kit.{key}"), update: update.clone() })
         .collect();
-    Outcome::Returned(ToolOutput { result, mutations, actions: Vec::new() })
+    Outcome::Returned(ToolOutput { result: result.into(), mutations, actions: Vec::new() })
 }
 
 /// A success that sets a key.

@@ -2,6 +2,7 @@
 
 use super::types;
 use serde_json::Value;
+use std::sync::Arc;
 use tollgate_agent::code::Code;
 use tollgate_agent::json;
 use tollgate_agent::outcome::{
@@ -67,7 +68,7 @@ fn lift_output(tool: &str, given: types::ToolOutput) -> Result<ToolOutput, Fault
         ));
     }
     Ok(ToolOutput {
-        result: lift_result(tool, given.result)?,
+        result: Arc::new(lift_result(tool, given.result)?),
         mutations: given
             .mutations
             .into_iter()

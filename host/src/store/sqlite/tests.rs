@@ -28,7 +28,7 @@ fn commit(run: &str, events: Vec<Event>, after: u64) -> Commit {
 fn started() -> Event {
     let task = Task::Call { tool_name: "echo".to_owned(), arguments: String::new() };
     let (identity, agent, limits) = (RunIdentity::default(), AgentSpec::default(), RunLimits::default());
-    Event::RunStarted { spec: Arc::new(RunSpec { identity, agent, limits, task }) }
+    Event::RunStarted { spec: Arc::new(RunSpec { identity, agent: agent.into(), limits, task }) }
 }
 
 fn said() -> Event {
