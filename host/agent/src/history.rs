@@ -7,11 +7,30 @@
 use crate::message::Message;
 use std::sync::Arc;
 
-/// The conversation, shortened to about `max_bytes`: the oldest exchanges go
-/// first, then the oldest turns since the current question. What is indispensable
-/// (the question, the last turn) stays, however large it is.
-#[must_use]
-pub fn shorten(messages: &Arc<Vec<Message>>, max_bytes: usize) -> Arc<Vec<Message>> {
+/// A conversation that grows, with how long it has become: most are never shortened,
+/// and then only what is new is looked at.
+#[derive(Debug, Default)]
+pub struct History {
+    counted: usize,
+    bytes: usize,
+}
+
+impl History {
+    /// What a model is shown of it, shortened to about `max_bytes`: the oldest exchanges
+    /// go first, then the oldest turns since the current question. What is indispensable
+    /// (the question, the last turn) stays, however large it is.
+    pub fn shown(&mut self, messages: &Arc<Vec<Message>>, max_bytes: usize) -> Arc<Vec<Message>> {
+        if messages.len() < self.counted {
+            *self = Self::default();
+        }
+        self.bytes += messages[self.counted..].iter().map(bytes).sum::<usize>();
+        self.counted = messages.len();
+        if self.bytes <= max_bytes { Arc::clone(messages) } else { shorten(messages, max_bytes) }
+    }
+}
+
+/// The conversation without what is oldest in it.
+fn shorten(messages: &Arc<Vec<Message>>, max_bytes: usize) -> Arc<Vec<Message>> {
     let sizes: Vec<usize> = messages.iter().map(bytes).collect();
     let total: usize = sizes.iter().sum();
     if total <= max_bytes {
@@ -80,7 +99,7 @@ mod tests {
             |n: usize| ModelCall { id: format!("c{id}-{n}"), name: "t".to_owned(), ..ModelCall::default() };
         let said = AssistantMessage {
             text: "x".repeat(weight),
-            calls: (0..calls).map(made).collect(),
+            calls: Arc::new((0..calls).map(made).collect()),
             ..Default::default()
         };
         let answers = (0..calls).map(|n| {
@@ -134,6 +153,15 @@ mod tests {
             }
             prop_assert!(open.is_empty());
             prop_assert_eq!(kept.last(), messages.last());
+        }
+
+        #[test]
+        fn a7_a_conversation_that_grows_is_shown_as_one_that_is_there(messages in conversation(), max in 0usize..600) {
+            let mut history = History::default();
+            for length in 1..=messages.len() {
+                let so_far = Arc::new(messages[..length].to_vec());
+                prop_assert_eq!(history.shown(&so_far, max), shorten(&so_far, max));
+            }
         }
 
         #[test]

@@ -28,9 +28,14 @@ pub struct AssistantMessage {
     /// What it thought aloud, where the provider shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// The calls, in the order in which the model asked.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub calls: Vec<ModelCall>,
+    /// The calls, in the order in which the model asked. Shared by the record of the run
+    /// and the conversation.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub calls: Arc<Vec<ModelCall>>,
+}
+
+fn is_empty(calls: &Arc<Vec<ModelCall>>) -> bool {
+    calls.is_empty()
 }
 
 /// A call as the model wrote it; nothing of it has been checked.

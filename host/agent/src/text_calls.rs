@@ -43,7 +43,11 @@ pub fn read(mut reply: ModelReply) -> ModelReply {
         match piece {
             Piece::Text(said) => text.push_str(said),
             Piece::Call { name, arguments } => {
-                reply.message.calls.push(ModelCall { name, arguments, ..ModelCall::default() });
+                Arc::make_mut(&mut reply.message.calls).push(ModelCall {
+                    name,
+                    arguments,
+                    ..ModelCall::default()
+                });
             }
             Piece::Malformed { why, sent } => malformed.push((why, sent)),
         }
@@ -95,7 +99,7 @@ fn message_as_text(message: &Message) -> Message {
         Message::Assistant(said) if !said.calls.is_empty() => Message::Assistant(AssistantMessage {
             text: with_calls(&said.text, &said.calls),
             reasoning: said.reasoning.clone(),
-            calls: Vec::new(),
+            calls: Arc::default(),
         }),
         Message::Answer(answer) => {
             Message::User(format!("Tool result ({}): {}", answer.tool_name, answer.content))

@@ -5,6 +5,7 @@
 use crate::model::{Delta, DeltaSink, Model, ModelFault};
 use async_trait::async_trait;
 use serde_json::json;
+use std::sync::Arc;
 use tollgate_agent::composition::{Composition, Following};
 use tollgate_agent::message::{AssistantMessage, ModelCall, ModelReply, ModelRequest};
 use tollgate_agent::name::RUN_AGENT;
@@ -35,7 +36,7 @@ impl Model for Conductor {
         let mut message = AssistantMessage::default();
         match self.composition.next(&request.messages) {
             Following::Run(step, parts) => {
-                message.calls.extend(parts.into_iter().map(|(agent, request)| {
+                Arc::make_mut(&mut message.calls).extend(parts.into_iter().map(|(agent, request)| {
                     ModelCall {
                         name: RUN_AGENT.to_owned(),
                         arguments:

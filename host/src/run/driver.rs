@@ -19,10 +19,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::health::Sign;
+use tollgate_agent::history::History;
 use tollgate_agent::message::{Message, ToolSpec};
 use tollgate_agent::run::event::{Event, Finished};
-use tollgate_agent::run::{CallStatus, Effect, Execution, Input, Phase, Run, Task};
-use tracing::{Instrument as _, Span};
+use tollgate_agent::run::{CallStatus, Effect, Input, Phase, Run, Task};
+use tracing::Instrument as _;
 
 /// How long a cancelled run waits for its calls: their grace, as long
 /// again to stop them, and some for a file operation that the system has begun.
@@ -56,6 +57,8 @@ pub(crate) struct Driver {
     known_messages: usize,
     /// What the model is told of its tools, and whose tools they are.
     pub(super) tool_specs: Option<(String, Arc<Vec<ToolSpec>>)>,
+    /// How long the conversation has become.
+    pub(super) history: History,
     pub(super) children: Children,
     pub(super) deadline: Option<Instant>,
     last_call: Option<Finished>,
@@ -74,6 +77,7 @@ impl Driver {
             held_back: Vec::new(),
             known_messages,
             tool_specs: None,
+            history: History::default(),
             last_call: None,
             end_text: String::new(),
         })
@@ -264,7 +268,7 @@ impl Driver {
                 Effect::Execute(execution) => {
                     let (toolbox, spec) = (Arc::clone(toolbox), Arc::clone(self.run.spec()));
                     let store = Arc::clone(&self.parts.store);
-                    let (span, lent) = (span_of(&execution), self.lent(&execution));
+                    let (span, lent) = (spans::attempt(&execution), self.lent(&execution));
                     let attempt = execute(toolbox, store, spec, execution, lent, cancel.child_token());
                     Box::pin(attempt.instrument(span))
                 }
@@ -372,12 +376,6 @@ enum Waited {
     Ask(Box<Ask>),
     Cancelled,
     TimeUp,
-}
-
-fn span_of(execution: &Execution) -> Span {
-    let Execution { permit, attempt, .. } = execution;
-    let tool = permit.tool();
-    spans::attempt(&tool.descriptor.name, &tool.owner.id, permit.call_id(), *attempt)
 }
 
 /// Whether nothing follows from the event but a question to the gates. It is

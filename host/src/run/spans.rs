@@ -5,6 +5,7 @@
 use tollgate_agent::code::Code;
 use tollgate_agent::message::ModelReply;
 use tollgate_agent::outcome::{Outcome, Usage};
+use tollgate_agent::run::Execution;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
@@ -32,13 +33,14 @@ pub(super) fn gates() -> Span {
 }
 
 /// Of one attempt at a call.
-pub(super) fn attempt(tool: &str, component: &str, call_id: &str, attempt: u32) -> Span {
+pub(super) fn attempt(execution: &Execution) -> Span {
+    let (permit, tool) = (&execution.permit, execution.permit.tool());
     info_span!(
         "call",
-        tool,
-        component,
-        call_id,
-        attempt,
+        tool = tool.descriptor.name,
+        component = tool.owner.id,
+        call_id = permit.call_id(),
+        attempt = execution.attempt,
         code = Empty,
         fuel = Empty,
         memory_bytes = Empty,

@@ -6,7 +6,6 @@ use super::hooking::Scene;
 use super::perform::{ask, ask_with_hooks};
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use tollgate_agent::history;
 use tollgate_agent::message::ModelRequest;
 use tollgate_agent::prompt;
 use tollgate_agent::run::Input;
@@ -51,7 +50,7 @@ impl Driver {
         }
         ModelRequest {
             system: prompt::fill(&spec.agent.system(), catalog.keys(), self.run.state()),
-            messages: history::shorten(self.run.messages(), self.run.spec().limits.history_bytes),
+            messages: self.history.shown(self.run.messages(), spec.limits.history_bytes),
             tools,
         }
     }

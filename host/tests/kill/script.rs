@@ -7,6 +7,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tollgate::model::{DeltaSink, Model, ModelFault};
 use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
@@ -47,8 +48,11 @@ impl Model for Author {
             arguments: arguments.to_string(),
             ..ModelCall::default()
         });
-        let message =
-            AssistantMessage { text: text.to_owned(), calls: calls.collect(), ..Default::default() };
+        let message = AssistantMessage {
+            text: text.to_owned(),
+            calls: Arc::new(calls.collect()),
+            ..Default::default()
+        };
         Ok(ModelReply { message, ..ModelReply::default() })
     }
 }

@@ -24,7 +24,7 @@ fn conversation() -> ModelRequest {
         Message::Assistant(AssistantMessage {
             text: "Let me see.".to_owned(),
             reasoning: Some("Hm.".to_owned()),
-            calls: vec![good.clone(), bad.clone()],
+            calls: vec![good.clone(), bad.clone()].into(),
         }),
         answer(&good, "{\"words\":3}", false),
         answer(&bad, "That was no JSON.", true),

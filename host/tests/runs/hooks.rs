@@ -137,7 +137,7 @@ impl Hooks for Answers {
     async fn before_model(&self, turn: &HookedTurn<'_>, _: &ModelRequest) -> Result<BeforeModel, HookError> {
         let call = ModelCall { name: "echo".to_owned(), arguments: "{}".to_owned(), ..ModelCall::default() };
         let mut answer = says("");
-        answer.message.calls.push(call);
+        answer.message.calls = vec![call].into();
         Ok(BeforeModel { answer: (turn.ask == 1).then_some(answer), ..BeforeModel::default() })
     }
 }

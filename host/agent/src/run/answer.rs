@@ -2,10 +2,12 @@
 
 use super::call::CallEnd;
 use crate::code::Code;
+use crate::json;
 use crate::message::Answer;
 use crate::outcome::ToolResult;
 use crate::text;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The longest answer that the model reads, in bytes; a longer one is cut.
@@ -17,39 +19,41 @@ pub fn answer(call_id: &str, tool_name: &str, end: &CallEnd) -> Answer {
     let (content, is_error) = match end {
         CallEnd::Result(result) => (of_result(result), !result.is_success()),
         CallEnd::Fault(fault) if fault.code == Code::ToolInternal => {
-            ("The tool had an internal error.".to_owned(), true)
+            (Cow::Borrowed("The tool had an internal error."), true)
         }
-        CallEnd::Fault(fault) => (fault.message.clone(), true),
+        CallEnd::Fault(fault) => (Cow::Borrowed(fault.message.as_str()), true),
     };
     Answer {
         call_id: call_id.to_owned(),
         tool_name: tool_name.to_owned(),
-        content: Arc::from(bounded(content)),
+        content: bounded(content),
         is_error,
     }
 }
 
-fn of_result(result: &ToolResult) -> String {
+fn of_result(result: &ToolResult) -> Cow<'_, str> {
     match (&result.message, &result.data) {
-        (Some(message), _) if result.is_error() => message.clone(),
-        (Some(message), Value::Null) => message.clone(),
-        (Some(message), data) => format!("{message}\n{}", of_data(data)),
+        (Some(message), _) if result.is_error() => Cow::Borrowed(message),
+        (Some(message), Value::Null) => Cow::Borrowed(message),
+        (Some(message), data) => Cow::Owned(format!("{message}\n{}", of_data(data))),
         (None, data) => of_data(data),
     }
 }
 
-fn of_data(data: &Value) -> String {
+fn of_data(data: &Value) -> Cow<'_, str> {
     match data {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+        Value::String(text) => Cow::Borrowed(text),
+        other => Cow::Owned(json::to_text(other, 0)),
     }
 }
 
-fn bounded(mut content: String) -> String {
-    if content.len() > MAX_ANSWER_BYTES {
-        text::cut(&mut content, MAX_ANSWER_BYTES);
+fn bounded(content: Cow<'_, str>) -> Arc<str> {
+    if content.len() <= MAX_ANSWER_BYTES {
+        return Arc::from(content);
     }
-    content
+    let mut content = content.into_owned();
+    text::cut(&mut content, MAX_ANSWER_BYTES);
+    Arc::from(content)
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::{Outcome, Usage};
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use serde_json::Value;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// An event that cannot follow from the ones before it: a fault of the host, or a
@@ -170,7 +169,7 @@ impl Run {
             reply.correction.clone().into_iter().for_each(|words| self.say(Message::Note(words)));
         } else {
             self.notes.extend(reply.correction.clone());
-            self.repeated = (signature(reply), self.repetitions(reply));
+            self.repeated = (Some(Arc::clone(reply)), self.repetitions(reply));
             self.turn = Some(Turn::new(Arc::clone(reply)));
             self.phase = Phase::Calling;
         }
@@ -201,7 +200,8 @@ impl Run {
 
     /// How many turns in a row asked for these very calls, this one included.
     pub(super) fn repetitions(&self, reply: &ModelReply) -> u32 {
-        if self.repeated.0 == signature(reply) { self.repeated.1 + 1 } else { 1 }
+        let (last, times) = &self.repeated;
+        if last.as_ref().is_some_and(|last| asks_the_same(last, reply)) { times + 1 } else { 1 }
     }
 
     fn start_batch(&mut self, call_ids: &[String]) -> Result<(), ForbiddenMove> {
@@ -383,11 +383,9 @@ fn unknown(call_id: &str) -> ForbiddenMove {
     ForbiddenMove(format!("the call {call_id} is not known"))
 }
 
-/// What tells the calls of one turn from those of another.
-fn signature(reply: &ModelReply) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for call in &reply.message.calls {
-        (&call.name, &call.arguments).hash(&mut hasher);
-    }
-    hasher.finish()
+/// Whether both ask for the very same calls.
+fn asks_the_same(one: &ModelReply, other: &ModelReply) -> bool {
+    let calls = |reply: &ModelReply| reply.message.calls.len();
+    let mut pairs = one.message.calls.iter().zip(other.message.calls.iter());
+    calls(one) == calls(other) && pairs.all(|(a, b)| (&a.name, &a.arguments) == (&b.name, &b.arguments))
 }

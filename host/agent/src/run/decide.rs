@@ -126,7 +126,7 @@ impl Run {
     fn give_ids(&self, reply: &mut ModelReply) {
         let mut fresh: BTreeSet<String> = BTreeSet::new();
         let provided: BTreeSet<String> = reply.message.calls.iter().map(|c| c.id.clone()).collect();
-        for (at, call) in reply.message.calls.iter_mut().enumerate() {
+        for (at, call) in Arc::make_mut(&mut reply.message.calls).iter_mut().enumerate() {
             // A slash tells a suspension's id from a call's.
             let usable = !call.id.trim().is_empty() && call.id.len() <= 256 && !call.id.contains('/');
             if !usable || self.call_ids.contains(&call.id) || fresh.contains(&call.id) {

@@ -46,7 +46,7 @@ pub use input::{Input, Refused};
 pub use spec::{AgentSpec, Decision, DecisionAnswer, KnownAgent, RunLimits, RunSpec, Task, Thread};
 
 use crate::hook::ToolFilter;
-use crate::message::{Message, ToolSpec};
+use crate::message::{Message, ModelReply, ToolSpec};
 use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -84,7 +84,7 @@ pub struct Run {
     let_through: Tally,
     decisions: BTreeMap<String, Decision>,
     /// The last turn's calls and how many turns in a row asked for the same.
-    repeated: (u64, u32),
+    repeated: (Option<Arc<ModelReply>>, u32),
     usage: RunUsage,
     children: BTreeMap<children::ChildPlace, Child>,
     /// Whether a call ended the loop that the run is part of.
@@ -134,7 +134,7 @@ impl Run {
             call_ids: BTreeSet::new(),
             let_through: Tally::default(),
             decisions: BTreeMap::new(),
-            repeated: (0, 0),
+            repeated: (None, 0),
             usage: RunUsage::default(),
             children: BTreeMap::new(),
             escalated: false,

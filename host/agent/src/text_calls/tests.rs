@@ -12,7 +12,7 @@ fn reply(text: &str) -> ModelReply {
 
 /// The names and arguments of the calls that a text holds.
 fn calls(text: &str) -> Vec<(String, String)> {
-    reply(text).message.calls.into_iter().map(|call| (call.name, call.arguments)).collect()
+    reply(text).message.calls.iter().map(|call| (call.name.clone(), call.arguments.clone())).collect()
 }
 
 fn one() -> Vec<(String, String)> {
@@ -96,8 +96,11 @@ fn a5_the_request_tells_of_tools_in_words_and_answers_by_name() {
         content: Arc::from("found"),
         is_error: false,
     };
-    let said =
-        AssistantMessage { text: "Well.".to_owned(), calls: vec![call], ..AssistantMessage::default() };
+    let said = AssistantMessage {
+        text: "Well.".to_owned(),
+        calls: vec![call].into(),
+        ..AssistantMessage::default()
+    };
     let request = ModelRequest {
         system: Arc::from("Be brief."),
         messages: Arc::new(vec![

@@ -98,7 +98,7 @@ pub(crate) fn transcript_is_valid(messages: &[Message]) {
     while at < messages.len() {
         match &messages[at] {
             Message::Assistant(said) => {
-                for call in &said.calls {
+                for call in said.calls.iter() {
                     at += 1;
                     match messages.get(at) {
                         Some(Message::Answer(answer)) => assert_eq!(answer.call_id, call.id),

@@ -313,7 +313,8 @@ pub(crate) fn reply(text: &str, calls: &[(&str, &str, &str)], finish: Finish) ->
         arguments: (*arguments).to_owned(),
         provider_data: None,
     });
-    let message = AssistantMessage { text: text.to_owned(), calls: calls.collect(), ..Default::default() };
+    let message =
+        AssistantMessage { text: text.to_owned(), calls: Arc::new(calls.collect()), ..Default::default() };
     ModelReply { message, finish, ..ModelReply::default() }
 }
 

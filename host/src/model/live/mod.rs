@@ -256,7 +256,7 @@ impl Heard {
             message: AssistantMessage {
                 text: self.text,
                 reasoning: Some(self.reasoning).filter(|text| !text.is_empty()),
-                calls,
+                calls: Arc::new(calls),
             },
             finish: finish(frames.finish.unwrap_or_default()),
             usage,

@@ -7,15 +7,19 @@ const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 
 /// The answers in a conversation, oldest first.
-pub(super) struct Answers<'a>(Vec<(&'a str, &'a str)>);
+pub(super) struct Answers<'a>(&'a [Message]);
 
 impl<'a> Answers<'a> {
     pub(super) fn of(messages: &'a [Message]) -> Self {
-        let answers = messages.iter().filter_map(|message| match message {
+        Self(messages)
+    }
+
+    /// The names of the tools with what they answered, in order.
+    fn all(&self) -> impl DoubleEndedIterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.0.iter().filter_map(|message| match message {
             Message::Answer(answer) => Some((answer.tool_name.as_str(), answer.content.as_ref())),
             _ => None,
-        });
-        Self(answers.collect())
+        })
     }
 
     /// The text with its references replaced, or the end of a sentence on what
@@ -74,27 +78,25 @@ impl<'a> Answers<'a> {
     /// `TOOL` is its latest answer, `TOOL#2` its second, `last` the latest of all.
     fn answer(&self, which: &str) -> Option<&'a str> {
         if which == "last" {
-            return self.0.last().map(|(_, content)| *content);
+            return self.all().next_back().map(|(_, content)| content);
         }
         let (tool, number) = match which.split_once('#') {
             Some((tool, number)) => (tool, Some(number.parse::<usize>().ok()?.checked_sub(1)?)),
             None => (which, None),
         };
-        let mut of_tool = self.0.iter().filter(|(name, _)| *name == tool);
+        let mut of_tool = self.all().filter(|(name, _)| *name == tool);
         let found = match number {
             Some(index) => of_tool.nth(index),
             None => of_tool.next_back(),
         };
-        found.map(|(_, content)| *content)
+        found.map(|(_, content)| content)
     }
 
     fn known(&self) -> String {
-        match self.0.as_slice() {
+        let names: Vec<&str> = self.all().map(|(name, _)| name).collect();
+        match names.as_slice() {
             [] => "no tool has answered yet".to_owned(),
-            answers => {
-                let names: Vec<&str> = answers.iter().map(|(name, _)| *name).collect();
-                format!("the answers so far are of {}", names.join(", "))
-            }
+            names => format!("the answers so far are of {}", names.join(", ")),
         }
     }
 }

@@ -16,6 +16,7 @@ use file::Recording;
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tollgate_agent::message::{
@@ -247,7 +248,7 @@ impl Turn {
             message: AssistantMessage {
                 text: answers.fill(&self.text)?,
                 reasoning: self.reasoning.clone(),
-                calls,
+                calls: Arc::new(calls),
             },
             finish: self.finish,
             usage: self.usage,
