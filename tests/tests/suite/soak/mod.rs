@@ -25,7 +25,10 @@ const GOOD_LANES: u64 = 2;
 /// Of their neighbours: four for each of two cores.
 const NEIGHBOURS: u64 = 8;
 /// How often attacks and neighbours that only compute take turns.
-const ROUNDS: u64 = 5;
+const ROUNDS: u64 = 6;
+/// How many of them pass before memory has to stay where it is: what the allocator keeps
+/// between what is in use grows until every attack was made beside every other.
+const SETTLING: u64 = 3;
 
 /// A number that `scripts/soak` sets, or what is enough for every change.
 fn scale(name: &str, otherwise: u64) -> u64 {
@@ -54,10 +57,14 @@ fn a_soak() {
     // Warms what stays warm: the pool, the allocator, threads, caches.
     let mut lateness = Lateness::default();
     round(&rig, &cast, calls / ROUNDS, seed, &mut Lateness::default());
-    let before = Held::by(&rig);
+    let mut before = Held::by(&rig);
     for number in 1..=ROUNDS {
         round(&rig, &cast, calls / ROUNDS, seed + number, &mut lateness);
-        Held::by(&rig).print(&format!("round {number}"));
+        let held = Held::by(&rig);
+        held.print(&format!("round {number}"));
+        if number <= SETTLING {
+            before = before.settling_at(&held);
+        }
     }
     lateness.print();
     before.print("before");
