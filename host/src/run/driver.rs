@@ -7,6 +7,7 @@ use super::components::components_of;
 use super::hooking::{Panel, Scene};
 use super::judging::Round;
 use super::perform::{execute, now_ms, validate};
+use super::unit::{ends, is_direct_start, may_follow, only_asks_gates};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller, spans};
 use crate::gates::Gates;
@@ -185,6 +186,7 @@ impl Driver {
         let audit = records_of(&self.run, &self.parts.run_id, &all);
         let trapped = audit.iter().any(|record| record.sign() == Sign::Trapped);
         let components = components_of(&all, &self.parts.toolbox);
+        let may_follow = self.run.events() == applied as u64 && !trapped && may_follow(&all);
         let commit = Commit {
             run_id: Arc::clone(&self.parts.run_id),
             thread_id: Arc::clone(&self.parts.thread_id),
@@ -193,6 +195,7 @@ impl Driver {
             messages,
             audit,
             components,
+            may_follow,
             events: if applied == 0 { events } else { held_back.into_iter().chain(events).collect() },
         };
         let span = spans::commit(commit.events.len());
@@ -376,21 +379,4 @@ enum Waited {
     Ask(Box<Ask>),
     Cancelled,
     TimeUp,
-}
-
-/// Whether nothing follows from the event but a question to the gates. It is
-/// committed with their answer; after a crash the tool is asked again.
-fn only_asks_gates(event: &Event) -> bool {
-    matches!(event, Event::CallValidated { fault: None, .. })
-}
-
-/// Whether a direct call is to be committed with this event: it ended, it waits,
-/// it runs another agent, or it changed the thread.
-fn ends(event: &Event) -> bool {
-    let told = matches!(event, Event::RunFinished { .. } | Event::RunWaiting | Event::ChildStarted { .. });
-    told || change_of(event).is_some()
-}
-
-fn is_direct_start(events: &[Event]) -> bool {
-    matches!(events.first(), Some(Event::RunStarted { spec }) if matches!(spec.task, Task::Call { .. }))
 }

@@ -15,6 +15,7 @@ mod perform;
 mod spans;
 mod told;
 mod turn;
+mod unit;
 mod work;
 
 pub use bus::{Happening, Subscriber};

@@ -95,7 +95,8 @@ impl MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
-        let Commit { run_id, thread_id, after, at_ms, events, messages, audit, components: _ } = commit;
+        let Commit { run_id, thread_id, after, at_ms, events, messages, audit, components: _, may_follow: _ } =
+            commit;
         let numbered: Vec<Arc<Numbered>> = (after + 1..)
             .zip(events)
             .map(|(number, event)| Arc::new(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event }))

@@ -167,6 +167,10 @@ pub struct Commit {
     pub audit: Vec<AuditRecord>,
     /// The components that the events refer to.
     pub components: Vec<ComponentFile>,
+    /// Whether whoever waits for the commit may be answered before it is durable. A
+    /// direct call of an idempotent tool that changed nothing may: its record follows
+    /// with the next commit, in a twentieth of a second, or when the store is closed.
+    pub may_follow: bool,
 }
 
 impl Commit {

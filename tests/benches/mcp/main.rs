@@ -42,7 +42,7 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path();
     std::fs::create_dir(place.join("tools")).unwrap();
-    std::fs::write(place.join("tools/echo.wasm"), good::ECHO.bytes()).unwrap();
+    std::fs::write(place.join("tools/echo.wasm"), echo()).unwrap();
     std::fs::write(place.join("tollgate.toml"), "").unwrap();
     println!(
         "| round trip | native p50 | native p99 | tollgate p50 | tollgate p99 | ratio p50 | ratio p99 |"
@@ -61,6 +61,14 @@ fn main() {
     at_once(place, &good::WAITS);
     at_once(place, &good::COMPUTES);
     alive::table(place);
+}
+
+/// The echo, as a tool that says of itself that it may as well run twice: the record of
+/// such a call follows.
+fn echo() -> Vec<u8> {
+    let idempotent = ";; descriptor: {\"tools\": [{\"execution\": {\"idempotent\": true}}]}\n;; expects:";
+    let source = good::ECHO.source.replace(";; expects:", idempotent).leak();
+    Guest { source, ..good::ECHO }.bytes()
 }
 
 fn put(place: &Path, guest: &Guest) {

@@ -12,6 +12,7 @@ mod open;
 mod process;
 mod read;
 mod write;
+mod writer;
 
 use super::{
     AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
@@ -25,7 +26,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::run::{Event, Numbered, Thread};
 use tollgate_agent::state::{KeyScope, StateChange};
-use write::Writer;
+use writer::Writer;
 
 /// The values of one thread's keys that do not persist.
 type Volatile = BTreeMap<String, Arc<serde_json::Value>>;
@@ -107,10 +108,12 @@ impl Store for SqliteStore {
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
         let run_id: Arc<str> = Arc::from(run_id);
+        self.writer.catch_up().await?;
         self.read(move |reader| reader.events(&run_id, after)).await
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.writer.catch_up().await?;
         self.read(move |reader| reader.runs(&filter)).await
     }
 
@@ -119,10 +122,12 @@ impl Store for SqliteStore {
     }
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.writer.catch_up().await?;
         self.read(move |reader| reader.audit(&filter)).await
     }
 
     async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.writer.catch_up().await?;
         self.read(|reader| reader.trapping()).await
     }
 

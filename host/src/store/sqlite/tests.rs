@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::{Process, SqliteStore, Writer, open};
-use crate::store::{Commit, CommitError, Store};
+use crate::store::{Commit, CommitError, RunFilter, Store};
 use std::path::Path;
 use std::sync::Arc;
 use tollgate_agent::context::RunIdentity;
@@ -56,4 +56,48 @@ async fn a_full_disk_refuses_a_commit_whole_and_keeps_all_before_it() {
     let roomy = writer(data.path(), 0);
     roomy.commit(commit("r", vec![said(), said()], kept)).await.unwrap();
     assert_eq!(store.events("r", 0).await.unwrap().len() as u64, kept + 2);
+}
+
+fn following(run: &str) -> Commit {
+    Commit { may_follow: true, ..commit(run, vec![started()], 0) }
+}
+
+#[tokio::test]
+async fn a9_what_may_follow_is_read_back_at_once_and_kept_when_the_store_closes() {
+    let data = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(data.path()).unwrap();
+    store.commit(following("one")).await.unwrap();
+    assert_eq!(store.events("one", 0).await.unwrap().len(), 1, "whoever was told finds it");
+    store.commit(following("two")).await.unwrap();
+    drop(store);
+    let store = SqliteStore::open(data.path()).unwrap();
+    assert_eq!(store.runs(RunFilter::default()).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a9_what_may_follow_is_written_soon_though_nobody_asks() {
+    let data = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(data.path()).unwrap();
+    let other = SqliteStore::open(data.path()).unwrap();
+    store.commit(following("one")).await.unwrap();
+    let soon = async {
+        while other.events("one", 0).await.unwrap().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), soon).await.unwrap();
+}
+
+#[tokio::test]
+async fn a9_a_record_that_could_not_follow_is_told_of_by_the_next_commit() {
+    let data = tempfile::tempdir().unwrap();
+    let full = writer(data.path(), 60);
+    let long = || Commit { events: vec![started(), said(), said()], ..following("r") };
+    for number in 0..100 {
+        let run_id = Arc::from(format!("r{number}"));
+        full.commit(Commit { run_id, ..long() }).await.unwrap();
+    }
+    full.catch_up().await.unwrap();
+    let refused = full.commit(commit("next", vec![started()], 0)).await.unwrap_err().to_string();
+    assert!(refused.contains("the disk is full"), "{refused}");
 }

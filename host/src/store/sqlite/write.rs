@@ -1,127 +1,18 @@
-//! Writing: one thread, one transaction for all that waits.
+//! Writing: the rows of one transaction.
 
 use super::audit;
-use super::open::{Place, explain};
 use super::process::Process;
 use super::read::changes_since;
+use super::writer::{Job, Prepared};
 use crate::store::summary::{label, status_after};
-use crate::store::{AuditRecord, Commit, CommitError, ComponentFile, StoreError, change_of};
+use crate::store::{Commit, CommitError, ComponentFile, change_of};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use std::path::Path;
-use std::sync::{Arc, mpsc};
-use tokio::sync::oneshot;
-use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::{KeyScope, StateChange};
 
-/// The most commits that share one transaction.
-const MAX_GROUP: usize = 256;
-
-type Reply<T> = oneshot::Sender<T>;
-
-enum Job {
-    Commit(Prepared, Reply<Result<Vec<Event>, CommitError>>),
-    Note(Vec<AuditRecord>, Reply<Result<(), StoreError>>),
-    Change(Arc<str>, StateChange, Reply<Result<(), CommitError>>),
-}
-
-/// A commit whose rows were serialized by whoever asked for it.
-struct Prepared {
-    commit: Commit,
-    events: Vec<String>,
-    messages: Vec<String>,
-}
-
-/// The thread that writes; it ends when this is dropped.
-pub(super) struct Writer {
-    jobs: Option<mpsc::Sender<Job>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Writer {
-    pub(super) fn start(
-        connection: Connection,
-        file: &Path,
-        process: Arc<Process>,
-    ) -> Result<Self, StoreError> {
-        let (jobs, queue) = mpsc::channel();
-        let place = Place::of(file)?;
-        let write = move || write_all(connection, &place, &process, &queue);
-        let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write).ok();
-        Ok(Self { jobs: Some(jobs), thread })
-    }
-
-    pub(super) async fn commit(&self, commit: Commit) -> Result<Vec<Event>, CommitError> {
-        let events = commit.events.iter().map(serialize).collect::<Result<_, _>>()?;
-        let messages = commit.messages.iter().map(serialize::<Message>).collect::<Result<_, _>>()?;
-        let (reply, answer) = oneshot::channel();
-        self.send(Job::Commit(Prepared { commit, events, messages }, reply))?;
-        answer.await.map_err(|_| StoreError(GONE.to_owned()))?
-    }
-
-    pub(super) async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Job::Note(records, reply))?;
-        answer.await.map_err(|_| StoreError(GONE.to_owned()))?
-    }
-
-    pub(super) async fn change(&self, thread_id: Arc<str>, change: StateChange) -> Result<(), CommitError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Job::Change(thread_id, change, reply))?;
-        answer.await.map_err(|_| StoreError(GONE.to_owned()))?
-    }
-
-    fn send(&self, job: Job) -> Result<(), StoreError> {
-        let taken = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
-        if taken { Ok(()) } else { Err(StoreError(GONE.to_owned())) }
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            // What was sent before is written; a panic there was reported already.
-            let _ = thread.join();
-        }
-    }
-}
-
-const GONE: &str = "the store's writer has stopped; restart the program";
-
-fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
-    serde_json::to_string(row).map_err(|e| StoreError(format!("a record cannot be written: {e}")))
-}
-
-fn write_all(mut connection: Connection, place: &Place, process: &Process, queue: &mpsc::Receiver<Job>) {
-    while let Ok(first) = queue.recv() {
-        let mut jobs = vec![first];
-        jobs.extend(queue.try_iter().take(MAX_GROUP - 1));
-        let written = write_group(&mut connection, process, &jobs)
-            .map_err(|e| explain("write to", &place.file, &e))
-            // A file that nobody finds any more takes commits like any other.
-            .and_then(|written| place.check().map(|()| written));
-        match written {
-            Ok(written) => jobs.into_iter().zip(written).for_each(|(job, written)| answer(job, written)),
-            Err(why) => {
-                jobs.into_iter().for_each(|job| answer(job, Err(CommitError::Failed(why.clone()))));
-            }
-        }
-    }
-}
-
-fn answer(job: Job, written: Result<(), CommitError>) {
-    // Whoever asked may be gone; what is written stays written.
-    match job {
-        Job::Commit(prepared, reply) => drop(reply.send(written.map(|()| prepared.commit.events))),
-        Job::Note(_, reply) => drop(reply.send(written.map_err(|e| StoreError(e.to_string())))),
-        Job::Change(_, _, reply) => drop(reply.send(written)),
-    }
-}
-
 /// One transaction. A commit that is refused leaves the others alone; an error of
 /// SQLite undoes all.
-fn write_group(
+pub(super) fn write_group(
     connection: &mut Connection,
     process: &Process,
     jobs: &[Job],
@@ -131,7 +22,8 @@ fn write_group(
     for job in jobs {
         let savepoint = transaction.savepoint()?;
         let result = match job {
-            Job::Commit(prepared, _) => write_commit(&savepoint, process, prepared)?,
+            Job::Commit(prepared, _) | Job::Follow(prepared) => write_commit(&savepoint, process, prepared)?,
+            Job::Flush(_) => Ok(()),
             Job::Note(records, _) => {
                 records.iter().try_for_each(|record| audit::write(&savepoint, record))?;
                 Ok(())

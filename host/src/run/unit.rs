@@ -1,0 +1,34 @@
+//! Which events are committed together, and what of it may follow later.
+
+use crate::store::change_of;
+use tollgate_agent::run::{Event, Task};
+
+/// Whether nothing follows from the event but a question to the gates. It is
+/// committed with their answer; after a crash the tool is asked again.
+pub(super) fn only_asks_gates(event: &Event) -> bool {
+    matches!(event, Event::CallValidated { fault: None, .. })
+}
+
+/// Whether a direct call is to be committed with this event: it ended, it waits,
+/// it runs another agent, or it changed the thread.
+pub(super) fn ends(event: &Event) -> bool {
+    let told = matches!(event, Event::RunFinished { .. } | Event::RunWaiting | Event::ChildStarted { .. });
+    told || change_of(event).is_some()
+}
+
+/// Whether these events are the whole of a direct call that may be answered before its
+/// record is durable: it changed nothing, and may as well have run twice.
+pub(super) fn may_follow(events: &[&Event]) -> bool {
+    let [Event::RunStarted { spec }, .., Event::RunFinished { .. }] = events else { return false };
+    let changes_nothing = |event: &&Event| match event {
+        Event::CallProposed(proposed) => {
+            proposed.tool.as_ref().is_none_or(|tool| tool.descriptor.execution.idempotent)
+        }
+        event => change_of(event).is_none() && !matches!(event, Event::ChildStarted { .. }),
+    };
+    matches!(spec.task, Task::Call { .. }) && events.iter().all(changes_nothing)
+}
+
+pub(super) fn is_direct_start(events: &[Event]) -> bool {
+    matches!(events.first(), Some(Event::RunStarted { spec }) if matches!(spec.task, Task::Call { .. }))
+}
