@@ -54,6 +54,8 @@ fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
+        // What undoes one commit of a group: written to a file, it is most of what is written.
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
     };
