@@ -173,13 +173,6 @@ pub struct Commit {
     pub may_follow: bool,
 }
 
-impl Commit {
-    /// The changes of the thread's state among the events, in order.
-    pub fn changes(&self) -> impl Iterator<Item = &StateChange> {
-        self.events.iter().filter_map(change_of)
-    }
-}
-
 /// The change that an event carries.
 #[must_use]
 pub fn change_of(event: &Event) -> Option<&StateChange> {

@@ -8,8 +8,10 @@
 //! is gone.
 
 mod audit;
+mod known;
 mod open;
 mod process;
+mod queue;
 mod read;
 mod write;
 mod writer;
@@ -19,12 +21,13 @@ use super::{
     change_of,
 };
 use async_trait::async_trait;
+use known::Known;
 use process::Process;
 use read::Readers;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use tollgate_agent::run::{Event, Numbered, Thread};
+use tollgate_agent::run::{Numbered, Thread};
 use tollgate_agent::state::{KeyScope, StateChange};
 use writer::Writer;
 
@@ -35,6 +38,7 @@ type Volatile = BTreeMap<String, Arc<serde_json::Value>>;
 pub struct SqliteStore {
     writer: Writer,
     readers: Arc<Readers>,
+    known: Known,
     process: Arc<Process>,
     /// Keys that do not persist live as long as this process.
     volatile: Mutex<HashMap<Arc<str>, Volatile>>,
@@ -50,8 +54,9 @@ impl SqliteStore {
         let file = open::prepare(directory)?;
         let process = Arc::new(Process::register(directory)?);
         let writer = Writer::start(open::connect(&file)?, &file, Arc::clone(&process))?;
+        let known = Known::new(file.clone());
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
-        Ok(Self { writer, readers, process, volatile: Mutex::default() })
+        Ok(Self { writer, readers, known, process, volatile: Mutex::default() })
     }
 
     /// The id under which this process carries runs.
@@ -88,17 +93,21 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
         let thread_id = Arc::clone(&commit.thread_id);
-        let (run_id, at_ms, after) = (Arc::clone(&commit.run_id), commit.at_ms, commit.after);
-        let events: Vec<Event> = self.writer.commit(commit).await?;
-        self.remember(&thread_id, events.iter().filter_map(change_of));
-        let number =
-            |(number, event)| Arc::new(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event });
-        Ok((after + 1..).zip(events).map(number).collect())
+        let events = self.writer.commit(commit).await?;
+        self.remember(&thread_id, events.iter().filter_map(|numbered| change_of(&numbered.event)));
+        Ok(events)
     }
 
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        let id = thread_id.to_owned();
-        let mut thread = self.read(move |reader| reader.thread(&id)).await?;
+        let mut thread = match self.known.get(thread_id) {
+            Ok(thread) => thread,
+            Err(version) => {
+                let id = thread_id.to_owned();
+                let thread = self.read(move |reader| reader.thread(&id)).await?;
+                self.known.learn(thread_id, &thread, &version);
+                thread
+            }
+        };
         let volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, value) in volatile.get(thread_id).into_iter().flatten() {
             thread.state.set(key, (**value).clone());

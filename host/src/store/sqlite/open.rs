@@ -2,6 +2,7 @@
 //! can read it.
 
 use crate::store::StoreError;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -54,8 +55,10 @@ fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // What undoes one commit of a group: written to a file, it is most of what is written.
+        // What undoes a statement would otherwise be written to a file.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
+        // A plan does not depend on values, or statements would be prepared for each anew.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
     };

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, Task};
+use tollgate_agent::state::StateChange;
 
 /// A writer on a disk with room for this many pages; 0 for as many as it likes.
 fn writer(directory: &Path, max_pages: i64) -> Writer {
@@ -100,4 +101,45 @@ async fn a9_a_record_that_could_not_follow_is_told_of_by_the_next_commit() {
     full.catch_up().await.unwrap();
     let refused = full.commit(commit("next", vec![started()], 0)).await.unwrap_err().to_string();
     assert!(refused.contains("the disk is full"), "{refused}");
+}
+
+#[tokio::test]
+async fn a9_a_record_that_is_refused_is_told_of_by_the_next_commit() {
+    let data = tempfile::tempdir().unwrap();
+    let writer = writer(data.path(), 0);
+    // No run of this name has begun.
+    let refused = Commit { events: vec![said()], after: 7, ..following("never") };
+    writer.commit(refused).await.unwrap();
+    writer.catch_up().await.unwrap();
+    let told = writer.commit(commit("next", vec![started()], 0)).await.unwrap_err().to_string();
+    assert!(told.contains("the record never of a call that was answered is lost"), "{told}");
+    writer.commit(commit("next", vec![started()], 0)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a9_no_more_than_a_group_is_behind_a_disk_that_is_slow() {
+    let data = tempfile::tempdir().unwrap();
+    let writer = writer(data.path(), 0);
+    let other = open::connect(&data.path().join("tollgate.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for number in 0..256 {
+        writer.commit(following(&format!("r{number}"))).await.unwrap();
+    }
+    let late = tokio::time::timeout(std::time::Duration::from_millis(200), writer.commit(following("late")));
+    assert!(late.await.is_err(), "it waits for the disk");
+    other.execute_batch("COMMIT").unwrap();
+    writer.catch_up().await.unwrap();
+    writer.commit(following("later")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_thread_is_read_anew_once_anybody_has_written_to_it() {
+    let data = tempfile::tempdir().unwrap();
+    let (store, other) = (SqliteStore::open(data.path()).unwrap(), SqliteStore::open(data.path()).unwrap());
+    for (writes, revision) in [(&store, 1), (&other, 2), (&store, 3)] {
+        writes.change("t", StateChange { revision, updates: Vec::new() }).await.unwrap();
+        for reads in [&store, &other, &store] {
+            assert_eq!(reads.thread("t").await.unwrap().state.revision(), revision);
+        }
+    }
 }

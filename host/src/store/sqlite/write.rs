@@ -5,35 +5,32 @@ use super::process::Process;
 use super::read::changes_since;
 use super::writer::{Job, Prepared};
 use crate::store::summary::{label, status_after};
-use crate::store::{Commit, CommitError, ComponentFile, change_of};
+use crate::store::{CommitError, ComponentFile, change_of};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use tollgate_agent::run::Event;
+use tollgate_agent::run::RunSpec;
 use tollgate_agent::state::{KeyScope, StateChange};
 
-/// One transaction. A commit that is refused leaves the others alone; an error of
-/// SQLite undoes all.
+/// One transaction. A commit that is refused leaves the others alone: nothing of it is
+/// written before it is known that all of it may be. An error of SQLite undoes all.
 pub(super) fn write_group(
     connection: &mut Connection,
     process: &Process,
     jobs: &[Job],
 ) -> rusqlite::Result<Vec<Result<(), CommitError>>> {
-    let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut written = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let savepoint = transaction.savepoint()?;
-        let result = match job {
-            Job::Commit(prepared, _) | Job::Follow(prepared) => write_commit(&savepoint, process, prepared)?,
+        written.push(match job {
+            Job::Commit(prepared, _) | Job::Follow(prepared) => {
+                write_commit(&transaction, process, prepared)?
+            }
             Job::Flush(_) => Ok(()),
             Job::Note(records, _) => {
-                records.iter().try_for_each(|record| audit::write(&savepoint, record))?;
+                records.iter().try_for_each(|record| audit::write(&transaction, record))?;
                 Ok(())
             }
-            Job::Change(thread_id, change, _) => write_alone(&savepoint, thread_id, change)?,
-        };
-        if result.is_ok() {
-            savepoint.commit()?;
-        }
-        written.push(result);
+            Job::Change(thread_id, change, _) => write_alone(&transaction, thread_id, change)?,
+        });
     }
     transaction.commit()?;
     Ok(written)
@@ -45,19 +42,26 @@ fn write_commit(
     prepared: &Prepared,
 ) -> rusqlite::Result<Result<(), CommitError>> {
     let commit = &prepared.commit;
-    let (thread, revision) = thread_row(connection, &commit.thread_id)?;
-    let run = match run_row(connection, process, commit, thread)? {
-        Ok(run) => run,
+    let rows = match prepared.rows() {
+        Ok(rows) => rows,
+        Err(why) => return Ok(Err(why.into())),
+    };
+    let thread = ThreadRow::find(connection, &commit.thread_id)?;
+    let standing = match standing(connection, process, prepared, &thread)? {
+        Ok(standing) => standing,
         Err(refused) => return Ok(Err(refused)),
     };
-    if let Some(missed) = missed(connection, (thread, revision), commit.changes().next())? {
+    if let Some(missed) = missed(connection, &thread, prepared.changes().next())? {
         return Ok(Err(missed));
     }
+    let thread = thread.id_or_insert(connection, &commit.thread_id)?;
+    let run = write_run(connection, process, &standing, thread, prepared)?;
     let mut insert =
         connection.prepare_cached("INSERT INTO events (run, number, at_ms, body) VALUES (?1, ?2, ?3, ?4)")?;
-    for ((number, body), event) in (commit.after + 1..).zip(&prepared.events).zip(&commit.events) {
+    for (numbered, body) in prepared.events.iter().zip(&rows.events) {
+        let number = numbered.number;
         insert.execute(params![run, number.cast_signed(), commit.at_ms.cast_signed(), body])?;
-        if let Some(change) = change_of(event) {
+        if let Some(change) = change_of(&numbered.event) {
             write_change(connection, thread, change, Some((run, number)))?;
         }
     }
@@ -67,46 +71,67 @@ fn write_commit(
     for component in &commit.components {
         keep(connection, run, component)?;
     }
-    write_messages(connection, thread, &prepared.messages)?;
-    update_run(connection, process, run, commit)?;
+    write_messages(connection, thread, &rows.messages)?;
     Ok(Ok(()))
+}
+
+/// A thread as the store knows it.
+#[derive(Default)]
+struct ThreadRow {
+    /// None of a thread that nobody wrote to.
+    id: Option<i64>,
+    revision: u64,
+}
+
+impl ThreadRow {
+    fn find(connection: &Connection, thread_id: &str) -> rusqlite::Result<Self> {
+        let find = "SELECT id, revision FROM threads WHERE thread_id = ?1";
+        let found = connection
+            .prepare_cached(find)?
+            .query_row([thread_id], |row| {
+                Ok(Self { id: Some(row.get(0)?), revision: row.get::<_, i64>(1)?.cast_unsigned() })
+            })
+            .optional()?;
+        Ok(found.unwrap_or_default())
+    }
+
+    fn id_or_insert(&self, connection: &Connection, thread_id: &str) -> rusqlite::Result<i64> {
+        if let Some(id) = self.id {
+            return Ok(id);
+        }
+        connection.prepare_cached("INSERT INTO threads (thread_id) VALUES (?1)")?.execute([thread_id])?;
+        Ok(connection.last_insert_rowid())
+    }
 }
 
 /// What came in between, where a change was built on an older state.
 fn missed(
     connection: &Connection,
-    (thread, revision): (i64, u64),
+    thread: &ThreadRow,
     first: Option<&StateChange>,
 ) -> rusqlite::Result<Option<CommitError>> {
-    match first.filter(|first| first.revision != revision + 1) {
-        None => Ok(None),
-        Some(first) => {
-            let missed = changes_since(connection, thread, first.revision.saturating_sub(1), usize::MAX)?;
-            Ok(Some(CommitError::Conflict(missed)))
-        }
-    }
+    let Some(first) = first.filter(|first| first.revision != thread.revision + 1) else { return Ok(None) };
+    let base = first.revision.saturating_sub(1);
+    let changes = thread.id.map(|id| changes_since(connection, id, base, usize::MAX)).transpose()?;
+    Ok(Some(CommitError::Conflict(changes.unwrap_or_default())))
 }
 
-fn thread_row(connection: &Connection, thread_id: &str) -> rusqlite::Result<(i64, u64)> {
-    let find = "SELECT id, revision FROM threads WHERE thread_id = ?1";
-    let found = connection
-        .prepare_cached(find)?
-        .query_row([thread_id], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
-        .optional()?;
-    if let Some(row) = found {
-        return Ok(row);
-    }
-    connection.prepare_cached("INSERT INTO threads (thread_id) VALUES (?1)")?.execute([thread_id])?;
-    Ok((connection.last_insert_rowid(), 0))
+/// A run before the commit.
+enum Standing<'a> {
+    /// This is its first.
+    New(&'a RunSpec),
+    /// It has this row.
+    Known(i64),
 }
 
-/// The run's row, new where this is its first commit.
-fn run_row(
+/// How the run stands, where the commit may be written.
+fn standing<'a>(
     connection: &Connection,
     process: &Process,
-    commit: &Commit,
-    thread: i64,
-) -> rusqlite::Result<Result<i64, CommitError>> {
+    prepared: &'a Prepared,
+    thread: &ThreadRow,
+) -> rusqlite::Result<Result<Standing<'a>, CommitError>> {
+    let commit = &prepared.commit;
     let find = "SELECT id, events, owner, status FROM runs WHERE run_id = ?1";
     let found = connection
         .prepare_cached(find)?
@@ -122,36 +147,16 @@ fn run_row(
     if let Some((id, events, owner, status)) = found {
         let carried_elsewhere =
             status == "running" && owner != process.id() && process.is_carried(&owner, &commit.run_id);
-        if events.cast_unsigned() != commit.after || carried_elsewhere {
-            return Ok(Err(CommitError::Advanced));
-        }
-        process.take_up(&commit.run_id);
-        return Ok(Ok(id));
+        let advanced = events.cast_unsigned() != commit.after || carried_elsewhere;
+        return Ok(if advanced { Err(CommitError::Advanced) } else { Ok(Standing::Known(id)) });
     }
-    let Some(Event::RunStarted { spec }) = commit.events.first().filter(|_| commit.after == 0) else {
-        return Ok(Err(CommitError::Advanced));
-    };
-    let (kind, title) = label(spec);
-    if kind == "prompt"
+    let Some(spec) = prepared.begins() else { return Ok(Err(CommitError::Advanced)) };
+    if let (Some(thread), "prompt") = (thread.id, label(spec).0)
         && let Some(other) = at_work(connection, process, thread)?
     {
         return Ok(Err(CommitError::Busy(other)));
     }
-    connection
-        .prepare_cached(
-            "INSERT INTO runs (run_id, thread, agent_id, kind, title, status, owner, events, started_at_ms, updated_at_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, 'running', ?6, 0, ?7, ?7)",
-        )?
-        .execute(params![
-            commit.run_id.as_ref(),
-            thread,
-            spec.identity.agent_id,
-            kind,
-            title,
-            process.id(),
-            commit.at_ms.cast_signed()
-        ])?;
-    Ok(Ok(connection.last_insert_rowid()))
+    Ok(Ok(Standing::New(spec)))
 }
 
 /// The run of a prompt that a living process carries on this thread.
@@ -238,15 +243,38 @@ fn write_messages(connection: &Connection, thread: i64, messages: &[String]) -> 
     Ok(())
 }
 
-fn update_run(connection: &Connection, process: &Process, run: i64, commit: &Commit) -> rusqlite::Result<()> {
-    let status = commit.events.iter().rev().find_map(status_after).unwrap_or("running");
-    let events = commit.after + commit.events.len() as u64;
-    connection
-        .prepare_cached(
-            "UPDATE runs SET status = ?2, owner = ?3, events = ?4, updated_at_ms = ?5 WHERE id = ?1",
-        )?
-        .execute(params![run, status, process.id(), events.cast_signed(), commit.at_ms.cast_signed()])?;
-    Ok(())
+/// The row of the run as it stands after the commit.
+fn write_run(
+    connection: &Connection,
+    process: &Process,
+    standing: &Standing<'_>,
+    thread: i64,
+    prepared: &Prepared,
+) -> rusqlite::Result<i64> {
+    let commit = &prepared.commit;
+    let newest_first = prepared.events.iter().rev();
+    let status = newest_first.map(|numbered| &numbered.event).find_map(status_after).unwrap_or("running");
+    let events = (commit.after + prepared.events.len() as u64).cast_signed();
+    let (owner, at_ms) = (process.id(), commit.at_ms.cast_signed());
+    match standing {
+        Standing::Known(id) => {
+            process.take_up(&commit.run_id);
+            let update =
+                "UPDATE runs SET status = ?2, owner = ?3, events = ?4, updated_at_ms = ?5 WHERE id = ?1";
+            connection.prepare_cached(update)?.execute(params![id, status, owner, events, at_ms])?;
+            Ok(*id)
+        }
+        Standing::New(spec) => {
+            let (kind, title) = label(spec);
+            let (run_id, agent_id) = (commit.run_id.as_ref(), &spec.identity.agent_id);
+            let insert = "INSERT INTO runs (run_id, thread, agent_id, kind, title, status, owner, events,
+                 started_at_ms, updated_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)";
+            connection
+                .prepare_cached(insert)?
+                .execute(params![run_id, thread, agent_id, kind, title, status, owner, events, at_ms])?;
+            Ok(connection.last_insert_rowid())
+        }
+    }
 }
 
 /// A change that belongs to no run.
@@ -255,10 +283,11 @@ fn write_alone(
     thread_id: &str,
     change: &StateChange,
 ) -> rusqlite::Result<Result<(), CommitError>> {
-    let (thread, revision) = thread_row(connection, thread_id)?;
-    if let Some(missed) = missed(connection, (thread, revision), Some(change))? {
+    let thread = ThreadRow::find(connection, thread_id)?;
+    if let Some(missed) = missed(connection, &thread, Some(change))? {
         return Ok(Err(missed));
     }
+    let thread = thread.id_or_insert(connection, thread_id)?;
     write_change(connection, thread, change, None)?;
     Ok(Ok(()))
 }

@@ -1,50 +1,89 @@
-//! The thread that writes, and the queue of what it is to write: one transaction for
-//! all that waits.
+//! The thread that writes: one transaction for all that waits.
 
 use super::open::{Place, explain};
 use super::process::Process;
+use super::queue::Queue;
 use super::write::write_group;
-use crate::store::{AuditRecord, Commit, CommitError, StoreError};
+use crate::store::{AuditRecord, Commit, CommitError, StoreError, change_of};
 use rusqlite::Connection;
+use std::cell::OnceCell;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 use tokio::sync::oneshot;
-use tollgate_agent::message::Message;
-use tollgate_agent::run::Event;
+use tollgate_agent::run::{Event, Numbered, RunSpec};
 use tollgate_agent::state::StateChange;
-
-/// The most commits that share one transaction.
-const MAX_GROUP: usize = 256;
-/// How long a commit for which nobody waits is kept for others to join it.
-const FOLLOWS_WITHIN: Duration = Duration::from_millis(50);
 
 type Reply<T> = oneshot::Sender<T>;
 
 /// What is to be written, and who waits for it.
 pub(super) enum Job {
-    Commit(Prepared, Reply<Result<Vec<Event>, CommitError>>),
+    Commit(Box<Prepared>, Reply<Result<(), CommitError>>),
     /// Nobody waits for it.
-    Follow(Prepared),
+    Follow(Box<Prepared>),
     /// Only waits until what was sent before is written.
     Flush(Reply<()>),
     Note(Vec<AuditRecord>, Reply<Result<(), StoreError>>),
     Change(Arc<str>, StateChange, Reply<Result<(), CommitError>>),
 }
 
-/// A commit whose rows were serialized by whoever asked for it.
+/// A commit and its rows, which are serialized before a transaction begins.
 pub(super) struct Prepared {
+    /// The commit, without its events.
     pub(super) commit: Commit,
+    pub(super) events: Vec<Arc<Numbered>>,
+    rows: OnceCell<Result<Rows, StoreError>>,
+}
+
+/// What is kept of a commit's events and messages.
+pub(super) struct Rows {
     pub(super) events: Vec<String>,
     pub(super) messages: Vec<String>,
 }
 
+impl Prepared {
+    fn new(mut commit: Commit) -> Self {
+        let (run_id, at_ms) = (Arc::clone(&commit.run_id), commit.at_ms);
+        let events = (commit.after + 1..).zip(std::mem::take(&mut commit.events));
+        let events = events
+            .map(|(number, event)| Arc::new(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event }))
+            .collect();
+        Self { commit, events, rows: OnceCell::new() }
+    }
+
+    /// What is to be done, where these are the first events of a run.
+    pub(super) fn begins(&self) -> Option<&RunSpec> {
+        match &self.events.first()?.event {
+            Event::RunStarted { spec } if self.commit.after == 0 => Some(spec),
+            _ => None,
+        }
+    }
+
+    /// The changes of the thread's state among the events, in order.
+    pub(super) fn changes(&self) -> impl Iterator<Item = &StateChange> {
+        self.events.iter().filter_map(|numbered| change_of(&numbered.event))
+    }
+
+    /// The rows; whoever asks first serializes them.
+    pub(super) fn rows(&self) -> Result<&Rows, StoreError> {
+        let rows = self.rows.get_or_init(|| {
+            let events = self.events.iter().map(|numbered| serialize(&numbered.event));
+            let messages = self.commit.messages.iter().map(serialize);
+            Ok(Rows {
+                events: events.collect::<Result<_, _>>()?,
+                messages: messages.collect::<Result<_, _>>()?,
+            })
+        });
+        rows.as_ref().map_err(Clone::clone)
+    }
+}
+
+fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
+    serde_json::to_string(row).map_err(|e| StoreError(format!("a record cannot be written: {e}")))
+}
+
 /// The thread that writes; it ends when this is dropped.
 pub(super) struct Writer {
-    jobs: Option<mpsc::Sender<Job>>,
-    /// Commits for which nobody waits and that are not written yet.
-    following: Arc<AtomicUsize>,
+    queue: Arc<Queue>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -54,61 +93,55 @@ impl Writer {
         file: &Path,
         process: Arc<Process>,
     ) -> Result<Self, StoreError> {
-        let (jobs, queue) = mpsc::channel();
+        let queue = Arc::new(Queue::default());
         let place = Place::of(file)?;
-        let following = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&following);
-        let write = move || write_all(connection, &place, &process, &queue, &counted);
-        let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write).ok();
-        Ok(Self { jobs: Some(jobs), following, thread })
+        let served = Served(Arc::clone(&queue));
+        let write = move || write_all(connection, &place, &process, &served.0);
+        let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
+        let thread = thread.map_err(|e| StoreError(format!("the system gives no thread: {e}")))?;
+        Ok(Self { queue, thread: Some(thread) })
     }
 
-    pub(super) async fn commit(&self, commit: Commit) -> Result<Vec<Event>, CommitError> {
-        let events = commit.events.iter().map(serialize).collect::<Result<_, _>>()?;
-        let messages = commit.messages.iter().map(serialize::<Message>).collect::<Result<_, _>>()?;
-        let prepared = Prepared { commit, events, messages };
+    /// The commit's events, numbered, once they are durable; at once where they may
+    /// follow, unless too many do already.
+    pub(super) async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
+        let mut prepared = Box::new(Prepared::new(commit));
+        let events = prepared.events.clone();
         if prepared.commit.may_follow {
-            let events = prepared.commit.events.clone();
-            self.following.fetch_add(1, Ordering::SeqCst);
-            self.send(Job::Follow(prepared))?;
-            return Ok(events);
+            match self.queue.push_following(prepared) {
+                Ok(()) => return Ok(events),
+                Err(back) => prepared = back,
+            }
         }
-        let (reply, answer) = oneshot::channel();
-        self.send(Job::Commit(prepared, reply))?;
-        answer.await.map_err(|_| StoreError(GONE.to_owned()))?
+        prepared.rows()?;
+        self.ask(|reply| Job::Commit(prepared, reply)).await??;
+        Ok(events)
     }
 
     /// Waits until everything that anybody was told is written.
     pub(super) async fn catch_up(&self) -> Result<(), StoreError> {
-        if self.following.load(Ordering::SeqCst) == 0 {
-            return Ok(());
-        }
-        let (reply, answer) = oneshot::channel();
-        self.send(Job::Flush(reply))?;
-        answer.await.map_err(|_| StoreError(GONE.to_owned()))
+        if self.queue.is_behind() { self.ask(Job::Flush).await } else { Ok(()) }
     }
 
     pub(super) async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Job::Note(records, reply))?;
-        answer.await.map_err(|_| StoreError(GONE.to_owned()))?
+        self.ask(|reply| Job::Note(records, reply)).await?
     }
 
     pub(super) async fn change(&self, thread_id: Arc<str>, change: StateChange) -> Result<(), CommitError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Job::Change(thread_id, change, reply))?;
-        answer.await.map_err(|_| StoreError(GONE.to_owned()))?
+        self.ask(|reply| Job::Change(thread_id, change, reply)).await?
     }
 
-    fn send(&self, job: Job) -> Result<(), StoreError> {
-        let taken = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
-        if taken { Ok(()) } else { Err(StoreError(GONE.to_owned())) }
+    async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
+        let gone = || StoreError("the store's writer has stopped; restart the program".to_owned());
+        let (reply, answer) = oneshot::channel();
+        self.queue.push(job(reply));
+        answer.await.map_err(|_| gone())
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.jobs = None;
+        self.queue.close();
         if let Some(thread) = self.thread.take() {
             // What was sent before is written; a panic there was reported already.
             let _ = thread.join();
@@ -116,71 +149,62 @@ impl Drop for Writer {
     }
 }
 
-const GONE: &str = "the store's writer has stopped; restart the program";
+/// The queue as the thread holds it: when the thread is gone, nobody waits for it.
+struct Served(Arc<Queue>);
 
-fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
-    serde_json::to_string(row).map_err(|e| StoreError(format!("a record cannot be written: {e}")))
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
 }
 
-fn write_all(
-    mut connection: Connection,
-    place: &Place,
-    process: &Process,
-    queue: &mpsc::Receiver<Job>,
-    following: &AtomicUsize,
-) {
+fn write_all(mut connection: Connection, place: &Place, process: &Process, queue: &Queue) {
     // Of a record that was lost after its call was answered: the next commit says so.
     let mut lost = None;
-    while let Ok(first) = queue.recv() {
-        let mut jobs = gathered(first, queue);
+    while let Some(mut jobs) = queue.next_group() {
         if lost.is_some()
             && let Some(at) = jobs.iter().position(|job| matches!(job, Job::Commit(..)))
             && let Some(why) = lost.take()
         {
             answer(jobs.remove(at), Err(CommitError::Failed(why)));
         }
-        let follow = jobs.iter().filter(|job| matches!(job, Job::Follow(_))).count();
+        let following: Vec<&Prepared> = jobs.iter().filter_map(Job::following).collect();
+        let followed = following.len();
+        following.into_iter().for_each(|prepared| drop(prepared.rows()));
         let written = write_group(&mut connection, process, &jobs)
             .map_err(|e| explain("write to", &place.file, &e))
             // A file that nobody finds any more takes commits like any other.
-            .and_then(|written| place.check().map(|()| written));
-        match written {
-            Ok(written) => jobs.into_iter().zip(written).for_each(|(job, written)| answer(job, written)),
-            Err(why) => {
-                if follow > 0 {
-                    tracing::error!("the records of {follow} calls that were answered are lost: {why}");
-                    lost = Some(why.clone());
-                }
-                jobs.into_iter().for_each(|job| answer(job, Err(CommitError::Failed(why.clone()))));
+            .and_then(|written| place.check().map(|()| written))
+            .unwrap_or_else(|why| jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect());
+        for (job, written) in jobs.into_iter().zip(written) {
+            if let (Some(prepared), Err(why)) = (job.following(), &written) {
+                let run_id = &prepared.commit.run_id;
+                tracing::error!("the record {run_id} of a call that was answered is lost: {why}");
+                lost = Some(StoreError(format!(
+                    "the record {run_id} of a call that was answered is lost: {why}"
+                )));
             }
+            answer(job, written);
         }
-        following.fetch_sub(follow, Ordering::SeqCst);
+        queue.followed(followed);
     }
 }
 
-/// What is written as one transaction: what has come by now, and where nobody waits for
-/// any of it, what comes soon.
-fn gathered(first: Job, queue: &mpsc::Receiver<Job>) -> Vec<Job> {
-    let until = Instant::now() + FOLLOWS_WITHIN;
-    let mut jobs = vec![first];
-    while jobs.len() < MAX_GROUP && matches!(jobs.last(), Some(Job::Follow(_))) {
-        match queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(job) => jobs.push(job),
-            Err(_) => break,
+impl Job {
+    fn following(&self) -> Option<&Prepared> {
+        match self {
+            Self::Follow(prepared) => Some(prepared),
+            _ => None,
         }
     }
-    let room = MAX_GROUP.saturating_sub(jobs.len());
-    jobs.extend(queue.try_iter().take(room));
-    jobs
 }
 
 fn answer(job: Job, written: Result<(), CommitError>) {
     // Whoever asked may be gone; what is written stays written.
     match job {
-        Job::Commit(prepared, reply) => drop(reply.send(written.map(|()| prepared.commit.events))),
+        Job::Commit(_, reply) | Job::Change(_, _, reply) => drop(reply.send(written)),
         Job::Follow(_) => {}
         Job::Flush(reply) => drop(reply.send(())),
         Job::Note(_, reply) => drop(reply.send(written.map_err(|e| StoreError(e.to_string())))),
-        Job::Change(_, _, reply) => drop(reply.send(written)),
     }
 }

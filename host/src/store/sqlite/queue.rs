@@ -1,0 +1,111 @@
+//! The queue before the thread that writes: whoever waits wakes it, and what nobody
+//! waits for is gathered meanwhile.
+
+use super::writer::{Job, Prepared};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The most commits that share one transaction.
+const MAX_GROUP: usize = 256;
+/// How long a commit for which nobody waits is kept for others to join it.
+const FOLLOWS_WITHIN: Duration = Duration::from_millis(50);
+
+/// Jobs in the order in which they came.
+#[derive(Default)]
+pub(super) struct Queue {
+    inner: Mutex<Inner>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    jobs: VecDeque<Job>,
+    /// Of them, or of those being written, commits for which nobody waits.
+    following: usize,
+    closed: bool,
+}
+
+impl Queue {
+    /// Adds a job for which somebody waits. Where nobody writes any more it is dropped, and
+    /// its reply with it.
+    pub(super) fn push(&self, job: Job) {
+        let mut inner = self.lock();
+        if !inner.closed {
+            inner.jobs.push_back(job);
+            self.news.notify_one();
+        }
+    }
+
+    /// Adds a commit for which nobody waits; gives it back where nobody writes any more, or
+    /// where a whole group is behind already.
+    pub(super) fn push_following(&self, commit: Box<Prepared>) -> Result<(), Box<Prepared>> {
+        let mut inner = self.lock();
+        if inner.closed || inner.following >= MAX_GROUP {
+            return Err(commit);
+        }
+        inner.following += 1;
+        inner.jobs.push_back(Job::Follow(commit));
+        // Those that join it find the writer waiting for them.
+        if inner.jobs.len() == 1 {
+            self.news.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Whether commits for which nobody waits are not written yet.
+    pub(super) fn is_behind(&self) -> bool {
+        self.lock().following > 0
+    }
+
+    /// Says that so many of them are written, or lost.
+    pub(super) fn followed(&self, number: usize) {
+        self.lock().following -= number;
+    }
+
+    /// Takes no more; what is in it is still given.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.news.notify_one();
+    }
+
+    /// Takes no more, and drops what is in it: nobody writes it.
+    pub(super) fn abandon(&self) {
+        self.close();
+        self.lock().jobs.clear();
+    }
+
+    /// What is written next as one transaction: all that waits, and while nobody waits
+    /// for any of it, what comes soon. None once it is closed and empty.
+    pub(super) fn next_group(&self) -> Option<Vec<Job>> {
+        let mut inner = self.lock();
+        while inner.jobs.is_empty() {
+            if inner.closed {
+                return None;
+            }
+            inner = self.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        let until = Instant::now() + FOLLOWS_WITHIN;
+        while inner.may_wait() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            inner = self.news.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let size = inner.jobs.len().min(MAX_GROUP);
+        Some(inner.jobs.drain(..size).collect())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn may_wait(&self) -> bool {
+        !self.closed
+            && self.following < MAX_GROUP
+            && self.jobs.iter().all(|job| matches!(job, Job::Follow(_)))
+    }
+}
