@@ -53,12 +53,13 @@ impl Sandbox {
             |why: wasmtime::Error| SandboxError::new(format!("the host's interfaces do not link: {why:#}"));
         let compatibility = Compatibility::of(&engine);
         let mut notices = Vec::from_iter(notice);
+        let sealed = interfaces::sealed(&engine).map_err(unlinked)?;
         let inner = Inner {
             ticker: Ticker::start(engine.clone())
                 .map_err(|why| SandboxError::new(format!("the system gives no thread: {why}")))?,
             turns: Turns::new(&config),
-            real: interfaces::real(&engine).map_err(unlinked)?,
-            sealed: interfaces::sealed(&engine).map_err(unlinked)?,
+            real: interfaces::real(&sealed).map_err(unlinked)?,
+            sealed,
             compiling: Compiling::new(&config, compatibility, layout),
             cache: open_cache(&config, compatibility, &mut notices),
             config,

@@ -1,7 +1,7 @@
 //! `tollgate call`: one call, without a model.
 
 use super::ask::say_how_to_decide;
-use super::data::open_store;
+use super::data::OpeningStore;
 use super::narrate::Narrator;
 use super::output::{BAD, BOLD, DIM, shown};
 use super::{Exit, Failure, Globals, Opened, Output, host_with, program, quantity, with_servers};
@@ -45,11 +45,12 @@ arguments are not JSON.";
 impl CallVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let arguments = read_arguments(self.args)?;
+        let store = OpeningStore::begin(globals)?;
         let opened = Opened::open(globals, output).await?;
         if opened.loaded.toolbox.catalog().tool(&self.tool).is_none() {
             opened.warn_of_refused(output);
         }
-        let store = open_store(globals)?;
+        let store = store.opened().await?;
         let loaded = opened.loaded.to_audit();
         let config = opened.config.clone();
         let host = host_with(opened, None, |builder| builder.store(store))?;

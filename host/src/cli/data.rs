@@ -4,12 +4,31 @@ use super::{Failure, Globals};
 use etcetera::BaseStrategy;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::task::JoinHandle;
 use tollgate::Host;
 use tollgate::store::{RunFilter, RunSummary, SqliteStore, Store, StoreError};
 
 /// Opens the store that was named with `--data`, or the one of this user.
 pub(crate) fn open_store(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
     Ok(Arc::new(SqliteStore::open(&data_dir(globals)?)?))
+}
+
+/// A store that another thread opens while tools are loaded.
+pub(crate) struct OpeningStore(JoinHandle<Result<SqliteStore, StoreError>>);
+
+impl OpeningStore {
+    /// Begins to open the store that [`open_store`] opens.
+    pub(crate) fn begin(globals: &Globals) -> Result<Self, Failure> {
+        let directory = data_dir(globals)?;
+        Ok(Self(tokio::task::spawn_blocking(move || SqliteStore::open(&directory))))
+    }
+
+    /// The store, once it is open.
+    pub(crate) async fn opened(self) -> Result<Arc<dyn Store>, Failure> {
+        let opened =
+            self.0.await.map_err(|e| Failure::failed(format!("opening the store broke off: {e}")))?;
+        Ok(Arc::new(opened?))
+    }
 }
 
 /// The directory that was named with `--data`, or the one of this user.

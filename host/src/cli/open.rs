@@ -32,6 +32,8 @@ impl Opened {
 
     /// Loads the tools and gates of a configuration.
     pub(crate) async fn load(config: Config, output: &Output) -> Result<Self, Failure> {
+        // It is needed soon, and by then another core has made it.
+        drop(tokio::task::spawn_blocking(tollgate_agent::schema::warm_up));
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let progress = Progress::new("loading tools");
         let told = |done, total, file: &std::path::Path| progress.file(done, total, file);

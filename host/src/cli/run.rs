@@ -2,7 +2,7 @@
 
 use super::ask::{ask, say_how_to_decide, somebody_is_there};
 use super::call::{follow, read_stdin};
-use super::data::open_store;
+use super::data::OpeningStore;
 use super::narrate::{Narrator, outcome};
 use super::{Exit, Failure, Globals, Opened, Output, host_with, with_servers};
 use clap::Args;
@@ -55,9 +55,10 @@ impl RunVerb {
             true => None,
             false => Some(chosen_model(self.model.as_deref(), &agent_id, &config)?),
         };
+        let store = OpeningStore::begin(globals)?;
         let opened = Opened::load(config, output).await?;
         opened.warn_of_refused(output);
-        let store = open_store(globals)?;
+        let store = store.opened().await?;
         let sandbox = opened.sandbox.clone();
         let watched = (Arc::new(opened.config.clone()), opened.loaded.clone());
         let running = model.map(|model| (agent_id.as_str(), model));

@@ -7,7 +7,7 @@ use super::components::components_of;
 use super::hooking::{Panel, Scene};
 use super::judging::Round;
 use super::perform::{execute, now_ms, validate};
-use super::unit::{ends, is_direct_start, may_follow, only_asks_gates};
+use super::unit::{begins_direct, ends, may_follow, only_asks_gates};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller, spans};
 use crate::gates::Gates;
@@ -171,7 +171,7 @@ impl Driver {
     /// that is in the store already, because it asked a person, is carried on like
     /// any run: what was decided is committed before it is acted on.
     fn may_hold_back(&self, events: &[Event]) -> bool {
-        let direct = self.is_direct() || is_direct_start(events);
+        let direct = self.is_direct() || events.first().is_some_and(begins_direct);
         let stored = self.run.events() > self.held_back.len() as u64;
         direct && !stored && !events.iter().any(ends) || events.iter().all(only_asks_gates)
     }

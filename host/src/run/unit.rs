@@ -19,16 +19,17 @@ pub(super) fn ends(event: &Event) -> bool {
 /// Whether these events are the whole of a direct call that may be answered before its
 /// record is durable: it changed nothing, and may as well have run twice.
 pub(super) fn may_follow(events: &[&Event]) -> bool {
-    let [Event::RunStarted { spec }, .., Event::RunFinished { .. }] = events else { return false };
+    let [start, .., Event::RunFinished { .. }] = events else { return false };
     let changes_nothing = |event: &&Event| match event {
         Event::CallProposed(proposed) => {
             proposed.tool.as_ref().is_none_or(|tool| tool.descriptor.execution.idempotent)
         }
         event => change_of(event).is_none() && !matches!(event, Event::ChildStarted { .. }),
     };
-    matches!(spec.task, Task::Call { .. }) && events.iter().all(changes_nothing)
+    begins_direct(start) && events.iter().all(changes_nothing)
 }
 
-pub(super) fn is_direct_start(events: &[Event]) -> bool {
-    matches!(events.first(), Some(Event::RunStarted { spec }) if matches!(spec.task, Task::Call { .. }))
+/// Whether a direct call begins with the event.
+pub(super) fn begins_direct(event: &Event) -> bool {
+    matches!(event, Event::RunStarted { spec } if matches!(spec.task, Task::Call { .. }))
 }

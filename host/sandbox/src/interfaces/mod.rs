@@ -18,21 +18,17 @@ use crate::instance::Instance;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
-/// The linker for instances that serve a call.
-pub(crate) fn real(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
-    let mut linker = without_power(engine)?;
+/// The linker for instances that serve a call: the sealed one, with the powers that can be
+/// granted.
+pub(crate) fn real(sealed: &Linker<Instance>) -> wasmtime::Result<Linker<Instance>> {
+    let mut linker = sealed.clone();
     filesystem::add_granted(&mut linker)?;
     Ok(linker)
 }
 
-/// The linker for instances that describe themselves or check arguments: every
-/// power refuses.
+/// The linker for instances that describe themselves or check arguments: every interface,
+/// with every power refusing.
 pub(crate) fn sealed(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
-    without_power(engine)
-}
-
-/// Every interface, with the powers refusing.
-fn without_power(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
     let mut linker = Linker::new(engine);
     // Clocks, randomness, streams, and a command line without arguments,
     // environment and directories. Sockets are there and refuse, which is how the

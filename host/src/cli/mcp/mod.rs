@@ -2,7 +2,7 @@
 
 mod clients;
 
-use super::data::open_store;
+use super::data::OpeningStore;
 use super::open::agent_of;
 use super::run::configured_model;
 use super::{Exit, Failure, Globals, Opened, Output, host_with, program, with_servers};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::Host;
 use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, Offer, new_token, serve_stdio};
 use tollgate::metrics::Metrics;
+use tollgate::store::Store;
 
 /// Offers the tools to clients that speak the Model Context Protocol
 #[derive(Debug, Args)]
@@ -60,12 +61,13 @@ impl McpVerb {
             return Ok(Exit::Done);
         }
         let token = self.token()?;
+        let store = OpeningStore::begin(globals)?;
         let opened = Opened::open(globals, output).await?;
         opened.warn_of_refused(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
         let loaded = opened.loaded.clone();
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
-        let host = self.host(opened, metrics.as_ref(), globals)?;
+        let host = self.host(opened, metrics.as_ref(), store.opened().await?)?;
         host.settle(loaded.to_audit()).await?;
         let _servers = with_servers(&host, &config, output).await;
         // Tools that are dropped in or replaced are there without a new start.
@@ -98,7 +100,12 @@ impl McpVerb {
         }
     }
 
-    fn host(&self, opened: Opened, metrics: Option<&Metrics>, globals: &Globals) -> Result<Host, Failure> {
+    fn host(
+        &self,
+        opened: Opened,
+        metrics: Option<&Metrics>,
+        store: Arc<dyn Store>,
+    ) -> Result<Host, Failure> {
         let mut agents = Vec::new();
         for id in &self.agent {
             if let Some(agent) = opened.config.agents.get(id) {
@@ -106,7 +113,6 @@ impl McpVerb {
                 agents.push(agent_of(id, agent.clone(), Some(model)));
             }
         }
-        let store = open_store(globals)?;
         let store =
             metrics.map_or_else(|| Arc::clone(&store), |metrics| metrics.observing(Arc::clone(&store)));
         host_with(opened, None, |builder| {

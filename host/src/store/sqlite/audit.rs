@@ -149,7 +149,7 @@ mod tests {
     /// How SQLite goes about it.
     fn plan_of(filter: &AuditFilter) -> String {
         let data = tempfile::tempdir().unwrap();
-        let connection = open::connect(&open::prepare(data.path()).unwrap()).unwrap();
+        let (_, connection) = open::prepare(data.path()).unwrap();
         let (query, values) = query_of(filter);
         let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
         let steps = statement.query_map(params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();

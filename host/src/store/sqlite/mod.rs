@@ -51,9 +51,9 @@ impl SqliteStore {
     /// The directory cannot be written, the file is no store of Tollgate's, was
     /// written by a newer version, or is damaged.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
-        let file = open::prepare(directory)?;
+        let (file, connection) = open::prepare(directory)?;
         let process = Arc::new(Process::register(directory)?);
-        let writer = Writer::start(open::connect(&file)?, &file, Arc::clone(&process))?;
+        let writer = Writer::start(connection, &file, Arc::clone(&process))?;
         let known = Known::new(file.clone());
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
         Ok(Self { writer, readers, known, process, volatile: Mutex::default() })

@@ -21,23 +21,28 @@ mod migrations {
     refinery::embed_migrations!("src/store/sqlite/migrations");
 }
 
-/// Makes or checks the store, brings it up to this version, and gives its path.
-pub(super) fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
+/// The newest migration that this program knows; to build the list of them takes longer
+/// than all else at a start.
+const NEWEST: i64 = 4;
+
+/// Makes or checks the store, brings it up to this version, and gives its path with a
+/// first connection to it.
+pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
     make_private(directory)?;
     let _turn = take_turn(directory)?;
     let file = directory.join(FILE);
     let mut connection = open_file(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     check_ours(&connection, &file)?;
     check_not_newer(&connection, &file)?;
-    // One transaction for all: a migration and the note that it was made are two steps,
-    // and a process may be killed between them.
-    let runner = migrations::migrations::runner().set_grouped(true);
-    if applied(&connection)? < newest() {
+    if applied(&connection)? < NEWEST {
+        // One transaction for all: a migration and the note that it was made are two steps,
+        // and a process may be killed between them.
+        let runner = migrations::migrations::runner().set_grouped(true);
         runner.run(&mut connection).map_err(|e| {
             StoreError(format!("cannot bring the store {} up to this version: {e}", file.display()))
         })?;
     }
-    Ok(file)
+    Ok((file, connection))
 }
 
 /// One more connection to the store, which is there.
@@ -174,7 +179,7 @@ fn check_ours(connection: &Connection, file: &Path) -> Result<(), StoreError> {
 }
 
 fn check_not_newer(connection: &Connection, file: &Path) -> Result<(), StoreError> {
-    let (has, knows) = (applied(connection)?, newest());
+    let (has, knows) = (applied(connection)?, NEWEST);
     if has <= knows {
         return Ok(());
     }
@@ -197,8 +202,12 @@ fn applied(connection: &Connection) -> Result<i64, StoreError> {
     read().map_err(|e| StoreError(format!("cannot read the store's version: {e}")))
 }
 
-/// The newest migration that this program knows.
-fn newest() -> i64 {
-    let runner = migrations::migrations::runner();
-    runner.get_migrations().iter().map(|migration| i64::from(migration.version())).max().unwrap_or(0)
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_newest_migration_is_the_one_that_is_known() {
+        let runner = super::migrations::migrations::runner();
+        let newest = runner.get_migrations().iter().map(|migration| i64::from(migration.version())).max();
+        assert_eq!(newest, Some(super::NEWEST));
+    }
 }

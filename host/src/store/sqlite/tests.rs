@@ -11,8 +11,7 @@ use tollgate_agent::state::StateChange;
 
 /// A writer on a disk with room for this many pages; 0 for as many as it likes.
 fn writer(directory: &Path, max_pages: i64) -> Writer {
-    let file = open::prepare(directory).unwrap();
-    let connection = open::connect(&file).unwrap();
+    let (file, connection) = open::prepare(directory).unwrap();
     if max_pages > 0 {
         let given: i64 =
             connection.pragma_update_and_check(None, "max_page_count", max_pages, |row| row.get(0)).unwrap();

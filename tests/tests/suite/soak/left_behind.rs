@@ -29,6 +29,7 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn by(rig: &Rig) -> Self {
+        give_back_what_is_free();
         let pool = rig.sandbox().engine().pooling_allocator_metrics().unwrap();
         let counted = |count: usize| u64::try_from(count).unwrap();
         let warm = [
@@ -88,5 +89,16 @@ impl Held {
             self.slots,
             self.occupancy
         );
+    }
+}
+
+/// Otherwise the allocator keeps pages of which nothing is in use any more, and how many
+/// depends on which attacks met.
+fn give_back_what_is_free() {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "the standard library cannot ask the allocator for this")]
+    // SAFETY: it may be called at any time, from any thread.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
