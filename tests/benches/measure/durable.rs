@@ -13,6 +13,7 @@ use tollgate::store::SqliteStore;
 use tollgate::tools::Toolbox;
 use tollgate::{CallRequest, Host, RunRequest};
 use tollgate_agent::run::{Run, Thread};
+use tollgate_artifacts::rust_guest_bytes;
 use tollgate_sandbox::Sandbox;
 
 /// Calls of each run.
@@ -44,8 +45,10 @@ pub(crate) async fn durable(sandbox: Sandbox, echo: Echo) {
         );
     }
     println!("\n| events in the store | one commit |\n|---:|---:|");
+    let counter = rust_guest_bytes("counter");
+    let changing = governed::toolbox(&sandbox, &[("counter", &counter)], 1).await;
     for events in SIZES {
-        println!("| {events} | {:.2} ms |", commit_in_store_of(&toolbox, echo.tool, events).await);
+        println!("| {events} | {:.2} ms |", commit_in_store_of(&changing, events).await);
     }
     println!();
     long_record(&toolbox, echo.tool).await;
@@ -121,13 +124,13 @@ fn floor_per_second(recorded: &Path, runs: usize) -> f64 {
     (runs * TURNS) as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Milliseconds for a direct call, which commits once, where the store holds so many
-/// events of another run.
-async fn commit_in_store_of(toolbox: &Toolbox, tool: &str, events: i64) -> f64 {
+/// Milliseconds for a direct call that changes state, which commits once before it is
+/// answered, where the store holds so many events of another run.
+async fn commit_in_store_of(toolbox: &Toolbox, events: i64) -> f64 {
     let folder = folder();
     let store = Arc::new(SqliteStore::open(folder.path()).unwrap());
     let host = Host::builder().toolbox(toolbox.clone()).store(store).build().unwrap();
-    host.call(CallRequest::new(tool, arguments(100))).await.unwrap();
+    host.call(CallRequest::new("counter", "{}")).await.unwrap();
     let filler = "INSERT INTO events (run, number, at_ms, body)
         WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 999 + ?1)
         SELECT (SELECT max(id) FROM runs), i, 7, printf('{\"type\":\"step_finished\",\"step\":%d}', i) FROM n";
@@ -136,7 +139,7 @@ async fn commit_in_store_of(toolbox: &Toolbox, tool: &str, events: i64) -> f64 {
     let mut times = Vec::new();
     for _ in 0..200 {
         let began = Instant::now();
-        host.call(CallRequest::new(tool, arguments(100))).await.unwrap();
+        host.call(CallRequest::new("counter", "{}")).await.unwrap();
         times.push(began.elapsed().as_secs_f64() * 1e3);
     }
     median(&times)
