@@ -21,9 +21,20 @@ use wasmtime::component::Component;
 const TOOLS: usize = 100;
 const ROUNDS: usize = 30;
 const THREADS: usize = 2;
-/// Of one tool each, with an id that is long enough for a number, and that the compiler
-/// left in one piece.
-const GUESTS: [&str; 5] = ["counter", "csv-stats", "json-query", "markdown-outline", "regex-extract"];
+/// The example tools whose name has room for a number, and that the compiler left in one
+/// piece: ten of each.
+const GUESTS: [&str; 10] = [
+    "counter",
+    "csv-stats",
+    "fetch",
+    "json-query",
+    "markdown-outline",
+    "regex-extract",
+    "slow-report",
+    "text-stats",
+    "weather",
+    "web-page-to-markdown",
+];
 
 fn main() {
     let folder = tempfile::tempdir().unwrap();
