@@ -1,7 +1,6 @@
 //! `tollgate call`: one call, without a model.
 
 use super::ask::say_how_to_decide;
-use super::data::OpeningStore;
 use super::narrate::Narrator;
 use super::output::{BAD, BOLD, DIM, shown};
 use super::{Exit, Failure, Globals, Opened, Output, host_with, program, quantity, with_servers};
@@ -45,8 +44,7 @@ arguments are not JSON.";
 impl CallVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let arguments = read_arguments(self.args)?;
-        let store = OpeningStore::begin(globals)?;
-        let opened = Opened::open(globals, output).await?;
+        let (opened, store) = Opened::open_with_store(globals, output).await?;
         if opened.loaded.toolbox.catalog().tool(&self.tool).is_none() {
             opened.warn_of_refused(output);
         }

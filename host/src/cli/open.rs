@@ -1,5 +1,6 @@
 //! From configuration to something that can be called: the tools, and the host.
 
+use super::data::OpeningStore;
 use super::progress::Progress;
 use super::run::configured_model;
 use super::{Failure, Globals, Output};
@@ -23,7 +24,23 @@ pub(crate) struct Opened {
 impl Opened {
     /// Reads the configuration that was named and loads its tools and gates.
     pub(crate) async fn open(globals: &Globals, output: &Output) -> Result<Self, Failure> {
-        let opened = Self::load(globals.read_config()?, output).await?;
+        Self::approved(globals.read_config()?, globals, output).await
+    }
+
+    /// The same, while another thread opens the store.
+    pub(crate) async fn open_with_store(
+        globals: &Globals,
+        output: &Output,
+    ) -> Result<(Self, OpeningStore), Failure> {
+        let config = globals.read_config()?;
+        let store = OpeningStore::begin(globals)?;
+        Ok((Self::approved(config, globals, output).await?, store))
+    }
+
+    /// Loads a configuration; where somebody is there, they are asked for what it lacks,
+    /// and it is read again.
+    async fn approved(config: Config, globals: &Globals, output: &Output) -> Result<Self, Failure> {
+        let opened = Self::load(config, output).await?;
         if super::ask::somebody_is_there(output) && super::approve::ask_all(&opened, output)? {
             return Self::load(globals.read_config()?, output).await;
         }

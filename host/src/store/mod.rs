@@ -2,7 +2,8 @@
 //!
 //! A [`Store`] appends events to the log of a run and keeps, for each thread, its
 //! state and its conversation. One commit is one unit: all of it is there
-//! afterwards, or nothing. What a client is told was committed before.
+//! afterwards, or nothing. What a client is told was committed before, save for calls
+//! whose record [may follow](Commit::may_follow).
 
 mod audit;
 mod kept;
@@ -56,7 +57,8 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`CommitError::Conflict`] where the thread's state moved on since the
     /// revision on which the changes were built, [`CommitError::Advanced`] where
-    /// somebody else appended to this run; nothing was stored in either case.
+    /// somebody else appended to this run, [`CommitError::Busy`] where another prompt's
+    /// run of the thread is at work; nothing was stored in any of these cases.
     async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError>;
 
     /// A thread as it stands; one that nobody wrote to is empty.

@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use tollgate::Host;
 use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, Offer, new_token, serve_stdio};
 use tollgate::metrics::Metrics;
-use tollgate::store::Store;
 
 /// Offers the tools to clients that speak the Model Context Protocol
 #[derive(Debug, Args)]
@@ -61,13 +60,12 @@ impl McpVerb {
             return Ok(Exit::Done);
         }
         let token = self.token()?;
-        let store = OpeningStore::begin(globals)?;
-        let opened = Opened::open(globals, output).await?;
+        let (opened, store) = Opened::open_with_store(globals, output).await?;
         opened.warn_of_refused(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
         let loaded = opened.loaded.clone();
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
-        let host = self.host(opened, metrics.as_ref(), store.opened().await?)?;
+        let host = self.host(opened, metrics.as_ref(), store).await?;
         host.settle(loaded.to_audit()).await?;
         let _servers = with_servers(&host, &config, output).await;
         // Tools that are dropped in or replaced are there without a new start.
@@ -100,11 +98,11 @@ impl McpVerb {
         }
     }
 
-    fn host(
+    async fn host(
         &self,
         opened: Opened,
         metrics: Option<&Metrics>,
-        store: Arc<dyn Store>,
+        store: OpeningStore,
     ) -> Result<Host, Failure> {
         let mut agents = Vec::new();
         for id in &self.agent {
@@ -113,6 +111,7 @@ impl McpVerb {
                 agents.push(agent_of(id, agent.clone(), Some(model)));
             }
         }
+        let store = store.opened().await?;
         let store =
             metrics.map_or_else(|| Arc::clone(&store), |metrics| metrics.observing(Arc::clone(&store)));
         host_with(opened, None, |builder| {

@@ -1,10 +1,11 @@
-//! Threads as they were last read: a call on a thread to which nobody has written since
-//! is spared the way to the disk.
+//! Threads as they were last read: a call on one of them is spared the way to the disk,
+//! until anything is committed to the file.
 
-use super::open::connect;
+use super::open::{connect, explain};
+use crate::store::StoreError;
 use rusqlite::Connection;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tollgate_agent::run::Thread;
@@ -13,15 +14,14 @@ use tollgate_agent::run::Thread;
 const MAX_THREADS: usize = 32;
 const MAX_MESSAGES: usize = 100;
 
-/// The threads that nobody has written to.
+/// The threads that were read since the last commit.
 pub(super) struct Known {
     inner: Mutex<Inner>,
 }
 
 struct Inner {
-    file: PathBuf,
-    /// Only asked whether anybody wrote.
-    watch: Option<Connection>,
+    /// Only asked whether anybody has committed.
+    watch: Connection,
     version: i64,
     threads: HashMap<String, Thread>,
 }
@@ -30,8 +30,11 @@ struct Inner {
 pub(super) struct Version(Option<i64>);
 
 impl Known {
-    pub(super) fn new(file: PathBuf) -> Self {
-        Self { inner: Mutex::new(Inner { file, watch: None, version: 0, threads: HashMap::new() }) }
+    pub(super) fn new(file: &Path) -> Result<Self, StoreError> {
+        let watch = connect(file)?;
+        // It is asked where nobody may wait.
+        watch.busy_timeout(Duration::ZERO).map_err(|e| explain("open", file, &e))?;
+        Ok(Self { inner: Mutex::new(Inner { watch, version: 0, threads: HashMap::new() }) })
     }
 
     /// The thread as it stands, where it is known; else the version with which to
@@ -61,13 +64,8 @@ impl Known {
 impl Inner {
     /// Another number whenever another connection, of any process, has committed; none
     /// where it cannot be had at once.
-    fn version(&mut self) -> Option<i64> {
-        if self.watch.is_none() {
-            let watch = connect(&self.file).ok()?;
-            watch.busy_timeout(Duration::ZERO).ok()?;
-            self.watch = Some(watch);
-        }
-        let mut statement = self.watch.as_ref()?.prepare_cached("PRAGMA data_version").ok()?;
+    fn version(&self) -> Option<i64> {
+        let mut statement = self.watch.prepare_cached("PRAGMA data_version").ok()?;
         statement.query_row([], |row| row.get(0)).ok()
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Commits go through one writer thread, which takes what has come in meanwhile
 //! into the same transaction, so that calls at once share one sync of the disk.
-//! A commit is answered when the disk has it (`synchronous = FULL`). Several
-//! processes write to one file in turn; a process that carries a run holds a
+//! A commit is answered when the disk has it (`synchronous = FULL`), save for those
+//! that may follow. Several processes write to one file in turn; a process that carries a run holds a
 //! locked file, so that the others can tell a run at work from one whose process
 //! is gone.
 
@@ -54,7 +54,7 @@ impl SqliteStore {
         let (file, connection) = open::prepare(directory)?;
         let process = Arc::new(Process::register(directory)?);
         let writer = Writer::start(connection, &file, Arc::clone(&process))?;
-        let known = Known::new(file.clone());
+        let known = Known::new(&file)?;
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
         Ok(Self { writer, readers, known, process, volatile: Mutex::default() })
     }

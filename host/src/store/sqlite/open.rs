@@ -111,9 +111,9 @@ pub(super) fn explain(verb: &str, file: &Path, error: &rusqlite::Error) -> Store
         ReadOnly, SystemIoFailure,
     };
     let why = match error.sqlite_error_code() {
-        Some(DiskFull) => "the disk is full; free some room and try again, nothing was lost".to_owned(),
+        Some(DiskFull) => "the disk is full; free some room and try again".to_owned(),
         Some(SystemIoFailure) => format!(
-            "the disk does not take it ({error}); check its health, its quota and the limit on the size of files, nothing that was told is lost"
+            "the disk does not take it ({error}); check its health, its quota and the limit on the size of files"
         ),
         Some(ReadOnly | PermissionDenied | CannotOpen) => {
             "it may not be written; check the owner and mode of file and directory, or name another with --data"

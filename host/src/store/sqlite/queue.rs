@@ -46,8 +46,8 @@ impl Queue {
         }
         inner.following += 1;
         inner.jobs.push_back(Job::Follow(commit));
-        // Those that join it find the writer waiting for them.
-        if inner.jobs.len() == 1 {
+        // Those that join the first find the writer waiting for them, until they are enough.
+        if inner.jobs.len() == 1 || inner.following == MAX_GROUP {
             self.news.notify_one();
         }
         Ok(())

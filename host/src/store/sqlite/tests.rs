@@ -1,4 +1,5 @@
-//! What a writer does that the disk has no more room for.
+//! What a writer does that the disk has no more room for; commits that follow; threads
+//! that are known.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::{Process, SqliteStore, Writer, open};
@@ -111,7 +112,7 @@ async fn a9_a_record_that_is_refused_is_told_of_by_the_next_commit() {
     writer.commit(refused).await.unwrap();
     writer.catch_up().await.unwrap();
     let told = writer.commit(commit("next", vec![started()], 0)).await.unwrap_err().to_string();
-    assert!(told.contains("the record never of a call that was answered is lost"), "{told}");
+    assert!(told.contains("records of answered calls are lost (1), the first that of never"), "{told}");
     writer.commit(commit("next", vec![started()], 0)).await.unwrap();
 }
 

@@ -158,15 +158,35 @@ impl Drop for Served {
     }
 }
 
+/// Records that were lost after their calls were answered: the next commit says so.
+#[derive(Default)]
+struct Lost {
+    records: usize,
+    why: String,
+}
+
+impl Lost {
+    fn add(&mut self, run_id: &str, why: &CommitError) {
+        self.records += 1;
+        if self.records == 1 {
+            self.why = format!("{run_id}: {why}");
+        }
+    }
+
+    fn take(&mut self) -> Option<CommitError> {
+        let Self { records, why } = std::mem::take(self);
+        let words = || format!("records of answered calls are lost ({records}), the first that of {why}");
+        (records > 0).then(|| CommitError::Failed(StoreError(words())))
+    }
+}
+
 fn write_all(mut connection: Connection, place: &Place, process: &Process, queue: &Queue) {
-    // Of a record that was lost after its call was answered: the next commit says so.
-    let mut lost = None;
+    let mut lost = Lost::default();
     while let Some(mut jobs) = queue.next_group() {
-        if lost.is_some()
-            && let Some(at) = jobs.iter().position(|job| matches!(job, Job::Commit(..)))
+        if let Some(at) = jobs.iter().position(|job| matches!(job, Job::Commit(..)))
             && let Some(why) = lost.take()
         {
-            answer(jobs.remove(at), Err(CommitError::Failed(why)));
+            answer(jobs.remove(at), Err(why));
         }
         let following: Vec<&Prepared> = jobs.iter().filter_map(Job::following).collect();
         let followed = following.len();
@@ -176,15 +196,19 @@ fn write_all(mut connection: Connection, place: &Place, process: &Process, queue
             // A file that nobody finds any more takes commits like any other.
             .and_then(|written| place.check().map(|()| written))
             .unwrap_or_else(|why| jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect());
+        let before = lost.records;
         for (job, written) in jobs.into_iter().zip(written) {
             if let (Some(prepared), Err(why)) = (job.following(), &written) {
-                let run_id = &prepared.commit.run_id;
-                tracing::error!("the record {run_id} of a call that was answered is lost: {why}");
-                lost = Some(StoreError(format!(
-                    "the record {run_id} of a call that was answered is lost: {why}"
-                )));
+                lost.add(&prepared.commit.run_id, why);
             }
             answer(job, written);
+        }
+        if lost.records > before {
+            tracing::error!(
+                "the records of {} calls that were answered are lost; {}",
+                lost.records,
+                lost.why
+            );
         }
         queue.followed(followed);
     }
