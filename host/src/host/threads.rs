@@ -71,7 +71,10 @@ impl Host {
             let toolbox = self.toolbox();
             let misfits = misfits(toolbox.catalog().keys(), &thread.state);
             let revision = thread.state.revision();
-            let Some(change) = set_aside(&misfits, revision) else { return Ok(thread) };
+            let Some(change) = set_aside(&misfits, revision) else {
+                leave_to_runs(toolbox.catalog().keys(), &mut thread.state);
+                return Ok(thread);
+            };
             match self.inner.store.change(thread_id, change.clone()).await {
                 Ok(()) => {
                     for misfit in &misfits {
@@ -83,6 +86,7 @@ impl Host {
                         );
                     }
                     thread.state.apply(&change);
+                    leave_to_runs(toolbox.catalog().keys(), &mut thread.state);
                     return Ok(thread);
                 }
                 // Somebody else changed the thread: what fits now is another question.
@@ -110,6 +114,15 @@ impl Host {
             Busy::Queue => Ok(lock.lock_owned().await),
             Busy::Refuse => lock.try_lock_owned().map_err(|_| HostError::Busy(thread_id.to_string())),
         }
+    }
+}
+
+/// What a thread kept of a key that is each run's own by now stays in the store, and is no
+/// run's beginning.
+fn leave_to_runs(keys: &KeySet, state: &mut State) {
+    let of_runs = |key: &str| keys.get(key).is_some_and(|definition| definition.scope == KeyScope::Run);
+    if state.iter().any(|(key, _)| of_runs(key)) {
+        state.forget(keys, KeyScope::Run);
     }
 }
 

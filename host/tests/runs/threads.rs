@@ -83,6 +83,18 @@ with_each_store! {
         assert_eq!(at.open().thread("t").await.unwrap().state.get("gone.items"), Some(&json!(["kept"])));
     }
 
+    async fn s6_what_a_thread_kept_of_a_key_of_runs_is_no_runs_beginning(at: StoreAt) {
+        let old = State::restored(0, [("basics.steps".to_owned(), json!(7))]);
+        at.open().restore("t", &old).await.unwrap();
+        let host = host(&at, Vec::new());
+        let step = async |thread| {
+            let end = host.call(CallRequest::new("step", "{}").on_thread(thread)).await.unwrap();
+            end.result().unwrap().data.clone()
+        };
+        assert_eq!(step("t").await, step("another").await);
+        assert_eq!(at.open().thread("t").await.unwrap().state.get("basics.steps"), Some(&json!(7)), "it is kept");
+    }
+
     async fn a_run_whose_store_failed_goes_on_once_it_works_again(at: StoreAt) {
         let store = Watched::new(at.open(), Disk::default());
         let host = host_on(store.clone(), vec![Turn::calls([("slow", json!({}))]), Turn::text("First."), Turn::text("Second.")]);
