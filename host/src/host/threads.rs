@@ -66,15 +66,12 @@ impl Host {
     /// The thread as it stands. Values that no longer fit their keys are set aside
     /// first, for good, and the operator is told.
     pub(super) async fn thread(&self, thread_id: &str) -> Result<Thread, HostError> {
-        loop {
+        let mut thread = loop {
             let mut thread = self.inner.store.thread(thread_id).await?;
             let toolbox = self.toolbox();
             let misfits = misfits(toolbox.catalog().keys(), &thread.state);
             let revision = thread.state.revision();
-            let Some(change) = set_aside(&misfits, revision) else {
-                leave_to_runs(toolbox.catalog().keys(), &mut thread.state);
-                return Ok(thread);
-            };
+            let Some(change) = set_aside(&misfits, revision) else { break thread };
             match self.inner.store.change(thread_id, change.clone()).await {
                 Ok(()) => {
                     for misfit in &misfits {
@@ -86,15 +83,16 @@ impl Host {
                         );
                     }
                     thread.state.apply(&change);
-                    leave_to_runs(toolbox.catalog().keys(), &mut thread.state);
-                    return Ok(thread);
+                    break thread;
                 }
                 // Somebody else changed the thread: what fits now is another question.
                 Err(CommitError::Conflict(_)) => {}
                 Err(CommitError::Failed(e)) => return Err(e.into()),
                 Err(e) => return Err(RunError(e.to_string()).into()),
             }
-        }
+        };
+        leave_to_runs(self.toolbox().catalog().keys(), &mut thread.state);
+        Ok(thread)
     }
 
     /// The thread's turn: of this host's runs one at a time has it.

@@ -173,10 +173,13 @@ impl Lost {
         }
     }
 
+    fn words(&self) -> String {
+        format!("records of answered calls are lost ({}), the first that of {}", self.records, self.why)
+    }
+
     fn take(&mut self) -> Option<CommitError> {
-        let Self { records, why } = std::mem::take(self);
-        let words = || format!("records of answered calls are lost ({records}), the first that of {why}");
-        (records > 0).then(|| CommitError::Failed(StoreError(words())))
+        let lost = std::mem::take(self);
+        (lost.records > 0).then(|| CommitError::Failed(StoreError(lost.words())))
     }
 }
 
@@ -204,11 +207,7 @@ fn write_all(mut connection: Connection, place: &Place, process: &Process, queue
             answer(job, written);
         }
         if lost.records > before {
-            tracing::error!(
-                "the records of {} calls that were answered are lost; {}",
-                lost.records,
-                lost.why
-            );
+            tracing::error!("{}", lost.words());
         }
         queue.followed(followed);
     }
