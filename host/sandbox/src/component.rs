@@ -16,7 +16,7 @@ use crate::grants::Power;
 use crate::import::Import;
 use crate::instance::Instance;
 use crate::limits::Limits;
-use crate::load;
+use crate::load::{self, Identity};
 use crate::plain::{self, Docs, LeftOut};
 use crate::sandbox::Inner as Host;
 use crate::v0_1_0::{self, ToolPre};
@@ -61,8 +61,8 @@ pub(crate) struct Linked {
 pub(crate) struct Origin {
     /// What stands for it in messages.
     pub(crate) name: String,
-    /// The SHA-256 of its bytes, in hexadecimal.
-    pub(crate) digest: String,
+    /// Its bytes, told from others.
+    pub(crate) identity: Identity,
     /// The file; none where it was loaded from bytes.
     pub(crate) file: Option<PathBuf>,
 }
@@ -84,7 +84,7 @@ impl Component {
     /// The SHA-256 of its bytes, in hexadecimal.
     #[must_use]
     pub fn digest(&self) -> &str {
-        &self.linked.origin.digest
+        &self.linked.origin.identity.digest
     }
 
     /// The interfaces that it imports, sorted.
@@ -250,9 +250,9 @@ impl Linked {
         plain::id_of(name).map_err(|why| Refusal::new(format!("{name} {why}")))
     }
 
-    /// The SHA-256 of its bytes, in hexadecimal.
-    pub(crate) fn digest(&self) -> &str {
-        &self.origin.digest
+    /// Its bytes, told from others.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.origin.identity
     }
 
     async fn code(&self) -> Result<&Code, Refusal> {

@@ -12,7 +12,7 @@ use crate::ending::Ending;
 use crate::error::{Refusal, SandboxError};
 use crate::instance::Instance;
 use crate::limits::Limits;
-use crate::load::{Artefact, Cache, Checked, Words};
+use crate::load::{Artefact, Cache, Checked, Fingerprint, Identity, Words};
 use crate::plain::Docs;
 use crate::ticker::Ticker;
 use crate::turns::{Occupancy, Turns};
@@ -104,9 +104,8 @@ impl Sandbox {
     /// The file is not a component of a tool, or breaks a rule of loading.
     pub async fn load(&self, path: impl AsRef<Path>) -> Result<Component, Refusal> {
         let path = path.as_ref().to_owned();
-        let name = path.display().to_string();
-        let file = path.clone();
-        self.load_from(name, Some(file), move || load::read(&path)).await
+        let inner = Arc::clone(&self.inner);
+        self.go_on(blocking(move || inner.begin_file(path)).await?).await
     }
 
     /// Does what [`load`](Self::load) does with bytes that were read already.
@@ -115,17 +114,12 @@ impl Sandbox {
     /// # Errors
     /// As [`load`](Self::load).
     pub async fn load_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<Component, Refusal> {
-        self.load_from(name.to_owned(), None, || Ok(bytes)).await
+        let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
+        self.go_on(blocking(move || inner.begin(name, None, bytes)).await?).await
     }
 
-    async fn load_from(
-        &self,
-        name: String,
-        file: Option<PathBuf>,
-        read: impl FnOnce() -> Result<Vec<u8>, Refusal> + Send + 'static,
-    ) -> Result<Component, Refusal> {
-        let inner = Arc::clone(&self.inner);
-        match blocking(move || inner.begin(name, file, read()?)).await? {
+    async fn go_on(&self, begun: Begun) -> Result<Component, Refusal> {
+        match begun {
             Begun::Known(component) => Ok(component),
             Begun::Compiled(linked, docs, artefact) => self.describe(*linked, &docs, artefact).await,
             Begun::New(origin, checked) => {
@@ -147,16 +141,17 @@ impl Sandbox {
     /// Lets it describe itself, and keeps that with its code for the next start. The
     /// code is kept even where it does not describe itself, for that is what took long.
     async fn describe(&self, linked: Linked, docs: &Docs, artefact: Artefact) -> Result<Component, Refusal> {
-        let digest = linked.digest().to_owned();
+        let identity = linked.identity().clone();
         let described = linked.describe(docs).await;
         let words = described.as_ref().ok().map(|component| Words {
+            digest: identity.digest.clone(),
             descriptor: component.descriptor().clone(),
             imports: component.imports().to_vec(),
             left_out: component.left_out().map(<[_]>::to_vec),
         });
         let inner = Arc::clone(&self.inner);
         blocking(move || {
-            inner.keep(&digest, words.as_ref(), &artefact);
+            inner.keep(&identity.fingerprint, words.as_ref(), &artefact);
             Ok(())
         })
         .await?;
@@ -181,21 +176,32 @@ impl From<Words> for Described {
 }
 
 impl Inner {
-    fn begin(self: Arc<Self>, name: String, file: Option<PathBuf>, bytes: Vec<u8>) -> Result<Begun, Refusal> {
-        let origin = Origin { digest: load::digest(&bytes), name, file };
-        // Only what was checked is ever kept under its digest.
-        let words = self.cache.as_ref().and_then(|cache| cache.words(&origin.digest));
-        let words = match words {
-            Some(words) if origin.file.is_some() => {
+    /// Of a component that the cache knows, its file is not even kept in memory.
+    fn begin_file(self: Arc<Self>, path: PathBuf) -> Result<Begun, Refusal> {
+        let opened = load::Opened::at(&path)?;
+        let name = path.display().to_string();
+        if let Some(cache) = &self.cache {
+            let fingerprint = opened.fingerprint()?;
+            // Only what was checked is ever kept under its fingerprint.
+            if let Some(words) = cache.words(&fingerprint) {
+                let identity = Identity { digest: words.digest.clone(), fingerprint };
+                let origin = Origin { name, identity, file: Some(path) };
                 let imports = load::known_imports(&origin.name, &words.imports)?;
                 return Component::known(self, origin, imports, words.into()).map(Begun::Known);
             }
-            words => words,
-        };
-        let Some((compiled, artefact)) = self.kept_code(&origin.digest) else {
+        }
+        let bytes = opened.read()?;
+        self.begin(name, Some(path), bytes)
+    }
+
+    fn begin(self: Arc<Self>, name: String, file: Option<PathBuf>, bytes: Vec<u8>) -> Result<Begun, Refusal> {
+        let origin = Origin { identity: Identity::of(&bytes), name, file };
+        let fingerprint = &origin.identity.fingerprint;
+        let Some((compiled, artefact)) = self.kept_code(fingerprint) else {
             let checked = load::check(&origin.name, bytes)?;
             return Ok(Begun::New(origin, Arc::new(checked)));
         };
+        let words = self.cache.as_ref().and_then(|cache| cache.words(fingerprint));
         let linked = Component::link(self, origin, compiled)?;
         match words {
             Some(words) => linked.described(words.into()).map(Begun::Known),
@@ -206,17 +212,17 @@ impl Inner {
     /// The code of a component of which more is known already: from the cache, or where
     /// that has lost it, compiled again from the very same bytes.
     pub(crate) async fn code_of(self: &Arc<Self>, origin: &Origin) -> Result<Compiled, Refusal> {
-        let (inner, digest) = (Arc::clone(self), origin.digest.clone());
-        if let Some((compiled, _)) = blocking(move || Ok(inner.kept_code(&digest))).await? {
+        let (inner, fingerprint) = (Arc::clone(self), origin.identity.fingerprint);
+        if let Some((compiled, _)) = blocking(move || Ok(inner.kept_code(&fingerprint))).await? {
             return Ok(compiled);
         }
         let of_thread = origin.clone();
         let checked = blocking(move || {
-            let Origin { name, digest, file } = of_thread;
+            let Origin { name, identity, file } = of_thread;
             let lost =
                 || Refusal::new(format!("the compiled code of {name} is lost, and its file is another now"));
             let bytes = load::read(file.as_deref().ok_or_else(lost)?)?;
-            if load::digest(&bytes) != digest {
+            if Fingerprint::of(&bytes) != identity.fingerprint {
                 return Err(lost());
             }
             load::check(&name, bytes).map(Arc::new)
@@ -225,20 +231,20 @@ impl Inner {
         let artefact = self.compiling.compile(&self.engine, &origin.name, &checked).await?;
         let (inner, origin) = (Arc::clone(self), origin.clone());
         blocking(move || {
-            inner.keep(&origin.digest, None, &artefact);
+            inner.keep(&origin.identity.fingerprint, None, &artefact);
             inner.load(&origin.name, &artefact)
         })
         .await
     }
 
-    fn kept_code(&self, digest: &str) -> Option<(Compiled, Artefact)> {
+    fn kept_code(&self, of: &Fingerprint) -> Option<(Compiled, Artefact)> {
         let cache = self.cache.as_ref()?;
-        let artefact = cache.code(digest)?;
+        let artefact = cache.code(of)?;
         match artefact.load(&self.engine) {
             Ok(compiled) => Some((compiled, artefact)),
             Err(_) => {
                 // Authentic, and yet not of this engine: nothing that one would expect.
-                cache.forget(digest);
+                cache.forget(of);
                 None
             }
         }
@@ -251,9 +257,9 @@ impl Inner {
         })
     }
 
-    fn keep(&self, digest: &str, words: Option<&Words>, artefact: &Artefact) {
+    fn keep(&self, of: &Fingerprint, words: Option<&Words>, artefact: &Artefact) {
         let Some(cache) = &self.cache else { return };
-        if let Err(why) = cache.keep(digest, words, artefact) {
+        if let Err(why) = cache.keep(of, words, artefact) {
             let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
             // One is enough to know, and nobody may read them.
             if notices.is_empty() {

@@ -2,8 +2,6 @@
 
 use super::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES};
 use crate::error::Refusal;
-use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 use wasmparser::{Parser, Payload};
 use wasmtime::Engine;
 
@@ -64,15 +62,6 @@ fn custom_bytes(bytes: &[u8]) -> wasmparser::Result<u64> {
     Ok(sum)
 }
 
-/// The SHA-256 of a component's bytes, in hexadecimal.
-pub(crate) fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -102,10 +91,5 @@ mod tests {
         assert!(check("x", wat::parse_str(format!("(component {one})")).unwrap()).is_ok());
         let three = wat::parse_str(format!("(component {one} (component {one} {one}))")).unwrap();
         assert!(refusal(&three).contains("custom sections"));
-    }
-
-    #[test]
-    fn the_digest_is_sha_256() {
-        assert_eq!(digest(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     }
 }

@@ -4,13 +4,14 @@
 //! Machine code is trusted blindly by whoever loads it, so an entry is worth nothing
 //! unless its keyed hashes are right. The key is made once for an installation and never
 //! leaves the directory, which is this user's alone. The hashes cover the component's
-//! digest, the engine's [`Compatibility`], what the component said of itself and the
+//! fingerprint, the engine's [`Compatibility`], what the component said of itself and the
 //! code: an entry that is truncated, damaged, forged, of another component, another
 //! engine or another installation is removed, and the component compiled again.
 //!
 //! An entry has two parts with a hash each, for a host with many tools needs the words
 //! of all of them at start and the code of few.
 
+use super::identity::Fingerprint;
 use super::native::Artefact;
 use super::private::{PART, PrivateDir, random};
 use crate::compile::Compatibility;
@@ -26,7 +27,7 @@ use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::json;
 
 /// Begins each entry: its form.
-const MARK: &[u8; 16] = b"tollgate-entry1\n";
+const MARK: &[u8; 16] = b"tollgate-entry2\n";
 /// The file with the key.
 const KEY: &str = "key";
 /// How the names of entries end.
@@ -53,6 +54,8 @@ pub(crate) struct Cache {
 /// What a host knows of a component without its code.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Words {
+    /// The SHA-256 of its bytes, in hexadecimal.
+    pub(crate) digest: String,
     /// What it says of itself.
     pub(crate) descriptor: ComponentDescriptor,
     /// What it imports.
@@ -80,14 +83,14 @@ impl Cache {
         Ok(Self { dir, key, compatibility, max_bytes })
     }
 
-    /// What the component with this digest said of itself, if an authentic entry has it.
-    pub(crate) fn words(&self, digest: &str) -> Option<Words> {
-        let name = self.name_of(digest);
+    /// What the component of these bytes said of itself, if an authentic entry has it.
+    pub(crate) fn words(&self, of: &Fingerprint) -> Option<Words> {
+        let name = self.name_of(of);
         let (file, start) = self.dir.read_start(&name, START_BYTES).ok()?;
-        let head = match self.head(digest, &start) {
+        let head = match self.head(of, &start) {
             Some(head) => head,
             // Long words, or no authentic ones.
-            None => self.head(digest, &self.dir.read(&name, MAX_ENTRY_BYTES).ok()?.1).or_else(|| {
+            None => self.head(of, &self.dir.read(&name, MAX_ENTRY_BYTES).ok()?.1).or_else(|| {
                 self.dir.remove(&name);
                 None
             })?,
@@ -96,46 +99,51 @@ impl Cache {
         head.words
     }
 
-    /// The code of the component with this digest, if there is an authentic entry.
-    pub(crate) fn code(&self, digest: &str) -> Option<Artefact> {
-        let name = self.name_of(digest);
+    /// The code of the component of these bytes, if there is an authentic entry.
+    pub(crate) fn code(&self, of: &Fingerprint) -> Option<Artefact> {
+        let name = self.name_of(of);
         let (_, entry) = self.dir.read(&name, MAX_ENTRY_BYTES).ok()?;
-        let code = self.authenticate(digest, entry);
+        let code = self.authenticate(of, entry);
         if code.is_none() {
             self.dir.remove(&name);
         }
         code
     }
 
-    /// Removes the entry of the component with this digest.
-    pub(crate) fn forget(&self, digest: &str) {
-        self.dir.remove(&self.name_of(digest));
+    /// Removes the entry of the component of these bytes.
+    pub(crate) fn forget(&self, of: &Fingerprint) {
+        self.dir.remove(&self.name_of(of));
     }
 
     /// Keeps an entry for the next start, and makes room for it.
-    pub(crate) fn keep(&self, digest: &str, words: Option<&Words>, artefact: &Artefact) -> io::Result<()> {
+    pub(crate) fn keep(
+        &self,
+        of: &Fingerprint,
+        words: Option<&Words>,
+        artefact: &Artefact,
+    ) -> io::Result<()> {
         let words = words.map(serde_json::to_vec).transpose()?.unwrap_or_default();
         let all_bytes = (words.len() + artefact.bytes().len()) as u64;
         if words.len() > MAX_WORDS_BYTES || all_bytes > self.max_bytes {
             return Ok(());
         }
         let length = (words.len() as u64).to_le_bytes();
-        let code_tag = self.tag(digest, &[b"code", artefact.bytes()]);
-        let tag = self.tag(digest, &[b"head", &length, &code_tag, &words]);
+        let code_tag = self.tag(of, &[b"code", artefact.bytes()]);
+        let tag = self.tag(of, &[b"head", &length, &code_tag, &words]);
         let parts = [MARK.as_slice(), &tag, &length, &code_tag, &words, artefact.bytes()];
-        self.dir.write(&self.name_of(digest), &parts, true)?;
+        self.dir.write(&self.name_of(of), &parts, true)?;
         self.make_room()
     }
 
-    fn name_of(&self, digest: &str) -> String {
-        format!("{digest}-{}{ENTRY}", self.compatibility.short())
+    fn name_of(&self, of: &Fingerprint) -> String {
+        format!("{of}-{}{ENTRY}", self.compatibility.short())
     }
 
     /// The keyed hash of a part of an entry, for this component and engine.
-    fn tag(&self, digest: &str, content: &[&[u8]]) -> [u8; 32] {
+    fn tag(&self, of: &Fingerprint, content: &[&[u8]]) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(MARK).update(&self.compatibility.0);
-        hasher.update(&(digest.len() as u64).to_le_bytes()).update(digest.as_bytes());
+        hasher.update(of.bytes());
         for part in content {
             hasher.update(part);
         }
@@ -143,14 +151,14 @@ impl Cache {
     }
 
     /// Reads the first part of an entry, of which the whole need not be there.
-    fn head(&self, digest: &str, entry: &[u8]) -> Option<Head> {
+    fn head(&self, of: &Fingerprint, entry: &[u8]) -> Option<Head> {
         const WORDS: usize = MARK.len() + 32 + 8 + 32;
         let rest = entry.strip_prefix(MARK)?;
         let (tag, rest) = rest.split_first_chunk::<32>()?;
         let (length, rest) = rest.split_first_chunk::<8>()?;
         let (code_tag, rest) = rest.split_first_chunk::<32>()?;
         let words = rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-        if !same(&self.tag(digest, &[b"head", length, code_tag, words]), tag) {
+        if !same(&self.tag(of, &[b"head", length, code_tag, words]), tag) {
             return None;
         }
         Some(Head {
@@ -161,10 +169,10 @@ impl Cache {
     }
 
     /// Works on the bytes that were read, which are those that are then loaded.
-    fn authenticate(&self, digest: &str, entry: Vec<u8>) -> Option<Artefact> {
-        let head = self.head(digest, &entry)?;
+    fn authenticate(&self, of: &Fingerprint, entry: Vec<u8>) -> Option<Artefact> {
+        let head = self.head(of, &entry)?;
         let code = entry.get(head.code_begins..)?;
-        same(&self.tag(digest, &[b"code", code]), &head.code_tag)
+        same(&self.tag(of, &[b"code", code]), &head.code_tag)
             .then(|| Artefact::authenticated(entry, head.code_begins))
     }
 

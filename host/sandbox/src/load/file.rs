@@ -1,13 +1,20 @@
 //! Opens a component's file: once, without following a link, without waiting, and
 //! looks at what was opened rather than at what the path said.
 
-use super::MAX_COMPONENT_BYTES;
+use super::{Fingerprint, MAX_COMPONENT_BYTES};
 use crate::error::Refusal;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
+
+/// A component's file, which was opened and may be read.
+pub(crate) struct Opened<'a> {
+    file: File,
+    path: &'a Path,
+    bytes: u64,
+}
 
 /// The bytes of a component's file. Blocks.
 ///
@@ -15,29 +22,49 @@ use std::path::Path;
 /// It is no regular file of at most
 /// [`MAX_COMPONENT_BYTES`](crate::MAX_COMPONENT_BYTES), or may not be read.
 pub fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
-    let shown = path.display();
-    let file = open(path)?;
-    let metadata = file.metadata().map_err(|why| Refusal::new(format!("{shown} cannot be read: {why}")))?;
-    if metadata.is_dir() {
-        return Err(Refusal::new(format!("{shown} is a directory, not a component")));
+    Opened::at(path)?.read()
+}
+
+impl<'a> Opened<'a> {
+    pub(crate) fn at(path: &'a Path) -> Result<Self, Refusal> {
+        let shown = path.display();
+        let file = open(path)?;
+        let metadata = file.metadata().map_err(|why| unreadable(path, &why))?;
+        if metadata.is_dir() {
+            return Err(Refusal::new(format!("{shown} is a directory, not a component")));
+        }
+        if !metadata.is_file() {
+            return Err(Refusal::new(format!(
+                "{shown} is not a regular file (but a pipe, a socket or a device)"
+            )));
+        }
+        if metadata.len() > MAX_COMPONENT_BYTES {
+            return Err(too_large(path));
+        }
+        Ok(Self { file, path, bytes: metadata.len() })
     }
-    if !metadata.is_file() {
-        return Err(Refusal::new(format!(
-            "{shown} is not a regular file (but a pipe, a socket or a device)"
-        )));
+
+    /// Which bytes it holds now, without keeping them.
+    pub(crate) fn fingerprint(&self) -> Result<Fingerprint, Refusal> {
+        // What is beyond the bound is refused where it is read.
+        Fingerprint::of_all((&self.file).take(MAX_COMPONENT_BYTES)).map_err(|why| unreadable(self.path, &why))
     }
-    if metadata.len() > MAX_COMPONENT_BYTES {
-        return Err(too_large(path));
+
+    /// All that it holds now.
+    pub(crate) fn read(mut self) -> Result<Vec<u8>, Refusal> {
+        let path = self.path;
+        let mut bytes = Vec::with_capacity(usize::try_from(self.bytes).unwrap_or(0));
+        self.file.rewind().map_err(|why| unreadable(path, &why))?;
+        // One byte more than may be: the file may grow while it is read.
+        self.file
+            .take(MAX_COMPONENT_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|why| unreadable(path, &why))?;
+        if bytes.len() as u64 > MAX_COMPONENT_BYTES {
+            return Err(too_large(path));
+        }
+        Ok(bytes)
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-    // One byte more than may be: the file may grow while it is read.
-    file.take(MAX_COMPONENT_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|why| Refusal::new(format!("{shown} cannot be read: {why}")))?;
-    if bytes.len() as u64 > MAX_COMPONENT_BYTES {
-        return Err(too_large(path));
-    }
-    Ok(bytes)
 }
 
 fn open(path: &Path) -> Result<File, Refusal> {
@@ -58,6 +85,10 @@ fn open(path: &Path) -> Result<File, Refusal> {
             Err(Refusal::new(format!("{} cannot be opened: {why}", path.display())))
         }
     }
+}
+
+fn unreadable(path: &Path, why: &io::Error) -> Refusal {
+    Refusal::new(format!("{} cannot be read: {why}", path.display()))
 }
 
 fn too_large(path: &Path) -> Refusal {

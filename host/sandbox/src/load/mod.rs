@@ -1,22 +1,25 @@
 //! From a file that nobody trusts to a component that may be called.
 //!
 //! Each step is one function and refuses with a sentence: the file is opened once
-//! and read ([`file`]), its bytes are looked at ([`bytes`]) and compiled
-//! ([`compile`](crate::compile)) or their code is taken from the cache ([`cache`]),
-//! the code is made callable ([`native`]), its imports are compared with what this
-//! host knows ([`imports`]), and it is asked to describe itself, sealed. Every step
-//! works on the bytes that were read; the file is never opened again.
+//! and read ([`file`]), its bytes are told from others ([`identity`]), looked at
+//! ([`bytes`]) and compiled ([`compile`](crate::compile)) or their code is taken from the
+//! cache ([`cache`]), the code is made callable ([`native`]), its imports are compared
+//! with what this host knows ([`imports`]), and it is asked to describe itself, sealed.
+//! Every step works on the bytes that were read; the file is never opened again.
 
 mod bytes;
 mod cache;
 mod file;
+mod identity;
 mod imports;
 mod native;
 mod private;
 
-pub(crate) use bytes::{Checked, check, digest};
+pub(crate) use bytes::{Checked, check};
 pub(crate) use cache::{Cache, Words};
+pub(crate) use file::Opened;
 pub use file::read;
+pub(crate) use identity::{Fingerprint, Identity};
 pub(crate) use imports::{
     Exports, check_gate_exports, exports_a_gate, known_imports, read_exports, read_imports, refuse_imports,
 };

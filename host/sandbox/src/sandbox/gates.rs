@@ -4,7 +4,7 @@ use super::{Sandbox, blocking};
 use crate::component::{Component, Origin};
 use crate::error::Refusal;
 use crate::gate::GateComponent;
-use crate::load::{self, Artefact};
+use crate::load::{self, Artefact, Identity};
 use crate::plain::Docs;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub enum Guest {
 
 /// A component that can be linked.
 struct Linkable {
-    digest: String,
+    identity: Identity,
     compiled: Compiled,
     artefact: Artefact,
     docs: Docs,
@@ -58,8 +58,8 @@ impl Sandbox {
         if load::exports_a_gate(&self.inner.engine, &linkable.compiled) {
             return Ok(Guest::Gate(self.describe_gate(name, linkable).await?));
         }
-        let Linkable { digest, compiled, artefact, docs } = linkable;
-        let origin = Origin { name: name.to_owned(), digest, file: None };
+        let Linkable { identity, compiled, artefact, docs } = linkable;
+        let origin = Origin { name: name.to_owned(), identity, file: None };
         let linked = Component::link(Arc::clone(&self.inner), origin, compiled)?;
         Ok(Guest::Tools(self.describe(linked, &docs, artefact).await?))
     }
@@ -74,15 +74,15 @@ impl Sandbox {
     }
 
     async fn describe_gate(&self, name: &str, linkable: Linkable) -> Result<GateComponent, Refusal> {
-        let Linkable { digest, compiled, artefact, docs: _ } = linkable;
+        let Linkable { identity, compiled, artefact, docs: _ } = linkable;
         let linked =
-            GateComponent::link(Arc::clone(&self.inner), name.to_owned(), digest.clone(), &compiled)?;
+            GateComponent::link(Arc::clone(&self.inner), name.to_owned(), identity.digest, &compiled)?;
         let described = linked.describe().await;
         let inner = Arc::clone(&self.inner);
         // A gate is asked what it is at each start: what it says is never taken from
         // the cache, whose descriptors are those of tools.
         blocking(move || {
-            inner.keep(&digest, None, &artefact);
+            inner.keep(&identity.fingerprint, None, &artefact);
             Ok(())
         })
         .await?;
@@ -92,9 +92,9 @@ impl Sandbox {
     /// Checks and compiles it, or takes what the cache has of these very bytes.
     async fn linkable(&self, name: &str, bytes: Vec<u8>) -> Result<Linkable, Refusal> {
         let (inner, of_thread) = (Arc::clone(&self.inner), name.to_owned());
-        let digest = load::digest(&bytes);
-        let kept = digest.clone();
-        let (found, checked, docs) = blocking(move || match inner.kept_code(&kept) {
+        let identity = Identity::of(&bytes);
+        let fingerprint = identity.fingerprint;
+        let (found, checked, docs) = blocking(move || match inner.kept_code(&fingerprint) {
             Some(found) => Ok((Some(found), None, Docs::of(&bytes))),
             None => {
                 let checked = load::check(&of_thread, bytes)?;
@@ -104,13 +104,13 @@ impl Sandbox {
         })
         .await?;
         if let Some((compiled, artefact)) = found {
-            return Ok(Linkable { digest, compiled, artefact, docs });
+            return Ok(Linkable { identity, compiled, artefact, docs });
         }
         let Some(checked) = checked else {
             return Err(Refusal::new(format!("{name} was neither compiled nor checked")));
         };
         let artefact = self.inner.compiling.compile(&self.inner.engine, name, &checked).await?;
         let compiled = self.inner.load(name, &artefact)?;
-        Ok(Linkable { digest, compiled, artefact, docs })
+        Ok(Linkable { identity, compiled, artefact, docs })
     }
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-const DIGEST: &str = "aaaa";
+fn of(bytes: &str) -> Fingerprint {
+    Fingerprint::of(bytes.as_bytes())
+}
 
 struct Rig {
     folder: tempfile::TempDir,
@@ -53,30 +55,31 @@ fn words(times: usize) -> Words {
         state: Vec::new(),
     };
     let imports = vec![Import { interface: "wasi:io/poll@0.2.0".to_owned(), power: None }];
-    Words { descriptor, imports, left_out: None }
+    Words { digest: "abc".to_owned(), descriptor, imports, left_out: None }
 }
 
 #[test]
 fn what_was_kept_is_found_by_the_next_process() {
     let rig = Rig::new();
-    rig.open().keep(DIGEST, Some(&words(1)), &code("code")).unwrap();
-    assert_eq!(rig.open().code(DIGEST).unwrap().bytes(), b"code");
-    let found = rig.open().words(DIGEST).unwrap();
-    assert_eq!((found.descriptor, found.imports), (words(1).descriptor, words(1).imports));
-    assert!(rig.open().words("bbbb").is_none() && rig.open().code("bbbb").is_none());
-    rig.open().keep("bbbb", None, &code("more")).unwrap();
-    assert!(rig.open().words("bbbb").is_none());
-    assert_eq!(rig.open().code("bbbb").unwrap().bytes(), b"more");
+    rig.open().keep(&of("aaaa"), Some(&words(1)), &code("code")).unwrap();
+    assert_eq!(rig.open().code(&of("aaaa")).unwrap().bytes(), b"code");
+    let found = rig.open().words(&of("aaaa")).unwrap();
+    assert_eq!((found.digest, found.descriptor), (words(1).digest, words(1).descriptor));
+    assert_eq!(found.imports, words(1).imports);
+    assert!(rig.open().words(&of("bbbb")).is_none() && rig.open().code(&of("bbbb")).is_none());
+    rig.open().keep(&of("bbbb"), None, &code("more")).unwrap();
+    assert!(rig.open().words(&of("bbbb")).is_none());
+    assert_eq!(rig.open().code(&of("bbbb")).unwrap().bytes(), b"more");
     // More words than are read at first.
-    rig.open().keep("cccc", Some(&words(2_000)), &code("most")).unwrap();
-    assert_eq!(rig.open().words("cccc").unwrap().descriptor, words(2_000).descriptor);
-    assert_eq!(rig.open().code("cccc").unwrap().bytes(), b"most");
+    rig.open().keep(&of("cccc"), Some(&words(2_000)), &code("most")).unwrap();
+    assert_eq!(rig.open().words(&of("cccc")).unwrap().descriptor, words(2_000).descriptor);
+    assert_eq!(rig.open().code(&of("cccc")).unwrap().bytes(), b"most");
 }
 
 #[test]
 fn directory_and_files_are_this_users_alone() {
     let rig = Rig::new();
-    rig.open().keep(DIGEST, None, &code("code")).unwrap();
+    rig.open().keep(&of("aaaa"), None, &code("code")).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&rig.path()), 0o700);
     assert_eq!(mode(&rig.path().join(KEY)), 0o600);
@@ -95,7 +98,7 @@ fn directory_and_files_are_this_users_alone() {
 fn poisoned_and_truncated_entries_are_rejected_and_removed() {
     let rig = Rig::new();
     let cache = rig.open();
-    cache.keep(DIGEST, Some(&words(1)), &code("code")).unwrap();
+    cache.keep(&of("aaaa"), Some(&words(1)), &code("code")).unwrap();
     let whole = fs::read(rig.entry()).unwrap();
     let path = rig.entry();
     for at in 0..whole.len() {
@@ -104,63 +107,63 @@ fn poisoned_and_truncated_entries_are_rejected_and_removed() {
         for bytes in [poisoned.as_slice(), &whole[..at]] {
             fs::write(&path, bytes).unwrap();
             let of_the_code = at >= whole.len() - 4;
-            assert_eq!(cache.words(DIGEST).is_some(), of_the_code, "byte {at}");
+            assert_eq!(cache.words(&of("aaaa")).is_some(), of_the_code, "byte {at}");
             assert_eq!(path.exists(), of_the_code);
             fs::write(&path, bytes).unwrap();
-            assert!(cache.code(DIGEST).is_none(), "byte {at}");
+            assert!(cache.code(&of("aaaa")).is_none(), "byte {at}");
             assert!(!path.exists(), "what is not authentic is removed");
         }
     }
     fs::write(&path, [whole.as_slice(), b"x"].concat()).unwrap();
-    assert!(cache.code(DIGEST).is_none());
+    assert!(cache.code(&of("aaaa")).is_none());
     fs::write(&path, &whole).unwrap();
-    assert!(cache.code(DIGEST).is_some());
+    assert!(cache.code(&of("aaaa")).is_some());
 }
 
 #[test]
 fn entries_of_another_component_engine_or_installation_are_rejected() {
     let rig = Rig::new();
     let cache = rig.open();
-    cache.keep(DIGEST, None, &code("code")).unwrap();
+    cache.keep(&of("aaaa"), None, &code("code")).unwrap();
     let entry = rig.entry();
 
-    fs::copy(&entry, rig.path().join(cache.name_of("bbbb"))).unwrap();
-    assert!(cache.code("bbbb").is_none(), "another component's");
+    fs::copy(&entry, rig.path().join(cache.name_of(&of("bbbb")))).unwrap();
+    assert!(cache.code(&of("bbbb")).is_none(), "another component's");
 
     let newer = rig.of_engine(2, 1 << 20);
-    assert!(newer.code(DIGEST).is_none(), "found by no other engine");
-    fs::copy(&entry, rig.path().join(newer.name_of(DIGEST))).unwrap();
-    assert!(newer.code(DIGEST).is_none(), "another engine's");
+    assert!(newer.code(&of("aaaa")).is_none(), "found by no other engine");
+    fs::copy(&entry, rig.path().join(newer.name_of(&of("aaaa")))).unwrap();
+    assert!(newer.code(&of("aaaa")).is_none(), "another engine's");
 
     let elsewhere = Rig::new();
     let other = elsewhere.open();
-    fs::copy(&entry, elsewhere.path().join(other.name_of(DIGEST))).unwrap();
-    assert!(other.code(DIGEST).is_none(), "another installation's");
+    fs::copy(&entry, elsewhere.path().join(other.name_of(&of("aaaa")))).unwrap();
+    assert!(other.code(&of("aaaa")).is_none(), "another installation's");
 }
 
 #[test]
 fn entries_are_not_read_through_links_and_pipes() {
     let rig = Rig::new();
     let cache = rig.open();
-    cache.keep(DIGEST, None, &code("code")).unwrap();
+    cache.keep(&of("aaaa"), None, &code("code")).unwrap();
     let (entry, moved) = (rig.entry(), rig.folder.path().join("moved"));
     fs::rename(&entry, &moved).unwrap();
     std::os::unix::fs::symlink(&moved, &entry).unwrap();
-    assert!(cache.code(DIGEST).is_none());
+    assert!(cache.code(&of("aaaa")).is_none());
     fs::remove_file(&entry).unwrap();
     let fifo = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, &entry, fifo, rustix::fs::Mode::RUSR, 0).unwrap();
-    assert!(cache.code(DIGEST).is_none());
+    assert!(cache.code(&of("aaaa")).is_none());
 }
 
 #[test]
 fn a_damaged_key_is_replaced_and_opens_nothing() {
     let rig = Rig::new();
-    rig.open().keep(DIGEST, None, &code("code")).unwrap();
+    rig.open().keep(&of("aaaa"), None, &code("code")).unwrap();
     fs::write(rig.path().join(KEY), b"short").unwrap();
-    assert!(rig.open().code(DIGEST).is_none());
-    rig.open().keep(DIGEST, None, &code("code")).unwrap();
-    assert!(rig.open().code(DIGEST).is_some());
+    assert!(rig.open().code(&of("aaaa")).is_none());
+    rig.open().keep(&of("aaaa"), None, &code("code")).unwrap();
+    assert!(rig.open().code(&of("aaaa")).is_some());
 }
 
 #[test]
@@ -169,28 +172,28 @@ fn the_directory_stays_within_its_bound_and_loses_the_oldest() {
     let cache = rig.of_engine(1, 1_000);
     let long_ago = SystemTime::now() - Duration::from_secs(10_000);
     for number in 0..20_u32 {
-        cache.keep(&number.to_string(), None, &code(&"x".repeat(100))).unwrap();
-        let path = rig.path().join(cache.name_of(&number.to_string()));
+        cache.keep(&of(&number.to_string()), None, &code(&"x".repeat(100))).unwrap();
+        let path = rig.path().join(cache.name_of(&of(&number.to_string())));
         let at = long_ago + Duration::from_secs(u64::from(number));
         File::open(path).unwrap().set_modified(at).unwrap();
     }
     let bytes: u64 = rig.entries().iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     assert!(bytes <= 1_000, "{bytes}");
-    assert!(cache.code("0").is_none());
-    assert!(cache.code("19").is_some());
-    cache.keep("large", None, &code(&"x".repeat(2_000))).unwrap();
-    assert!(cache.code("large").is_none(), "what would fill it alone is not kept");
-    assert!(cache.code("19").is_some());
+    assert!(cache.code(&of("0")).is_none());
+    assert!(cache.code(&of("19")).is_some());
+    cache.keep(&of("large"), None, &code(&"x".repeat(2_000))).unwrap();
+    assert!(cache.code(&of("large")).is_none(), "what would fill it alone is not kept");
+    assert!(cache.code(&of("19")).is_some());
 }
 
 #[test]
 fn an_entry_that_is_used_is_kept_longer() {
     let rig = Rig::new();
     let cache = rig.open();
-    cache.keep(DIGEST, Some(&words(1)), &code("code")).unwrap();
+    cache.keep(&of("aaaa"), Some(&words(1)), &code("code")).unwrap();
     let old = SystemTime::now() - Duration::from_secs(10_000);
     File::open(rig.entry()).unwrap().set_modified(old).unwrap();
-    assert!(cache.words(DIGEST).is_some());
+    assert!(cache.words(&of("aaaa")).is_some());
     let modified = fs::metadata(rig.entry()).unwrap().modified().unwrap();
     assert!(modified.elapsed().unwrap() < Duration::from_secs(1_000));
 }

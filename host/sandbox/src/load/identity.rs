@@ -1,0 +1,87 @@
+//! Which bytes a component is made of: by what people know them, and by what the cache
+//! finds them.
+
+use sha2::{Digest as _, Sha256};
+use std::fmt::{self, Write as _};
+use std::io::{self, Read};
+
+/// So much of a file is read at a time while nothing but its fingerprint is wanted.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The bytes of a component, told from all others.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    /// Their SHA-256, in hexadecimal: what approvals, records and people go by.
+    pub(crate) digest: String,
+    /// What the cache goes by.
+    pub(crate) fingerprint: Fingerprint,
+}
+
+/// The BLAKE3 of a component's bytes. It is as hard to forge as their SHA-256, and is
+/// there in a fraction of the time, which is most of what a start with many tools takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fingerprint(blake3::Hash);
+
+impl Identity {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self { digest: digest(bytes), fingerprint: Fingerprint::of(bytes) }
+    }
+}
+
+impl Fingerprint {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(blake3::hash(bytes))
+    }
+
+    /// Of all that can be read, of which nothing is kept.
+    pub(super) fn of_all(mut from: impl Read) -> io::Result<Self> {
+        let mut hasher = blake3::Hasher::new();
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            match from.read(&mut chunk) {
+                Ok(0) => return Ok(Self(hasher.finalize())),
+                Ok(count) => hasher.update(chunk.get(..count).unwrap_or_default()),
+                Err(why) if why.kind() == io::ErrorKind::Interrupted => continue,
+                Err(why) => return Err(why),
+            };
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_hex())
+    }
+}
+
+/// The SHA-256 of a component's bytes, in hexadecimal.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_digest_is_sha_256() {
+        assert_eq!(digest(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+
+    #[test]
+    fn a_fingerprint_is_the_same_in_one_piece_and_in_many() {
+        let bytes: Vec<u8> = (0..3 * CHUNK_BYTES + 1).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        assert!(Fingerprint::of(&bytes) == Fingerprint::of_all(bytes.as_slice()).unwrap());
+        assert!(Fingerprint::of(&bytes) != Fingerprint::of(&bytes[1..]));
+        assert_eq!(Fingerprint::of(b"").to_string(), blake3::hash(b"").to_string());
+    }
+}
