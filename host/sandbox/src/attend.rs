@@ -16,6 +16,7 @@ use crate::meter::Stop;
 use futures::FutureExt as _;
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use wasmtime::{Store, UpdateDeadline};
@@ -70,12 +71,13 @@ impl Term {
         store.set_epoch_deadline(1);
     }
 
-    /// Waits for the guest's work, or for the moment at which it must end.
+    /// Waits for the guest's work, or for the moment at which it must end. The work is
+    /// pinned by whoever began it: a future that is passed on is in memory twice.
     pub(crate) async fn attend<T>(
         &self,
-        work: impl Future<Output = wasmtime::Result<T>>,
+        work: Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
     ) -> Result<T, Ending> {
-        let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
+        let mut work = AssertUnwindSafe(work).catch_unwind();
         let ending = tokio::select! {
             // Work that is done counts as done, and most is done at the first look:
             // then no timer was ever set.
@@ -117,12 +119,13 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::pin;
 
     #[tokio::test]
     async fn a_panic_of_the_host_is_an_ending() {
         let term = Term::new(Duration::from_secs(60), CancellationToken::new());
         let panics = async { if !term.deadline.has_passed() { panic!("on purpose") } else { Ok(()) } };
-        let ending = term.attend(panics).await;
+        let ending = term.attend(pin!(panics)).await;
         assert_eq!(ending, Err(Ending::Host("a host function panicked: on purpose".to_owned())));
     }
 
@@ -135,7 +138,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(500)).await;
                 tell.send(()).map_err(wasmtime::Error::from)
             };
-            assert_eq!(term.attend(operation).await, Err(Ending::Deadline));
+            assert_eq!(term.attend(pin!(operation)).await, Err(Ending::Deadline));
             assert_eq!(told.try_recv().is_ok(), done);
         }
     }
@@ -145,11 +148,11 @@ mod tests {
         let cancel = CancellationToken::new();
         let forever = || std::future::pending::<wasmtime::Result<()>>();
         let term = Term::new(Duration::from_millis(20), cancel.clone());
-        assert_eq!(term.attend(forever()).await, Err(Ending::Deadline));
+        assert_eq!(term.attend(pin!(forever())).await, Err(Ending::Deadline));
         let term = Term::new(Duration::from_secs(60), cancel.clone());
         cancel.cancel();
         let began = Instant::now();
-        assert_eq!(term.attend(forever()).await, Err(Ending::Cancelled));
+        assert_eq!(term.attend(pin!(forever())).await, Err(Ending::Cancelled));
         assert!(began.elapsed() >= GRACE);
     }
 }

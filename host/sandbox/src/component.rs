@@ -22,6 +22,7 @@ use crate::sandbox::Inner as Host;
 use crate::v0_1_0::{self, ToolPre};
 use code::{Code, Entry};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
@@ -172,7 +173,7 @@ impl Component {
         let instance = Instance::serving(&call, &limits, term.deadline(), &turn);
         let mut store = host.store(instance, &limits, &term);
         let returned = match &mut store {
-            Ok(store) => term.attend(self.linked.execute(code, store, &call, timeout)).await,
+            Ok(store) => term.attend(pin!(self.linked.execute(code, store, &call, timeout))).await,
             Err(ending) => Err(ending.clone()),
         };
         let outcome = returned.unwrap_or_else(|ending| Outcome::Faulted(ending.fault(tool, &under)));
@@ -256,12 +257,16 @@ impl Linked {
     }
 
     async fn code(&self) -> Result<&Code, Refusal> {
+        if let Some(code) = self.code.get() {
+            return Ok(code);
+        }
         let load = async || {
             let compiled = self.host.code_of(&self.origin).await?;
             let exports = load::read_exports(&self.host.engine, &self.origin.name, &compiled)?;
             Code::link(&self.host, &self.origin.name, compiled, &exports)
         };
-        self.code.get_or_try_init(load).await
+        // Boxed, so that calls, of which all but the first end above, have no room for it.
+        Box::pin(self.code.get_or_try_init(load)).await
     }
 
     async fn execute(
@@ -306,7 +311,7 @@ impl Linked {
         let term = Term::new(SEALED_TIME, CancellationToken::new());
         let mut store = self.host.store(Instance::sealed(&limits), &limits, &term)?;
         let sealed = code.sealed(&self.host)?;
-        term.attend(work(&mut store, sealed)).await
+        term.attend(pin!(work(&mut store, sealed))).await
     }
 
     fn sealed_fault(&self, ending: Ending, what: &str) -> Fault {

@@ -11,6 +11,7 @@ use crate::sandbox::Inner as Host;
 use crate::v0_1_0::{self, GatePre, Shown};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -213,7 +214,7 @@ impl LinkedGate {
         let limits = limits.of_call();
         let mut store = self.host.store(Instance::sealed(&limits), &limits, &term)?;
         store.data().enter(bytes).map_err(|stop| Ending::of(&stop.into()))?;
-        term.attend(work(&mut store, &self.pre)).await
+        term.attend(pin!(work(&mut store, &self.pre))).await
     }
 
     fn fault(&self, ending: Ending, id: &str, limits: GateLimits) -> Fault {
