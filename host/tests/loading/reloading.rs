@@ -36,21 +36,27 @@ async fn what_is_dropped_replaced_and_removed_is_seen() {
     assert!(matches!(&changes[2], Change::Removed { component_id, .. } if component_id == "version"));
 }
 
-/// The bound is what only another algorithm would miss: looking every few seconds.
+/// Each of five versions, in one of three rounds: other tests compute beside this one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_version_is_seen_soon_after_its_last_write() {
+async fn a_new_version_is_seen_within_a_second_of_its_last_write() {
     let place = Place::new();
     place.put("version.wasm", &version(0));
     let (host, _watch) = place.watched().await;
-    let mut times = Vec::new();
-    for number in 1..=5 {
-        place.put("version.wasm", &version(number));
-        let written = std::time::Instant::now();
-        until(&host, &number.to_string()).await;
-        times.push(written.elapsed());
+    let mut slowest = Vec::new();
+    for round in 0..3 {
+        let mut times = Vec::new();
+        for number in round * 5 + 1..=round * 5 + 5 {
+            place.put("version.wasm", &version(number));
+            let written = std::time::Instant::now();
+            until(&host, &number.to_string()).await;
+            times.push(written.elapsed());
+        }
+        slowest.extend(times.into_iter().max());
+        if slowest[slowest.len() - 1] < Duration::from_secs(1) {
+            return;
+        }
     }
-    times.sort();
-    assert!(times[2] < Duration::from_secs(1), "{times:?}");
+    panic!("the slowest of each round: {slowest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
