@@ -34,10 +34,10 @@ use tollgate_agent::proposal::Arguments;
 use wasmtime::Store;
 use wasmtime::component::Component as Compiled;
 
-/// How long a sealed function may take.
-const SEALED_TIME: Duration = Duration::from_secs(10);
-/// The fuel of a sealed function.
-const SEALED_FUEL: u64 = 100_000_000;
+/// How long what a component is asked without power may take, such as what it is.
+pub const DESCRIBE_TIME: Duration = Duration::from_secs(10);
+/// The fuel of what it is asked without power.
+pub const DESCRIBE_FUEL: u64 = 100_000_000;
 
 /// A component that was loaded. Cloning is cheap; calls keep the version on which
 /// they began for as long as they run.
@@ -305,10 +305,10 @@ impl Linked {
     ) -> Result<T, Ending> {
         let limits = sealed_limits();
         let code = self.code().await.map_err(|why| Ending::Host(why.to_string()))?;
-        let turn = self.host.turns.take(limits.memory_bytes, SEALED_TIME).await;
+        let turn = self.host.turns.take(limits.memory_bytes, DESCRIBE_TIME).await;
         let _turn = turn.map_err(|_| Ending::NoSlot)?;
         let _ticking = self.host.ticker.keep_ticking();
-        let term = Term::new(SEALED_TIME, CancellationToken::new());
+        let term = Term::new(DESCRIBE_TIME, CancellationToken::new());
         let mut store = self.host.store(Instance::sealed(&limits), &limits, &term)?;
         let sealed = code.sealed(&self.host)?;
         term.attend(pin!(work(&mut store, sealed))).await
@@ -317,13 +317,13 @@ impl Linked {
     fn sealed_fault(&self, ending: Ending, what: &str) -> Fault {
         let limits = sealed_limits();
         let stack_bytes = self.host.config.stack_bytes;
-        ending.fault(what, &Under { limits: &limits, timeout: SEALED_TIME, stack_bytes })
+        ending.fault(what, &Under { limits: &limits, timeout: DESCRIBE_TIME, stack_bytes })
     }
 }
 
 /// Limits of an instance that answers without power.
 fn sealed_limits() -> Limits {
-    Limits { fuel: SEALED_FUEL, ..Limits::default() }
+    Limits { fuel: DESCRIBE_FUEL, ..Limits::default() }
 }
 
 fn attempt(outcome: Outcome, store: &Store<Instance>, limits: &Limits, began: Instant) -> Attempt {

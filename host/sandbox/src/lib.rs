@@ -52,7 +52,7 @@ mod world;
 pub use attempt::{Attempt, Call, Console};
 pub use children::ChildRunner;
 pub use compile::{COMPILE_MEMORY_BYTES, COMPILE_TIME, COMPILED_AT_ONCE, Compiler, compile_child};
-pub use component::Component;
+pub use component::{Component, DESCRIBE_FUEL, DESCRIBE_TIME};
 pub use config::{Allocation, SandboxConfig};
 pub use deadline::{Deadline, Paused};
 pub use egress::{HttpGrant, Resolve, Secret, SystemResolver};

@@ -14,6 +14,7 @@ mod gates;
 mod grant;
 mod grants;
 mod inspect;
+mod limits;
 mod make;
 #[cfg(feature = "mcp")]
 mod mcp;

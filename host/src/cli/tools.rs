@@ -4,7 +4,7 @@
 use super::data::open_store;
 use super::output::{BAD, BOLD, DIM, shown, shown_line};
 use super::table::{table, text_of};
-use super::{Exit, Failure, Globals, Opened, Output, approve, powers, program, quantity, with_servers};
+use super::{Exit, Failure, Globals, Opened, Output, approve, limits, powers, program, quantity, with_servers};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use tollgate::Host;
@@ -149,7 +149,6 @@ fn grants_in_words(component: &LoadedComponent) -> String {
 }
 
 fn as_json(opened: &Opened) -> Value {
-    let run = &opened.config.limits.run;
     let tools: Vec<Value> = opened
         .loaded
         .toolbox
@@ -172,7 +171,7 @@ fn as_json(opened: &Opened) -> Value {
         "gates": super::gates::as_json(&opened.gates),
         "refused_gates": opened.gates.refused,
         "notices": opened.loaded.notices,
-        "limits": {"run": run, "host": host_limits(opened)},
+        "limits": limits::as_json(opened),
     })
 }
 
@@ -225,15 +224,5 @@ fn remote_json(tool: &Tool, opened: &Opened) -> Value {
             "timeout_ms": opened.config.limits.run.attempt_timeout_ms(&descriptor.execution),
             "answer_bytes": server.map(|server| server.answer_bytes),
         },
-    })
-}
-
-fn host_limits(opened: &Opened) -> Value {
-    let sandbox = &opened.config.limits.sandbox;
-    json!({
-        "memory_budget_bytes": sandbox.memory_budget_bytes,
-        "concurrent_calls": sandbox.concurrent_calls,
-        "waiting_calls": sandbox.waiting_calls,
-        "ceiling": sandbox.ceiling,
     })
 }

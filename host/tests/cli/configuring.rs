@@ -55,6 +55,26 @@ fn every_limit_is_read_back() {
     }
     assert_eq!(read["limits"]["run"]["concurrency"], 2);
     assert!(read["limits"]["host"]["memory_budget_bytes"].is_number());
+    let fixed = [
+        ("stack_bytes", 512 << 10),
+        ("answer_bytes", 256 << 10),
+        ("json_depth", 128),
+        ("mutations", 64),
+        ("mutation_bytes", 256 << 10),
+        ("mutations_bytes", 1 << 20),
+        ("schema_bytes", 64 << 10),
+        ("component_bytes", 64 << 20),
+        ("custom_section_bytes", 1 << 20),
+        ("compile_ms", 60_000),
+        ("compile_memory_bytes", 2_u64 << 30),
+        ("compiled_at_once", 2),
+        ("describe_ms", 10_000),
+        ("describe_fuel", 100_000_000),
+        ("traps_that_disable", 5),
+    ];
+    for (name, value) in fixed {
+        assert_eq!(read["limits"]["fixed"][name], value, "{name}");
+    }
 }
 
 #[test]

@@ -1,0 +1,47 @@
+//! Every limit that calls run under, for whoever reads `tollgate tools --json`: those of
+//! the configuration, and those that hold for all tools alike and are not to be changed.
+
+use super::Opened;
+use serde_json::{Value, json};
+use tollgate::config::Config;
+use tollgate_agent::health::TRAPS_THAT_DISABLE;
+use tollgate_agent::run::answer::MAX_ANSWER_BYTES;
+use tollgate_agent::state::change::{MAX_MUTATION_BYTES, MAX_MUTATIONS, MAX_MUTATIONS_BYTES};
+use tollgate_agent::{json as agent_json, schema};
+use tollgate_sandbox::{
+    COMPILE_MEMORY_BYTES, COMPILED_AT_ONCE, DESCRIBE_FUEL, DESCRIBE_TIME, MAX_COMPONENT_BYTES,
+    MAX_CUSTOM_BYTES,
+};
+
+/// Those of a run, those of the host, and those that are fixed. What a tool has of its
+/// own stands with the tool.
+pub(super) fn as_json(opened: &Opened) -> Value {
+    let Config { limits, .. } = &opened.config;
+    let sandbox = &limits.sandbox;
+    let host = json!({
+        "memory_budget_bytes": sandbox.memory_budget_bytes,
+        "concurrent_calls": sandbox.concurrent_calls,
+        "waiting_calls": sandbox.waiting_calls,
+        "ceiling": sandbox.ceiling,
+    });
+    let fixed = json!({
+        "stack_bytes": sandbox.stack_bytes,
+        "answer_bytes": MAX_ANSWER_BYTES,
+        "json_depth": agent_json::MAX_DEPTH,
+        "mutations": MAX_MUTATIONS,
+        "mutation_bytes": MAX_MUTATION_BYTES,
+        "mutations_bytes": MAX_MUTATIONS_BYTES,
+        "schema_bytes": schema::MAX_SCHEMA_BYTES,
+        "subschemas": schema::MAX_SUBSCHEMAS,
+        "schema_depth": schema::MAX_SCHEMA_DEPTH,
+        "component_bytes": MAX_COMPONENT_BYTES,
+        "custom_section_bytes": MAX_CUSTOM_BYTES,
+        "compile_ms": u64::try_from(sandbox.compile_time.as_millis()).unwrap_or(u64::MAX),
+        "compile_memory_bytes": COMPILE_MEMORY_BYTES,
+        "compiled_at_once": COMPILED_AT_ONCE,
+        "describe_ms": u64::try_from(DESCRIBE_TIME.as_millis()).unwrap_or(u64::MAX),
+        "describe_fuel": DESCRIBE_FUEL,
+        "traps_that_disable": TRAPS_THAT_DISABLE,
+    });
+    json!({"run": limits.run, "host": host, "fixed": fixed})
+}
