@@ -2,6 +2,7 @@
 //! of it is believed.
 
 use crate::name;
+use crate::schema::make_readable;
 use crate::state::{KeyScope, Reducer};
 use crate::text::clean;
 use serde::{Deserialize, Serialize};
@@ -78,7 +79,8 @@ impl ToolDescriptor {
     /// Checks id and name, and cleans what people and models will read.
     ///
     /// # Errors
-    /// The id or the name does not fit its pattern, or is reserved.
+    /// The id or the name does not fit its pattern, or is reserved; or what decides
+    /// which arguments fit holds characters that a reader does not see.
     pub(crate) fn checked(mut self) -> Result<Self, DescriptorError> {
         if !name::is_id(&self.id) || name::is_reserved_id(&self.id) {
             return Err(bad_word(
@@ -92,6 +94,9 @@ impl ToolDescriptor {
         }
         self.description = clean(&self.description, MAX_DESCRIPTION_BYTES);
         self.category = self.category.map(|c| clean(&c, MAX_LABEL_BYTES));
+        make_readable(&mut self.parameters).map_err(|why| {
+            DescriptorError(format!("the parameters of the tool \"{}\" are refused: {why}", self.name))
+        })?;
         Ok(self)
     }
 }

@@ -1,6 +1,9 @@
 //! JSON Schema from strangers: checked before it is trusted, then compiled once.
 
+mod words;
 mod work;
+
+pub(crate) use words::make_readable;
 
 use serde_json::{Map, Value, json};
 
