@@ -1,11 +1,13 @@
-//! Secrets taken out of what a call says: its result, its errors, what it reports
-//! and what it prints. The responses that it reads are blanked as they arrive.
+//! Secrets taken out of what a call says: its result, its errors, what it reports,
+//! what it prints, and what it tells other agents. The responses that it reads are blanked as they arrive.
 
 use crate::attempt::Attempt;
 use crate::grants::Grants;
 use crate::report::Report;
 use std::sync::Arc;
 use tollgate_agent::blank::Blanks;
+use tollgate_agent::child::ChildRequest;
+use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{Action, Fault, Outcome, Ticket, ToolOutput, ToolResult, ToolStatus};
 
 /// Blanks the secrets that join a component's requests.
@@ -47,6 +49,15 @@ impl Blanked {
         attempt.denied.iter_mut().for_each(|denied| self.0.in_place(denied));
     }
 
+    /// What a child is told goes to its model, and into its record.
+    pub(crate) fn child(&self, request: &mut ChildRequest) {
+        if self.0.is_empty() {
+            return;
+        }
+        request.messages.iter_mut().for_each(|message| self.message(message));
+        request.seed.iter_mut().for_each(|(_, value)| self.0.value(value));
+    }
+
     pub(crate) fn fault(&self, fault: &mut Fault) {
         self.0.in_place(&mut fault.message);
         self.some(fault.detail.as_mut());
@@ -67,6 +78,15 @@ impl Blanked {
                 Action::ScheduleContext(later) => self.0.in_place(&mut later.note),
                 Action::FilterTools(_) | Action::Escalate => {}
             }
+        }
+    }
+
+    /// A guest writes texts alone, no calls and no answers to calls.
+    fn message(&self, message: &mut Message) {
+        match message {
+            Message::User(text) | Message::Note(text) => self.0.in_place(text),
+            Message::Assistant(said) => self.0.in_place(&mut said.text),
+            Message::Answer(_) => {}
         }
     }
 

@@ -6,11 +6,12 @@ use crate::blanking::Blanked;
 use crate::children::ChildRunner;
 use crate::console::Capture;
 use crate::deadline::Deadline;
-use crate::egress::{Ledger, Outbound};
-use crate::grants::Grants;
+use crate::egress::Outbound;
+use crate::grants::{Grants, Power};
 use crate::interfaces::filesystem::Quota;
 use crate::interfaces::http::{self, Egress};
 use crate::interfaces::{clocks, random};
+use crate::ledger::Ledger;
 use crate::limits::Limits;
 use crate::meter::{Boundary, Meter, Stop};
 use crate::report::ReportSink;
@@ -102,17 +103,18 @@ impl Instance {
     /// An instance that serves a call until its deadline.
     pub(crate) fn serving(call: &Call<'_>, limits: &Limits, deadline: &Deadline, turn: &Arc<Turn>) -> Self {
         let sealed = Self::sealed(limits);
-        let outbound = call
-            .grants
-            .http()
-            .map(|grant| Outbound::new(Arc::clone(grant), limits, sealed.boundary.clone(), deadline.clone()));
+        let ledger = Arc::new(Ledger::default());
+        let outbound = call.grants.http().map(|grant| {
+            let (grant, ledger) = (Arc::clone(grant), Arc::clone(&ledger));
+            Outbound::new(grant, limits, sealed.boundary.clone(), deadline.clone(), ledger)
+        });
         let serves = Serves {
             snapshot: call.snapshot.clone(),
             keys: call.keys.clone(),
             access: Arc::clone(&call.permit.tool().access),
             grants: call.grants.clone(),
-            quota: Quota::new(limits.written_bytes),
-            ledger: outbound.as_ref().map(|outbound| Arc::clone(&outbound.ledger)).unwrap_or_default(),
+            quota: Quota::new(limits.written_bytes, Arc::clone(&ledger)),
+            ledger,
             outbound,
             reports: Reports {
                 sink: Arc::clone(&call.reports),
@@ -148,6 +150,13 @@ impl Instance {
     /// The settings that it may read.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&String, &String)> {
         self.serves.iter().flat_map(|serves| serves.grants.settings())
+    }
+
+    /// Notes that the guest tried what it was not granted.
+    pub(crate) fn deny(&self, power: Power, what: &str) {
+        if let Some(serves) = &self.serves {
+            serves.ledger.deny(&format!("{}: {what}", power.as_str()));
+        }
     }
 
     /// What the guest wrote to standard output and error.
@@ -212,8 +221,9 @@ impl Wasi {
             .insecure_random(random::stream(&world, random::INSECURE))
             .max_random_size(random_bytes)
             .build();
-        let egress =
-            Egress { outbound: serves.and_then(|serves| serves.outbound.take()), world: world.clone() };
+        let ledger = serves.as_ref().map(|serves| Arc::clone(&serves.ledger)).unwrap_or_default();
+        let outbound = serves.and_then(|serves| serves.outbound.take());
+        let egress = Egress { outbound, ledger, world: world.clone() };
         Self { ctx, http: http::context(), egress, capture, world }
     }
 }

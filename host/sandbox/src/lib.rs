@@ -37,6 +37,7 @@ mod grants;
 mod import;
 mod instance;
 mod interfaces;
+mod ledger;
 mod limits;
 mod load;
 mod meter;

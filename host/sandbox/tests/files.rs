@@ -106,11 +106,65 @@ async fn a_guest_stays_in_its_directory_and_opens_files_alone() {
 }
 
 #[tokio::test]
+async fn devices_are_not_opened() {
+    let mut bench = Bench::load(&sandbox(), &reads()).await.unwrap();
+    bench.grants = granted(Path::new("/dev"), FileAccess::Read);
+    bench.timeout = Duration::from_secs(5);
+    for device in ["null", "zero"] {
+        let attempt = bench.call(json!({ "p": device })).await;
+        assert_eq!(attempt.denied, [format!("files: open {device}")]);
+        assert_eq!(returned(attempt).result.data.as_u64(), Some(NOT_PERMITTED), "{device}");
+    }
+}
+
+/// A tool that does something with the path `file` in its first directory, and answers
+/// the number of the error.
+fn removes(name: &'static str, function: &str, parameters: &str, arguments: &str) -> Guest {
+    let source = format!(
+        r#";; Removes or moves a file of its first directory.
+;; imports: wasi:filesystem/types wasi:filesystem/preopens
+
+(import "wasi:filesystem/preopens@0.2.12" "get-directories" (func $directories (param i32)))
+(import "wasi:filesystem/types@0.2.12" "[method]descriptor.{function}" (func $remove (param {parameters})))
+(data (memory $memory) (i32.const 128) "file")
+(func $execute (param $call i32) (result i32) (local $dir i32)
+  (call $directories (i32.const 16))
+  (local.set $dir (i32.load $memory (i32.load $memory (i32.const 16))))
+  (call $remove (local.get $dir) (i32.const 128) (i32.const 4) {arguments} (i32.const 32))
+  ;; What is done traps, though it may not be.
+  (if (i32.eqz (i32.load8_u $memory (i32.const 32))) (then (unreachable)))
+  (global.get $returns))
+"#
+    );
+    Guest { name, attack: "", limit: "", expects: Expectation::Succeeds, source: source.leak() }
+}
+
+#[tokio::test]
+async fn what_may_be_read_alone_is_not_removed_and_the_attempt_is_noted() {
+    let (_folder, inner) = folder();
+    let to = "(local.get $dir) (i32.const 128) (i32.const 3)";
+    for (guest, noted) in [
+        (removes("unlinks", "unlink-file-at", "i32 i32 i32 i32", ""), "files: remove file"),
+        (removes("renames", "rename-at", "i32 i32 i32 i32 i32 i32 i32", to), "files: move file"),
+        (removes("clears", "remove-directory-at", "i32 i32 i32 i32", ""), "files: remove file"),
+    ] {
+        let mut bench = Bench::load(&sandbox(), &guest).await.unwrap();
+        bench.grants = granted(&inner, FileAccess::Read);
+        let attempt = bench.call(json!({})).await;
+        assert_eq!(attempt.denied, [noted], "{}", guest.name);
+        returned(attempt);
+        assert!(inner.join("file").exists());
+    }
+}
+
+#[tokio::test]
 async fn only_a_read_write_grant_lets_a_guest_write() {
     let (_folder, inner) = folder();
     let mut bench = Bench::load(&sandbox(), &creates()).await.unwrap();
     bench.grants = granted(&inner, FileAccess::Read);
-    assert_eq!(answer(&bench, "new").await, NOT_PERMITTED);
+    let attempt = bench.call(json!({ "p": "new" })).await;
+    assert_eq!(attempt.denied, ["files: open new"]);
+    assert_eq!(returned(attempt).result.data.as_u64(), Some(NOT_PERMITTED));
     assert!(!inner.join("new").exists());
     bench.grants = granted(&inner, FileAccess::ReadWrite);
     assert_eq!(answer(&bench, "new").await, OPENED);

@@ -163,7 +163,9 @@ async fn a_guest_makes_no_links() {
     for guest in [links(), links_hard()] {
         let place = place();
         let bench = bench(&guest, &place).await;
-        assert_eq!(number(bench.call(anything()).await), NOT_PERMITTED, "{}", guest.name);
+        let attempt = bench.call(anything()).await;
+        assert_eq!(attempt.denied, ["files: make the link made"], "{}", guest.name);
+        assert_eq!(number(attempt), NOT_PERMITTED, "{}", guest.name);
         assert!(std::fs::symlink_metadata(place.inner.join("made")).is_err());
     }
 }
@@ -184,7 +186,9 @@ async fn all_calls_together_write_no_more_than_the_directorys_quota() {
     let place = place();
     let mut bench = bench(&fills(), &place).await;
     bench.grants = granted(&place.inner, 200 << 10);
-    assert_eq!(number(bench.call(anything()).await), 3);
+    let attempt = bench.call(anything()).await;
+    assert_eq!(attempt.denied, ["files: more bytes than are left of the quota_bytes of /data"]);
+    assert_eq!(number(attempt), 3);
     assert_eq!(number(bench.call(anything()).await), 0);
 }
 
@@ -193,7 +197,9 @@ async fn streams_into_files_are_counted() {
     let place = place();
     let mut bench = bench(&streams(), &place).await;
     bench.limits = Limits { written_bytes: 40 << 10, ..Limits::default() };
-    assert_eq!(number(bench.call(anything()).await), 9);
+    let attempt = bench.call(anything()).await;
+    assert_eq!(attempt.denied, ["files: more bytes than the limit written_bytes lets a call write"]);
+    assert_eq!(number(attempt), 9);
     assert_eq!(std::fs::metadata(place.inner.join("made")).unwrap().len(), 9 << 12);
 }
 

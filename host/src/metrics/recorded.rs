@@ -15,7 +15,7 @@ const MAX_TOOLS: usize = 200;
 /// Whose numbers are those of all others.
 const OTHERS: &str = "(others)";
 /// What a call may be refused that was not granted to its tool.
-const POWERS: [&str; 5] = ["http", "files", "settings", "sockets", "delegates"];
+const POWERS: [&str; 4] = ["http", "files", "sockets", "delegates"];
 
 /// Counters and distributions.
 pub(super) struct Recorded {

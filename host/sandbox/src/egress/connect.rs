@@ -2,7 +2,8 @@
 //! may not be reached are dropped, and what is connected to is one of those that
 //! were looked at.
 
-use super::{HttpGrant, Ledger, Resolve, SystemResolver};
+use super::{HttpGrant, Resolve, SystemResolver};
+use crate::ledger::Ledger;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::io;

@@ -1,7 +1,8 @@
 //! One request and its response, over a connection of its own.
 
 use super::body::Bounded;
-use super::{HttpGrant, Ledger, Patience};
+use super::{HttpGrant, Patience};
+use crate::ledger::Ledger;
 use crate::meter::Boundary;
 use bytes::Bytes;
 use http::header::{
@@ -137,9 +138,15 @@ fn check_head(
     if response.status() == http::StatusCode::SWITCHING_PROTOCOLS {
         return Err(Error::HttpUpgradeFailed);
     }
-    let coding = response.headers().get(CONTENT_ENCODING);
-    if has_secret && coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+    let is_coded_but = |header: &HeaderName, plain: &[u8]| {
+        response.headers().get_all(header).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(plain))
+    };
+    if has_secret && is_coded_but(&CONTENT_ENCODING, b"identity") {
         return Err(Error::HttpResponseContentCoding(None));
+    }
+    // What is compressed on the way could not be blanked either, and nobody asked for it.
+    if is_coded_but(&TRANSFER_ENCODING, b"chunked") {
+        return Err(Error::HttpResponseTransferCoding(None));
     }
     let size: usize = response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if size > MAX_HEAD_BYTES || boundary.enter(size as u64).is_err() {

@@ -18,22 +18,17 @@ pub use resolve::{Resolve, SystemResolver};
 pub use secret::Secret;
 
 use crate::deadline::Deadline;
+use crate::ledger::Ledger;
 use crate::limits::Limits;
 use crate::meter::Boundary;
 use connect::Connector;
 use exchange::Exchange;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tollgate_agent::blank::Blanks;
 use tollgate_agent::egress::{Egress, Target};
-use tollgate_agent::text::clean;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
-/// The most refusals of one call that are kept for the operator.
-const MAX_DENIALS: usize = 16;
-/// The longest of them, in bytes.
-const MAX_DENIAL_BYTES: usize = 300;
 /// How long a guest that does not say waits for each step of a request.
 const STEP_TIME: Duration = Duration::from_secs(30);
 
@@ -90,13 +85,6 @@ pub(crate) struct Outbound {
     pub(crate) ledger: Arc<Ledger>,
 }
 
-/// What a call did with its way out, for whoever reads it afterwards.
-#[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    sent: AtomicU32,
-    denied: Mutex<Vec<String>>,
-}
-
 /// How long each step of one request may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
@@ -111,6 +99,7 @@ impl Outbound {
         limits: &Limits,
         boundary: Boundary,
         deadline: Deadline,
+        ledger: Arc<Ledger>,
     ) -> Self {
         Self {
             grant,
@@ -118,7 +107,7 @@ impl Outbound {
             deadline,
             body_bytes: limits.http_body_bytes,
             requests: limits.http_requests,
-            ledger: Arc::default(),
+            ledger,
         }
     }
 
@@ -128,16 +117,11 @@ impl Outbound {
         request: http::Request<WasiBody>,
         options: Option<RequestOptions>,
     ) -> Result<Exchange, Error> {
-        let target = target_of(&request).map_err(|why| {
-            self.ledger.deny(&format!("http request refused: {why}"));
-            Error::HttpRequestUriInvalid
-        })?;
+        let target = readable_target(&request, &self.ledger)?;
         if !self.grant.egress.permits(&target) {
-            self.ledger.deny(&format!("http {target}"));
-            return Err(Error::HttpRequestDenied);
+            return Err(denied(&target, &self.ledger));
         }
-        if self.ledger.sent.fetch_add(1, Relaxed) >= self.requests {
-            self.ledger.sent.fetch_sub(1, Relaxed);
+        if !self.ledger.send(self.requests) {
             self.ledger.deny(&format!("http {target}: the limit is http_requests = {}", self.requests));
             return Err(Error::ConnectionLimitReached);
         }
@@ -153,27 +137,6 @@ impl Outbound {
     }
 }
 
-impl Ledger {
-    /// Notes what was refused.
-    pub(crate) fn deny(&self, what: &str) {
-        let what = clean(what, MAX_DENIAL_BYTES);
-        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
-        if denied.len() < MAX_DENIALS && !denied.contains(&what) {
-            denied.push(what);
-        }
-    }
-
-    /// How many requests were sent.
-    pub(crate) fn sent(&self) -> u32 {
-        self.sent.load(Relaxed)
-    }
-
-    /// What was refused.
-    pub(crate) fn denied(&self) -> Vec<String> {
-        self.denied.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 impl Patience {
     /// What the guest asks for, or the usual, but never longer than its call.
     fn of(options: Option<RequestOptions>, left: Duration) -> Self {
@@ -185,6 +148,23 @@ impl Patience {
             between_bytes: clamp(options.between_bytes_timeout),
         }
     }
+}
+
+/// Refuses the request of a call that was granted none, and notes it.
+pub(crate) fn refuse(request: &http::Request<WasiBody>, ledger: &Ledger) -> Error {
+    readable_target(request, ledger).map_or_else(|unreadable| unreadable, |target| denied(&target, ledger))
+}
+
+fn denied(target: &Target, ledger: &Ledger) -> Error {
+    ledger.deny(&format!("http {target}"));
+    Error::HttpRequestDenied
+}
+
+fn readable_target(request: &http::Request<WasiBody>, ledger: &Ledger) -> Result<Target, Error> {
+    target_of(request).map_err(|why| {
+        ledger.deny(&format!("http request refused: {why}"));
+        Error::HttpRequestUriInvalid
+    })
 }
 
 fn target_of(request: &http::Request<WasiBody>) -> Result<Target, tollgate_agent::egress::Unfit> {

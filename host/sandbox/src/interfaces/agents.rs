@@ -26,7 +26,7 @@ async fn run_child(
     mut store: StoreContextMut<'_, Instance>,
     request: agents::ChildRun,
 ) -> wasmtime::Result<Answer> {
-    let (request, bytes) = match lift_child(request) {
+    let (mut request, bytes) = match lift_child(request) {
         Ok(lifted) => lifted,
         Err(error) => return Ok(Err(lower_child_error(error))),
     };
@@ -35,6 +35,9 @@ async fn run_child(
     let Some(waits) = store.data().serves.as_ref().map(|serves| serves.waits.clone()) else {
         return Ok(Err(lower_child_error(ChildError::NotGranted(request.agent_id))));
     };
+    if let Some(serves) = &store.data().serves {
+        serves.reports.blanked.child(&mut request);
+    }
     // What a child answers is not in this call's record.
     store.data_mut().world().used(Power::Delegates);
     let child = async {
@@ -44,7 +47,12 @@ async fn run_child(
     };
     let (answer, bytes) = match child.await {
         Ok(Ok(outcome)) => lower_child(outcome),
-        Ok(Err(error)) => return Ok(Err(lower_child_error(error))),
+        Ok(Err(error)) => {
+            if let ChildError::NotGranted(what) = &error {
+                store.data().deny(Power::Delegates, what);
+            }
+            return Ok(Err(lower_child_error(error)));
+        }
         Err(_) => {
             let full = "too many calls wait for their children; try again later".to_owned();
             return Ok(Err(lower_child_error(ChildError::ExecutionFailed(full))));

@@ -26,6 +26,7 @@ type Store<'a> = StoreContextMut<'a, Instance>;
 type Directories = Vec<(Resource<Descriptor>, String)>;
 type OpenArguments = (Resource<Descriptor>, PathFlags, String, OpenFlags, DescriptorFlags);
 type LinkArguments = (Resource<Descriptor>, PathFlags, String, Resource<Descriptor>, String);
+type RenameArguments = (Resource<Descriptor>, String, Resource<Descriptor>, String);
 type Answer<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 
 /// Takes the place of the interface's functions that give out descriptors, make
@@ -36,6 +37,7 @@ pub(crate) fn add_granted(linker: &mut Linker<Instance>) -> wasmtime::Result<()>
         .func_wrap("get-directories", |mut store: Store<'_>, (): ()| Ok((directories(store.data_mut())?,)))?;
     let mut types = linker.instance(&format!("wasi:filesystem/types@{VERSION}"))?;
     add_opening(&mut types)?;
+    add_removing(&mut types)?;
     add_writing(&mut types)
 }
 
@@ -44,8 +46,9 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         "[method]descriptor.open-at",
         |mut store: Store<'_>, arguments: OpenArguments| {
             Box::new(async move {
+                let path = arguments.2.clone();
                 let opened = open_at(store.data_mut(), arguments).await;
-                answer(store.data_mut(), opened)
+                answer_for(store.data_mut(), "open", &path, opened)
             })
         },
     )?;
@@ -54,23 +57,61 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
                 let made = match take(store.data_mut(), &directory, ENTRY_BYTES) {
-                    Ok(()) => store.data_mut().filesystem().create_directory_at(directory, path).await,
+                    Ok(()) => {
+                        store.data_mut().filesystem().create_directory_at(directory, path.clone()).await
+                    }
                     Err(why) => Err(why),
                 };
-                answer(store.data_mut(), made)
+                answer_for(store.data_mut(), "make the directory", &path, made)
             })
         },
     )?;
     // A link that a guest makes is followed by whoever looks at the directory next.
     types.func_wrap(
         "[method]descriptor.symlink-at",
-        |_: Store<'_>, _: (Resource<Descriptor>, String, String)| -> Answer<()> {
-            Ok((Err(ErrorCode::NotPermitted),))
+        |store: Store<'_>, (_, _, path): (Resource<Descriptor>, String, String)| -> Answer<()> {
+            Ok((Err(refused(store.data(), "make the link", &path)),))
         },
     )?;
-    types.func_wrap("[method]descriptor.link-at", |_: Store<'_>, _: LinkArguments| -> Answer<()> {
-        Ok((Err(ErrorCode::NotPermitted),))
-    })
+    types.func_wrap(
+        "[method]descriptor.link-at",
+        |store: Store<'_>, (.., path): LinkArguments| -> Answer<()> {
+            Ok((Err(refused(store.data(), "make the link", &path)),))
+        },
+    )
+}
+
+/// What only notes refusals: directories that may be read alone, ways out of them.
+fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
+    types.func_wrap_async(
+        "[method]descriptor.unlink-file-at",
+        |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
+            Box::new(async move {
+                let removed = store.data_mut().filesystem().unlink_file_at(directory, path.clone()).await;
+                answer_for(store.data_mut(), "remove", &path, removed)
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.remove-directory-at",
+        |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
+            Box::new(async move {
+                let removed =
+                    store.data_mut().filesystem().remove_directory_at(directory, path.clone()).await;
+                answer_for(store.data_mut(), "remove", &path, removed)
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.rename-at",
+        |mut store: Store<'_>, (directory, path, to, new_path): RenameArguments| {
+            Box::new(async move {
+                let mut files = store.data_mut().filesystem();
+                let moved = files.rename_at(directory, path.clone(), to, new_path).await;
+                answer_for(store.data_mut(), "move", &path, moved)
+            })
+        },
+    )
 }
 
 fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
@@ -121,6 +162,20 @@ fn answer<T>(instance: &mut Instance, done: FsResult<T>) -> Answer<T> {
         Ok(value) => Ok((Ok(value),)),
         Err(why) => Ok((Err(instance.filesystem().convert_error_code(why)?),)),
     }
+}
+
+/// The same, with a refusal noted; `doing` is what the guest did at this path.
+fn answer_for<T>(instance: &mut Instance, doing: &str, path: &str, done: FsResult<T>) -> Answer<T> {
+    let answer = answer(instance, done)?;
+    if matches!(answer, (Err(ErrorCode::NotPermitted),)) {
+        refused(instance, doing, path);
+    }
+    Ok(answer)
+}
+
+fn refused(instance: &Instance, doing: &str, path: &str) -> ErrorCode {
+    instance.deny(Power::Files, &format!("{doing} {path}"));
+    ErrorCode::NotPermitted
 }
 
 fn directories(instance: &mut Instance) -> wasmtime::Result<Directories> {
@@ -190,13 +245,10 @@ async fn set_size(instance: &mut Instance, file: Resource<Descriptor>, size: u64
 /// Takes room in the directory to which the descriptor belongs.
 fn take(instance: &mut Instance, of: &Resource<Descriptor>, bytes: u64) -> FsResult<()> {
     let Some(serves) = &instance.serves else { return Ok(()) };
-    if serves.quota.room(of).is_none_or(|room| room.take(bytes)) {
-        return Ok(());
+    match serves.quota.room(of).is_none_or(|room| room.take(bytes)) {
+        true => Ok(()),
+        false => Err(ErrorCode::InsufficientSpace.into()),
     }
-    serves
-        .ledger
-        .deny(&format!("files: {bytes} more bytes are over written_bytes or the directory's quota_bytes"));
-    Err(ErrorCode::InsufficientSpace.into())
 }
 
 /// Puts the quota before a stream into a file.

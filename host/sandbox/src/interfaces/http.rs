@@ -4,9 +4,10 @@
 //! Requests that are built and never sent are the host's memory, not the guest's.
 //! Each part of one is small, or counts as bytes that crossed the boundary.
 
-use crate::egress::{Outbound, is_forbidden};
+use crate::egress::{Outbound, is_forbidden, refuse};
 use crate::grants::Power;
 use crate::instance::Instance;
+use crate::ledger::Ledger;
 use crate::world::World;
 use std::sync::Arc;
 use wasmtime::StoreContextMut;
@@ -68,6 +69,7 @@ fn set_authority(mut store: Store<'_>, (request, authority): (Resource<Request>,
 /// The way out of an instance: none in a sealed one, and where nothing was granted.
 pub(crate) struct Egress {
     pub(crate) outbound: Option<Outbound>,
+    pub(crate) ledger: Arc<Ledger>,
     pub(crate) world: World,
 }
 
@@ -103,7 +105,9 @@ impl WasiHttpHooks for Egress {
                     outbound.admit(request, options)
                 }
             }
-            None => Err(Error::HttpRequestDenied),
+            // A replay is granted none, whatever the call was.
+            None if self.world.is_played() => Err(Error::HttpRequestDenied),
+            None => Err(refuse(&request, &self.ledger)),
         };
         match admitted {
             Ok(exchange) => Box::new(exchange.run()),

@@ -13,6 +13,7 @@ pub(crate) mod filesystem;
 pub(crate) mod http;
 pub(crate) mod poll;
 pub(crate) mod random;
+pub(crate) mod sockets;
 
 use crate::instance::Instance;
 use wasmtime::Engine;
@@ -31,8 +32,8 @@ pub(crate) fn real(sealed: &Linker<Instance>) -> wasmtime::Result<Linker<Instanc
 pub(crate) fn sealed(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
     let mut linker = Linker::new(engine);
     // Clocks, randomness, streams, and a command line without arguments,
-    // environment and directories. Sockets are there and refuse, which is how the
-    // context is built; requests too, in an instance that has no way out.
+    // environment and directories. Requests are refused in an instance that has no
+    // way out. Sockets refuse by how the context is built, and once more below.
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     http::add(&mut linker)?;
     config::add(&mut linker)?;
@@ -41,6 +42,7 @@ pub(crate) fn sealed(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
     // An interface may take the place of what wasmtime brings.
     linker.allow_shadowing(true);
     http::count_what_is_kept(&mut linker)?;
+    sockets::add_refused(&mut linker)?;
     poll::add_recorded(&mut linker)?;
     random::add_seed(&mut linker)?;
     Ok(linker)

@@ -16,7 +16,8 @@ use tollgate_agent::state::State;
 use tollgate_agent::taken::Taken;
 use tollgate_artifacts::Guest;
 use tollgate_sandbox::{
-    Attempt, Call, Component, Grants, Limits, Refusal, Report, ReportSink, Sandbox, SandboxConfig,
+    Attempt, Call, ChildRunner, Component, Grants, Limits, Refusal, Report, ReportSink, Sandbox,
+    SandboxConfig,
 };
 
 /// A sandbox that is large enough for a test.
@@ -34,6 +35,7 @@ pub(crate) struct Bench {
     pub(crate) grants: Grants,
     pub(crate) cancel: CancellationToken,
     pub(crate) reports: Arc<Kept>,
+    pub(crate) children: Arc<dyn ChildRunner>,
     pub(crate) resume: Option<Resumption>,
     pub(crate) replay: Option<Arc<Taken>>,
 }
@@ -77,6 +79,7 @@ impl Bench {
             grants: Grants::default(),
             cancel: CancellationToken::new(),
             reports: Arc::default(),
+            children: Arc::new(()),
             resume: None,
             replay: None,
         })
@@ -127,7 +130,7 @@ impl Bench {
                 grants: &self.grants,
                 replay: self.replay.as_ref(),
                 reports,
-                children: Arc::new(()),
+                children: Arc::clone(&self.children),
                 cancel: self.cancel.clone(),
             })
             .await

@@ -1,7 +1,8 @@
-//! A server of a test's own: it takes one request a connection and answers as it is
-//! told, well or not.
+//! A server of a test's own: it answers one request a connection as it is told, well or
+//! not, and then reads on, to see whether another request was behind it.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -35,6 +36,8 @@ impl Answer {
 pub(super) struct Server {
     address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
+    /// Connections that are not yet read to their end.
+    open: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -42,13 +45,19 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let heads: Arc<Mutex<Vec<String>>> = Arc::default();
-        let kept = Arc::clone(&heads);
+        let open: Arc<AtomicUsize> = Arc::default();
+        let (kept, counted) = (Arc::clone(&heads), Arc::clone(&open));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, answer.clone(), Arc::clone(&kept)));
+                counted.fetch_add(1, Relaxed);
+                let (answer, kept, counted) = (answer.clone(), Arc::clone(&kept), Arc::clone(&counted));
+                tokio::spawn(async move {
+                    serve(stream, answer, kept).await;
+                    counted.fetch_sub(1, Relaxed);
+                });
             }
         });
-        Self { address, heads }
+        Self { address, heads, open }
     }
 
     pub(super) fn url(&self, path: &str) -> String {
@@ -59,9 +68,21 @@ impl Server {
         self.address.port()
     }
 
-    /// The heads of the requests so far, with what followed in the same piece.
+    /// The heads of the requests so far.
     pub(super) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
+    }
+
+    /// The heads of all requests, once every connection was read to its end and there
+    /// was one.
+    pub(super) async fn all_heads(&self) -> Vec<String> {
+        for _ in 0..1_000 {
+            if !self.heads().is_empty() && self.open.load(Relaxed) == 0 {
+                return self.heads();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("a connection is still open")
     }
 }
 
@@ -78,20 +99,52 @@ async fn serve(mut stream: TcpStream, answer: Answer, heads: Arc<Mutex<Vec<Strin
     if let Answer::Greets(bytes) = &answer {
         let _ = stream.write_all(bytes).await;
     }
-    let mut request = Vec::new();
-    let mut buffer = [0; 4_096];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        match stream.read(&mut buffer).await {
-            Ok(0) | Err(_) => break,
-            Ok(read) => request.extend_from_slice(&buffer[..read]),
-        }
-    }
-    let head = String::from_utf8_lossy(&request).into_owned();
-    if head.contains(" HTTP/1.1\r\n") {
-        heads.lock().unwrap().push(head.clone());
-    }
+    let mut read = Vec::new();
+    let head = next_head(&mut stream, &mut read).await;
+    note(&heads, &head);
+    let rest = length_of_body(&head);
+    while read.len() < rest && more(&mut stream, &mut read).await {}
+    read.drain(..rest.min(read.len()));
     // A client that has read enough closes, and that is no failure here.
     let _ = answer_with(&mut stream, answer, &head).await;
+    loop {
+        let head = next_head(&mut stream, &mut read).await;
+        if head.is_empty() {
+            return;
+        }
+        note(&heads, &head);
+    }
+}
+
+fn note(heads: &Mutex<Vec<String>>, head: &str) {
+    if head.contains(" HTTP/1.1\r\n") {
+        heads.lock().unwrap().push(head.to_owned());
+    }
+}
+
+/// Takes the next head off what was read, or what there is of it at the end.
+async fn next_head(stream: &mut TcpStream, read: &mut Vec<u8>) -> String {
+    let end = loop {
+        if let Some(at) = read.windows(4).position(|end| end == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if !more(stream, read).await {
+            break read.len();
+        }
+    };
+    let head: Vec<u8> = read.drain(..end).collect();
+    String::from_utf8_lossy(&head).into_owned()
+}
+
+/// What a server takes for the body that was announced.
+fn length_of_body(head: &str) -> usize {
+    let head = head.to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+    length.and_then(|length| length.trim().parse().ok()).unwrap_or(0)
+}
+
+async fn more(stream: &mut TcpStream, read: &mut Vec<u8>) -> bool {
+    matches!(stream.read_buf(read).await, Ok(1..))
 }
 
 async fn answer_with(stream: &mut TcpStream, answer: Answer, head: &str) -> std::io::Result<()> {

@@ -2,6 +2,7 @@
 //! limit and against what is left of the directory's quota.
 
 use crate::grants::FileGrant;
+use crate::ledger::Ledger;
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ pub(super) const ENTRY_BYTES: u64 = 4 * 1024;
 /// belongs.
 pub(crate) struct Quota {
     left: Arc<AtomicU64>,
+    ledger: Arc<Ledger>,
     /// By the descriptor's number; numbers are used again, and then written anew.
     owners: HashMap<u32, Arc<FileGrant>>,
 }
@@ -27,12 +29,14 @@ pub(crate) struct Quota {
 #[derive(Clone)]
 pub(super) struct Room {
     left: Arc<AtomicU64>,
+    ledger: Arc<Ledger>,
     grant: Arc<FileGrant>,
 }
 
 impl Quota {
-    pub(crate) fn new(written_bytes: u64) -> Self {
-        Self { left: Arc::new(AtomicU64::new(written_bytes)), owners: HashMap::new() }
+    /// Room for so many bytes; what does not fit is noted in the ledger.
+    pub(crate) fn new(written_bytes: u64, ledger: Arc<Ledger>) -> Self {
+        Self { left: Arc::new(AtomicU64::new(written_bytes)), ledger, owners: HashMap::new() }
     }
 
     /// Says to which directory a descriptor belongs.
@@ -47,20 +51,25 @@ impl Quota {
 
     /// The room that writes to this descriptor take from.
     pub(super) fn room(&self, descriptor: &Resource<Descriptor>) -> Option<Room> {
-        self.owner(descriptor).map(|grant| Room { left: Arc::clone(&self.left), grant })
+        let (left, ledger) = (Arc::clone(&self.left), Arc::clone(&self.ledger));
+        self.owner(descriptor).map(|grant| Room { left, ledger, grant })
     }
 }
 
 impl Room {
-    /// Takes so many bytes of it; false where they do not fit.
+    /// Takes so many bytes of it; false, and noted, where they do not fit.
     pub(super) fn take(&self, bytes: u64) -> bool {
-        take(&self.left, bytes) && {
-            let fits = take(self.grant.left_bytes(), bytes);
-            if !fits {
-                self.left.fetch_add(bytes, Relaxed);
-            }
-            fits
+        if !take(&self.left, bytes) {
+            self.ledger.deny("files: more bytes than the limit written_bytes lets a call write");
+            return false;
         }
+        if !take(self.grant.left_bytes(), bytes) {
+            self.left.fetch_add(bytes, Relaxed);
+            let path = self.grant.guest_path();
+            self.ledger.deny(&format!("files: more bytes than are left of the quota_bytes of {path}"));
+            return false;
+        }
+        true
     }
 }
 

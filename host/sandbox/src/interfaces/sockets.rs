@@ -1,0 +1,41 @@
+//! `wasi:sockets`: never granted. Whoever asks for a socket or an address is refused,
+//! and the attempt is noted.
+
+use crate::grants::Power;
+use crate::instance::Instance;
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::ResolveAddressStream;
+use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily};
+use wasmtime_wasi::p2::{Network, TcpSocket, UdpSocket};
+
+/// The version of WASI that wasmtime serves; the linker takes older ones for it.
+const VERSION: &str = "0.2.12";
+
+type Store<'a> = StoreContextMut<'a, Instance>;
+type Answer<T> = wasmtime::Result<(Result<Resource<T>, ErrorCode>,)>;
+
+/// Takes the place of the functions by which a guest comes to a socket or an address.
+pub(crate) fn add_refused(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
+    linker
+        .instance(&format!("wasi:sockets/tcp-create-socket@{VERSION}"))?
+        .func_wrap("create-tcp-socket", |store: Store<'_>, _: (IpAddressFamily,)| -> Answer<TcpSocket> {
+            refuse(&store, "a TCP socket")
+        })?;
+    linker
+        .instance(&format!("wasi:sockets/udp-create-socket@{VERSION}"))?
+        .func_wrap("create-udp-socket", |store: Store<'_>, _: (IpAddressFamily,)| -> Answer<UdpSocket> {
+            refuse(&store, "a UDP socket")
+        })?;
+    linker.instance(&format!("wasi:sockets/ip-name-lookup@{VERSION}"))?.func_wrap(
+        "resolve-addresses",
+        |store: Store<'_>, (_, name): (Resource<Network>, String)| -> Answer<ResolveAddressStream> {
+            refuse(&store, &format!("the address of {name}"))
+        },
+    )
+}
+
+fn refuse<T: 'static>(store: &Store<'_>, what: &str) -> Answer<T> {
+    store.data().deny(Power::Sockets, what);
+    Ok((Err(ErrorCode::AccessDenied),))
+}

@@ -1,0 +1,72 @@
+//! What a call did beyond computing, and what it was refused, for whoever reads it
+//! afterwards.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use tollgate_agent::text::clean;
+
+/// The most refusals of one call that are kept for the operator.
+const MAX_DENIALS: usize = 16;
+/// The longest of them, in bytes.
+const MAX_DENIAL_BYTES: usize = 300;
+
+/// One call's notes: requests that were sent, and refusals of whatever power. A refusal
+/// begins with the power's name.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    sent: AtomicU32,
+    denied: Mutex<Vec<String>>,
+}
+
+impl Ledger {
+    /// Notes what was refused: once, however often it was tried.
+    pub(crate) fn deny(&self, what: &str) {
+        let what = clean(what, MAX_DENIAL_BYTES);
+        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        if denied.len() < MAX_DENIALS && !denied.contains(&what) {
+            denied.push(what);
+        }
+    }
+
+    /// Counts a request that is sent; false, and not counted, where there were so many
+    /// already.
+    pub(crate) fn send(&self, limit: u32) -> bool {
+        self.sent.fetch_update(Relaxed, Relaxed, |sent| (sent < limit).then_some(sent + 1)).is_ok()
+    }
+
+    /// How many requests were sent.
+    pub(crate) fn sent(&self) -> u32 {
+        self.sent.load(Relaxed)
+    }
+
+    /// What was refused.
+    pub(crate) fn denied(&self) -> Vec<String> {
+        self.denied.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_kept_up_to_a_bound_and_once() {
+        let ledger = Ledger::default();
+        for number in 0..100 {
+            ledger.deny(&format!("http GET https://{}.test/", number % 3));
+        }
+        assert_eq!(ledger.denied().len(), 3);
+        for number in 0..100 {
+            ledger.deny(&format!("http GET https://{number}.test/{}", "x".repeat(1_000)));
+        }
+        assert_eq!(ledger.denied().len(), MAX_DENIALS);
+        assert!(ledger.denied().iter().all(|what| what.len() <= MAX_DENIAL_BYTES));
+    }
+
+    #[test]
+    fn requests_are_counted_up_to_their_limit() {
+        let ledger = Ledger::default();
+        assert_eq!([ledger.send(2), ledger.send(2), ledger.send(2)], [true, true, false]);
+        assert_eq!(ledger.sent(), 2);
+    }
+}
