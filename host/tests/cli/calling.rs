@@ -35,6 +35,43 @@ fn arguments_come_from_standard_input() {
 }
 
 #[test]
+fn a_tool_does_not_read_what_is_piped_to_the_program() {
+    let place = Place::new().with_tools(&[hostile::READ_STANDARD_INPUT]);
+    let mut command = place.tollgate(&["call", "read-standard-input", "{}"]);
+    // It traps where it reads anything.
+    Said::of(&command.write_stdin("secret").assert()).ends_with(0).answers("refused");
+}
+
+#[test]
+fn what_was_called_is_what_the_host_says_whatever_the_tool_claims() {
+    let place = Place::new().with_tools(&[hostile::SPEAK_FOR_ANOTHER_TOOL]);
+    let answer = place.type_in(&["call", "speak-for-another-tool", "--json"]).ends_with(0).json();
+    assert_eq!(
+        (&answer["tool"], &answer["data"]["tool"]),
+        (&json!("speak-for-another-tool"), &json!("approve"))
+    );
+    let audit = place.type_in(&["audit", "--json"]).ends_with(0);
+    assert!(
+        audit.stdout.contains("speak-for-another-tool") && !audit.stdout.contains("approve"),
+        "{audit:?}"
+    );
+}
+
+#[test]
+fn what_a_tool_was_refused_is_said_and_audited() {
+    let place = Place::new().with_tools(&[hostile::SEND_A_REQUEST, hostile::OPEN_A_SOCKET]);
+    place
+        .type_in(&["call", "send-a-request"])
+        .ends_with(0)
+        .says("not granted: http GET https://localhost:1/");
+    place.type_in(&["call", "open-a-socket"]).ends_with(0).says("not granted: sockets: a UDP socket");
+    let audit = place.type_in(&["audit", "--json"]).ends_with(0);
+    for noted in ["http GET https://localhost:1/", "sockets: a TCP socket", "sockets: a UDP socket"] {
+        assert!(audit.stdout.contains(noted), "{noted}: {audit:?}");
+    }
+}
+
+#[test]
 fn a4_arguments_that_are_not_json_end_with_2() {
     let place = Place::new().with_tools(&[good::ECHO]);
     place.type_in(&["call", "echo", "{'a': 1}"]).ends_with(2).says("not acceptable JSON").says("{'a': 1}");

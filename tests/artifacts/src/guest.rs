@@ -46,6 +46,17 @@ impl Guest {
         Header::parse(self.source).unwrap_or_else(|why| panic!("{}: {why}", self.name)).powers
     }
 
+    /// How the refusal begins that the operator is shown of its call, where it tries a
+    /// power that it was not granted.
+    ///
+    /// # Panics
+    /// As [`bytes`](Self::bytes) does.
+    #[must_use]
+    #[allow(clippy::panic, reason = "a guest whose header cannot be read is a bug of its file")]
+    pub fn denied(&self) -> Option<String> {
+        Header::parse(self.source).unwrap_or_else(|why| panic!("{}: {why}", self.name)).denied
+    }
+
     /// Writes [`bytes`](Self::bytes) to `NAME.wasm` in this folder.
     ///
     /// # Panics

@@ -23,6 +23,8 @@ pub(crate) struct Header {
     pub(crate) imports: Vec<String>,
     /// What it is granted, `files` or `http`, for what is granted to be attacked.
     pub(crate) powers: Vec<String>,
+    /// How the refusal begins that the operator is shown of its call.
+    pub(crate) denied: Option<String>,
     /// The world's whole body, where it is not that of a tool.
     pub(crate) world: Option<String>,
     /// Packages of WIT that only this guest knows.
@@ -85,6 +87,7 @@ impl Header {
             "expects" => self.expects = Some(expectation(value)?),
             "imports" => self.imports = value.split_whitespace().map(str::to_owned).collect(),
             "powers" => self.powers = value.split_whitespace().map(str::to_owned).collect(),
+            "denied" => self.denied = Some(value.to_owned()),
             "world" => self.world = Some(value.to_owned()),
             "wit" => self.wit = value.to_owned(),
             "descriptor" => self.descriptor = Some(value.to_owned()),

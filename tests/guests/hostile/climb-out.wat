@@ -6,6 +6,7 @@
 ;; returns: {"ok": {"result": {"data": "\"refused\""}}}
 ;; limit: files
 ;; expects: succeeds
+;; denied: files: open ../outside
 
 (import "wasi:filesystem/preopens@0.2.12" "get-directories" (func $directories (param i32)))
 (import "wasi:filesystem/types@0.2.12" "[method]descriptor.open-at"

@@ -1,6 +1,6 @@
 ;; Grows a table until it may not any more.
 ;;
-;; limit: tables
+;; limit: table elements
 ;; expects: out_of_resources
 
 (table $table 1 funcref)

@@ -4,6 +4,7 @@
 ;; returns: {"ok": {"result": {"data": "\"refused\""}}}
 ;; limit: powers
 ;; expects: succeeds
+;; denied: sockets: the address of localhost
 
 (import "wasi:sockets/instance-network@0.2.12" "instance-network" (func $network (result i32)))
 (import "wasi:sockets/ip-name-lookup@0.2.12" "resolve-addresses"

@@ -4,6 +4,7 @@
 ;; returns: {"ok": {"result": {"data": "\"refused\""}}}
 ;; limit: powers
 ;; expects: succeeds
+;; denied: sockets: a TCP socket
 
 (import "wasi:sockets/tcp-create-socket@0.2.12" "create-tcp-socket" (func $tcp (param i32 i32)))
 (import "wasi:sockets/udp-create-socket@0.2.12" "create-udp-socket" (func $udp (param i32 i32)))

@@ -5,6 +5,7 @@
 ;; returns: {"ok": {"result": {"data": "\"refused\""}}}
 ;; limit: HTTP
 ;; expects: succeeds
+;; denied: http 
 
 (import "wasi:http/types@0.2.12" "[constructor]fields" (func $fields (result i32)))
 (import "wasi:http/types@0.2.12" "[constructor]outgoing-request"

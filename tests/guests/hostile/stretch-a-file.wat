@@ -5,6 +5,7 @@
 ;; returns: {"ok": {"result": {"data": "\"refused\""}}}
 ;; limit: written bytes
 ;; expects: succeeds
+;; denied: files: more bytes
 
 (import "wasi:filesystem/preopens@0.2.12" "get-directories" (func $directories (param i32)))
 (import "wasi:filesystem/types@0.2.12" "[method]descriptor.open-at"

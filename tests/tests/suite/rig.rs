@@ -3,12 +3,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind, Tool};
 use tollgate_agent::code::Code;
 use tollgate_agent::context::{AgentView, RunIdentity};
 use tollgate_agent::gate::{CallsBefore, Judgement, Permit, ProposedCall, Recorded, Verdict, judge};
@@ -19,8 +20,8 @@ use tollgate_agent::state::change::propose;
 use tollgate_agent::state::{Snapshot, State};
 use tollgate_artifacts::Guest;
 use tollgate_sandbox::{
-    Attempt, Call, Component, GateComponent, GateLimits, Grants, Limits, Refusal, Sandbox, SandboxConfig,
-    runtime,
+    Attempt, Call, Component, GateComponent, GateLimits, Grants, Limits, Refusal, Report, ReportSink,
+    Sandbox, SandboxConfig, runtime,
 };
 
 use crate::powers::Place;
@@ -62,6 +63,31 @@ impl Default for Asked {
 pub struct Ended {
     pub attempt: Option<Attempt>,
     pub result: Result<ToolOutput, Fault>,
+    /// The tool that was called, as a model is shown it.
+    pub tool: Arc<Tool>,
+    pub told: Arc<Told>,
+}
+
+/// Takes every report, and counts them with their bytes.
+#[derive(Default)]
+pub struct Told {
+    pub reports: AtomicU64,
+    pub bytes: AtomicU64,
+}
+
+impl ReportSink for Told {
+    fn offer(&self, report: Report) -> bool {
+        let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let bytes = match &report {
+            Report::Activity { kind, content } => kind.len() + content.len(),
+            Report::ActivityDelta { kind, patch } => kind.len() + patch.to_string().len(),
+            Report::Progress { message, .. } => optional(message),
+            Report::Output(text) | Report::Log { message: text, .. } => text.len(),
+        };
+        self.reports.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        true
+    }
 }
 
 impl Ended {
@@ -178,12 +204,14 @@ impl Loaded {
 
     /// Calls the component's first tool.
     pub async fn call(&self, arguments: &str, limits: &Limits, timeout: Duration) -> Ended {
+        let tool = Arc::clone(self.catalog.tools().next().unwrap());
+        let told: Arc<Told> = Arc::default();
         match self.permit(arguments).await {
-            Err(fault) => Ended { attempt: None, result: Err(fault) },
+            Err(fault) => Ended { attempt: None, result: Err(fault), tool, told },
             Ok(permit) => {
-                let attempt = self.attempt(&permit, limits, timeout).await;
+                let attempt = self.attempt(&permit, limits, timeout, Arc::clone(&told)).await;
                 let result = self.settle(&permit, &attempt);
-                Ended { attempt: Some(attempt), result }
+                Ended { attempt: Some(attempt), result, tool, told }
             }
         }
     }
@@ -201,7 +229,7 @@ impl Loaded {
         }
     }
 
-    async fn attempt(&self, permit: &Permit, limits: &Limits, timeout: Duration) -> Attempt {
+    async fn attempt(&self, permit: &Permit, limits: &Limits, timeout: Duration, told: Arc<Told>) -> Attempt {
         let call = Call {
             permit,
             identity: &RunIdentity::default(),
@@ -214,8 +242,8 @@ impl Loaded {
             timeout,
             grants: &self.grants,
             replay: None,
-            children: std::sync::Arc::new(()),
-            reports: Arc::new(()),
+            children: Arc::new(()),
+            reports: told,
             cancel: CancellationToken::new(),
         };
         self.component.call(call).await
