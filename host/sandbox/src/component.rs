@@ -27,7 +27,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::code::Code as FaultCode;
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Arguments;
@@ -146,7 +145,7 @@ impl Component {
         let limits = call.limits.clone().at_most(&host.config.ceiling);
         let timeout = call.timeout.min(host.config.timeout_ceiling);
         let tool = &call.permit.tool().descriptor.name;
-        let under = Under { limits: &limits, timeout, stack_bytes: host.config.stack_bytes };
+        let under = Under { limits: &limits, timeout, host: &host.config };
         let ready = async { (self.linked.code().await, host.turns.take(limits.memory_bytes, timeout).await) };
         let (code, turn) = tokio::select! {
             biased;
@@ -160,10 +159,7 @@ impl Component {
             Err(why) => return Attempt::unstarted(Ending::Host(why.to_string()).fault(tool, &under)),
         };
         let Ok(turn) = turn.map(Arc::new) else {
-            return Attempt::unstarted(Fault::new(
-                FaultCode::Overloaded,
-                format!("There is no room to run '{tool}' now: too many calls run or wait. Try again later."),
-            ));
+            return Attempt::unstarted(Ending::NoSlot.fault(tool, &under));
         };
         let _ticking = host.ticker.keep_ticking();
         let began = Instant::now();
@@ -316,8 +312,7 @@ impl Linked {
 
     fn sealed_fault(&self, ending: Ending, what: &str) -> Fault {
         let limits = sealed_limits();
-        let stack_bytes = self.host.config.stack_bytes;
-        ending.fault(what, &Under { limits: &limits, timeout: DESCRIBE_TIME, stack_bytes })
+        ending.fault(what, &Under { limits: &limits, timeout: DESCRIBE_TIME, host: &self.host.config })
     }
 }
 

@@ -5,6 +5,7 @@
 //! by message alone; those messages are constants here, and a test for each makes
 //! the guest that provokes it, so that an update that changes one is noticed.
 
+use crate::config::SandboxConfig;
 use crate::limits::Limits;
 use crate::meter::Stop;
 use std::fmt::{self, Write as _};
@@ -187,7 +188,11 @@ impl Ending {
             Ending::Deadline => (timed_out(guest, under.timeout), None),
             Ending::Cancelled => (format!("{guest} was cancelled."), None),
             Ending::Stack => (
-                format!("{guest} recursed too deep: wasm code has {} bytes of stack.", under.stack_bytes),
+                format!(
+                    "{guest} recursed too deep: its limit is stack_bytes = {}, the same for all. No key of \
+                     tollgate.toml changes it.",
+                    under.host.stack_bytes
+                ),
                 None,
             ),
             Ending::Malformed(why) => {
@@ -197,7 +202,10 @@ impl Ending {
             Ending::Exited(status) => {
                 (format!("{guest} ended itself with the exit status {status} instead of returning."), None)
             }
-            Ending::NoSlot => (format!("There is no room to run {guest} now. Try again later."), None),
+            Ending::NoSlot => (
+                format!("There is no room to run {guest} now: too many calls run or wait. Try again later."),
+                Some(room(under.host)),
+            ),
             Ending::Host(why) => {
                 (format!("The host failed while it ran {guest}. This is not the guest's fault."), Some(why))
             }
@@ -238,7 +246,16 @@ impl fmt::Display for Guest<'_> {
 pub(crate) struct Under<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) timeout: Duration,
-    pub(crate) stack_bytes: usize,
+    pub(crate) host: &'a SandboxConfig,
+}
+
+/// How much room there is for calls, and where that is said.
+fn room(host: &SandboxConfig) -> String {
+    format!(
+        "the limits are concurrent_calls = {}, waiting_calls = {} and memory_budget_bytes = {}, of all calls \
+         together; an operator can raise them in tollgate.toml, under [limits]",
+        host.concurrent_calls, host.waiting_calls, host.memory_budget_bytes
+    )
 }
 
 fn timed_out(guest: &Guest<'_>, timeout: Duration) -> String {
@@ -276,7 +293,8 @@ mod tests {
     use super::*;
 
     fn fault(ending: Ending) -> Fault {
-        let under = Under { limits: &Limits::default(), timeout: Duration::from_secs(5), stack_bytes: 1024 };
+        let host = SandboxConfig { stack_bytes: 1024, ..SandboxConfig::default() };
+        let under = Under { limits: &Limits::default(), timeout: Duration::from_secs(5), host: &host };
         ending.fault("name", &under)
     }
 
@@ -294,6 +312,23 @@ mod tests {
         let message = fault(Ending::Memory).message;
         for part in ["memory_bytes = 67108864", "tollgate.toml", "[limits]", "[tools.name.limits]"] {
             assert!(message.contains(part), "{part} in {message}");
+        }
+    }
+
+    #[test]
+    fn the_stack_and_the_room_for_calls_are_named_with_their_values_and_places() {
+        let deep = fault(Ending::Stack).message;
+        assert!(deep.contains("stack_bytes = 1024") && deep.contains("No key of tollgate.toml"), "{deep}");
+        let full = fault(Ending::NoSlot);
+        assert!(full.message.contains("Tool 'name'") && !full.message.contains("toml"), "{}", full.message);
+        let detail = full.detail.unwrap_or_default();
+        for part in [
+            "concurrent_calls = 64",
+            "waiting_calls = 1024",
+            "memory_budget_bytes = 4294967296",
+            "under [limits]",
+        ] {
+            assert!(detail.contains(part), "{part} in {detail}");
         }
     }
 

@@ -218,8 +218,8 @@ impl LinkedGate {
     }
 
     fn fault(&self, ending: Ending, id: &str, limits: GateLimits) -> Fault {
-        let stack_bytes = self.host.config.stack_bytes;
-        let under = Under { limits: &limits.of_call(), timeout: limits.timeout(), stack_bytes };
+        let limits_of_call = limits.of_call();
+        let under = Under { limits: &limits_of_call, timeout: limits.timeout(), host: &self.host.config };
         ending.fault_of_gate(id, &under)
     }
 }

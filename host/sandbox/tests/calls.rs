@@ -171,7 +171,11 @@ async fn more_calls_than_fit_wait_and_too_many_are_refused() {
         .into_iter()
         .map(|attempt| match attempt.outcome {
             tollgate_agent::outcome::Outcome::Returned(_) => "returned",
-            tollgate_agent::outcome::Outcome::Faulted(fault) => fault.code.as_str(),
+            tollgate_agent::outcome::Outcome::Faulted(fault) => {
+                let detail = fault.detail.unwrap_or_default();
+                assert!(detail.contains("concurrent_calls = 2, waiting_calls = 2"), "{detail}");
+                fault.code.as_str()
+            }
         })
         .collect();
     assert_eq!(codes.iter().filter(|code| **code == "returned").count(), 4, "{codes:?}");

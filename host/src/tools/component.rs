@@ -55,7 +55,7 @@ impl Runner for ComponentRunner {
                 biased;
                 place = places.take(attempt.timeout) => match place {
                     Some(place) => Some(place),
-                    None => return Attempt::unstarted(too_many(name)),
+                    None => return Attempt::unstarted(too_many(name, places)),
                 },
                 () = attempt.cancel.cancelled() => {
                     return Attempt::unstarted(Fault::new(Code::Cancelled, "The call was cancelled."));
@@ -100,12 +100,17 @@ impl Runner for ComponentRunner {
     }
 }
 
-fn too_many(tool_name: &str) -> Fault {
+fn too_many(tool_name: &str, places: &Places) -> Fault {
     Fault::new(
         Code::Overloaded,
         format!(
             "There is no room to run '{tool_name}' now: too many calls of it run or wait. Try again later."
         ),
     )
-    .with_detail(format!("`concurrent_calls` in [tools.{tool_name}.limits] says how many run at once"))
+    .with_detail(format!(
+        "its limit is concurrent_calls = {}; an operator can raise it in tollgate.toml, under \
+         [tools.{tool_name}.limits]. Of those beyond, waiting_calls = {} of [limits] may wait",
+        places.all(),
+        places.most_waiting()
+    ))
 }

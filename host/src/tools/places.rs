@@ -7,6 +7,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// The places of one tool.
 pub(super) struct Places {
+    all: u32,
     free: Semaphore,
     waiting: AtomicU32,
     most_waiting: u32,
@@ -14,7 +15,17 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn new(places: u32, most_waiting: u32) -> Self {
-        Self { free: Semaphore::new(places as usize), waiting: AtomicU32::new(0), most_waiting }
+        Self { all: places, free: Semaphore::new(places as usize), waiting: AtomicU32::new(0), most_waiting }
+    }
+
+    /// How many there are.
+    pub(super) fn all(&self) -> u32 {
+        self.all
+    }
+
+    /// How many calls may wait for one.
+    pub(super) fn most_waiting(&self) -> u32 {
+        self.most_waiting
     }
 
     /// A place for one call; none where too many wait, or it waited too long.

@@ -11,7 +11,12 @@ use tollgate_artifacts::good;
 async fn ended(host: Host, tool: &'static str) -> String {
     match host.call(CallRequest::new(tool, "{}")).await.unwrap().last_call.unwrap().end {
         CallEnd::Result(_) => "success".to_owned(),
-        CallEnd::Fault(fault) => fault.code.to_string(),
+        CallEnd::Fault(fault) => {
+            let detail = fault.detail.unwrap_or_default();
+            assert!(detail.contains("concurrent_calls = 1;"), "{detail}");
+            assert!(detail.contains("tollgate.toml, under [tools.waits.limits]"), "{detail}");
+            fault.code.to_string()
+        }
     }
 }
 
