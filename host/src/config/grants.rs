@@ -2,7 +2,7 @@
 
 use super::error::Source;
 use super::raw::{RawDelegate, RawFileGrant, RawGrants};
-use super::{AgentConfig, ConfigError, SecretConfig, agents, in_dir};
+use super::{AgentConfig, Config, ConfigError, SecretConfig, agents, in_dir};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,18 @@ pub struct ComponentGrants {
     pub catalog: CatalogGrants,
 }
 
+impl ComponentGrants {
+    /// The agents that its tools may run, with the keys that go along.
+    pub fn delegates(&self) -> impl Iterator<Item = (&String, &DelegateGrant)> {
+        match &self.catalog.delegates {
+            Delegates::Granted(agents) => Some(agents),
+            Delegates::None | Delegates::Any => None,
+        }
+        .into_iter()
+        .flatten()
+    }
+}
+
 /// A directory of the host that a component may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileGrantConfig {
@@ -52,9 +64,7 @@ const ACTIONS: [&str; 3] = ["add-context", "transfer", "escalate"];
 pub(super) fn check(
     source: &Source<'_>,
     raw: BTreeMap<Spanned<String>, RawGrants>,
-    base_dir: &Path,
-    agents: &BTreeMap<String, AgentConfig>,
-    secrets: &BTreeMap<String, SecretConfig>,
+    config: &Config,
 ) -> Result<BTreeMap<String, ComponentGrants>, ConfigError> {
     let mut grants = BTreeMap::new();
     for (id, of_one) in raw {
@@ -65,25 +75,28 @@ pub(super) fn check(
             );
             return Err(source.wrong(id.span(), problem));
         }
-        grants.insert(id.into_inner(), check_one(source, of_one, base_dir, agents, secrets)?);
+        grants.insert(id.into_inner(), check_one(source, of_one, config)?);
     }
     Ok(grants)
 }
 
-fn check_one(
-    source: &Source<'_>,
-    raw: RawGrants,
-    base_dir: &Path,
-    agents: &BTreeMap<String, AgentConfig>,
-    secrets: &BTreeMap<String, SecretConfig>,
-) -> Result<ComponentGrants, ConfigError> {
-    let mut guests = BTreeSet::new();
+fn check_one(source: &Source<'_>, raw: RawGrants, config: &Config) -> Result<ComponentGrants, ConfigError> {
+    // Where letters of both cases are one, two of these would be one directory.
+    let mut guests: BTreeMap<String, String> = BTreeMap::new();
     let mut files = Vec::with_capacity(raw.files.len());
     for file in raw.files {
         let span = file.guest.span();
-        let grant = check_file(source, file, base_dir)?;
-        if !guests.insert(grant.guest.clone()) {
-            return Err(source.wrong(span, format!("`guest` \"{}\" is granted twice", grant.guest)));
+        let grant = check_file(source, file, &config.base_dir)?;
+        if let Some(other) = guests.insert(grant.guest.to_lowercase(), grant.guest.clone()) {
+            let problem = match other == grant.guest {
+                true => format!("`guest` \"{other}\" is granted twice"),
+                false => format!(
+                    "`guest` \"{}\" differs from \"{}\" in capital letters alone; name one of them otherwise",
+                    tollgate_agent::text::clean(&grant.guest, 100),
+                    tollgate_agent::text::clean(&other, 100)
+                ),
+            };
+            return Err(source.wrong(span, problem));
         }
         files.push(grant);
     }
@@ -91,16 +104,16 @@ fn check_one(
         reads: check_keys(source, raw.state.read)?,
         writes: check_keys(source, raw.state.write)?,
         actions: check_actions(source, &raw.actions)?,
-        delegates: check_delegates(source, raw.delegates, agents)?,
+        delegates: check_delegates(source, raw.delegates, &config.agents)?,
     };
     Ok(ComponentGrants {
         files,
         catalog,
         http: parsed(source, &raw.http)?,
         addresses: parsed(source, &raw.addresses)?,
-        secrets: check_secrets(source, raw.secrets, secrets)?,
+        secrets: check_secrets(source, raw.secrets, &config.secrets)?,
         settings: raw.settings,
-        environment: check_environment(source, raw.environment)?,
+        environment: check_environment(source, raw.environment, config)?,
     })
 }
 
@@ -133,7 +146,14 @@ fn check_secrets(
 fn check_environment(
     source: &Source<'_>,
     names: Vec<Spanned<String>>,
+    config: &Config,
 ) -> Result<BTreeSet<String>, ConfigError> {
+    for name in &names {
+        if let Some(what) = config.held_by(name.get_ref()) {
+            let problem = format!("the variable {} holds {what}, which no tool may see", name.get_ref());
+            return Err(source.wrong(name.span(), problem));
+        }
+    }
     if let Some(name) =
         names.iter().find(|name| name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']))
     {

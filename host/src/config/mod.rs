@@ -110,7 +110,7 @@ impl Config {
         let limits = limits::check(&source, raw.limits, of_tools)?;
         let agents = agents::check(&source, raw.agents, &limits)?;
         let secrets = secrets::check(&source, raw.secrets, &base_dir)?;
-        Ok(Self {
+        let mut config = Self {
             file: Some(path.to_owned()),
             absent_file: None,
             tools_dir: in_dir(&base_dir, &raw.tools.dir),
@@ -118,14 +118,40 @@ impl Config {
             gates_dir: GatesDir::meant(raw.tools.gates.as_deref(), &base_dir),
             gates: gates::check(&source, raw.gates)?,
             permissions: raw.permissions.map(|raw| permissions::check(&source, raw)).transpose()?,
-            grants: grants::check(&source, raw.grants, &base_dir, &agents, &secrets)?,
+            grants: BTreeMap::new(),
             agents,
             servers: servers::check(&source, raw.mcp)?,
             secrets,
             model: raw.model,
             limits,
             base_dir,
-        })
+        };
+        config.grants = grants::check(&source, raw.grants, &config)?;
+        Ok(config)
+    }
+
+    /// What a variable of the host's environment holds that no tool may see, in words: a
+    /// secret, a model's key, a server's token. None where it holds neither.
+    pub(crate) fn held_by(&self, variable: &str) -> Option<String> {
+        let is_of = |secret: &SecretConfig| match &secret.source {
+            SecretSource::Environment(name) => name == variable,
+            SecretSource::File(_) => false,
+        };
+        if let Some((name, _)) = self.secrets.iter().find(|(_, secret)| is_of(secret)) {
+            return Some(format!("the secret of [secrets.{name}]"));
+        }
+        let of_model = |model: &Option<ModelConfig>| {
+            model.as_ref().and_then(ModelConfig::key_variable) == Some(variable)
+        };
+        if of_model(&self.model) || self.agents.values().any(|agent| of_model(&agent.model)) {
+            return Some("a model's API key".to_owned());
+        }
+        let of_server = |place: &ServerPlace| match place {
+            ServerPlace::Http { token_env, .. } => token_env.as_deref() == Some(variable),
+            ServerPlace::Process { .. } => false,
+        };
+        let server = self.servers.iter().find(|(_, server)| of_server(&server.place));
+        server.map(|(name, _)| format!("the token of [mcp.{name}]"))
     }
 
     /// What the component may do; nothing where it is not named.

@@ -173,6 +173,10 @@ fn grants_are_checked_where_they_are_written() {
             "[grants.a]\nfiles = [{ host = \".\", guest = \"/d\" }, { host = \"x\", guest = \"/d\" }]",
             "granted twice",
         ),
+        (
+            "[grants.a]\nfiles = [{ host = \".\", guest = \"/Data\" }, { host = \"x\", guest = \"/data\" }]",
+            "differs from \"/Data\" in capital letters alone",
+        ),
         ("[grants.a]\nstate = { read = [\"host.x\"] }", "no state key of a component"),
         ("[grants.a]\nactions = [\"grant\"]", "\"grant\" is no action; known: "),
     ] {
@@ -225,6 +229,21 @@ fn powers_are_granted_and_their_mistakes_show_where() {
         ("[grants.a]\naddresses = [\"10.0.0.1/8\"]", "tollgate.toml:2:14", "\"10.0.0.0/8\""),
         ("[grants.a]\nsecrets = [\"key\"]", "tollgate.toml:2:12", "[secrets.key]"),
         ("[grants.a]\nenvironment = [\"A=B\"]", "tollgate.toml:2:16", "no name of a variable"),
+        (
+            "[grants.a]\nenvironment = [\"K\"]\n[secrets.k]\nenv = \"K\"\nto = \"https://a.test\"\nheader = \"x\"",
+            "tollgate.toml:2:16",
+            "the variable K holds the secret of [secrets.k], which no tool may see",
+        ),
+        (
+            "[grants.a]\nenvironment = [\"K\"]\n[model]\nprovider = \"openai\"\nmodel = \"m\"\napi_key_env = \"K\"",
+            "tollgate.toml:2:16",
+            "a model's API key",
+        ),
+        (
+            "[grants.a]\nenvironment = [\"OPENAI_API_KEY\"]\n[agents.b]\nmodel = { provider = \"openai\", model = \"m\" }",
+            "tollgate.toml:2:16",
+            "a model's API key",
+        ),
         ("[secrets.k]\nto = \"https://a.test\"\nheader = \"x\"", "tollgate.toml:1:10", "either `env"),
         (
             "[secrets.k]\nenv = \"K\"\nto = \"https://a.test/x\"\nheader = \"x\"",

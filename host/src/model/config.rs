@@ -249,14 +249,26 @@ impl ModelConfig {
         .map_err(invalid)
     }
 
+    /// The environment variable that its key is taken from, if it has one.
+    pub(crate) fn key_variable(&self) -> Option<&str> {
+        match self.live_provider() {
+            Some(provider) => self.variable_of(provider),
+            None => self.api_key_env.as_deref(),
+        }
+    }
+
+    fn variable_of(&self, provider: Provider) -> Option<&str> {
+        let customary = provider.key_variable().filter(|_| self.base_url.is_none());
+        self.api_key_env.as_deref().or(customary)
+    }
+
     fn api_key(
         &self,
         provider: Provider,
         model: &str,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<ApiKey>, ModelConfigError> {
-        let customary = provider.key_variable().filter(|_| self.base_url.is_none());
-        let Some(variable) = self.api_key_env.as_deref().or(customary) else {
+        let Some(variable) = self.variable_of(provider) else {
             return match provider.is_useless_without_key() {
                 false => Ok(None),
                 true => Err(invalid(

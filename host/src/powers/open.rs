@@ -5,6 +5,7 @@ use super::{Approvals, Asks};
 use crate::config::{ComponentGrants, Config, SecretSource};
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use tollgate_agent::blank::MAX_SECRET_BYTES;
 use tollgate_agent::egress::Egress;
@@ -23,6 +24,13 @@ pub fn open(
     component_id: &str,
     config: &Config,
 ) -> Result<Grants, String> {
+    let asked = asks.into_iter().flat_map(|asks| &asks.environment);
+    if let Some((name, what)) = asked.into_iter().find_map(|name| Some((name, config.held_by(name)?))) {
+        return Err(format!(
+            "it asks for the variable {name}, which holds {what}, and no tool may see that; take a release of \
+             the tool that asks for a secret, or let another variable hold it"
+        ));
+    }
     let given = asks.map_or_else(|| granted.clone(), |asks| asks.narrow(granted));
     let environment =
         given.environment.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
@@ -78,9 +86,22 @@ fn holds_the_hosts_own(dir: &Path, config: &Config) -> Option<&'static str> {
     ];
     let overlaps = |path: &Path| {
         let path = real(path);
-        path.starts_with(&dir) || dir.starts_with(&path)
+        path.starts_with(&dir) || dir.starts_with(&path) || is_above(&dir, &path) || is_above(&path, &dir)
     };
     own.into_iter().chain(secrets).find(|(path, _)| path.is_some_and(overlaps)).map(|(_, what)| what)
+}
+
+/// Whether the first is the second or one of the directories that hold it, whatever
+/// each is called: a mount, or letters of another case, give one directory two names.
+fn is_above(above: &Path, below: &Path) -> bool {
+    let Some(above) = identity(above) else { return false };
+    below.ancestors().any(|dir| identity(dir) == Some(above))
+}
+
+/// What the system knows a file by: its device, and its number there.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let known = std::fs::metadata(path).ok()?;
+    Some((known.dev(), known.ino()))
 }
 
 /// Where a path leads, links followed, as far as it is there already: what is yet
@@ -114,4 +135,34 @@ fn read_bounded(path: &Path) -> std::io::Result<String> {
     let most = MAX_SECRET_BYTES as u64 + 2;
     std::fs::File::open(path)?.take(most).read_to_string(&mut text)?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_directory_is_known_by_any_of_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("host/tools")).unwrap();
+        std::fs::create_dir_all(root.join("notes")).unwrap();
+        std::os::unix::fs::symlink(root.join("host"), root.join("other")).unwrap();
+        let (tools, again) = (root.join("host/tools"), root.join("other/tools"));
+        assert!(!again.starts_with(&tools) && !tools.starts_with(&again), "the texts differ");
+        assert!(is_above(&again, &tools) && is_above(&again, &tools.join("a.wasm")));
+        assert!(is_above(&root.join("other"), &tools) && is_above(&tools, &again.join("yet/to/be/made")));
+        assert!(!is_above(&tools, &root.join("other")) && !is_above(&root.join("notes"), &again));
+        assert!(!is_above(&root.join("absent"), &root.join("absent/too")));
+    }
+
+    #[test]
+    fn what_holds_a_secret_is_no_variable_of_a_tool() {
+        let text = "[secrets.key]\nenv = \"HELD\"\nto = \"https://a.test\"\nheader = \"x-key\"\n";
+        let config = Config::parse(Path::new("tollgate.toml"), text).unwrap();
+        let asks: Asks = toml::from_str("environment = [\"LANG\", \"HELD\"]").unwrap();
+        let why = open(&ComponentGrants::default(), Some(&asks), "it", &config).err().unwrap();
+        assert!(why.contains("the variable HELD, which holds the secret of [secrets.key]"), "{why}");
+    }
 }
