@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use tollgate::config::{Config, Edit, Powers};
+use tollgate::config::{Config, Edit, FileValue, Powers};
 use tollgate::powers::{Approvals, manifest_of, read_manifest};
+use tollgate_sandbox::FileAccess;
 
 pub(crate) fn run(bytes: &[u8]) {
     let Some((choice, text)) = bytes.split_first() else { return };
@@ -20,23 +21,67 @@ fn configuration(text: &str) {
     let path = place().join("tollgate.toml");
     match Config::parse(&path, text) {
         Err(why) => assert!(!why.to_string().is_empty()),
-        Ok(config) => {
+        Ok(_) => {
             std::fs::write(&path, text).unwrap();
-            let before = config.grants_of("fuzzed").environment.contains("FUZZED");
-            let powers = Powers { lists: vec![("environment", "FUZZED".to_owned())], ..Powers::default() };
+            let new = unknown_to(text);
+            let powers = powers(&new);
+            let has = |config: &Config| {
+                let grants = config.grants_of("fuzzed");
+                [
+                    grants.environment.contains(&new),
+                    grants.http.iter().any(|pattern| pattern.to_string().contains(&new)),
+                    grants.settings.contains_key(&new),
+                    grants.files.iter().any(|file| file.guest.contains(&new)),
+                    grants.catalog.reads.iter().any(|key| key.contains(&new)),
+                ]
+            };
             let mut edit = Edit::open(&path).unwrap();
             edit.grant("fuzzed", &powers);
-            let Ok(granted) = edit.save() else { return };
-            assert!(
-                granted.grants_of("fuzzed").environment.contains("FUZZED"),
-                "what was granted is not there"
-            );
+            let granted = edit.save().unwrap();
+            assert_eq!(has(&granted), [true; 5], "what was granted is not there");
+            keeps(text, &path);
             let mut edit = Edit::open(&path).unwrap();
             let absent = edit.revoke("fuzzed", &powers);
             assert!(absent.is_empty(), "{absent:?} was granted and cannot be revoked");
-            let revoked = edit.save().unwrap();
-            assert!(!revoked.grants_of("fuzzed").environment.contains("FUZZED"), "had it before: {before}");
+            assert_eq!(has(&edit.save().unwrap()), [false; 5], "what was revoked is there");
+            keeps(text, &path);
+            let mut edit = Edit::open(&path).unwrap();
+            assert!(edit.revoke_all("fuzzed"));
+            assert!(!edit.save().unwrap().grants.contains_key("fuzzed"));
         }
+    }
+}
+
+/// A name that the text has nowhere.
+fn unknown_to(text: &str) -> String {
+    let small = text.to_lowercase();
+    let mut names = (0..).map(|number| format!("new{number}"));
+    names.find(|name| !small.contains(name.as_str())).unwrap()
+}
+
+fn powers(new: &str) -> Powers {
+    let file = FileValue {
+        host: "notes".into(),
+        guest: format!("/{new}"),
+        access: FileAccess::ReadWrite,
+        quota_bytes: Some(4096),
+    };
+    Powers {
+        lists: vec![("environment", new.to_owned()), ("http", format!("https://{new}.invalid/"))],
+        files: vec![file],
+        settings: vec![(new.to_owned(), "a \"value\"".to_owned())],
+        state: vec![("read", format!("other.{new}"))],
+        ..Powers::default()
+    }
+}
+
+/// Every comment of the file is still there, and whatever else it said: all that is no
+/// blank, in its order.
+fn keeps(before: &str, path: &Path) {
+    let after = std::fs::read_to_string(path).unwrap();
+    let mut letters = after.chars();
+    for letter in before.chars().filter(|letter| !letter.is_whitespace()) {
+        assert!(letters.any(|there| there == letter), "of\n{before}\nsomething is lost in\n{after}");
     }
 }
 

@@ -72,7 +72,8 @@ fn decide(
             };
             if !typed.is_empty() {
                 let host = granted_path(&PathBuf::from(typed), &config.base_dir);
-                let value = FileValue { host, guest: file.guest.clone(), access: file.access };
+                let value =
+                    FileValue { host, guest: file.guest.clone(), access: file.access, quota_bytes: None };
                 edit.grant(&subject.id, &Powers { files: vec![value], ..Powers::default() });
             }
         }
@@ -83,7 +84,7 @@ fn decide(
 }
 
 /// Grants what can be granted without asking more: requests, secrets that are there,
-/// variables, actions.
+/// variables, actions, agents that are there.
 pub(super) fn grant_asked(edit: &mut Edit, subject: &Subject) {
     let asks = &subject.asks;
     let http = asks.http.iter().map(|pattern| ("http", pattern.to_string()));
@@ -92,7 +93,8 @@ pub(super) fn grant_asked(edit: &mut Edit, subject: &Subject) {
     let variables = asks.environment.iter().map(|name| ("environment", name.clone()));
     let actions = asks.actions.iter().map(|name| ("actions", name.clone()));
     let lists = http.chain(secrets).chain(variables).chain(actions).collect();
-    edit.grant(&subject.id, &Powers { lists, ..Powers::default() });
+    let delegates = asks.delegates.iter().filter(|agent| edit.has_agent(agent)).cloned().collect();
+    edit.grant(&subject.id, &Powers { lists, delegates, ..Powers::default() });
 }
 
 /// Notes how it was decided.

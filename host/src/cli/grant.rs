@@ -26,6 +26,9 @@ pub(crate) struct GrantVerb {
     /// Let it read, change and delete the files of a directory
     #[arg(long, value_name = "DIRECTORY=/PATH", value_parser = directory)]
     write: Vec<(PathBuf, String)>,
+    /// Bytes that it may write to the directories of `--write`, until the tools are loaded again
+    #[arg(long, value_name = "BYTES", requires = "write")]
+    quota: Option<u64>,
     /// A setting that it reads
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     setting: Vec<(String, String)>,
@@ -79,6 +82,9 @@ struct Lists {
     /// An action of the agent loop, such as add-context
     #[arg(long, value_name = "ACTION")]
     action: Vec<String>,
+    /// An agent of the configuration that its tools may run
+    #[arg(long, value_name = "AGENT")]
+    delegate: Vec<String>,
 }
 
 const GRANT_EXAMPLES: &str = "\
@@ -86,12 +92,15 @@ Examples:
   tollgate grant find-in-files --read docs=/docs
   tollgate grant fetch --http 'https://*.example.com/' --http 'POST https://api.example.com/v1/'
   tollgate grant weather --secret weather-key --setting units=metric
+  tollgate grant file-edit --write notes=/files --quota 10000000
+  tollgate grant panel --delegate reviewer
   tollgate grant fetch --asked";
 
 const REVOKE_EXAMPLES: &str = "\
 Examples:
   tollgate revoke find-in-files --files /docs
   tollgate revoke fetch --http 'POST https://api.example.com/v1/'
+  tollgate revoke panel --delegate reviewer
   tollgate revoke fetch --all";
 
 impl GrantVerb {
@@ -106,6 +115,7 @@ impl GrantVerb {
                 host: granted_path(&host, &base_dir),
                 guest,
                 access,
+                quota_bytes: self.quota.filter(|_| access == FileAccess::ReadWrite),
             });
             given.files.extend(files);
         }
@@ -139,7 +149,8 @@ impl RevokeVerb {
         let id = checked_id(&self.component)?;
         let path = file_of(&globals.read_config()?);
         let mut taken = self.lists.powers();
-        let by_path = |guest| FileValue { host: PathBuf::new(), guest, access: FileAccess::Read };
+        let by_path =
+            |guest| FileValue { host: PathBuf::new(), guest, access: FileAccess::Read, quota_bytes: None };
         taken.files = self.files.into_iter().map(by_path).collect();
         taken.settings = self.setting.into_iter().map(|name| (name, String::new())).collect();
         if (taken == Powers::default()) != self.all {
@@ -180,6 +191,7 @@ impl Lists {
         Powers {
             lists: lists.into_iter().flat_map(each).collect(),
             state: state.into_iter().flat_map(each).collect(),
+            delegates: self.delegate.clone(),
             ..Powers::default()
         }
     }

@@ -5,13 +5,16 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tollgate::config::ComponentGrants;
 use tollgate::powers::{Asks, Lack};
-use tollgate_agent::child::{DelegateGrant, Delegates};
-use tollgate_sandbox::{FileAccess, Import, Power};
+use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess, Import, Power};
 
 /// What was granted, one phrase for each thing.
 pub(super) fn in_words(grants: &ComponentGrants) -> Vec<String> {
     let files = grants.files.iter().map(|file| {
-        let access = if file.access == FileAccess::Read { "read" } else { "read-write" };
+        let access = match file.access {
+            FileAccess::Read => "read".to_owned(),
+            FileAccess::ReadWrite if file.quota_bytes == DEFAULT_QUOTA_BYTES => "read-write".to_owned(),
+            FileAccess::ReadWrite => format!("read-write, {} bytes", file.quota_bytes),
+        };
         let host = shown_line(&file.host.display().to_string(), 60);
         format!("{} is {host} ({access})", shown_line(&file.guest, 60))
     });
@@ -25,7 +28,7 @@ pub(super) fn in_words(grants: &ComponentGrants) -> Vec<String> {
     let reads = grants.catalog.reads.iter().map(|key| format!("reads {key}"));
     let writes = grants.catalog.writes.iter().map(|key| format!("writes {key}"));
     let actions = grants.catalog.actions.names().map(str::to_owned);
-    let agents = delegates(grants).map(|(agent, _)| format!("runs the agent {agent}"));
+    let agents = grants.delegates().map(|(agent, _)| format!("runs the agent {agent}"));
     files
         .chain(http)
         .chain(addresses)
@@ -50,7 +53,7 @@ pub(super) fn as_json(grants: &ComponentGrants) -> Value {
         "environment": grants.environment,
         "state": {"read": grants.catalog.reads, "write": grants.catalog.writes},
         "actions": grants.catalog.actions.names().collect::<Vec<_>>(),
-        "delegates": delegates(grants).collect::<BTreeMap<_, _>>(),
+        "delegates": grants.delegates().collect::<BTreeMap<_, _>>(),
     })
 }
 
@@ -71,17 +74,7 @@ fn has(power: Power, grants: &ComponentGrants) -> bool {
         Power::Files => !grants.files.is_empty(),
         Power::Http => !grants.http.is_empty(),
         Power::Settings => !grants.settings.is_empty(),
-        Power::Delegates => delegates(grants).next().is_some(),
+        Power::Delegates => grants.delegates().next().is_some(),
         Power::Sockets => false,
     }
-}
-
-/// The agents that the component may run.
-fn delegates(grants: &ComponentGrants) -> impl Iterator<Item = (&String, &DelegateGrant)> {
-    match &grants.catalog.delegates {
-        Delegates::Granted(agents) => Some(agents),
-        Delegates::None | Delegates::Any => None,
-    }
-    .into_iter()
-    .flatten()
 }

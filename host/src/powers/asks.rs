@@ -4,6 +4,7 @@
 use crate::config::ComponentGrants;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use tollgate_agent::child::Delegates;
 use tollgate_agent::egress::HttpPattern;
 use tollgate_agent::text::clean;
 use tollgate_sandbox::FileAccess;
@@ -38,6 +39,10 @@ pub struct Asks {
     /// Actions of the agent loop.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub actions: BTreeSet<String>,
+    /// Agents of the configuration that its tools run, by id. Which keys go along is
+    /// said where they are granted.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub delegates: BTreeSet<String>,
 }
 
 /// A directory that a component asks for.
@@ -73,7 +78,7 @@ impl Asks {
     /// # Errors
     /// A sentence that says which.
     pub fn check(&self) -> Result<(), String> {
-        let names = [&self.secrets, &self.settings, &self.environment, &self.actions];
+        let names = self.names().map(|(_, names)| names);
         let most = names.iter().map(|names| names.len()).chain([self.files.len(), self.http.len()]).max();
         if most.is_some_and(|most| most > MAX_OF_A_KIND) {
             return Err(format!("it asks for more than {MAX_OF_A_KIND} things of one kind"));
@@ -105,6 +110,12 @@ impl Asks {
         actions.add_context &= self.actions.contains("add-context");
         actions.transfer &= self.actions.contains("transfer");
         actions.escalate &= self.actions.contains("escalate");
+        if let Delegates::Granted(agents) = &mut given.catalog.delegates {
+            agents.retain(|agent, _| self.delegates.contains(agent));
+            if agents.is_empty() {
+                given.catalog.delegates = Delegates::None;
+            }
+        }
         given
     }
 
@@ -148,6 +159,7 @@ impl Asks {
                 Kind::Setting => granted.settings.contains_key(name),
                 Kind::Variable => granted.environment.contains(name),
                 Kind::Action => granted.catalog.actions.names().any(|granted| granted == name),
+                Kind::Delegate => granted.delegates().any(|(granted, _)| granted == name),
             };
             lacking.extend(names.iter().filter(|name| !has(name)).map(|name| named_lack(kind, name)));
         }
@@ -160,12 +172,13 @@ impl Asks {
         self.beyond(&Asks::default())
     }
 
-    fn names(&self) -> [(Kind, &BTreeSet<String>); 4] {
+    fn names(&self) -> [(Kind, &BTreeSet<String>); 5] {
         [
             (Kind::Secret, &self.secrets),
             (Kind::Setting, &self.settings),
             (Kind::Variable, &self.environment),
             (Kind::Action, &self.actions),
+            (Kind::Delegate, &self.delegates),
         ]
     }
 }
@@ -177,6 +190,7 @@ enum Kind {
     Setting,
     Variable,
     Action,
+    Delegate,
 }
 
 impl FileAsk {
@@ -204,6 +218,7 @@ fn named_lack(kind: Kind, name: &str) -> Lack {
         Kind::Setting => ("read the setting", format!("--setting {name}=VALUE")),
         Kind::Variable => ("see the variable of the environment", format!("--env {name}")),
         Kind::Action => ("do in the agent loop:", format!("--action {name}")),
+        Kind::Delegate => ("run the agent", format!("--delegate {name}")),
     };
     Lack { what: format!("{what} {name}"), grant }
 }
@@ -246,13 +261,29 @@ mod tests {
         let given = asks.narrow(&granted(
             "files = [{ host = \"h\", guest = \"/a\", access = \"read-write\" }, { host = \"h\", guest = \"/b\" }, \
              { host = \"h\", guest = \"/c\" }]\nsettings = { x = \"1\", y = \"2\" }\nenvironment = [\"PATH\"]\n\
-             secrets = [\"key\"]\nactions = [\"add-context\"]",
+             secrets = [\"key\"]\nactions = [\"add-context\"]\ndelegates = [{ agent = \"default\" }]",
         ));
         let files: Vec<_> = given.files.iter().map(|file| (file.guest.as_str(), file.access)).collect();
         assert_eq!(files, [("/a", FileAccess::Read), ("/b", FileAccess::Read)], "each the lesser of the two");
         assert_eq!(given.settings.into_iter().collect::<Vec<_>>(), [("x".to_owned(), "1".to_owned())]);
         assert!(given.environment.is_empty() && given.secrets.is_empty());
         assert!(!given.catalog.actions.add_context);
+        assert_eq!(given.catalog.delegates, Delegates::None, "no agent was asked for");
+    }
+
+    #[test]
+    fn agents_are_run_that_are_asked_for_and_granted() {
+        let granted = granted(
+            "delegates = [{ agent = \"default\", seed = [\"it.brief\"] }, { agent = \"other\" }]\n[agents.default]\n[agents.other]",
+        );
+        let asks = asks("delegates = [\"default\", \"third\"]");
+        let given = asks.narrow(&granted);
+        let agents: Vec<_> =
+            given.delegates().map(|(agent, grant)| (agent.as_str(), grant.seed.len())).collect();
+        assert_eq!(agents, [("default", 1)], "with the keys that were granted");
+        let lacking: Vec<_> = asks.lacking(&granted).into_iter().map(|lack| lack.grant).collect();
+        assert_eq!(lacking, ["--delegate third"]);
+        assert_eq!(asks.beyond(&Asks::default()), ["run the agent default", "run the agent third"]);
     }
 
     #[test]

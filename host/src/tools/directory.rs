@@ -231,9 +231,9 @@ impl Ready {
         let granted = config.grants_of(&descriptor.id);
         let limits = limits_of(&mut descriptor, config);
         let asks = asks_of(&component, file, approvals)?;
-        let delegates = granted.catalog.delegates != Delegates::None;
-        let grants = powers::open(&granted, asks.as_ref(), &descriptor.id, config)?.with_delegates(delegates);
         let given = asks.as_ref().map_or_else(|| granted.clone(), |asks| asks.narrow(&granted));
+        let delegates = given.catalog.delegates != Delegates::None;
+        let grants = powers::open(&granted, asks.as_ref(), &descriptor.id, config)?.with_delegates(delegates);
         let catalog = given.catalog;
         let entry = LoadedComponent {
             file: file.to_owned(),

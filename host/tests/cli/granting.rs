@@ -128,3 +128,61 @@ fn no_grant_holds_what_is_the_hosts_own() {
         place.type_in(&["tools"]).ends_with(0).answers(words);
     }
 }
+
+#[test]
+fn an_agent_is_asked_for_granted_shown_and_revoked() {
+    let place = place().with_config("[agents.default]\n[agents.reviewer]\n");
+    place
+        .type_in(&["grant", "echo", "--delegate", "reviewer"])
+        .ends_with(0)
+        .answers("echo has: runs the agent reviewer");
+    assert!(config(&place).contains("delegates = [{ agent = \"reviewer\" }]"), "{}", config(&place));
+    let shown = place.type_in(&["grants", "--json"]).ends_with(0).json();
+    assert!(shown["echo"]["grants"]["delegates"]["reviewer"].is_object(), "{shown}");
+    place.type_in(&["grants"]).ends_with(0).answers("runs the agent reviewer");
+    place.type_in(&["grant", "echo", "--delegate", "nobody"]).ends_with(2).says("there is no agent `nobody`");
+    place.type_in(&["revoke", "echo", "--delegate", "reviewer"]).ends_with(0).answers("echo has: nothing");
+    place
+        .type_in(&["revoke", "echo", "--delegate", "reviewer"])
+        .ends_with(2)
+        .says("reviewer was not granted to echo");
+    place.write("tools/echo.toml", "[asks]\ndelegates = [\"reviewer\", \"nobody\"]\n");
+    place.type_in(&["grants"]).ends_with(0).says("grant echo --delegate reviewer");
+    place
+        .type_in(&["grant", "echo", "--asked"])
+        .ends_with(0)
+        .answers("echo has: runs the agent reviewer")
+        .says("run the agent nobody");
+}
+
+#[test]
+fn a_quota_is_granted_and_stays_until_another_is() {
+    let place = place();
+    fs::create_dir(place.path().join("notes")).unwrap();
+    let typed = ["grant", "echo", "--write", "notes=/notes", "--quota", "5000"];
+    place.type_in(&typed).ends_with(0).answers("/notes is notes (read-write, 5000 bytes)");
+    place.type_in(&["grant", "echo", "--read", "notes=/notes"]).ends_with(0).answers("(read)");
+    place
+        .type_in(&["grant", "echo", "--write", "notes=/notes"])
+        .ends_with(0)
+        .answers("/notes is notes (read-write, 5000 bytes)");
+    assert_eq!(config(&place).matches("quota_bytes = 5000").count(), 1, "{}", config(&place));
+    place.type_in(&["grant", "echo", "--read", "notes=/notes", "--quota", "5"]).ends_with(2).says("--write");
+}
+
+#[test]
+fn a_variable_that_holds_a_secret_is_granted_to_nobody() {
+    let text = "[secrets.key]\nenv = \"HELD\"\nto = \"https://a.test\"\nheader = \"x-key\"\n";
+    let place = place().with_config(text);
+    place
+        .type_in(&["grant", "echo", "--env", "HELD"])
+        .ends_with(2)
+        .says("the variable HELD holds the secret of [secrets.key], which no tool may see");
+    place.write("tools/echo.toml", "[asks]\nenvironment = [\"HELD\"]\n");
+    place
+        .type_in(&["tools"])
+        .ends_with(0)
+        .answers("it asks for the variable HELD, which holds the secret of [secrets.key]");
+    place.type_in(&["grant", "echo", "--asked"]).ends_with(2);
+    assert_eq!(config(&place), text);
+}
