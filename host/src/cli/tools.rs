@@ -4,7 +4,9 @@
 use super::data::open_store;
 use super::output::{BAD, BOLD, DIM, shown, shown_line};
 use super::table::{table, text_of};
-use super::{Exit, Failure, Globals, Opened, Output, approve, limits, powers, program, quantity, with_servers};
+use super::{
+    Exit, Failure, Globals, Opened, Output, approve, limits, powers, program, quantity, with_servers,
+};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use tollgate::Host;
