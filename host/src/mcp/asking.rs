@@ -15,8 +15,9 @@ use rmcp::model::{
     CallToolResponse, ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest,
     InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tollgate_agent::run::DecisionAnswer;
+use tollgate_agent::schema::Schema;
 
 /// How often one form is shown again because what was entered does not fit.
 const MAX_ENTRIES: u32 = 3;
@@ -40,9 +41,7 @@ impl Calling<'_> {
     ) -> Result<CallToolResponse, ErrorData> {
         loop {
             let Some(question) = end.waiting.first() else {
-                let finished =
-                    end.last_call.ok_or_else(|| broken("the call did not come to an end of its own"))?;
-                return Ok(answer::of_call(finished).into());
+                return self.ended(end);
             };
             let pending = self.pending.add(asked, &end.run_id, question);
             match self.way() {
@@ -78,10 +77,18 @@ impl Calling<'_> {
                 Err(_) => Ok(input_required(&pending)),
             };
         }
-        if let Some(finished) = self.recorded_end(&pending.run_id).await? {
-            return Ok(answer::of_call(finished).into());
+        let stands = self.recorded(&pending.run_id).await?;
+        if stands.status.is_some() {
+            return self.ended(stands);
         }
-        let pending = self.pending.add(&pending.asked, &pending.run_id, &pending.question);
+        // A run may ask again once it was decided elsewhere.
+        let pending = match stands.waiting.first() {
+            Some(question) => self.pending.add(&pending.asked, &pending.run_id, question),
+            None => {
+                self.pending.add(&pending.asked, &pending.run_id, &pending.question);
+                return Ok(under_way(&pending));
+            }
+        };
         match self.way() {
             Way::None => Ok(self.approval_required(&pending)),
             Way::Repeat => Ok(input_required(&pending)),
@@ -155,7 +162,7 @@ impl Calling<'_> {
         let question = &pending.question;
         let (run, call) = (&pending.run_id, &question.call_id);
         let decide = format!("{} {run} {call}", self.decide);
-        let value = if question.ticket.response_schema.is_some() { " 'ANSWER AS JSON'" } else { "" };
+        let value = question.ticket.response_schema.as_ref().map_or("", yes);
         let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
         let text = format!(
             "Approval required: a person has to decide before `{}` goes on. It asks ({}): {}\n\
@@ -180,6 +187,25 @@ impl Calling<'_> {
         });
         answer::refused(text, structured).into()
     }
+}
+
+/// What is typed to say yes where the answer is to fit this: nothing, if that is `true`.
+fn yes(schema: &Value) -> &'static str {
+    let knows_approved = schema.pointer("/properties/approved").is_some();
+    let fits =
+        |answer: Value| Schema::compile(schema).is_ok_and(|schema| schema.violations(&answer).is_empty());
+    match () {
+        () if fits(json!(true)) => "",
+        () if knows_approved && fits(json!({"approved": true})) => " '{\"approved\": true}'",
+        () => " 'ANSWER AS JSON'",
+    }
+}
+
+/// What a client reads of a call that was decided elsewhere and has not ended yet.
+fn under_way(pending: &Pending) -> CallToolResponse {
+    let text = "It was decided, and the call goes on. Repeat the very same call later to get its result.";
+    let structured = json!({"status": "under_way", "run_id": &*pending.run_id});
+    answer::refused(text, structured).into()
 }
 
 fn input_required(pending: &Pending) -> CallToolResponse {

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::run::event::{Event, Finished};
-use tollgate_agent::run::{Decision, DecisionAnswer};
+use tollgate_agent::proposal::Arguments;
+use tollgate_agent::run::{CallStatus, Decision, DecisionAnswer, Event, Phase, Run, Thread};
 use uuid::Uuid;
 
 /// How long a decision waits before it asks again for a thread that is at work.
@@ -29,54 +29,68 @@ pub(super) struct Calling<'a> {
     pub(super) context: &'a RequestContext<RoleServer>,
     pub(super) notices: Option<Notices>,
     pub(super) decide: &'a str,
+    /// An agent is called, not a tool.
+    pub(super) is_agent: bool,
 }
 
 impl Calling<'_> {
-    /// Calls a tool; or goes on with the call that is repeated.
-    pub(super) async fn tool(
+    /// Calls a tool, or lets an agent work; or goes on with the call that is repeated.
+    pub(super) async fn call(
         &mut self,
         params: CallToolRequestParams,
-        arguments: Arc<str>,
+        sent: Arc<str>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let asked =
-            Asked { thread_id: self.thread_id.to_owned(), tool_name: params.name.into_owned(), arguments };
+        let request = match self.is_agent.then(|| request(&sent)).transpose() {
+            Ok(request) => request,
+            Err(refused) => return Ok((*refused).into()),
+        };
+        let asked = || Asked::new(self.thread_id, &params.name, &sent);
         let state = params.request_state.as_deref();
-        if let Some(pending) = self.pending.take(&asked, state) {
+        if (state.is_some() || !self.pending.is_empty())
+            && let Some(pending) = self.pending.take(&asked(), state)
+        {
             return self.again(pending, params.input_responses).await;
         }
         if state.is_some() {
             let words = "the requestState is not that of a call that waits here; repeat the call without it";
             return Err(ErrorData::invalid_params(words, None));
         }
-        let end = self.begin(&asked).await?;
+        let end = match request {
+            Some(request) => self.work(&params.name, request).await?,
+            None => self.begin(&params.name, &sent).await?,
+        };
+        if end.waiting.is_empty() {
+            return self.ended(end);
+        }
+        let asked = Asked::new(self.thread_id, &params.name, &sent);
         self.settle(end, &asked).await
     }
 
     /// Lets an agent work on a request, in a conversation of its own.
-    pub(super) async fn agent(&mut self, params: CallToolRequestParams) -> Result<CallToolResult, ErrorData> {
-        let arguments = params.arguments.unwrap_or_default();
-        let request = match (arguments.get("request"), arguments.len()) {
-            (Some(Value::String(request)), 1) => request.clone(),
-            _ => {
-                let words = "An agent takes one argument, `request`, a text.";
-                let structured =
-                    serde_json::json!({"error": {"code": "invalid_arguments", "message": words}});
-                return Ok(answer::refused(words, structured));
-            }
-        };
-        let handle = self.host.run(RunRequest::new(params.name, request)).await.map_err(broken)?;
-        Ok(answer::of_run(self.follow(handle).await?))
+    async fn work(&mut self, agent_id: &str, request: String) -> Result<RunEnd, ErrorData> {
+        let _turn = turn(self.calls, &self.context.ct).await?;
+        let handle = self.host.run(RunRequest::new(agent_id, request)).await.map_err(broken)?;
+        self.follow(handle).await
     }
 
-    async fn begin(&mut self, asked: &Asked) -> Result<RunEnd, ErrorData> {
+    async fn begin(&mut self, tool_name: &str, sent: &str) -> Result<RunEnd, ErrorData> {
         let _turn = turn(self.calls, &self.context.ct).await?;
-        let mut request = CallRequest::new(&asked.tool_name, &*asked.arguments).on_thread(&asked.thread_id);
+        let mut request = CallRequest::new(tool_name, sent).on_thread(self.thread_id);
         request.cancel = self.context.ct.clone();
         if self.notices.is_none() {
             return self.host.call(request).await.map_err(broken);
         }
         let handle = self.host.start_call(request).await.map_err(broken)?;
         self.follow(handle).await
+    }
+
+    /// The answer to a call that waits for nobody any more.
+    pub(super) fn ended(&self, end: RunEnd) -> Result<CallToolResponse, ErrorData> {
+        if self.is_agent {
+            return Ok(answer::of_run(end).into());
+        }
+        let finished = end.last_call.ok_or_else(|| broken("the call did not come to an end of its own"))?;
+        Ok(answer::of_call(finished).into())
     }
 
     /// Carries a call on with a person's decision.
@@ -132,15 +146,45 @@ impl Calling<'_> {
         handle.wait().await.map_err(broken)
     }
 
-    /// What a run that was decided elsewhere came to, from its record.
-    pub(super) async fn recorded_end(&self, run_id: &str) -> Result<Option<Finished>, ErrorData> {
+    /// How a run that was decided elsewhere stands, from its record.
+    pub(super) async fn recorded(&self, run_id: &Arc<str>) -> Result<RunEnd, ErrorData> {
         let record = self.host.store().events(run_id, 0).await.map_err(broken)?;
-        let ended = record.last().is_some_and(|last| matches!(last.event, Event::RunFinished { .. }));
-        let finished = record.iter().rev().find_map(|numbered| match &numbered.event {
-            Event::CallFinished(finished) => Some(finished.clone()),
-            _ => None,
-        });
-        Ok(finished.filter(|_| ended))
+        let mut run = Run::new(Thread::default());
+        let (mut last_call, mut text) = (None, String::new());
+        for numbered in &record {
+            run.apply(&numbered.event).map_err(broken)?;
+            match &numbered.event {
+                Event::CallFinished(finished) => last_call = Some(finished.clone()),
+                Event::RunFinished { text: answered, .. } => text.clone_from(answered),
+                _ => {}
+            }
+        }
+        let waiting = run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
+        Ok(RunEnd {
+            run_id: Arc::clone(run_id),
+            thread_id: Arc::from(self.thread_id),
+            status: match run.phase() {
+                Phase::Finished(status) => Some(status.clone()),
+                _ => None,
+            },
+            text,
+            usage: *run.usage(),
+            waiting: waiting.filter_map(|call| call.suspended.clone()).collect(),
+            last_call,
+        })
+    }
+}
+
+/// What an agent is asked to do; or what is wrong with its arguments.
+fn request(sent: &str) -> Result<String, Box<CallToolResult>> {
+    let wrong = |words: &str| {
+        let structured = serde_json::json!({"error": {"code": "invalid_arguments", "message": words}});
+        Box::new(answer::refused(words, structured))
+    };
+    let arguments = Arguments::read(sent).map_err(|fault| wrong(&fault.message))?;
+    match arguments.value().as_object().map(|object| (object.get("request"), object.len())) {
+        Some((Some(Value::String(request)), 1)) => Ok(request.clone()),
+        _ => Err(wrong("An agent takes one argument, `request`, a text.")),
     }
 }
 

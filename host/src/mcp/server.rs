@@ -187,15 +187,13 @@ impl ServerHandler for Server {
         let notices = Notices::wanted(&context, level, room, tool_name);
         let thread_id = self.thread_of(&context);
         let decide = offer.decide.as_str();
-        let mut calling = Calling { host, thread_id, pending, calls, context: &context, notices, decide };
-        if is_agent {
-            return Ok(calling.agent(params).await?.into());
-        }
         let arguments = match sent(&context) {
             Some(raw) => Arc::clone(&raw.0),
             None => Arc::from(written(params.arguments.as_ref())),
         };
-        calling.tool(params, arguments).await
+        let mut calling =
+            Calling { host, thread_id, pending, calls, context: &context, notices, decide, is_agent };
+        calling.call(params, arguments).await
     }
 
     async fn on_custom_request(

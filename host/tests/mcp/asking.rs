@@ -65,20 +65,103 @@ fn w2_any_other_client_is_told_how_to_decide_and_the_call_goes_on_when_it_is_rep
     let place = place();
     for version in ["2025-11-25", "2026-07-28"] {
         let mut raw = Raw::begin(&place, version, json!({}));
-        let required = raw.call("suspends", json!({}));
+        let required = raw.call("suspends", json!({"a": 1, "b": {"c": [1], "d": "x"}}));
         assert_eq!(required["isError"], true);
         let told = &required["structuredContent"];
         assert_eq!(told["status"], "approval_required", "{required}");
-        assert!(told["approve"].as_str().unwrap().contains(" decide "), "{told}");
-        let again = raw.call("suspends", json!({}));
-        assert_eq!(again["structuredContent"]["run_id"], told["run_id"], "it is the same call");
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let (run, call) = (text(&told["run_id"]), text(&told["call_id"]));
-        place.type_in(&["decide", &run, &call, "--resume", r#"{"approved": true}"#]).ends_with(0);
-        let result = raw.call("suspends", json!({}));
+        // Models write the same call anew, in another order.
+        let mut again = |spaced: &str| {
+            raw.send_raw_call("again", "suspends", spaced);
+            raw.answer("again")["result"].clone()
+        };
+        let waits = again(r#"{ "b": {"d":"x", "c":[ 1 ]}, "a": 1 }"#);
+        assert_eq!(waits["structuredContent"]["run_id"], told["run_id"], "it is the same call");
+        let other = again(r#"{"a":1,"b":{"c":[2],"d":"x"}}"#);
+        assert_ne!(other["structuredContent"]["run_id"], told["run_id"], "it is another call");
+        decide_elsewhere(&told["approve"]);
+        let result = again(r#"{"b":{"d":"x","c":[1]},"a":1}"#);
         assert_eq!(result["structuredContent"], json!({"approved": true}), "{result}");
         // That call is done with: the next one asks anew.
-        let next = raw.call("suspends", json!({}));
+        let next = again(r#"{"a":1,"b":{"c":[1],"d":"x"}}"#);
         assert_ne!(next["structuredContent"]["run_id"], told["run_id"], "{next}");
     }
+}
+
+/// Types the command that a client was told, in a directory of its own and with no
+/// variables of ours.
+#[track_caller]
+fn decide_elsewhere(command: &Value) {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut sh = std::process::Command::new("sh");
+    sh.args(["-c", command.as_str().unwrap()]).current_dir(elsewhere.path());
+    sh.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", elsewhere.path());
+    let output = sh.output().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn w2_the_command_that_decides_works_from_any_directory() {
+    // What asks is a rule of the configuration, which lies in the directory and is not named.
+    let place = Place::new().with_tools(&[good::ECHO]).with_config("[permissions]\nask = [\"*\"]\n");
+    let without = Place::new().with_tools(&[good::SUSPENDS]);
+    for (place, tool) in [(&place, "echo"), (&without, "suspends")] {
+        let mut raw = Raw::begin(place, "2025-11-25", json!({}));
+        let told = raw.call(tool, json!({}))["structuredContent"].clone();
+        decide_elsewhere(&told["approve"]);
+        let result = raw.call(tool, json!({}));
+        assert_eq!(result["isError"], false, "{result}");
+        let told = raw.call(tool, json!({"now": "no"}))["structuredContent"].clone();
+        let reject = told["reject"].as_str().unwrap();
+        decide_elsewhere(&json!(format!("{reject} || test $? = 1")));
+        assert_eq!(raw.call(tool, json!({"now": "no"}))["structuredContent"]["error"]["code"], "cancelled");
+    }
+}
+
+const HELPED: &str = "[[turn]]\ntext = \"I helped.\"\n";
+
+/// A place whose agent `helper` calls a tool that asks a person, twice in one turn.
+fn with_agent() -> Place {
+    let place = place().with_config(
+        "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n[agents.helper]\ntools = [\"*\"]\n",
+    );
+    let asks =
+        "[[turn]]\ncalls = [{ name = \"suspends\" }, { name = \"suspends\", arguments = { n = 2 } }]\n";
+    place.write("turns.toml", format!("{asks}{HELPED}"));
+    place
+}
+
+#[test]
+fn w2_an_agents_call_that_waits_goes_on_when_it_is_repeated() {
+    let place = with_agent();
+    let mut raw = Raw::begin_with(&place, &["--agent", "helper"], "2025-11-25", json!({}));
+    let request = json!({"request": "Help!"});
+    let first = raw.call("helper", request.clone())["structuredContent"].clone();
+    assert_eq!(first["status"], "approval_required", "{first}");
+    // Whoever decides goes on with the run, in a process of its own.
+    place.write("turns.toml", HELPED);
+    assert_eq!(raw.call("helper", request.clone())["structuredContent"]["call_id"], first["call_id"]);
+    decide_elsewhere(&json!(format!("{} || test $? = 3", first["approve"].as_str().unwrap())));
+    // Its other question waits yet.
+    let second = raw.call("helper", request.clone())["structuredContent"].clone();
+    assert_eq!(second["run_id"], first["run_id"], "{second}");
+    assert_ne!(second["call_id"], first["call_id"]);
+    decide_elsewhere(&second["approve"]);
+    let result = raw.call("helper", request);
+    assert_eq!(result["structuredContent"], json!({"response": "I helped."}), "{result}");
+}
+
+#[test]
+fn w1_an_agents_questions_are_shown_to_clients_that_have_forms() {
+    let place = with_agent();
+    let mut raw = Raw::begin_with(&place, &["--agent", "helper"], "2025-11-25", json!({"elicitation": {}}));
+    raw.begin_asking(1, "tools/call", json!({"name": "helper", "arguments": {"request": "Help!"}}));
+    for _ in 0..2 {
+        let asked = raw.told("elicitation/create");
+        let content = json!({"action": "accept", "content": {"approved": true}});
+        raw.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": content}));
+    }
+    assert_eq!(raw.answer(1)["result"]["structuredContent"], json!({"response": "I helped."}));
+    let mut raw = Raw::begin_with(&place, &["--agent", "helper"], "2026-07-28", json!({"elicitation": {}}));
+    let required = raw.call("helper", json!({"request": "Help!"}));
+    assert_eq!(required["resultType"], "input_required", "{required}");
 }

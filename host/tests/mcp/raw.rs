@@ -108,6 +108,12 @@ impl Raw {
         self.send(&request);
     }
 
+    /// Begins a call with arguments that are written just so.
+    pub(crate) fn send_raw_call(&mut self, id: &str, name: &str, arguments: &str) {
+        let request = self.request(id, "tools/call", json!({"name": name, "arguments": "HERE"})).to_string();
+        self.send_line(&request.replace("\"HERE\"", arguments));
+    }
+
     /// Calls a tool, and waits for its result.
     #[track_caller]
     pub(crate) fn call(&mut self, name: &str, arguments: Value) -> Value {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate::Host;
+use tollgate::config::Config;
 use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, Offer, new_token, serve_stdio};
 use tollgate::metrics::Metrics;
 
@@ -63,7 +64,7 @@ impl McpVerb {
         let (opened, store) = Opened::open_with_store(globals, output).await?;
         opened.warn_of_refused(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
-        let loaded = opened.loaded.clone();
+        let (loaded, decide) = (opened.loaded.clone(), decide_command(globals, &config)?);
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
         let host = self.host(opened, metrics.as_ref(), store).await?;
         host.settle(loaded.to_audit()).await?;
@@ -73,7 +74,7 @@ impl McpVerb {
         if let Some(why) = unwatched {
             output.warn(&why.to_string());
         }
-        let offer = Offer { agents: self.agent, thread_id: self.thread, decide: decide_command(globals) };
+        let offer = Offer { agents: self.agent, thread_id: self.thread, decide };
         offer.check(&host).map_err(|e| Failure::usage(e.to_string()))?;
         match self.http {
             None => serve_stdio(host, offer).await,
@@ -179,16 +180,24 @@ async fn serve_over_http(
     server.serve(host, offer, stop).await.map_err(|e| Failure::failed(format!("the server broke off: {e}")))
 }
 
-/// The line that decides about a call that waits, with what it needs to find it.
-fn decide_command(globals: &Globals) -> String {
-    let mut words = vec![program()];
-    for (flag, path) in [("--config", &globals.config), ("--data", &globals.data)] {
-        if let Some(path) = path {
-            words.extend([flag.to_owned(), absolute(path).unwrap_or_else(|_| shown(path))]);
-        }
+/// The line that decides about a call that waits, from wherever it is typed: with this
+/// program, this configuration and this store.
+fn decide_command(globals: &Globals, config: &Config) -> Result<String, Failure> {
+    let program = std::env::current_exe().map_or_else(|_| program(), |exe| shown(&exe));
+    let mut words = vec![program];
+    if let Some(file) = &config.file {
+        words.extend(["--config".to_owned(), absolute(file)?]);
+    }
+    if let Some(data) = &globals.data {
+        words.extend(["--data".to_owned(), absolute(data)?]);
     }
     words.push("decide".to_owned());
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    // Without a configuration, the tools are those of the directory.
+    match &config.file {
+        Some(_) => Ok(line),
+        None => Ok(format!("cd {} && {line}", quoted(&absolute(&config.base_dir)?))),
+    }
 }
 
 /// A word as a shell reads it back.
