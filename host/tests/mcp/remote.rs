@@ -120,6 +120,8 @@ fn answers_that_are_too_large_or_not_what_was_said_are_refused() {
     let answer = call(&place, "other__t");
     assert_eq!(answer["error"]["code"], "malformed_output", "{answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains("'other'"), "{answer}");
+    let place = scripted(&server(says_number, &answers(r#"{"content":[{"type":"text","text":"7"}]}"#)));
+    assert_eq!(call(&place, "other__t")["error"]["code"], "malformed_output", "what it said is not there");
 }
 
 #[test]

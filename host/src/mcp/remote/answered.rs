@@ -39,7 +39,13 @@ fn read(
     if answered.is_error == Some(true) {
         return Ok(ToolResult::error(text));
     }
-    let Some(written) = written else { return Ok(ToolResult::success(text)) };
+    let Some(written) = written else {
+        if tool.output.is_some() {
+            let why = "it said that its answers are structured, and this one is not";
+            return Err(malformed(server, why));
+        }
+        return Ok(ToolResult::success(text));
+    };
     // What is recorded must be readable again.
     let data = tollgate_agent::json::parse(&written).map_err(|e| malformed(server, &e.to_string()))?;
     if let Some(schema) = &tool.output {
