@@ -9,9 +9,13 @@
 mod answer;
 mod asking;
 mod calling;
+mod connections;
+mod door;
 mod form;
 mod http;
+mod leaving;
 mod lines;
+mod load;
 mod notices;
 mod offer;
 mod pending;

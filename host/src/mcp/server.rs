@@ -4,6 +4,7 @@
 #![expect(deprecated, reason = "the protocol is to lose logging; its versions until then have it")]
 
 use super::calling::Calling;
+use super::leaving::Gone;
 use super::notices::Notices;
 use super::offer::{Listing, Offer, PAGE_TOOLS, is_hosts_own};
 use super::pending::PendingCalls;
@@ -193,7 +194,16 @@ impl ServerHandler for Server {
         };
         let mut calling =
             Calling { host, thread_id, pending, calls, context: &context, notices, decide, is_agent };
-        calling.call(params, arguments).await
+        let call = calling.call(params, arguments);
+        let Some(Gone(gone)) = of_request::<Gone>(&context) else { return call.await };
+        let mut call = std::pin::pin!(call);
+        tokio::select! {
+            answered = &mut call => answered,
+            () = gone.cancelled() => {
+                context.ct.cancel();
+                call.await
+            }
+        }
     }
 
     async fn on_custom_request(
@@ -226,9 +236,12 @@ impl Server {
 
 /// The arguments as they came, over either way.
 fn sent(context: &RequestContext<RoleServer>) -> Option<&RawArguments> {
-    let extensions = &context.extensions;
-    let over_http = || extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<RawArguments>());
-    extensions.get::<RawArguments>().or_else(over_http)
+    context.extensions.get::<RawArguments>().or_else(|| of_request(context))
+}
+
+/// What is known of the request over HTTP that this is.
+fn of_request<T: Send + Sync + 'static>(context: &RequestContext<RoleServer>) -> Option<&T> {
+    context.extensions.get::<Parts>()?.extensions.get::<T>()
 }
 
 fn written(arguments: Option<&serde_json::Map<String, serde_json::Value>>) -> String {

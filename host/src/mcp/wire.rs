@@ -6,6 +6,7 @@
 //! read its answers is not read from either, until it does or leaves.
 
 use super::lines::{Lines, MAX_MESSAGE_BYTES, Read};
+use super::load::{Load, MAX_REQUESTS};
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ErrorCode, ErrorData, GetExtensions, RequestId, ServerJsonRpcMessage,
@@ -22,11 +23,6 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::text::clean;
 
-/// The most requests of one client that are under way at once; those beyond are
-/// refused.
-pub(super) const MAX_REQUESTS: usize = 2_048;
-/// The most bytes that those requests may have together.
-const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 /// How many bytes of answers may wait for a client that reads slowly, before it is
 /// read from no more.
 const MAX_UNSENT_BYTES: usize = 8 * 1024 * 1024;
@@ -90,7 +86,7 @@ impl<R: Input> Wire<R> {
         let (gone, load) = (self.gone.clone(), Arc::clone(&self.load));
         tokio::spawn(async move {
             let idle = async {
-                while load.requests.load(Ordering::Relaxed) > 0 {
+                while load.requests() > 0 {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             };
@@ -171,44 +167,6 @@ impl<R: Input> Transport<RoleServer> for Wire<R> {
     async fn close(&mut self) -> Result<(), io::Error> {
         self.out.close().await;
         Ok(())
-    }
-}
-
-/// What is under way for a client.
-#[derive(Default)]
-struct Load {
-    requests: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-/// One request's place; it is given back when the request is done with.
-#[derive(Clone)]
-#[expect(dead_code, reason = "held until the request is done with, and never read")]
-struct Slot(Arc<Claim>);
-
-struct Claim {
-    load: Arc<Load>,
-    bytes: usize,
-}
-
-impl Load {
-    fn claim(load: &Arc<Self>, bytes: usize) -> Option<Slot> {
-        // Only the wire claims, one request after the other.
-        let full = load.requests.load(Ordering::Relaxed) >= MAX_REQUESTS
-            || load.bytes.load(Ordering::Relaxed) + bytes > MAX_REQUEST_BYTES;
-        if full {
-            return None;
-        }
-        load.requests.fetch_add(1, Ordering::Relaxed);
-        load.bytes.fetch_add(bytes, Ordering::Relaxed);
-        Some(Slot(Arc::new(Claim { load: Arc::clone(load), bytes })))
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.load.requests.fetch_sub(1, Ordering::Relaxed);
-        self.load.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

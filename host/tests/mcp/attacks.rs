@@ -2,7 +2,7 @@
 //! makes it grow without a bound.
 
 use crate::place::Place;
-use crate::raw::Raw;
+use crate::raw::{Raw, assert_no_panic, kept};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tollgate_artifacts::{good, hostile};
@@ -139,7 +139,8 @@ fn a_client_that_never_reads_makes_nothing_grow_and_can_leave() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.arg("mcp").current_dir(place.path()).env("TOLLGATE_DATA", place.path().join("data"));
     let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = kept(child.stderr.take().unwrap());
     let mut stdin = child.stdin.take().unwrap();
     let pid = child.id();
     let writing = std::thread::spawn(move || {
@@ -166,4 +167,5 @@ fn a_client_that_never_reads_makes_nothing_grow_and_can_leave() {
     let code = child.wait().unwrap().code();
     writing.join().unwrap();
     assert_eq!(code, Some(0));
+    assert_no_panic(Some(stderr));
 }

@@ -1,10 +1,12 @@
 //! The server over HTTP, by requests that are written by hand.
 
 use crate::place::Place;
+use crate::raw::{assert_no_panic, kept};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tollgate_artifacts::{good, rust_guest_bytes};
 
@@ -12,11 +14,12 @@ pub(crate) const TOKEN: &str = "a token that nobody guesses";
 
 pub(crate) struct Server {
     child: Child,
+    stderr: Option<JoinHandle<String>>,
     pub(crate) address: String,
 }
 
 impl Server {
-    fn start(place: &Place, more: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, more: &[&str]) -> Self {
         Self::start_at(place, "127.0.0.1:0", more)
     }
 
@@ -25,14 +28,19 @@ impl Server {
         command.args(["mcp", "--http", address, "--token-env", "T"]).args(more);
         command.current_dir(place.path()).env("TOLLGATE_DATA", place.path().join("data")).env("T", TOKEN);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let line = lines.find(|line| line.as_ref().unwrap().contains("http://")).unwrap().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let line = stderr.by_ref().lines().find(|line| line.as_ref().unwrap().contains("http://"));
+        let line = line.unwrap().unwrap();
         let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
-        std::thread::spawn(move || lines.count());
-        Self { child, address }
+        Self { child, stderr: Some(kept(stderr)), address }
     }
 
-    fn post(&self, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(crate) fn post(&self, headers: &[(&str, &str)], body: &str) -> Answer {
+        self.send(&self.request(headers, body))
+    }
+
+    /// A POST as it is written, with what it needs unless `headers` have it.
+    pub(crate) fn request(&self, headers: &[(&str, &str)], body: &str) -> String {
         let mut all = vec![
             ("Host", self.address.as_str()),
             ("Authorization", "Bearer a token that nobody guesses"),
@@ -46,10 +54,17 @@ impl Server {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
         request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
-        self.send(&request)
+        request
     }
 
-    fn send(&self, request: &str) -> Answer {
+    /// Sends a request and waits for nothing.
+    pub(crate) fn open(&self, request: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    pub(crate) fn send(&self, request: &str) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         // A server that refuses need not read everything.
@@ -61,13 +76,13 @@ impl Server {
         Answer { status, text }
     }
 
-    fn begin(&self) -> String {
+    pub(crate) fn begin(&self) -> String {
         let answer = self.post(&[], &initialize());
         assert_eq!(answer.status, 200, "{}", answer.text);
         answer.header("mcp-session-id").unwrap()
     }
 
-    fn call(&self, session: &str, id: i64, name: &str, arguments: Value) -> Answer {
+    pub(crate) fn call(&self, session: &str, id: i64, name: &str, arguments: Value) -> Answer {
         let params = json!({"name": name, "arguments": arguments});
         let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
         let headers = [("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")];
@@ -79,12 +94,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        assert_no_panic(self.stderr.take());
     }
 }
 
-struct Answer {
-    status: u16,
-    text: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) text: String,
 }
 
 impl Answer {
@@ -97,7 +113,7 @@ impl Answer {
     }
 
     /// The message of this answer, whether it is JSON or an event.
-    fn message(&self) -> Value {
+    pub(crate) fn message(&self) -> Value {
         let lines = self.text.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
         let mut messages = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
         messages.find(|value| value.is_object()).unwrap_or_else(|| panic!("{}", self.text))
@@ -180,12 +196,19 @@ fn pages_and_other_names_for_this_machine_are_refused() {
         "null",
         "http://good.example",
         "https://good.example.evil.example",
+        "https://good.example:8443",
         "file://",
     ] {
         let answer = server.post(&[("Origin", origin)], &initialize());
         assert_eq!(answer.status, 403, "{origin}: {}", answer.text);
     }
-    assert_eq!(server.post(&[("Origin", "https://good.example")], &initialize()).status, 200);
+    for origin in ["https://good.example", "https://good.example:443"] {
+        assert_eq!(server.post(&[("Origin", origin)], &initialize()).status, 200, "{origin}");
+    }
+    let twice = [("Origin", "https://good.example"), ("Origin", "https://evil.example")];
+    assert_eq!(server.post(&twice, &initialize()).status, 400);
+    let twice = [("Host", server.address.as_str()), ("Host", "evil.example")];
+    assert_eq!(server.post(&twice, &initialize()).status, 400);
     for host in ["evil.example", "evil.example:80", "127.0.0.1.evil.example"] {
         let answer = server.post(&[("Host", host)], &initialize());
         assert_eq!(answer.status, 403, "{host}: {}", answer.text);

@@ -8,6 +8,7 @@ mod asking;
 mod attacks;
 mod calls;
 mod http;
+mod http_clients;
 #[allow(dead_code, reason = "what these tests do not need of it, those of the command line do")]
 #[path = "../cli/place.rs"]
 mod place;

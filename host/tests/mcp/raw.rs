@@ -4,9 +4,10 @@ use crate::http::TOKEN;
 use crate::place::Place;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Far beyond what anything here takes on a machine that is busy with other tests.
@@ -16,6 +17,7 @@ pub(crate) struct Raw {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
+    stderr: Option<JoinHandle<String>>,
     /// Read, and not asked for yet.
     early: VecDeque<Value>,
     version: &'static str,
@@ -29,8 +31,9 @@ impl Raw {
         command.arg("mcp").args(more).current_dir(place.path());
         command.env("TOLLGATE_DATA", place.path().join("data")).env_remove("TOLLGATE_LOG");
         command.env("T", TOKEN);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
+        let stderr = Some(kept(child.stderr.take().unwrap()));
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -43,7 +46,8 @@ impl Raw {
                 }
             }
         });
-        Self { child, stdin, lines, early: VecDeque::new(), version: "", capabilities: json!({}) }
+        let early = VecDeque::new();
+        Self { child, stdin, lines, stderr, early, version: "", capabilities: json!({}) }
     }
 
     /// Starts the server and begins as a client of this version with these
@@ -184,5 +188,23 @@ impl Drop for Raw {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        assert_no_panic(self.stderr.take());
+    }
+}
+
+/// What a server says on standard error, read as it comes so that it never waits.
+pub(crate) fn kept(stderr: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = BufReader::new(stderr).read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Checks that a server that has ended never panicked; its tasks do so in silence.
+pub(crate) fn assert_no_panic(stderr: Option<JoinHandle<String>>) {
+    let Some(said) = stderr.map(|stderr| stderr.join().unwrap()) else { return };
+    if !std::thread::panicking() {
+        assert!(!said.contains("panicked"), "{said}");
     }
 }

@@ -1,0 +1,216 @@
+//! Connections of clients over HTTP: so many at once, and none is kept by who does not
+//! speak. Whoever showed the token stays before whoever did not.
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// The most connections at once; those beyond wait to be accepted.
+const MAX_CONNECTIONS: usize = 256;
+/// How long a connection may take to come to its first request with the token.
+const FIRST_REQUEST: Duration = Duration::from_secs(30);
+/// How long a connection is kept at the least after a request, for the next one.
+const NEXT_REQUEST: Duration = Duration::from_secs(120);
+
+/// Accepts no more connections than there are places. Where all are taken, the oldest
+/// of those that did not show the token makes room.
+pub(super) struct Bounded {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+    strangers: VecDeque<Weak<Shown>>,
+}
+
+impl Bounded {
+    pub(super) fn new(listener: TcpListener) -> Self {
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Self { listener, places, strangers: VecDeque::new() }
+    }
+
+    async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
+        self.strangers.retain(|shown| shown.upgrade().is_some_and(|shown| !shown.is_known()));
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Some(place);
+        }
+        if let Some(oldest) = self.strangers.pop_front().and_then(|shown| shown.upgrade()) {
+            oldest.turned_out.cancel();
+        }
+        Arc::clone(&self.places).acquire_owned().await.ok()
+    }
+}
+
+impl Listener for Bounded {
+    type Io = Connection<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        let (stream, address) = Listener::accept(&mut self.listener).await;
+        let place = self.place().await;
+        // Answers are small and awaited.
+        let _ = stream.set_nodelay(true);
+        let connection = Connection::new(stream, place);
+        self.strangers.push_back(Arc::downgrade(&connection.shown));
+        (connection, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// What a connection showed of itself.
+#[derive(Debug, Default)]
+struct Shown {
+    /// It made a request with the token.
+    known: AtomicBool,
+    /// How many such requests it made.
+    requests: AtomicUsize,
+    /// How many of them are under way.
+    serving: AtomicUsize,
+    /// Its place is needed.
+    turned_out: CancellationToken,
+}
+
+impl Shown {
+    fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
+    }
+}
+
+/// The connection by which a request came.
+#[derive(Debug, Clone)]
+pub(super) struct Via(Arc<Shown>);
+
+impl Via {
+    /// A request with the token is served until what is returned is dropped.
+    pub(super) fn serve(&self) -> Serving {
+        self.0.known.store(true, Ordering::Relaxed);
+        self.0.requests.fetch_add(1, Ordering::Relaxed);
+        self.0.serving.fetch_add(1, Ordering::Relaxed);
+        Serving(Arc::clone(&self.0))
+    }
+}
+
+impl Connected<IncomingStream<'_, Bounded>> for Via {
+    fn connect_info(stream: IncomingStream<'_, Bounded>) -> Self {
+        Self(Arc::clone(&stream.io().shown))
+    }
+}
+
+/// A request of a connection that is under way.
+#[derive(Debug)]
+pub(super) struct Serving(Arc<Shown>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.serving.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection, which breaks off where nothing is asked of the server by it.
+pub(super) struct Connection<S> {
+    stream: S,
+    shown: Arc<Shown>,
+    /// When it is looked at next, and how many requests it had made before.
+    look: Pin<Box<Sleep>>,
+    requests: usize,
+    turned_out: Pin<Box<WaitForCancellationFutureOwned>>,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl<S> Connection<S> {
+    fn new(stream: S, place: Option<OwnedSemaphorePermit>) -> Self {
+        let shown = Arc::<Shown>::default();
+        let turned_out = Box::pin(shown.turned_out.clone().cancelled_owned());
+        let look = Box::pin(tokio::time::sleep(FIRST_REQUEST));
+        Self { stream, shown, look, requests: 0, turned_out, _place: place }
+    }
+
+    /// Whether it is to end.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.look.as_mut().poll(cx).is_ready() {
+            let requests = self.shown.requests.load(Ordering::Relaxed);
+            if requests == self.requests && self.shown.serving.load(Ordering::Relaxed) == 0 {
+                return Poll::Ready(());
+            }
+            self.requests = requests;
+            self.look.as_mut().reset(Instant::now() + NEXT_REQUEST);
+        }
+        self.turned_out.as_mut().poll(cx)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.poll_over(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, from)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_come_to_a_request_is_not_waited_for() {
+        let (mut client, server) = tokio::io::duplex(64);
+        let mut connection = Connection::new(server, None);
+        let began = Instant::now();
+        let trickles = async {
+            loop {
+                tokio::time::sleep(Duration::from_secs(7)).await;
+                let _ = client.write_all(b"x").await;
+            }
+        };
+        let reads = async { while connection.read_u8().await.is_ok() {} };
+        tokio::select! { () = trickles => {}, () = reads => {} }
+        assert_eq!(began.elapsed().as_secs(), FIRST_REQUEST.as_secs(), "what trickles in does not count");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_with_a_request_under_way_is_kept_and_ends_some_time_after_it() {
+        let (_client, server) = tokio::io::duplex(64);
+        let mut connection = Connection::new(server, None);
+        let serving = Via(Arc::clone(&connection.shown)).serve();
+        let began = Instant::now();
+        let hour = Duration::from_secs(3_600);
+        assert!(tokio::time::timeout(hour, connection.read_u8()).await.is_err());
+        drop(serving);
+        assert!(connection.read_u8().await.is_err());
+        let idle = began.elapsed() - hour;
+        assert!(idle <= 2 * NEXT_REQUEST, "{idle:?}");
+    }
+}

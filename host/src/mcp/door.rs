@@ -1,0 +1,185 @@
+//! What every request over HTTP passes before anything else looks at it: the token, the
+//! names by which it was sent, and the bounds of what is carried at once.
+
+use super::connections::{Serving, Via};
+use super::leaving::{Attendance, Attended, Leaving};
+use super::lines::MAX_MESSAGE_BYTES;
+use super::load::Load;
+use super::wire::raw_arguments;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The most sessions at once; one that nothing is heard of ends after five minutes.
+const MAX_SESSIONS: usize = 256;
+/// How long a request may take to arrive.
+const ARRIVAL: Duration = Duration::from_secs(30);
+/// A body of so many bytes is read before it is known whether there is room for it: a
+/// cancellation is small, and needs none.
+const SMALL_BYTES: usize = 64 * 1024;
+const SESSION: &str = "mcp-session-id";
+
+/// Where requests come in.
+pub(super) struct Door {
+    token: [u8; 32],
+    sessions: Arc<LocalSessionManager>,
+    /// Of all clients together.
+    load: Arc<Load>,
+    leaving: Arc<Leaving>,
+}
+
+impl Door {
+    pub(super) fn new(token: &str, sessions: Arc<LocalSessionManager>) -> Self {
+        Self { token: digest(token), sessions, load: Arc::default(), leaving: Arc::default() }
+    }
+
+    /// Compares digests, which says nothing about how much of the token is right.
+    fn knows(&self, headers: &HeaderMap) -> bool {
+        only(headers, &header::AUTHORIZATION).is_ok_and(|value| {
+            let token = value.and_then(|value| {
+                let (scheme, token) = value.split_once(' ')?;
+                scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+            });
+            token.is_some_and(|token| digest(token) == self.token)
+        })
+    }
+}
+
+/// Lets a request in, or says why not.
+pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    if !door.knows(request.headers()) {
+        // Who shows none does not keep the connection, either.
+        let headers =
+            [(header::WWW_AUTHENTICATE, "Bearer realm=\"tollgate\""), (header::CONNECTION, "close")];
+        let words = "the request shows no token, or another; send Authorization: Bearer TOKEN";
+        return (StatusCode::UNAUTHORIZED, headers, words).into_response();
+    }
+    let via = request.extensions().get::<ConnectInfo<Via>>();
+    let serving = via.map(|ConnectInfo(via)| via.serve());
+    // Whoever looks at the first alone would judge another request than whoever looks at
+    // the last.
+    if [header::ORIGIN, header::HOST].iter().any(|name| request.headers().get_all(name).iter().count() > 1) {
+        let words = "the request has more than one Origin or Host; send one";
+        return (StatusCode::BAD_REQUEST, words).into_response();
+    }
+    match door.taken_in(request).await {
+        Ok((request, attendance)) => attended(next.run(request).await, attendance, serving),
+        Err(refused) => *refused,
+    }
+}
+
+impl Door {
+    /// The request, read whole and with its place, and who waits for its answer.
+    async fn taken_in(&self, request: Request) -> Result<(Request, Option<Attendance>), Box<Response>> {
+        let refused = |status: StatusCode, words: &str| Box::new((status, words.to_owned()).into_response());
+        let full = || {
+            let words = "as much is under way as may be at once; wait for answers";
+            refused(StatusCode::SERVICE_UNAVAILABLE, words)
+        };
+        let begins = request.method() == Method::POST && !request.headers().contains_key(SESSION);
+        if begins && self.sessions.sessions.read().await.len() >= MAX_SESSIONS {
+            let words = "there are as many sessions as there may be; end one, or try again in some minutes";
+            return Err(refused(StatusCode::SERVICE_UNAVAILABLE, words));
+        }
+        let (mut parts, body) = request.into_parts();
+        let declared = declared_bytes(&parts).min(MAX_MESSAGE_BYTES);
+        let mut slot = None;
+        if declared > SMALL_BYTES {
+            slot = Some(Load::claim(&self.load, declared).ok_or_else(full)?);
+        }
+        let body = match tokio::time::timeout(ARRIVAL, to_bytes(body, MAX_MESSAGE_BYTES)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(_)) => {
+                let words = format!("the request is longer than {MAX_MESSAGE_BYTES} bytes, or broke off");
+                return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, &words));
+            }
+            Err(_) => {
+                let words = "the request took too long to arrive";
+                return Err(refused(StatusCode::REQUEST_TIMEOUT, words));
+            }
+        };
+        let mut attendance = None;
+        let session = parts.headers.get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        if parts.method == Method::POST && is_request(&body) {
+            let slot = match slot {
+                Some(slot) => slot,
+                None => Load::claim(&self.load, body.len()).ok_or_else(full)?,
+            };
+            if let Some(session) = &session {
+                let (attends, gone) = self.leaving.attend(session, Some(slot.clone()));
+                attendance = Some(attends);
+                parts.extensions.insert(gone);
+            }
+            // The call keeps it until it has ended.
+            parts.extensions.insert(slot);
+        }
+        // The rest of an answer is asked for by what was read of it.
+        if parts.method == Method::GET
+            && let Some(session) = &session
+            && parts.headers.get("last-event-id").is_some_and(|id| id.as_bytes().contains(&b'/'))
+        {
+            attendance = Some(self.leaving.back(session));
+        }
+        if let Some(arguments) = raw_arguments(&body) {
+            parts.extensions.insert(arguments);
+        }
+        Ok((Request::from_parts(parts, Body::from(body)), attendance))
+    }
+}
+
+/// An answer that is a stream, with who reads it; any other is there already.
+fn attended(response: Response, attendance: Option<Attendance>, serving: Option<Serving>) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+        attendance.into_iter().for_each(Attendance::refused);
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let body = Attended::new(body.into_data_stream(), attendance, serving);
+    Response::from_parts(parts, Body::from_stream(body))
+}
+
+/// How long the body says that it is; as long as may be where it does not say.
+fn declared_bytes(parts: &Parts) -> usize {
+    let without = [Method::GET, Method::DELETE, Method::HEAD, Method::OPTIONS].contains(&parts.method);
+    let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let otherwise = if without { 0 } else { MAX_MESSAGE_BYTES };
+    length.and_then(|length| length.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Whether a message waits for an answer, or may; what is none is refused elsewhere.
+fn is_request(body: &Bytes) -> bool {
+    #[derive(Deserialize)]
+    struct Message {
+        method: Option<IgnoredAny>,
+        id: Option<IgnoredAny>,
+    }
+    match serde_json::from_slice::<Message>(body) {
+        Ok(message) => message.method.is_some() && message.id.is_some(),
+        Err(_) => true,
+    }
+}
+
+/// The one value of a header; none where there is none, and an error where there are
+/// several or it is no text.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| ()),
+        (Some(_), Some(_)) => Err(()),
+    }
+}
+
+fn digest(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}

@@ -1,0 +1,171 @@
+//! Clients over HTTP that say nothing, leave while they are served, or ask for more than
+//! is carried at once.
+
+use crate::http::{Server, TOKEN};
+use crate::place::Place;
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use tollgate_artifacts::{good, hostile};
+
+/// Far beyond what anything here takes, and less than the limit of an endless call.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn endless() -> Place {
+    Place::new()
+        .with_tools(&[good::ECHO, hostile::SPIN_FOR_EVER])
+        .with_config("[limits]\ntimeout_ms = 120_000\nfuel = 900_000_000_000\n")
+}
+
+/// A call that never ends by itself, and as many bytes of nothing beside it.
+fn spins(session: &str, id: usize, bytes: usize) -> (Vec<(&'static str, String)>, String) {
+    let params = json!({"name": "spin-for-ever", "arguments": {}, "_meta": {"pad": "x".repeat(bytes)}});
+    let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+    let headers =
+        vec![("Mcp-Session-Id", session.to_owned()), ("MCP-Protocol-Version", "2025-11-25".to_owned())];
+    (headers, body.to_string())
+}
+
+fn begins_to_spin(server: &Server, session: &str, id: usize, bytes: usize) -> TcpStream {
+    let (headers, body) = spins(session, id, bytes);
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    server.open(&server.request(&headers, &body))
+}
+
+/// Waits until a call was cancelled.
+#[track_caller]
+fn until_cancelled(place: &Place) {
+    let began = Instant::now();
+    loop {
+        let runs = place.type_in(&["runs", "--json"]).json();
+        if runs.as_array().unwrap().iter().any(|run| run["status"] == "cancelled") {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{runs}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A request for the metrics by a connection that is kept.
+fn scrapes(stream: &mut TcpStream, host: &str) -> bool {
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let (mut read, mut bytes) = (String::new(), [0; 64 * 1024]);
+    while !read.contains("# EOF") {
+        match stream.read(&mut bytes) {
+            Ok(more) if more > 0 => read.push_str(&String::from_utf8_lossy(&bytes[..more])),
+            _ => return false,
+        }
+    }
+    true
+}
+
+#[test]
+fn who_connects_and_says_nothing_keeps_nobody_out() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let server = Server::start(&place, &[]);
+    let mut known = TcpStream::connect(&server.address).unwrap();
+    assert!(scrapes(&mut known, &server.address));
+    // More than there are places, some of which begin to say something.
+    let silent: Vec<TcpStream> = (0..300)
+        .map(|number| match number % 2 {
+            0 => TcpStream::connect(&server.address).unwrap(),
+            _ => server.open("POST /mcp HTTP/1.1\r\nHost: "),
+        })
+        .collect();
+    let session = server.begin();
+    assert_eq!(server.call(&session, 2, "echo", json!({})).status, 200);
+    assert!(scrapes(&mut known, &server.address), "who showed the token stays");
+    drop(silent);
+}
+
+#[test]
+fn who_shows_no_token_is_not_kept() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let mut stream = server.open("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("HTTP/1.1 401"), "{said}");
+}
+
+#[test]
+fn x1_a_call_of_a_client_without_a_session_ends_with_its_connection() {
+    let place = endless();
+    let server = Server::start(&place, &["--thread", "t"]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"name": "spin-for-ever", "arguments": {}, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let headers =
+        [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "spin-for-ever")];
+    let stream = server.open(&server.request(&headers, &body));
+    std::thread::sleep(Duration::from_secs(1));
+    drop(stream);
+    until_cancelled(&place);
+}
+
+#[test]
+fn x1_a_call_of_a_session_ends_when_its_client_does_not_come_back() {
+    let place = endless();
+    let server = Server::start(&place, &["--thread", "t"]);
+    let session = server.begin();
+    let stream = begins_to_spin(&server, &session, 2, 0);
+    std::thread::sleep(Duration::from_secs(1));
+    drop(stream);
+    until_cancelled(&place);
+    assert_eq!(server.call(&session, 3, "echo", json!({})).status, 200, "the session goes on");
+}
+
+#[test]
+fn x1_the_calls_of_a_session_end_with_it() {
+    let place = endless();
+    let server = Server::start(&place, &["--thread", "t"]);
+    let session = server.begin();
+    let stream = begins_to_spin(&server, &session, 2, 0);
+    std::thread::sleep(Duration::from_secs(1));
+    let (host, head) = (&server.address, "DELETE /mcp HTTP/1.1\r\nConnection: close\r\n");
+    let ended = server.send(&format!(
+        "{head}Host: {host}\r\nAuthorization: Bearer {TOKEN}\r\nMcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2025-11-25\r\n\r\n"
+    ));
+    assert!((200..300).contains(&ended.status), "{}", ended.text);
+    until_cancelled(&place);
+    assert_eq!(server.call(&session, 3, "echo", json!({})).status, 404);
+    drop(stream);
+}
+
+#[test]
+fn more_than_is_carried_at_once_is_refused_until_calls_have_ended() {
+    const LARGE: usize = 4_000_000;
+    let place = endless();
+    let server = Server::start(&place, &[]);
+    let session = server.begin();
+    // Each is sent, and its connection dropped: the calls go on.
+    for id in 0..8 {
+        let mut stream = begins_to_spin(&server, &session, 10 + id, LARGE);
+        let mut one = [0];
+        stream.read_exact(&mut one).unwrap();
+    }
+    let (headers, body) = spins(&session, 99, LARGE);
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let large = server.request(&headers, &body);
+    let (head, _) = large.split_once("\r\n\r\n").unwrap();
+    assert_eq!(server.send(&format!("{head}\r\n\r\n")).status, 503, "there is no room, whoever left");
+    assert_eq!(server.call(&session, 3, "echo", json!({})).status, 200, "what is small is served");
+    // They end once their clients did not come back, and there is room again.
+    let ping =
+        json!({"jsonrpc": "2.0", "id": 4, "method": "ping", "params": {"_meta": {"pad": "x".repeat(LARGE)}}});
+    let began = Instant::now();
+    loop {
+        let status = server.post(&headers, &ping.to_string()).status;
+        if status == 200 {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{status}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
