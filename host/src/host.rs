@@ -252,11 +252,9 @@ impl Host {
         let turn = self.lock_thread(&thread_id, busy).await?;
         let mut thread = self.thread(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
-        let mut run = Run::new(thread);
         // Read again under the lock: nobody appends to it from here on.
-        for event in self.inner.store.events(&run_id, 0).await? {
-            run.apply(&event.event).map_err(|e| RunError(e.to_string()))?;
-        }
+        let record = self.inner.store.events(&run_id, 0).await?;
+        let mut run = self.fold(thread, &thread_id, &record).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
         run.decide(self.toolbox().catalog(), 0, input.clone())

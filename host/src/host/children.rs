@@ -88,10 +88,7 @@ impl Host {
         let mut thread = self.store().thread(&spec.identity.thread_id).await?;
         let state = std::mem::take(&mut thread.state);
         // The messages of a run that has ended are its thread's already.
-        let mut run = Run::new(thread);
-        for event in &record {
-            run.apply(&event.event).map_err(|e| RunError(e.to_string()))?;
-        }
+        let mut run = self.fold(thread, &spec.identity.thread_id, &record).await?;
         run.adopt(&state);
         Ok(Some(run))
     }

@@ -6,13 +6,16 @@ use crate::store::{CommitError, RunFilter, RunSummary};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
-use tollgate_agent::run::{Run, Thread};
+use tollgate_agent::run::{Numbered, Run, Thread};
 use tollgate_agent::state::aside::{misfits, set_aside};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 use tollgate_agent::text::clean;
 
 /// How often a run that is queued looks whether another process is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How many changes of a thread are read at once.
+const CHANGES_AT_ONCE: usize = 256;
 
 /// What a prompt meets on its thread.
 pub(super) enum Met {
@@ -93,6 +96,46 @@ impl Host {
         };
         leave_to_runs(self.toolbox().catalog().keys(), &mut thread.state);
         Ok(thread)
+    }
+
+    /// A run as its record tells it. Where calls of it were under way, what others wrote
+    /// to the thread is folded in where it came: a call that runs again sees what it saw,
+    /// and what was returned conflicts with what it did not see.
+    pub(super) async fn fold(
+        &self,
+        thread: Thread,
+        thread_id: &str,
+        record: &[Arc<Numbered>],
+    ) -> Result<Run, HostError> {
+        let mut run = Run::new(thread.clone());
+        for event in record {
+            run.apply(&event.event).map_err(|e| RunError(e.to_string()))?;
+        }
+        if !run.is_in_batch() {
+            return Ok(run);
+        }
+        let mut run = Run::new(thread);
+        for event in record {
+            if let Some(until) = run.behind(&event.event) {
+                self.catch_up(&mut run, thread_id, until).await?;
+            }
+            run.apply(&event.event).map_err(|e| RunError(e.to_string()))?;
+        }
+        self.catch_up(&mut run, thread_id, u64::MAX).await?;
+        Ok(run)
+    }
+
+    /// Folds in the changes of the thread up to this revision that the run lacks.
+    async fn catch_up(&self, run: &mut Run, thread_id: &str, until: u64) -> Result<(), HostError> {
+        while run.state().revision() < until {
+            let known = run.state().revision();
+            let changes = self.inner.store.changes(thread_id, known, CHANGES_AT_ONCE).await?;
+            let missed = changes.iter().take_while(|change| change.revision <= until);
+            if missed.map(|change| run.absorb(change)).count() == 0 {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The thread's turn: of this host's runs one at a time has it.

@@ -178,14 +178,7 @@ pub struct Commit {
 /// The change that an event carries.
 #[must_use]
 pub fn change_of(event: &Event) -> Option<&StateChange> {
-    match event {
-        Event::CallFinished(finished) => finished.change.as_ref(),
-        Event::CallSuspended(suspended) => suspended.change.as_ref(),
-        Event::RunSeeded { change, .. } => change.as_ref(),
-        Event::Transferred { change, .. } => Some(change),
-        Event::CallDecided { change, .. } => change.as_ref(),
-        _ => None,
-    }
+    event.change()
 }
 
 /// Why nothing was committed.

@@ -11,8 +11,13 @@ use std::time::Duration;
 use tollgate::model::Turn;
 use tollgate::run::{RunHandle, Told};
 use tollgate::store::{RunFilter, StoreError};
-use tollgate::{Busy, CallRequest, Host, HostError, RunRequest};
+use tollgate::tools::NativePlugin;
+use tollgate::{
+    Agent, Busy, CallRequest, Fault, Host, HostError, NativeTool, Recorded, RunRequest, ToolCall,
+    ToolDescriptor, ToolOutput, ToolResult, async_trait,
+};
 use tollgate_agent::code::Code;
+use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess};
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus};
 use tollgate_agent::state::State;
 
@@ -22,6 +27,24 @@ fn say(prompt: &str) -> RunRequest {
 
 fn queued(prompt: &str) -> RunRequest {
     RunRequest { busy: Busy::Queue, ..say(prompt) }
+}
+
+/// Never ends the first time, and says then what it sees of `basics.total`.
+struct Recall;
+
+#[async_trait]
+impl NativeTool for Recall {
+    fn descriptor(&self) -> ToolDescriptor {
+        let execution = ExecutionPolicy { idempotent: true, ..ExecutionPolicy::default() };
+        ToolDescriptor::new("recall", "recall", "Recalls the total.").with_execution(execution)
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        if call.attempt().attempt == 1 {
+            std::future::pending::<()>().await;
+        }
+        Ok(ToolResult::success(call.state("basics.total").cloned().unwrap_or_default()).into())
+    }
 }
 
 async fn until_a_call_runs(handle: &mut RunHandle) {
@@ -116,6 +139,29 @@ with_each_store! {
             _ => None,
         });
         assert_eq!(codes.collect::<Vec<_>>(), [Code::Interrupted], "it may have run");
+    }
+
+    async fn s1_a_call_that_runs_again_after_a_restart_sees_what_it_saw(at: StoreAt) {
+        let store = Watched::new(at.open(), Disk::default());
+        let agent = Agent::new("default", Recorded::new(vec![Turn::calls([("recall", json!({}))]), Turn::text("Done.")]));
+        let total = StateAccess { key: "basics.total".to_owned(), read: true, write: false, defines: None };
+        let mut toolbox = crate::world::toolbox();
+        NativePlugin::new("recalls").with_state(total).with_tool(Recall).install(&mut toolbox).unwrap();
+        let builder = Host::builder().toolbox(toolbox).agent(agent.with_tools(["*"]));
+        let host = builder.store(store.clone()).build().unwrap();
+        add(&host).await;
+        let mut run = host.run(say("go")).await.unwrap();
+        until_a_call_runs(&mut run).await;
+        add(&host).await;
+        store.watch.full.store(true, Ordering::Relaxed);
+        run.cancel();
+        let run_id = run.run_id.clone();
+        run.wait().await.unwrap_err();
+        store.watch.full.store(false, Ordering::Relaxed);
+        let end = host.recover(&run_id).await.unwrap().wait().await.unwrap();
+        assert_eq!(end.text, "Done.");
+        assert_eq!(end.result().unwrap().data, json!(1), "neither the key's beginning nor what came later");
+        assert_eq!(at.open().thread("t").await.unwrap().state.get("basics.total"), Some(&json!(2)));
     }
 
     async fn a9_a_direct_call_that_goes_on_is_never_run_twice(at: StoreAt) {

@@ -16,6 +16,7 @@
 pub mod answer;
 mod apply;
 pub mod call;
+mod changes;
 mod child_end;
 pub mod children;
 mod decide;

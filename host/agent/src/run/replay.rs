@@ -87,11 +87,7 @@ impl Replay {
     /// it are missing: those of other runs, which come by [`absorb`](Self::absorb).
     #[must_use]
     pub fn behind(&self, event: &Event) -> Option<u64> {
-        let before = match event {
-            Event::BatchStarted { revision, .. } => *revision,
-            _ => change_of(event)?.revision.saturating_sub(1),
-        };
-        (before > self.run.state().revision()).then_some(before)
+        self.run.behind(event)
     }
 
     /// Takes over a change of the thread that another run or call committed.
@@ -199,7 +195,7 @@ impl Replay {
         if let Event::CallTook { call_id, attempt, taken } = event {
             self.took.insert((call_id.clone(), *attempt), Arc::clone(taken));
         }
-        if let Some(change) = change_of(event) {
+        if let Some(change) = event.change() {
             self.note_unknown(change, |_| true);
         }
         self.run.apply(event)
@@ -259,16 +255,6 @@ fn fault_of(event: &Event) -> Option<&Fault> {
             Outcome::Faulted(fault) => Some(fault),
             Outcome::Returned(_) => None,
         },
-        _ => None,
-    }
-}
-
-fn change_of(event: &Event) -> Option<&StateChange> {
-    match event {
-        Event::CallFinished(finished) => finished.change.as_ref(),
-        Event::CallSuspended(suspended) => suspended.change.as_ref(),
-        Event::RunSeeded { change, .. } => change.as_ref(),
-        Event::Transferred { change, .. } => Some(change),
         _ => None,
     }
 }

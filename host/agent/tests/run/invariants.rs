@@ -17,6 +17,10 @@ pub(crate) struct Watch {
     /// How often the hooks on each side of a call answered.
     hooked: BTreeMap<(String, bool), u32>,
     endings: BTreeMap<String, u32>,
+    /// The revision on which each call began its last attempts.
+    began: BTreeMap<String, u64>,
+    /// The revisions that wrote `kit.city`, whose updates never commute.
+    cities: Vec<u64>,
     steps_open: i32,
     finished: bool,
 }
@@ -30,6 +34,9 @@ impl Watch {
                 let seen = self.tools.insert(p.call_id.clone(), p.tool_name.clone());
                 assert!(seen.is_none(), "the id {} is used twice", p.call_id);
                 self.allowed_starts.insert(p.call_id.clone(), 1);
+            }
+            Event::BatchStarted { call_ids, revision } => {
+                self.began.extend(call_ids.iter().map(|call_id| (call_id.clone(), *revision)));
             }
             Event::CallStarted { call_id, attempt, .. } => {
                 let attempts = self.attempts.entry(call_id.clone()).or_default();
@@ -69,9 +76,36 @@ impl Watch {
             _ => {}
         }
         assert!((0..=1).contains(&self.steps_open), "steps begin and end in turn: {event:?}");
+        self.nothing_is_overwritten_unseen(event);
         let grown = u64::from(change_of(event).is_some());
         assert_eq!(run.state().revision(), revision_before + grown, "{event:?}");
         transcript_is_valid(run.messages());
+    }
+
+    /// Another run changed the thread.
+    pub(crate) fn absorbed(&mut self, change: &StateChange) {
+        if change.updates.iter().any(|update| update.key == "kit.city") {
+            self.cities.push(change.revision);
+        }
+    }
+
+    /// What a tool writes builds on what its call saw. Hooks write last, and may.
+    fn nothing_is_overwritten_unseen(&mut self, event: &Event) {
+        let Some(change) = change_of(event) else { return };
+        let call_id = match event {
+            Event::CallFinished(f) => Some(&f.call_id),
+            Event::CallSuspended(s) => Some(&s.call_id),
+            _ => None,
+        };
+        let hooked =
+            |id: &String| [true, false].iter().any(|at| self.hooked.contains_key(&(id.clone(), *at)));
+        let writes = change.updates.iter().any(|update| update.key == "kit.city");
+        if let Some(call_id) = call_id.filter(|id| writes && !hooked(id)) {
+            let began = self.began[call_id];
+            let unseen = self.cities.iter().find(|revision| **revision > began);
+            assert_eq!(unseen, None, "{call_id} began on {began}: {event:?}");
+        }
+        self.absorbed(change);
     }
 
     fn end(&mut self) {
@@ -88,6 +122,7 @@ pub(crate) fn change_of(event: &Event) -> Option<&StateChange> {
         Event::CallSuspended(s) => s.change.as_ref(),
         Event::RunSeeded { change, .. } => change.as_ref(),
         Event::Transferred { change, .. } => Some(change),
+        Event::CallDecided { change, .. } => change.as_ref(),
         _ => None,
     }
 }

@@ -1,22 +1,24 @@
 //! Runs with random scripts: whatever the world does, what holds of runs holds,
 //! and every run comes to its end or to a person.
 
-use crate::tools::NAMES;
+use crate::tools::{NAMES, agents};
 use crate::world::{World, allow, block, deny, done, faults, pends, reply, suspend, writes};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::code::Code;
-use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate_agent::context::{AgentView, RunIdentity};
+use tollgate_agent::gate::{PERMISSIONS_ID, Recorded, Verdict};
 use tollgate_agent::hook::{HookAnswer, ToolFilter};
 use tollgate_agent::message::{Finish, TokenUsage};
 use tollgate_agent::outcome::{Action, Fault, Outcome, ResumeMode, ScheduledNote, Ticket, ToolResult, Usage};
 use tollgate_agent::run::event::ChildQuestion;
 use tollgate_agent::run::{
-    CallStatus, ChildEnd, Decision, DecisionAnswer, Effect, EffectKey, Execution, Input, Phase, RunLimits,
-    Task,
+    AgentSpec, CallStatus, ChildEnd, Decision, DecisionAnswer, Effect, EffectKey, Execution, Input, Phase,
+    RunLimits, RunSpec, Task,
 };
-use tollgate_agent::state::PendingMutation;
+use tollgate_agent::state::{KeyUpdate, PendingMutation, StateChange};
 
 /// One thing that the world does; the numbers choose among what is possible.
 #[derive(Debug, Clone)]
@@ -29,6 +31,8 @@ enum Deed {
         value: u8,
     },
     Message,
+    /// Another run writes to the thread.
+    Others(u8, u8),
     Cancel,
     WallTimeUp,
     Crash,
@@ -39,8 +43,9 @@ fn deed() -> impl Strategy<Value = Deed> {
         30 => (any::<u8>(), proptest::collection::vec(any::<u8>(), 4..24)).prop_map(|(n, b)| Deed::Answer(n, b)),
         8 => (any::<u8>(), 0..12u8, any::<u8>()).prop_map(|(target, id, value)| Deed::Decide { target, id, value }),
         1 => Just(Deed::Message),
-        1 => (0..8u8).prop_map(|n| if n == 0 { Deed::Cancel } else { Deed::Crash }),
-        1 => (0..8u8).prop_map(|n| if n == 0 { Deed::WallTimeUp } else { Deed::Crash }),
+        2 => (any::<u8>(), any::<u8>()).prop_map(|(key, value)| Deed::Others(key, value)),
+        2 => Just(Deed::Cancel),
+        2 => (0..16u8).prop_map(|n| if n == 0 { Deed::WallTimeUp } else { Deed::Crash }),
     ]
 }
 
@@ -58,6 +63,7 @@ impl Choice {
             let id = ["", "a", "b", "call-1-1", "a/1"][usize::from(self.of(5))].to_owned();
             let name = match self.of(8) {
                 7 => "nowhere".to_owned(),
+                6 => "hand".to_owned(),
                 n => NAMES[usize::from(n) % NAMES.len()].to_owned(),
             };
             let arguments = ["{}", r#"{"n":1}"#, r#"{"n":"#, "", r#"{"a":1,"a":2}"#][usize::from(self.of(5))];
@@ -67,9 +73,9 @@ impl Choice {
     }
 
     fn verdicts(&mut self) -> Vec<Recorded> {
-        (0..1 + self.of(2))
+        (0..1 + self.of(3))
             .map(|gate| {
-                let gate = ["first", "second"][usize::from(gate)];
+                let gate = ["first", PERMISSIONS_ID, "second"][usize::from(gate)];
                 match self.of(16) {
                     0 => deny(gate),
                     1 | 2 => suspend(gate),
@@ -91,7 +97,8 @@ impl Choice {
             response_schema: (self.of(2) == 0).then(|| json!({"type": "object"})),
             ..Ticket::confirm("Sure?")
         };
-        match self.of(10) {
+        match self.of(12) {
+            10 => self.transfers(),
             0 => faults(Code::TimedOut),
             1 => faults(Code::Trapped),
             2 => pends(ticket),
@@ -100,6 +107,16 @@ impl Choice {
             5 => done("seen"),
             _ => writes(ToolResult::success("set"), &self.mutations()),
         }
+    }
+
+    /// Hands the conversation on, beside a change; to somebody, or nobody.
+    fn transfers(&mut self) -> Outcome {
+        let mut outcome = writes(ToolResult::success("over to you"), &self.mutations());
+        let target = ["scout", "front", "gone", "nobody"][usize::from(self.of(4))];
+        if let Outcome::Returned(output) = &mut outcome {
+            output.actions.push(Action::TransferToAgent(target.to_owned()));
+        }
+        outcome
     }
 
     fn hook_answer(&mut self) -> HookAnswer {
@@ -144,6 +161,9 @@ impl Choice {
 fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
     let Some(effect) = world.under_way.remove(key) else { return };
     let input = match effect {
+        Effect::AskModel { ask } if choice.of(16) == 15 => {
+            Input::ModelFailed { ask, error: "on purpose".to_owned() }
+        }
         Effect::AskModel { ask } => {
             let (text, calls, finish) = choice.replies();
             let calls: Vec<_> = calls.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
@@ -230,6 +250,33 @@ fn ended() -> ChildEnd {
     ChildEnd::Ended { status: ChildStatus::Completed, steps: 1, tokens: TokenUsage::default() }
 }
 
+/// What another run commits to the thread meanwhile.
+fn others_write(world: &mut World, key: u8, value: u8) {
+    if world.run.is_finished() {
+        return;
+    }
+    let (key, value) = match key % 3 {
+        0 => ("kit.city", json!(format!("theirs {value}"))),
+        1 => ("kit.doc", json!({"n": value})),
+        _ => ("kit.count", json!(value)),
+    };
+    let updates = vec![KeyUpdate::restored(key, value)];
+    world.absorb(&StateChange { revision: world.run.state().revision() + 1, updates });
+}
+
+/// An agent that lists everything and may hand to `scout`, who may hand back.
+fn begin(world: &mut World, limits: RunLimits, task: Task) {
+    let delegates = vec!["scout".to_owned(), "gone".to_owned()];
+    world.catalog.set_agents(agents(|scout| {
+        scout.view.delegates = vec!["front".to_owned()];
+        scout.tools = vec!["*".to_owned()];
+    }));
+    let view = AgentView { id: "front".to_owned(), delegates, ..AgentView::default() };
+    let agent = AgentSpec { view, tools: vec!["*".to_owned()], ..AgentSpec::default() };
+    let identity = RunIdentity { agent_id: "front".to_owned(), ..RunIdentity::default() };
+    world.give(Input::Start(Arc::new(RunSpec { identity, agent: agent.into(), limits, task })));
+}
+
 fn happen(world: &mut World, deed: Deed) {
     world.now_ms += 1;
     match deed {
@@ -244,9 +291,11 @@ fn happen(world: &mut World, deed: Deed) {
             let Some(call) = calls.get(usize::from(target) % calls.len().max(1)) else { return };
             let waits = call.status == CallStatus::Suspended;
             let known = world.run.events();
-            let answer = match value % 5 {
+            let answer = match value % 8 {
                 0 => DecisionAnswer::Cancel,
                 1 => DecisionAnswer::Resume(Value::Null),
+                2 => DecisionAnswer::Resume(json!({"remember": "run"})),
+                3 => DecisionAnswer::Resume(json!({"remember": "thread", "for": "tool"})),
                 _ => DecisionAnswer::Resume(json!({"n": value})),
             };
             let (id, target) = (id.to_string(), call.id.clone());
@@ -259,6 +308,7 @@ fn happen(world: &mut World, deed: Deed) {
             }
         }
         Deed::Message => drop(world.try_give(Input::Message("And now?".to_owned()))),
+        Deed::Others(key, value) => others_write(world, key, value),
         Deed::Cancel => drop(world.give(Input::Cancel { reason: "enough".to_owned() })),
         Deed::WallTimeUp => drop(world.give(Input::WallTimeUp)),
         Deed::Crash => drop(world.crash()),
@@ -280,7 +330,7 @@ proptest! {
         if hooked {
             crate::tools::add_keeper(&mut world.catalog);
         }
-        world.start(limits, match direct {
+        begin(&mut world, limits, match direct {
             true => Task::Call { tool_name: "look".to_owned(), arguments: String::new() },
             false => Task::Prompt("Do it.".to_owned()),
         });

@@ -1,12 +1,13 @@
 //! A record that is read again.
 
-use crate::world::{World, done, faults, sets};
+use crate::world::{World, done, faults, sets, suspend};
 use serde_json::json;
 use std::sync::Arc;
 use tollgate_agent::code::Code;
+use tollgate_agent::gate::PERMISSIONS_ID;
 use tollgate_agent::outcome::{Outcome, Usage};
 use tollgate_agent::run::replay::{Again, Finding, Replay};
-use tollgate_agent::run::{Event, Input, Numbered};
+use tollgate_agent::run::{Event, Input, Numbered, RunLimits};
 use tollgate_agent::state::{KeyUpdate, StateChange};
 use tollgate_agent::taken::{Reading, Taken};
 
@@ -96,4 +97,23 @@ fn changes_of_others_are_missed_and_taken_over() {
     }
     assert_eq!(replay.behind(&batch), None);
     assert_eq!(replay.run().state().get("kit.city"), Some(&json!(2)));
+}
+
+#[test]
+fn w4_what_is_remembered_of_an_answer_builds_on_what_others_wrote_before() {
+    let mut world = World::asked(RunLimits::default()).with_gates(|_, _| vec![suspend(PERMISSIONS_ID)]);
+    world.reply(&[("a", "look", "{}")]);
+    let theirs = StateChange { revision: 1, updates: vec![KeyUpdate::restored("kit.city", json!("Rome"))] };
+    world.absorb(&theirs);
+    world.resume("1", "a", json!({"remember": "thread"}));
+    let mut replay = Replay::default();
+    for event in &world.events {
+        if let Some(until) = replay.behind(event) {
+            assert_eq!((until, matches!(event, Event::CallDecided { .. })), (1, true));
+            replay.absorb(&theirs);
+        }
+        replay.pass(event).unwrap();
+    }
+    let state = replay.run().state();
+    assert_eq!((state.revision(), state.get("kit.city")), (2, Some(&json!("Rome"))));
 }

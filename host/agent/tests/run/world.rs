@@ -15,11 +15,20 @@ use tollgate_agent::run::{
     AgentSpec, Call, CallEnd, Decision, DecisionAnswer, Effect, EffectKey, Ended, Event, Execution, Input,
     Numbered, Phase, Question, Refused, Run, RunLimits, RunSpec, RunStatus, Task, Thread,
 };
+use tollgate_agent::state::StateChange;
 use tollgate_agent::taken::Taken;
 
 type Gates = Box<dyn Fn(&Question, &Run) -> Vec<Recorded>>;
 type Before = Box<dyn Fn(&Question) -> HookAnswer>;
 type After = Box<dyn Fn(&Ended) -> HookAnswer>;
+
+/// What a store keeps of a thread, in its order.
+enum Kept {
+    /// An event of this run, as text.
+    Own(String),
+    /// A change that another run made.
+    Others(StateChange),
+}
 
 pub(crate) struct World {
     pub(crate) catalog: Catalog,
@@ -31,8 +40,8 @@ pub(crate) struct World {
     pub(crate) after: Option<After>,
     /// Every event so far.
     pub(crate) events: Vec<Event>,
-    /// The events as a store keeps them.
-    record: Vec<String>,
+    /// The events as a store keeps them, with what others wrote to the thread.
+    record: Vec<Kept>,
     /// The run as its record alone tells it.
     folded: Run,
     pub(crate) under_way: BTreeMap<EffectKey, Effect>,
@@ -95,7 +104,7 @@ impl World {
             self.run.apply(event).unwrap();
             self.folded.apply(&read.event).unwrap();
             self.watch.applied(event, revision, &self.run);
-            self.record.push(line);
+            self.record.push(Kept::Own(line));
         }
         same(&self.run, &self.folded);
         self.events.extend(events.iter().cloned());
@@ -122,8 +131,15 @@ impl World {
     /// The process ends, and another takes up the record.
     pub(crate) fn crash(&mut self) -> Vec<Event> {
         self.run = Run::new(Thread::default());
-        for line in &self.record {
-            self.run.apply(&serde_json::from_str::<Numbered>(line).unwrap().event).unwrap();
+        for kept in &self.record {
+            match kept {
+                Kept::Own(line) => {
+                    let event = serde_json::from_str::<Numbered>(line).unwrap().event;
+                    assert_eq!(self.run.behind(&event), None, "{line}");
+                    self.run.apply(&event).unwrap();
+                }
+                Kept::Others(change) => self.run.absorb(change),
+            }
         }
         self.under_way.clear();
         self.give(Input::Restarted)
@@ -367,9 +383,11 @@ pub(crate) fn faults(code: Code) -> Outcome {
 
 impl World {
     /// Somebody else changed the thread.
-    pub(crate) fn absorb(&mut self, change: &tollgate_agent::state::StateChange) {
+    pub(crate) fn absorb(&mut self, change: &StateChange) {
         self.run.absorb(change);
         self.folded.absorb(change);
+        self.watch.absorbed(change);
+        self.record.push(Kept::Others(change.clone()));
     }
 
     pub(crate) fn call_count(&self) -> usize {
