@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use wasmtime::{Store, UpdateDeadline};
 
-/// How long a cancelled guest may go on to end by itself. Guests are promised that they
+/// How long a cancelled call may go on to end by itself. Guests are promised that they
 /// are stopped within 100 ms; this leaves time to stop those that compute.
-const GRACE: Duration = Duration::from_millis(60);
+pub const GRACE: Duration = Duration::from_millis(60);
 
 /// How long a file operation may go on once its call must end.
 const FILE_GRACE: Duration = Duration::from_millis(30);

@@ -51,6 +51,7 @@ mod v0_1_0;
 mod world;
 
 pub use attempt::{Attempt, Call, Console};
+pub use attend::GRACE;
 pub use children::ChildRunner;
 pub use compile::{COMPILE_MEMORY_BYTES, COMPILE_TIME, COMPILED_AT_ONCE, Compiler, compile_child};
 pub use component::{Component, DESCRIBE_FUEL, DESCRIBE_TIME};

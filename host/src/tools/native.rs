@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::{ActionGrants, CatalogGrants, Natives, Owner, OwnerKind, Tool};
 use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, Delegates};
 use tollgate_agent::code::Code;
@@ -311,12 +312,21 @@ impl NativeRunner {
         let call = ToolCall { attempt, deadline: &deadline };
         let execution = AssertUnwindSafe(tool.execute(call)).catch_unwind();
         tokio::select! {
+            // What is done counts as done.
             biased;
-            () = attempt.cancel.cancelled() => Err(Fault::new(Code::Cancelled, "The call was cancelled.")),
             ended = execution => ended.unwrap_or_else(|_| Err(panicked(name))),
+            () = cancelled_and_grace(attempt.cancel) => {
+                Err(Fault::new(Code::Cancelled, "The call was cancelled."))
+            }
             () = deadline.passed() => Err(timed_out(name, attempt.timeout)),
         }
     }
+}
+
+/// A call that is to end may see it, and end by itself for as long as a component may.
+async fn cancelled_and_grace(cancel: &CancellationToken) {
+    cancel.cancelled().await;
+    tokio::time::sleep(tollgate_sandbox::GRACE).await;
 }
 
 fn timed_out(name: &str, after: std::time::Duration) -> Fault {

@@ -208,15 +208,18 @@ async fn x1_a_thousand_cancelled_runs_leave_no_task_and_no_file_behind() {
     let turns = (0..1_000).map(|_| Turn::calls([("slow", json!({}))])).collect();
     let host = host(&StoreAt::memory(), turns);
     let (tasks_before, files_before) = (alive(), files());
-    let mut run_ids = Vec::new();
+    let (mut run_ids, mut cancelled) = (Vec::new(), Vec::new());
     for n in 0..1_000 {
         let mut handle = host.run(RunRequest::new("default", "go")).await.unwrap();
         until_a_call_started(&mut handle.events).await;
         run_ids.push(Arc::clone(&handle.run_id));
         if n % 2 == 0 {
             handle.cancel();
-            handle.wait().await.unwrap();
+            cancelled.push(handle);
         } // The others are left by their only client.
+    }
+    for handle in cancelled {
+        handle.wait().await.unwrap();
     }
     tokio::time::sleep(Duration::from_secs(11)).await;
     for run_id in run_ids {

@@ -5,11 +5,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::Notify;
 use tollgate::{
-    Agent, CallRequest, FnTool, Host, HostError, IntoOutput, Json, NativeTool, Recorded, RunEnd, ToolContext,
-    ToolResult,
+    Agent, CallRequest, Fault, FnTool, Host, HostError, IntoOutput, Json, NativeTool, Recorded, RunEnd,
+    ToolCall, ToolContext, ToolDescriptor, ToolOutput, ToolResult, async_trait,
 };
 use tollgate_agent::code::Code;
+use tollgate_agent::descriptor::ExecutionPolicy;
+use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::CallEnd;
 
 #[derive(Deserialize, JsonSchema)]
@@ -99,6 +103,106 @@ async fn g6_a_closure_that_panics_fails_its_call_alone() {
     let CallEnd::Fault(fault) = end.last_call.unwrap().end else { panic!("it answered") };
     assert_eq!(fault.code, Code::HostFailed);
     assert!(fault.message.contains("'bad'"), "{}", fault.message);
+}
+
+/// Calls the tool, and cancels the call once the tool has begun.
+async fn cancelled(tool: impl NativeTool + 'static, begun: &Notify) -> Option<Code> {
+    let (host, request) = (host(tool), CallRequest::new("works", "{}"));
+    let cancel = request.cancel.clone();
+    let (end, ()) = tokio::join!(host.call(request), async {
+        begun.notified().await;
+        cancel.cancel();
+    });
+    end.unwrap().last_call.unwrap().end.code()
+}
+
+#[tokio::test]
+async fn x1_during_the_grace_a_native_call_sees_that_it_is_cancelled_and_ends_by_itself() {
+    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)));
+    let (begins, ends) = (Arc::clone(&begun), Arc::clone(&ended));
+    let tool = FnTool::new("works", "works", "Works.", move |_: Value, call| {
+        let (begins, ends) = (Arc::clone(&begins), Arc::clone(&ends));
+        async move {
+            begins.notify_one();
+            while !ToolContext::is_cancelled(&call) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            ends.fetch_add(1, Relaxed);
+            "half of it"
+        }
+    });
+    let code = cancelled(tool, &begun).await;
+    assert_eq!(
+        (code, ended.load(Relaxed)),
+        (Some(Code::Cancelled), 1),
+        "x3: what it returned late is dropped"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn x1_after_the_grace_a_native_call_that_goes_on_is_dropped() {
+    struct Dropped(Arc<AtomicU32>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    let (begun, dropped) = (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)));
+    let (begins, drops) = (Arc::clone(&begun), Arc::clone(&dropped));
+    let tool = FnTool::new("works", "works", "Works.", move |_: Value, _| {
+        let (begins, guard) = (Arc::clone(&begins), Dropped(Arc::clone(&drops)));
+        async move {
+            let _guard = guard;
+            begins.notify_one();
+            std::future::pending::<&str>().await
+        }
+    });
+    let began = tokio::time::Instant::now();
+    assert_eq!(cancelled(tool, &begun).await, Some(Code::Cancelled));
+    assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
+    assert_eq!(dropped.load(Relaxed), 1);
+}
+
+/// Wants an even number, and counts how often it runs.
+struct Even {
+    ran: Arc<AtomicU32>,
+}
+
+#[async_trait]
+impl NativeTool for Even {
+    fn descriptor(&self) -> ToolDescriptor {
+        let execution = ExecutionPolicy { validates: true, ..ExecutionPolicy::default() };
+        ToolDescriptor::new("halve", "halve", "Halves.").with_execution(execution)
+    }
+
+    fn validate_args(&self, arguments: &Arguments) -> Result<(), String> {
+        match arguments.value()["n"].as_i64() {
+            Some(n) if n % 2 == 0 => Ok(()),
+            Some(n) => Err(format!("{n} is odd.")),
+            None => panic!("on purpose"),
+        }
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        self.ran.fetch_add(1, Relaxed);
+        Ok(ToolResult::success(call.arguments()["n"].as_i64().map(|n| n / 2)).into())
+    }
+}
+
+#[tokio::test]
+async fn l1_a_native_tools_own_check_refuses_before_it_runs() {
+    let ran = Arc::new(AtomicU32::new(0));
+    let host = host(Even { ran: Arc::clone(&ran) });
+    for (arguments, code, words) in
+        [(r#"{"n": 3}"#, Code::InvalidArguments, "3 is odd."), ("{}", Code::HostFailed, "'halve' panicked")]
+    {
+        let CallEnd::Fault(fault) = called(&host, "halve", arguments).await.last_call.unwrap().end else {
+            panic!("it ran with {arguments}")
+        };
+        assert_eq!((fault.code, fault.message.contains(words)), (code, true), "{}", fault.message);
+    }
+    assert_eq!(ran.load(Relaxed), 0);
+    assert_eq!(called(&host, "halve", r#"{"n": 4}"#).await.result().unwrap().data, json!(2));
 }
 
 #[test]
