@@ -63,7 +63,7 @@ pub use gate::{GateComponent, GateLimits};
 pub use grants::{DEFAULT_QUOTA_BYTES, FileAccess, FileGrant, Grants, Power};
 pub use import::Import;
 pub use limits::{LimitOverrides, Limits};
-pub use load::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES, read as read_file};
+pub use load::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES, open_regular, read as read_file};
 pub use plain::LeftOut;
 pub use report::{Level, ProgressStatus, Report, ReportSink};
 pub use runtime::runtime;

@@ -3,10 +3,10 @@
 
 use super::Asks;
 use serde::Deserialize;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use tollgate_agent::text::clean;
+use tollgate_sandbox::open_regular;
 
 /// The longest manifest that is read, in bytes.
 pub const MAX_MANIFEST_BYTES: u64 = 64 << 10;
@@ -53,12 +53,8 @@ pub fn read_manifest(component: &Path) -> Result<Option<Asks>, String> {
 }
 
 fn text_of(path: &Path) -> io::Result<String> {
-    // Looked at before it is opened: opening a pipe would wait for its writer.
-    if !std::fs::symlink_metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
     let mut text = String::new();
-    File::open(path)?.take(MAX_MANIFEST_BYTES + 1).read_to_string(&mut text)?;
+    open_regular(path)?.take(MAX_MANIFEST_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_MANIFEST_BYTES {
         return Err(io::Error::other(format!("it is larger than {MAX_MANIFEST_BYTES} bytes")));
     }
@@ -101,5 +97,40 @@ mod tests {
         std::fs::remove_file(manifest_of(&component)).unwrap();
         std::os::unix::fs::symlink("/etc/hostname", manifest_of(&component)).unwrap();
         assert!(read_manifest(&component).unwrap_err().contains("no regular file"));
+    }
+    /// Whoever writes the directory may put a pipe or a link there at any moment.
+    #[test]
+    fn a_manifest_that_changes_into_a_pipe_or_a_link_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let component = at("it.wasm");
+        std::fs::write(at("file"), "[asks]\nsettings = [\"a\"]\n").unwrap();
+        std::fs::write(at("elsewhere"), "[asks]\nsettings = [\"b\"]\n").unwrap();
+        std::os::unix::fs::symlink(at("elsewhere"), at("link")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let reads = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let stopped = stopped;
+                while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                    for what in ["file", "pipe", "file", "link"] {
+                        std::fs::hard_link(at(what), at("part")).unwrap();
+                        // Of two names of one file nothing is done, and the first stays.
+                        std::fs::rename(at("part"), manifest_of(&component)).unwrap();
+                        let _ = std::fs::remove_file(at("part"));
+                    }
+                }
+            });
+            let reads: Vec<_> = (0..20_000).map(|_| read_manifest(&component)).collect();
+            stop.send(()).unwrap();
+            reads
+        });
+        for read in reads {
+            match read {
+                Ok(None) => {}
+                Ok(Some(asks)) => assert_eq!(asks.each(), ["read the setting a"], "a link was followed"),
+                Err(why) => assert!(why.contains("no regular file"), "{why}"),
+            }
+        }
     }
 }

@@ -67,11 +67,25 @@ impl<'a> Opened<'a> {
     }
 }
 
+/// Opens a regular file to read it: without following a link, and without waiting for a
+/// pipe's writer. What is looked at is what was opened. Of a path, only the last part is
+/// not followed.
+///
+/// # Errors
+/// It cannot be opened, or is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let irregular = || io::Error::other("it is no regular file");
+    let file = match open_at_once(path) {
+        Ok(file) => file,
+        Err(Errno::LOOP | Errno::NXIO) => return Err(irregular()),
+        Err(why) => return Err(why.into()),
+    };
+    if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
+}
+
 fn open(path: &Path) -> Result<File, Refusal> {
-    // Opening a pipe for reading waits for its writer, but for NONBLOCK.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(opened) => Ok(opened.into()),
+    match open_at_once(path) {
+        Ok(file) => Ok(file),
         Err(Errno::LOOP) => Err(Refusal::new(format!(
             "{} is a symbolic link; put the component itself there",
             path.display()
@@ -85,6 +99,12 @@ fn open(path: &Path) -> Result<File, Refusal> {
             Err(Refusal::new(format!("{} cannot be opened: {why}", path.display())))
         }
     }
+}
+
+fn open_at_once(path: &Path) -> Result<File, Errno> {
+    // Opening a pipe for reading waits for its writer, but for NONBLOCK.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 fn unreadable(path: &Path, why: &io::Error) -> Refusal {
