@@ -30,6 +30,9 @@ pub(crate) struct AuditVerb {
     /// Only what came out so: `success`, `served`, or a code such as `denied`
     #[arg(long, value_name = "DECISION")]
     decision: Option<String>,
+    /// Only what is about this power, such as `http` or `files`
+    #[arg(long, value_name = "POWER")]
+    power: Option<String>,
     /// Only the last minutes, hours or days, such as 30m, 12h or 7d
     #[arg(long, value_name = "TIME", value_parser = read_period)]
     since: Option<Duration>,
@@ -42,6 +45,7 @@ const AUDIT_EXAMPLES: &str = "\
 Examples:
   tollgate audit
   tollgate audit --kind denial --since 7d
+  tollgate audit --kind grant --power http
   tollgate audit --tool word_count --json | jq '.[] | {decision, usage}'
   tollgate audit --kind load --component notes";
 
@@ -71,6 +75,7 @@ impl AuditVerb {
                 tool_name: self.tool,
                 run_id_prefix: self.run,
                 decision: self.decision,
+                power: self.power,
                 since_ms: self.since.map_or(0, since_ms),
                 limit: self.limit,
             })

@@ -188,6 +188,8 @@ pub struct AuditFilter {
     pub run_id_prefix: Option<String>,
     /// With this decision.
     pub decision: Option<String>,
+    /// About this power.
+    pub power: Option<String>,
     /// Since then, in milliseconds since the Unix epoch.
     pub since_ms: u64,
     /// At most so many.
@@ -202,6 +204,7 @@ impl Default for AuditFilter {
             tool_name: None,
             run_id_prefix: None,
             decision: None,
+            power: None,
             since_ms: 0,
             limit: 100,
         }
@@ -215,6 +218,7 @@ impl AuditFilter {
             && is(&self.component_id, record.component_id.as_deref())
             && is(&self.tool_name, record.tool_name.as_deref())
             && is(&self.decision, Some(&record.decision))
+            && is(&self.power, record.power.as_deref())
             && record.at_ms >= self.since_ms
             && self.run_id_prefix.as_deref().is_none_or(|prefix| {
                 record.run_id.as_deref().is_some_and(|run_id| run_id.starts_with(prefix))

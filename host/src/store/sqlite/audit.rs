@@ -81,6 +81,7 @@ fn query_of(filter: &AuditFilter) -> (String, Vec<Box<dyn ToSql>>) {
         ("component_id", &filter.component_id),
         ("tool_name", &filter.tool_name),
         ("decision", &filter.decision),
+        ("power", &filter.power),
     ] {
         if let Some(wanted) = wanted {
             conditions.push(format!("{column} = ?"));
