@@ -5,8 +5,12 @@
 //! components' state are more than a component had before.
 
 use crate::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
+use crate::text::clean;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+
+/// The longest state key that a person is shown, in bytes; a longer one is cut.
+const MAX_SHOWN_KEY_BYTES: usize = 140;
 
 /// A component's tools, state and powers. Two that are equal ask for the same, in the
 /// same words.
@@ -43,32 +47,54 @@ impl Surface {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What it asks for that the other does not, in words for a person: powers, and
-    /// other components' state. None of it is granted by being asked for.
+    /// What it needs that not every component has.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        let own = format!("{}.", self.id);
+        let foreign = |wants: fn(&StateAccess) -> bool| {
+            let keys = self.state.iter().filter(|key| wants(key) && !key.key.starts_with(&own));
+            keys.map(|key| key.key.clone()).collect()
+        };
+        Needs {
+            powers: self.powers.clone(),
+            reads: foreign(|key| key.read),
+            writes: foreign(|key| key.write),
+        }
+    }
+}
+
+/// What a component needs beyond computing and its own state, as its imports and its
+/// declaration say. None of it is granted by being needed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Needs {
+    /// The powers that its imports need, such as `files`.
+    pub powers: BTreeSet<String>,
+    /// Other components' state keys that it reads.
+    pub reads: BTreeSet<String>,
+    /// Other components' state keys that it writes.
+    pub writes: BTreeSet<String>,
+}
+
+impl Needs {
+    /// What it needs that the other does not, in words for a person.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Vec<String> {
         let powers = self.powers.difference(&other.powers).map(|power| format!("the power `{power}`"));
-        let foreign = |surface: &Self, wants: fn(&StateAccess) -> bool| -> BTreeSet<String> {
-            let of_others =
-                surface.state.iter().filter(|key| !key.key.starts_with(&format!("{}.", surface.id)));
-            of_others.filter(|key| wants(key)).map(|key| crate::text::clean(&key.key, 140)).collect()
+        let keys = |verb: &'static str, now: &BTreeSet<String>, before: &BTreeSet<String>| -> Vec<String> {
+            let more = now.difference(before).map(|key| clean(key, MAX_SHOWN_KEY_BYTES));
+            more.map(|key| format!("to {verb} the state key `{key}`")).collect()
         };
-        let more = |wants: fn(&StateAccess) -> bool, verb: &'static str| {
-            let before = foreign(other, wants);
-            foreign(self, wants)
-                .into_iter()
-                .filter(move |key| !before.contains(key))
-                .map(move |key| format!("to {verb} the state key `{key}`"))
-        };
-        powers.chain(more(|key| key.read, "read")).chain(more(|key| key.write, "write")).collect()
+        powers
+            .chain(keys("read", &self.reads, &other.reads))
+            .chain(keys("write", &self.writes, &other.writes))
+            .collect()
     }
 
-    /// The tools whose words for the model differ from the other's, or that the other
-    /// does not have, sorted by name.
+    /// All that it needs, in words for a person.
     #[must_use]
-    pub fn reworded(&self, other: &Self) -> Vec<&str> {
-        let same = |tool: &&ToolDescriptor| !other.tools.contains(tool);
-        self.tools.iter().filter(same).map(|tool| tool.name.as_str()).collect()
+    pub fn each(&self) -> Vec<String> {
+        self.beyond(&Self::default())
     }
 }
 
@@ -97,15 +123,14 @@ mod tests {
         let before =
             component(&["files"], &[("notes.items", true, false), ("mail.box", true, false)], "Adds.");
         let same = component(&["files"], &[("notes.items", true, true)], "Adds a note, really.");
-        assert_eq!(same.beyond(&before), Vec::<String>::new());
-        assert_eq!(same.reworded(&before), ["add"]);
+        assert_eq!(same.needs().beyond(&before.needs()), Vec::<String>::new());
         let more =
             component(&["files", "http"], &[("mail.box", true, true), ("plan.day", true, false)], "Adds.");
         assert_eq!(
-            more.beyond(&before),
+            more.needs().beyond(&before.needs()),
             ["the power `http`", "to read the state key `plan.day`", "to write the state key `mail.box`"]
         );
-        assert_eq!(before.reworded(&more), Vec::<&str>::new());
+        assert_eq!(before.needs().each(), ["the power `files`", "to read the state key `mail.box`"]);
     }
 
     #[test]

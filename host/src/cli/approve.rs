@@ -1,56 +1,84 @@
 //! A component that asks for something, and a person who decides. What is asked is
 //! shown as the host understands it, not in the component's own words; those are
-//! cleaned, and marked as its own.
+//! cleaned, cut, and marked as its own.
 
+use super::ask::somebody_is_there;
+use super::data::open_store;
+use super::noted::About;
 use super::output::{BOLD, DIM, WAITS, shown_line};
-use super::{Failure, Opened, Output, grant, program};
+use super::{Failure, Globals, Opened, Output, grant, program};
 use std::io::{self, BufRead as _};
 use std::path::PathBuf;
 use tollgate::config::{Config, Edit, FileValue, Powers, granted_path};
 use tollgate::powers::{Approvals, Approved, Asks, Decision, Lack};
+use tollgate::store::AuditRecord;
+use tollgate::tools::Loaded;
+use tollgate_agent::surface::Surface;
+
+/// The longest description that is shown with a question, in characters.
+const MAX_SHOWN_DESCRIPTION: usize = 240;
 
 /// The component that is decided about.
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
     pub(super) id: String,
+    file: PathBuf,
     digest: String,
-    pub(super) asks: Asks,
-    /// What it asks for that was not approved yet.
+    /// None where it has no manifest, and asks for whatever it is granted.
+    pub(super) asks: Option<Asks>,
+    surface: Surface,
+    /// What it asks for and needs that was not approved yet.
     news: Vec<String>,
+    /// Its tools whose words were not approved, where others were.
+    reworded: Vec<String>,
+    stands: Stands,
 }
 
-/// The component of this id, whether it is served or waits for approval.
-pub(super) fn subject(opened: &Opened, id: &str) -> Result<Subject, Failure> {
-    let known = subjects(opened).into_iter().find(|subject| subject.id == id);
-    known.ok_or_else(|| {
-        Failure::usage(format!(
-            "no component {id} with a manifest is in {}; without one nothing is asked, so name what to grant",
-            opened.config.tools_dir.display()
-        ))
-    })
+/// How it stands with a component before anybody is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stands {
+    /// It is not served, for it asks for more than was approved.
+    held: bool,
+    /// Somebody is to be asked about it.
+    open: bool,
 }
 
-/// Asks about everything that nobody has decided about. Whether anything changed.
-pub(super) fn ask_all(opened: &Opened, output: &Output) -> Result<bool, Failure> {
+/// The component of this id, whether it is served or not.
+pub(super) fn subject(loaded: &Loaded, id: &str) -> Option<Subject> {
+    subjects(loaded).into_iter().find(|subject| subject.id == id)
+}
+
+/// Asks about everything that nobody has decided about, where somebody is there to
+/// answer. Whether anything changed.
+pub(super) async fn ask_all(opened: &Opened, globals: &Globals, output: &Output) -> Result<bool, Failure> {
+    let open: Vec<_> = subjects(&opened.loaded).into_iter().filter(|subject| subject.stands.open).collect();
+    if open.is_empty() || !somebody_is_there(output) {
+        return Ok(false);
+    }
+    // What cannot be noted is not decided.
+    let store = open_store(globals)?;
     let mut approvals = opened.loaded.approvals.clone();
     let mut changed = false;
-    for subject in subjects(opened).into_iter().filter(|subject| !subject.news.is_empty()) {
+    for subject in open {
         let mut answer = |question: &str| {
             output.say(question);
             read_line()
         };
-        changed |= decide(&subject, &opened.config, &mut approvals, &mut answer)?;
+        let noted = decide(&subject, &opened.config, &mut approvals, &mut answer)?;
+        changed |= !noted.is_empty();
+        store.note(noted).await?;
     }
     Ok(changed)
 }
 
-/// Shows what one component asks for and does as the person says.
+/// Shows what one component asks for and does as the person says. What comes back is for
+/// the audit, and nothing where nothing was decided.
 fn decide(
     subject: &Subject,
     config: &Config,
     approvals: &mut Approvals,
     answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
-) -> Result<bool, Failure> {
+) -> Result<Vec<AuditRecord>, Failure> {
     let question = format!(
         "{}\ngrant this? [y]es, [n]o and do not ask again, or nothing to decide later:",
         subject.question()
@@ -58,13 +86,19 @@ fn decide(
     let decision = match answer(&question)?.to_ascii_lowercase().as_str() {
         "y" | "yes" => Decision::Approved,
         "n" | "no" => Decision::Declined,
-        _ => return Ok(false),
+        _ => return Ok(Vec::new()),
     };
-    if decision == Decision::Approved {
+    if decision == Decision::Declined {
+        record(approvals, subject, decision)?;
+        return Ok(subject.about().declined(subject.asks.as_ref(), &subject.news));
+    }
+    let before = config.grants_of(&subject.id);
+    let mut after = before.clone();
+    if let Some(asks) = subject.asks.as_ref().filter(|asks| !asks.is_empty()) {
         let mut edit = Edit::open(&grant::file_of(config)).map_err(Failure::usage)?;
         grant_asked(&mut edit, subject);
-        for file in &subject.asks.files {
-            let known = config.grants_of(&subject.id).files.iter().any(|given| given.guest == file.guest);
+        for file in &asks.files {
+            let known = before.files.iter().any(|given| given.guest == file.guest);
             let typed = if known {
                 String::new()
             } else {
@@ -77,16 +111,20 @@ fn decide(
                 edit.grant(&subject.id, &Powers { files: vec![value], ..Powers::default() });
             }
         }
-        edit.save().map_err(Failure::usage)?;
+        after = edit.save().map_err(Failure::usage)?.grants_of(&subject.id);
     }
     record(approvals, subject, decision)?;
-    Ok(true)
+    let mut noted = vec![subject.approval()];
+    if before != after {
+        noted.extend(subject.about().granted(&before, &after));
+    }
+    Ok(noted)
 }
 
 /// Grants what can be granted without asking more: requests, secrets that are there,
 /// variables, actions, agents that are there.
 pub(super) fn grant_asked(edit: &mut Edit, subject: &Subject) {
-    let asks = &subject.asks;
+    let Some(asks) = &subject.asks else { return };
     let http = asks.http.iter().map(|pattern| ("http", pattern.to_string()));
     let secrets = asks.secrets.iter().filter(|name| edit.has_secret(name));
     let secrets: Vec<_> = secrets.map(|name| ("secrets", name.clone())).collect();
@@ -97,21 +135,25 @@ pub(super) fn grant_asked(edit: &mut Edit, subject: &Subject) {
     edit.grant(&subject.id, &Powers { lists, delegates, ..Powers::default() });
 }
 
-/// Notes how it was decided.
+/// Notes how it was decided. A grant that was typed decides nothing about a version that
+/// waits for approval, and takes no approval back; a later version that is declined
+/// leaves in force what was approved before.
 pub(super) fn record(
     approvals: &mut Approvals,
     subject: &Subject,
     decision: Decision,
 ) -> Result<(), Failure> {
-    let approved = Approved {
-        decision,
-        at: jiff::Timestamp::now().to_string(),
-        digest: subject.digest.clone(),
-        asks: subject.asks.clone(),
+    let before = approvals.of(&subject.id).map(|before| before.decision);
+    let is_approved = matches!(before, Some(Decision::Approved | Decision::Declined));
+    let recorded = match decision {
+        Decision::Granted if subject.stands.held || is_approved => return Ok(()),
+        Decision::Declined if subject.stands.held => approvals.decline(&subject.id, &subject.digest),
+        _ => {
+            let asks = subject.asks.clone();
+            approvals.decide(&subject.id, Approved::now(decision, &subject.digest, asks, &subject.surface))
+        }
     };
-    approvals
-        .decide(&subject.id, approved)
-        .map_err(|e| Failure::failed(format!("the record of approvals cannot be written: {e}")))
+    recorded.map_err(|e| Failure::failed(format!("the record of approvals cannot be written: {e}")))
 }
 
 /// The lines that grant what a component asks for and lacks.
@@ -122,38 +164,93 @@ pub(super) fn say_lacking(id: &str, lacking: &[Lack], output: &Output) {
     }
 }
 
-fn subjects(opened: &Opened) -> Vec<Subject> {
-    let loaded = &opened.loaded;
-    let served = loaded.components.iter().filter_map(|component| {
-        let asks = component.asks.clone().filter(|asks| !asks.is_empty())?;
-        let news = match loaded.approvals.of(&component.id) {
-            Some(_) => Vec::new(),
-            None => asks.lacking(&component.grants).into_iter().map(|lack| lack.what).collect(),
+fn subjects(loaded: &Loaded) -> Vec<Subject> {
+    let approvals = &loaded.approvals;
+    let served = loaded.components.iter().map(|component| {
+        let asks = component.asks.clone();
+        let decided = approvals.of(&component.id).map(|approved| approved.decision);
+        let news: Vec<_> = match (decided, &asks) {
+            (None | Some(Decision::Granted), Some(asks)) => {
+                asks.lacking(&component.grants).into_iter().map(|lack| lack.what).collect()
+            }
+            _ => Vec::new(),
         };
-        Some(Subject { id: component.id.clone(), digest: component.digest.clone(), asks, news })
+        let asks_something = asks.as_ref().is_some_and(|asks| !asks.is_empty());
+        let open = if decided.is_none() { asks_something } else { !news.is_empty() };
+        Subject {
+            id: component.id.clone(),
+            file: component.file.clone(),
+            digest: component.digest.clone(),
+            asks,
+            surface: component.surface.clone(),
+            news,
+            reworded: component.reworded.clone(),
+            stands: Stands { held: false, open },
+        }
     });
-    let held = loaded.held.iter().map(|held| Subject {
-        id: held.id.clone(),
-        digest: held.digest.clone(),
-        news: loaded.approvals.beyond(&held.id, &held.asks),
-        asks: held.asks.clone(),
+    let others = loaded.held.iter().map(|held| (held, true));
+    let others = others.chain(loaded.unopened.iter().map(|unopened| (unopened, false)));
+    let others = others.map(|(found, held)| {
+        let declined = approvals.of(&found.id).and_then(|approved| approved.declined.as_ref());
+        Subject {
+            id: found.id.clone(),
+            file: found.file.clone(),
+            digest: found.digest.clone(),
+            asks: found.asks.clone(),
+            surface: found.surface.clone(),
+            news: approvals.beyond(&found.id, found.asks.as_ref(), &found.surface.needs()),
+            reworded: approvals.reworded(&found.surface),
+            stands: Stands { held, open: held && declined != Some(&found.digest) },
+        }
     });
-    served.chain(held).collect()
+    served.chain(others).collect()
 }
 
 impl Subject {
+    /// What the audit calls it.
+    pub(super) fn about(&self) -> About<'_> {
+        About { id: &self.id, digest: Some(&self.digest) }
+    }
+
+    /// That it was approved, for the audit.
+    pub(super) fn approval(&self) -> AuditRecord {
+        let asks = self.asks.as_ref().map(Asks::each).unwrap_or_default();
+        self.about().approved(&[asks, self.surface.needs().each()].concat())
+    }
+
+    /// What it would be served as, with what it asks for last, where the answer is typed.
     fn question(&self) -> String {
-        let mut lines = vec![format!("{WAITS}the component {} asks to{WAITS:#}", self.id)];
-        lines.extend(self.asks.each().iter().map(|what| {
-            let mark = if self.news.contains(what) { format!("{BOLD}new:{BOLD:#} ") } else { String::new() };
-            format!("  - {mark}{}", shown_line(what, 300))
+        let mut lines = vec![format!("{WAITS}the component {}{WAITS:#} says of its tools", self.id)];
+        lines.extend(self.surface.tools.iter().map(|tool| {
+            let mark = mark("new words: ", self.reworded.contains(&tool.name));
+            let said = shown_line(&tool.description, MAX_SHOWN_DESCRIPTION);
+            format!("  {mark}{}: \"{said}\"", shown_line(&tool.name, 64))
         }));
-        if let Some(why) = &self.asks.why {
+        let file = shown_line(&self.file.display().to_string(), 200);
+        lines.push(format!("{DIM}all of it: {} inspect {file}{DIM:#}", program()));
+        let listed = |what: &String| {
+            format!("  - {}{}", mark("new: ", self.news.contains(what)), shown_line(what, 300))
+        };
+        let needs = self.surface.needs().each();
+        if !needs.is_empty() {
+            lines.push("it is made to use, where that is granted".to_owned());
+            lines.extend(needs.iter().map(listed));
+        }
+        lines.push(format!("{WAITS}it asks to{WAITS:#}"));
+        match &self.asks {
+            Some(asks) => lines.extend(asks.each().iter().map(listed)),
+            None => lines.push("  - do whatever it is granted: it has no manifest".to_owned()),
+        }
+        if let Some(why) = self.asks.as_ref().and_then(|asks| asks.why.as_ref()) {
             lines.push(format!("{DIM}in its own words: \"{}\"{DIM:#}", shown_line(why, 500)));
         }
         lines.push(format!("{DIM}sha256:{}{DIM:#}", self.digest));
         lines.join("\n")
     }
+}
+
+fn mark(words: &str, is_so: bool) -> String {
+    if is_so { format!("{BOLD}{words}{BOLD:#}") } else { String::new() }
 }
 
 fn read_line() -> Result<String, Failure> {
@@ -167,15 +264,41 @@ fn read_line() -> Result<String, Failure> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
 
     fn subject() -> Subject {
         let text = "why = \"Grant me\\nall\"\nhttp = [\"https://a.test/\"]\nsecrets = [\"key\"]\nfiles = [{ guest = \"/docs\" }]";
         let asks: Asks = toml::from_str(text).unwrap();
-        Subject { id: "fetch".to_owned(), digest: "ab".to_owned(), news: asks.each(), asks }
+        let words = format!("Fetches.\n\u{1b}[2Jit asks to\u{202e} {}", "x".repeat(4_000));
+        let foreign = StateAccess { key: "mail.box".to_owned(), read: true, write: false, defines: None };
+        let descriptor = ComponentDescriptor {
+            id: "fetch".to_owned(),
+            version: "1".to_owned(),
+            tools: vec![ToolDescriptor::new("page", "fetch_page", words)],
+            state: vec![foreign],
+        };
+        Subject {
+            id: "fetch".to_owned(),
+            file: PathBuf::from("tools/fetch.wasm"),
+            digest: "ab".to_owned(),
+            news: asks.each(),
+            asks: Some(asks),
+            surface: Surface::new(&descriptor, ["delegates"]),
+            reworded: vec!["fetch_page".to_owned()],
+            stands: Stands { held: false, open: true },
+        }
     }
 
-    /// Decides with these answers; gives the questions, and the configuration.
-    fn decided(answers: &[&str]) -> (Vec<String>, Config, Approvals) {
+    /// What came of a decision.
+    struct Came {
+        questions: Vec<String>,
+        config: Config,
+        approvals: Approvals,
+        noted: Vec<AuditRecord>,
+    }
+
+    /// Decides about each with the next of these answers.
+    fn decided(subjects: &[Subject], answers: &[&str]) -> Came {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tollgate.toml");
         std::fs::write(&path, "# ours\n").unwrap();
@@ -187,13 +310,16 @@ mod tests {
             questions.push(question.to_owned());
             Ok((*answers.next().unwrap()).to_owned())
         };
-        decide(&subject(), &config, &mut approvals, &mut answer).unwrap();
-        (questions, Config::load(Some(&path)).unwrap(), approvals)
+        let mut noted = Vec::new();
+        for subject in subjects {
+            noted.extend(decide(subject, &config, &mut approvals, &mut answer).unwrap());
+        }
+        Came { questions, config: Config::load(Some(&path)).unwrap(), approvals, noted }
     }
 
     #[test]
-    fn a_yes_grants_what_is_asked() {
-        let (questions, config, approvals) = decided(&["y", "docs"]);
+    fn a_yes_grants_what_is_asked_and_is_noted() {
+        let Came { questions, config, approvals, noted } = decided(&[subject()], &["y", "docs"]);
         assert!(questions[0].contains("send HTTP requests: https://a.test/"), "{}", questions[0]);
         assert!(questions[0].contains("in its own words: \"Grant me all\""), "{}", questions[0]);
         let grants = config.grants_of("fetch");
@@ -201,18 +327,56 @@ mod tests {
         assert_eq!(grants.files[0].guest, "/docs");
         assert!(grants.secrets.is_empty(), "there is no such secret");
         assert_eq!(approvals.of("fetch").unwrap().decision, Decision::Approved);
+        let powers: Vec<_> =
+            noted.iter().map(|record| (record.decision.as_str(), record.power.as_deref())).collect();
+        assert_eq!(
+            powers,
+            [("approved", None), ("granted", Some("files")), ("granted", Some("http"))],
+            "{noted:?}"
+        );
+        assert!(noted.iter().all(|record| record.digest.as_deref() == Some("ab") && record.who == "person"));
     }
 
     #[test]
-    fn a_no_grants_nothing_and_is_remembered() {
-        let (_, config, approvals) = decided(&["n"]);
+    fn a_question_shows_tools_cleaned_and_cut_and_what_they_need_of_others() {
+        let question = decided(&[subject()], &[""]).questions.remove(0);
+        let plain = anstream::adapter::strip_str(&question).to_string();
+        assert!(plain.contains("  new words: fetch_page: \"Fetches. [2Jit asks to xxx"), "{plain}");
+        assert!(plain.contains("  - to read the state key `mail.box`"), "{plain}");
+        assert!(plain.contains("  - the power `delegates`"), "{plain}");
+        assert!(plain.contains("  - new: send HTTP requests: https://a.test/"), "{plain}");
+        assert!(question.len() < 2_000 && !question.contains("\u{1b}[2J"), "{question:?}");
+    }
+
+    #[test]
+    fn a_no_grants_nothing_and_is_remembered_and_noted() {
+        let Came { config, approvals, noted, .. } = decided(&[subject()], &["n"]);
         assert!(config.grants.is_empty());
         assert_eq!(approvals.of("fetch").unwrap().decision, Decision::Declined);
+        let powers: Vec<_> =
+            noted.iter().map(|record| (record.decision.as_str(), record.power.as_deref())).collect();
+        assert_eq!(
+            powers,
+            [("declined", Some("files")), ("declined", Some("http")), ("declined", Some("secrets"))]
+        );
+    }
+
+    /// A no to a version that asks for more must not be what lets it be served.
+    #[test]
+    fn a_no_to_a_later_version_leaves_the_approval_of_the_first() {
+        let more: Asks = toml::from_str("http = [\"* https://*\"]").unwrap();
+        let held = Stands { held: true, open: true };
+        let later = Subject { asks: Some(more.clone()), digest: "cd".to_owned(), stands: held, ..subject() };
+        let came = decided(&[subject(), later.clone()], &["y", "", "n"]);
+        let approved = came.approvals.of("fetch").unwrap();
+        assert_eq!((approved.decision, approved.digest.as_str()), (Decision::Approved, "ab"));
+        assert_eq!(approved.declined.as_deref(), Some("cd"));
+        assert!(!came.approvals.beyond("fetch", Some(&more), &later.surface.needs()).is_empty());
     }
 
     #[test]
     fn no_answer_decides_nothing() {
-        let (_, config, approvals) = decided(&[""]);
-        assert!(config.grants.is_empty() && approvals.of("fetch").is_none());
+        let Came { config, approvals, noted, .. } = decided(&[subject()], &[""]);
+        assert!(config.grants.is_empty() && approvals.of("fetch").is_none() && noted.is_empty());
     }
 }

@@ -3,14 +3,14 @@
 
 use super::approve::{self, Subject};
 use super::data::open_store;
+use super::noted::About;
 use super::output::{DIM, GOOD};
 use super::{Exit, Failure, Globals, Opened, Output, powers, program};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use tollgate::config::{Config, Edit, FILE_NAME, FileValue, Powers, granted_path};
-use tollgate::powers::{Approvals, Decision};
-use tollgate::store::{AuditKind, AuditRecord};
+use tollgate::powers::Decision;
 use tollgate_agent::name;
 use tollgate_sandbox::FileAccess;
 
@@ -34,7 +34,7 @@ pub(crate) struct GrantVerb {
     setting: Vec<(String, String)>,
     #[command(flatten)]
     lists: Lists,
-    /// Grant what its manifest asks for, and approve the version that is there
+    /// Grant what its manifest asks for, if it has one, and approve the version that is there
     #[arg(long)]
     asked: bool,
 }
@@ -127,19 +127,25 @@ impl GrantVerb {
         }
         let mut edit = Edit::open(&path).map_err(Failure::usage)?;
         edit.grant(&id, &given);
-        let subject = match self.asked {
-            true => Some(approve::subject(&Opened::load(config, output).await?, &id)?),
-            false => None,
-        };
-        if let Some(subject) = &subject {
-            approve::grant_asked(&mut edit, subject);
+        let before = config.grants_of(&id);
+        // What cannot be noted is not granted.
+        let store = open_store(globals)?;
+        let mut opened = Opened::load(config, output).await?;
+        let subject = approve::subject(&opened.loaded, &id);
+        if self.asked {
+            approve::grant_asked(&mut edit, subject.as_ref().ok_or_else(|| absent(&id, &opened.config))?);
         }
         let config = edit.save().map_err(Failure::usage)?;
+        let mut noted = Vec::new();
         if let Some(subject) = &subject {
-            approve::record(&mut approvals(&config)?, subject, Decision::Approved)?;
+            let decision = if self.asked { Decision::Approved } else { Decision::Granted };
+            approve::record(&mut opened.loaded.approvals, subject, decision)?;
+            noted.extend(self.asked.then(|| subject.approval()));
         }
-        note(globals, AuditKind::Grant, "granted", &id, &config).await?;
-        show(&id, &config, subject.as_ref(), output);
+        let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
+        noted.extend(about.granted(&before, &config.grants_of(&id)));
+        store.note(noted).await?;
+        show(&id, &config, subject.as_ref().filter(|_| self.asked), output);
         Ok(Exit::Done)
     }
 }
@@ -147,7 +153,8 @@ impl GrantVerb {
 impl RevokeVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let id = checked_id(&self.component)?;
-        let path = file_of(&globals.read_config()?);
+        let config = globals.read_config()?;
+        let (path, before) = (file_of(&config), config.grants_of(&id));
         let mut taken = self.lists.powers();
         let by_path =
             |guest| FileValue { host: PathBuf::new(), guest, access: FileAccess::Read, quota_bytes: None };
@@ -168,8 +175,13 @@ impl RevokeVerb {
                 "{what} was not granted to {id}; nothing was changed. See: {line}"
             )));
         }
+        let store = open_store(globals)?;
+        // A power is taken back whatever becomes of the tools.
+        let loaded = Opened::load(config, output).await.ok().map(|opened| opened.loaded);
+        let subject = loaded.and_then(|loaded| approve::subject(&loaded, &id));
         let config = edit.save().map_err(Failure::usage)?;
-        note(globals, AuditKind::Revocation, "revoked", &id, &config).await?;
+        let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
+        store.note(about.revoked(&before, &config.grants_of(&id))).await?;
         show(&id, &config, None, output);
         Ok(Exit::Done)
     }
@@ -197,25 +209,12 @@ impl Lists {
     }
 }
 
-/// Notes in the audit what a component may do from now on.
-async fn note(
-    globals: &Globals,
-    kind: AuditKind,
-    decision: &str,
-    id: &str,
-    config: &Config,
-) -> Result<(), Failure> {
-    let words = powers::in_words(&config.grants_of(id));
-    let record = AuditRecord::new(kind, "person", decision).of_component(id, None).because(&format!(
-        "it has now: {}",
-        if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }
-    ));
-    Ok(open_store(globals)?.note(vec![record]).await?)
-}
-
-/// The record that belongs to a configuration.
-pub(super) fn approvals(config: &Config) -> Result<Approvals, Failure> {
-    Approvals::load(config).map_err(Failure::usage)
+fn absent(id: &str, config: &Config) -> Failure {
+    Failure::usage(format!(
+        "no component {id} that can be loaded is in {}; see `{} tools`",
+        config.tools_dir.display(),
+        program()
+    ))
 }
 
 /// The file that a configuration came from, or would come from.
@@ -226,7 +225,8 @@ pub(super) fn file_of(config: &Config) -> PathBuf {
 /// What the component has now, and what it asks for beyond it.
 fn show(id: &str, config: &Config, subject: Option<&Subject>, output: &Output) {
     let grants = config.grants_of(id);
-    let lacking = subject.map(|subject| subject.asks.lacking(&grants)).unwrap_or_default();
+    let asks = subject.and_then(|subject| subject.asks.as_ref());
+    let lacking = powers::asked_and_lacking(asks, &grants);
     if output.is_json() {
         output.json(&json!({"component": id, "grants": powers::as_json(&grants), "lacking": lacking}));
         return;

@@ -71,7 +71,7 @@ fn as_json(opened: &Opened, id: &str) -> Value {
     let grants = opened.config.grants_of(id);
     let held = opened.loaded.held.iter().find(|held| held.id == id);
     let asks = match held {
-        Some(held) => Some(&held.asks),
+        Some(held) => held.asks.as_ref(),
         None => loaded(opened, id).and_then(|component| component.asks.as_ref()),
     };
     json!({

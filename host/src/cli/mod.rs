@@ -19,6 +19,7 @@ mod make;
 #[cfg(feature = "mcp")]
 mod mcp;
 pub(crate) mod narrate;
+mod noted;
 mod open;
 pub(crate) mod output;
 mod place;

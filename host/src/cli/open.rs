@@ -41,7 +41,7 @@ impl Opened {
     /// and it is read again.
     async fn approved(config: Config, globals: &Globals, output: &Output) -> Result<Self, Failure> {
         let opened = Self::load(config, output).await?;
-        if super::ask::somebody_is_there(output) && super::approve::ask_all(&opened, output)? {
+        if super::approve::ask_all(&opened, globals, output).await? {
             return Self::load(globals.read_config()?, output).await;
         }
         Ok(opened)

@@ -1,13 +1,16 @@
-//! What a person has looked at: for each component what it asked for when somebody
-//! decided, and how. Kept beside the configuration, in `tollgate.approved.toml`, so
+//! What a person has looked at: for each component what it asked for and said when
+//! somebody decided, and how. Kept beside the configuration, in `tollgate.approved.toml`, so
 //! that it can be read, and kept with the configuration under version control.
 
 use super::Asks;
 use crate::config::{Config, write_atomically};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use tollgate_agent::descriptor::ToolDescriptor;
+use tollgate_agent::surface::{Needs, Surface};
 
 /// The file's first lines.
 const HEAD: &str = "\
@@ -31,8 +34,21 @@ pub struct Approved {
     pub at: String,
     /// The SHA-256 of the version that was looked at.
     pub digest: String,
-    /// What that version asked for.
-    pub asks: Asks,
+    /// The SHA-256 of a later version that asked for more and was declined: it is not
+    /// served, and nobody is asked about it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined: Option<String>,
+    /// What that version asked for; none where it had no manifest, and asked for
+    /// whatever it was granted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<Asks>,
+    /// What its imports and its declaration needed; none in a record that was made by
+    /// hand without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<Needs>,
+    /// Of each of its tools, by name, the SHA-256 of its words.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, String>,
 }
 
 /// How a person decided.
@@ -41,8 +57,29 @@ pub struct Approved {
 pub enum Decision {
     /// It gets what it asks for, as far as the configuration grants it.
     Approved,
-    /// It is served without what it asks for, and nobody is asked again.
+    /// It is served without what it lacks, and nobody is asked again.
     Declined,
+    /// Somebody granted it something while this version was there. Later ones are
+    /// measured by it; what it asks for and lacks is still open.
+    Granted,
+}
+
+impl Approved {
+    /// A decision that is made now about the version of this digest, which asks for
+    /// this and shows itself so.
+    #[must_use]
+    pub fn now(decision: Decision, digest: &str, asks: Option<Asks>, surface: &Surface) -> Self {
+        let words = |tool: &ToolDescriptor| (tool.name.clone(), hash_of(tool));
+        Self {
+            decision,
+            at: jiff::Timestamp::now().to_string(),
+            digest: digest.to_owned(),
+            declined: None,
+            asks,
+            needs: Some(surface.needs()),
+            tools: surface.tools.iter().map(words).collect(),
+        }
+    }
 }
 
 impl Approvals {
@@ -81,12 +118,47 @@ impl Approvals {
         self.components.get(component_id)
     }
 
-    /// What a version asks for beyond what was approved, in words. Nothing where
-    /// nobody has decided about the component yet: it then has what the
+    /// What a component asks for that has this manifest, or none: where that is gone,
+    /// what it asked for when somebody decided about it.
+    #[must_use]
+    pub fn asks_of(&self, component_id: &str, manifest: Option<Asks>) -> Option<Asks> {
+        manifest.or_else(|| self.of(component_id)?.asks.clone())
+    }
+
+    /// What a version asks for and needs beyond what was approved, in words. Nothing
+    /// where nobody has decided about the component yet: it then has what the
     /// configuration grants, and no more.
     #[must_use]
-    pub fn beyond(&self, component_id: &str, asks: &Asks) -> Vec<String> {
-        self.of(component_id).map(|approved| asks.beyond(&approved.asks)).unwrap_or_default()
+    pub fn beyond(&self, component_id: &str, asks: Option<&Asks>, needs: &Needs) -> Vec<String> {
+        let Some(approved) = self.of(component_id) else { return Vec::new() };
+        let asks = asks.zip(approved.asks.as_ref()).map(|(asks, known)| asks.beyond(known));
+        let needs = approved.needs.as_ref().map(|known| needs.beyond(known));
+        asks.into_iter().chain(needs).flatten().collect()
+    }
+
+    /// The tools of a version whose words are not those that were approved, sorted by
+    /// name. None where nobody has decided about the component.
+    #[must_use]
+    pub fn reworded(&self, surface: &Surface) -> Vec<String> {
+        let Some(approved) = self.of(&surface.id).filter(|approved| approved.needs.is_some()) else {
+            return Vec::new();
+        };
+        let is_new = |tool: &&ToolDescriptor| approved.tools.get(&tool.name) != Some(&hash_of(tool));
+        surface.tools.iter().filter(is_new).map(|tool| tool.name.clone()).collect()
+    }
+
+    /// Notes that a later version of a component was declined. What was decided before
+    /// holds on.
+    ///
+    /// # Errors
+    /// As [`Approvals::decide`].
+    pub fn decline(&mut self, component_id: &str, digest: &str) -> io::Result<()> {
+        match self.of(component_id).cloned() {
+            Some(before) => {
+                self.decide(component_id, Approved { declined: Some(digest.to_owned()), ..before })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Notes a decision and writes the record.
@@ -103,18 +175,34 @@ impl Approvals {
     }
 }
 
+/// The SHA-256 of a tool's words, in hexadecimal.
+fn hash_of(tool: &ToolDescriptor) -> String {
+    // Its keys are texts, so that it can always be written.
+    let text = serde_json::to_string(tool).unwrap_or_default();
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess};
 
-    fn approved(asks: &str) -> Approved {
-        Approved {
-            decision: Decision::Approved,
-            at: "2026-01-01T00:00:00Z".to_owned(),
-            digest: "ab".to_owned(),
-            asks: toml::from_str(asks).unwrap(),
-        }
+    fn asks(text: &str) -> Option<Asks> {
+        Some(toml::from_str(text).unwrap())
+    }
+
+    /// A component with one tool, that imports this and reads these state keys.
+    fn surface(powers: &[&str], keys: &[&str], words: &str) -> Surface {
+        let key =
+            |key: &&str| StateAccess { key: (*key).to_owned(), read: true, write: false, defines: None };
+        let descriptor = ComponentDescriptor {
+            id: "fetch".to_owned(),
+            version: "1".to_owned(),
+            tools: vec![ToolDescriptor::new("get", "get", words)],
+            state: keys.iter().map(key).collect(),
+        };
+        Surface::new(&descriptor, powers.iter().copied())
     }
 
     #[test]
@@ -122,13 +210,35 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let config = Config::parse(&dir.path().join("tollgate.toml"), "").unwrap();
         let mut approvals = Approvals::load(&config).unwrap();
-        let more: Asks = toml::from_str("http = [\"https://a.test/\", \"https://b.test/\"]").unwrap();
-        assert!(approvals.beyond("fetch", &more).is_empty(), "nobody decided yet");
-        approvals.decide("fetch", approved("http = [\"https://a.test/\"]")).unwrap();
+        let more = asks("http = [\"https://a.test/\", \"https://b.test/\"]");
+        let seen = surface(&["http"], &["mail.box"], "Gets.");
+        let beyond = |approvals: &Approvals, surface: &Surface| {
+            approvals.beyond("fetch", more.as_ref(), &surface.needs())
+        };
+        assert!(beyond(&approvals, &seen).is_empty(), "nobody decided yet");
+        let approved = Approved::now(Decision::Approved, "ab", asks("http = [\"https://a.test/\"]"), &seen);
+        approvals.decide("fetch", approved).unwrap();
         let again = Approvals::load(&config).unwrap();
         assert_eq!(again.of("fetch"), approvals.of("fetch"));
-        assert_eq!(again.beyond("fetch", &more), ["send HTTP requests: https://b.test/"]);
-        assert!(again.beyond("other", &more).is_empty());
+        assert_eq!(beyond(&again, &seen), ["send HTTP requests: https://b.test/"]);
+        let curious = surface(&["http", "files"], &["mail.box", "plan.day"], "Gets.");
+        assert_eq!(beyond(&again, &curious)[1..], ["the power `files`", "to read the state key `plan.day`"]);
+        assert!(again.beyond("other", more.as_ref(), &curious.needs()).is_empty());
+        assert_eq!(again.asks_of("fetch", None), asks("http = [\"https://a.test/\"]"), "what was approved");
+        assert!(again.reworded(&seen).is_empty());
+        assert_eq!(again.reworded(&surface(&["http"], &["mail.box"], "Gets, and tells.")), ["get"]);
+    }
+
+    #[test]
+    fn a_later_version_that_is_declined_changes_nothing_of_what_was_approved() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config::parse(&dir.path().join("tollgate.toml"), "").unwrap();
+        let mut approvals = Approvals::load(&config).unwrap();
+        let approved = Approved::now(Decision::Approved, "ab", asks(""), &surface(&[], &[], "Gets."));
+        approvals.decide("fetch", approved.clone()).unwrap();
+        approvals.decline("fetch", "cd").unwrap();
+        let again = Approvals::load(&config).unwrap();
+        assert_eq!(again.of("fetch"), Some(&Approved { declined: Some("cd".to_owned()), ..approved }));
     }
 
     #[test]

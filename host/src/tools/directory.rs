@@ -5,11 +5,13 @@
 //! rest is served. Of two that collide at start, the later by file name is left out.
 
 mod decisions;
+mod judging;
 mod live;
 mod stamp;
 mod watch;
 
-pub use live::{Approval, Change, Live, NoMoreThanServed};
+pub use judging::{Approval, NoMoreThanServed};
+pub use live::{Change, Live};
 pub use watch::{Watch, WatchError};
 
 use super::component::ComponentRunner;
@@ -51,9 +53,11 @@ pub struct Loaded {
     pub approvals: Approvals,
     /// Components that ask for more than was approved, and are not served.
     pub held: Vec<HeldComponent>,
+    /// Components that are not served because what they were granted cannot be had.
+    pub unopened: Vec<HeldComponent>,
 }
 
-/// A component that waits for a person's approval.
+/// A component that is there and is not served, for a person to decide about.
 #[derive(Debug, Clone)]
 pub struct HeldComponent {
     /// Its file.
@@ -62,8 +66,10 @@ pub struct HeldComponent {
     pub id: String,
     /// The SHA-256 of the file, in hexadecimal.
     pub digest: String,
-    /// What it asks for.
-    pub asks: Asks,
+    /// What it asks for; none where nothing says so.
+    pub asks: Option<Asks>,
+    /// What it shows and needs.
+    pub surface: Surface,
 }
 
 /// A component that is served.
@@ -87,8 +93,10 @@ pub struct LoadedComponent {
     pub asks: Option<Asks>,
     /// The limits of each of its tools, by the tool's name.
     pub limits: BTreeMap<String, ToolLimits>,
-    /// What it shows and asks for; an approval is of this.
+    /// What it shows and needs; an approval is of this.
     pub surface: Surface,
+    /// Its tools whose words are not those that were approved, sorted by name.
+    pub reworded: Vec<String>,
 }
 
 impl LoadedComponent {
@@ -153,7 +161,8 @@ pub async fn load(
             loaded.toolbox.refuse(RefusedFile { file, reason, still_serves: None });
         }
     }
-    loaded.notices = unanswered(config, &loaded);
+    let unanswered = unanswered(config, &loaded);
+    loaded.notices.extend(unanswered);
     Ok(loaded)
 }
 
@@ -172,9 +181,13 @@ impl Loaded {
     #[must_use]
     pub fn to_audit(&self) -> Vec<AuditRecord> {
         let loads = self.components.iter().map(|entry| {
-            AuditRecord::new(AuditKind::Load, "host", "served")
+            let served = AuditRecord::new(AuditKind::Load, "host", "served")
                 .of_file(&entry.file)
-                .of_component(entry.id.clone(), Some(entry.digest.clone()))
+                .of_component(entry.id.clone(), Some(entry.digest.clone()));
+            match judging::other_words(&entry.reworded) {
+                Some(words) => served.because(&words),
+                None => served,
+            }
         });
         loads.chain(self.toolbox.refused().iter().map(RefusedFile::to_audit)).collect()
     }
@@ -183,9 +196,11 @@ impl Loaded {
     pub(super) fn serve(&mut self, component: Component, file: &Path, config: &Config) -> Result<(), String> {
         let ready = Ready::new(component, file, config, &self.approvals).map_err(|unready| {
             self.held.extend(unready.held.map(|held| *held));
+            self.unopened.extend(unready.unopened.map(|unopened| *unopened));
             unready.reason
         })?;
         ready.join(&mut self.toolbox)?;
+        self.notices.extend(judging::notice_of(&ready.entry));
         self.components.push(ready.entry);
         Ok(())
     }
@@ -206,16 +221,13 @@ struct Ready {
     runner: Arc<dyn Runner>,
 }
 
-/// Why a component is not served, and what a person would have to approve.
+/// Why a component is not served, and what it is where it could be read.
 struct Unready {
     reason: String,
+    /// A person would have to approve it.
     held: Option<Box<HeldComponent>>,
-}
-
-impl From<String> for Unready {
-    fn from(reason: String) -> Self {
-        Self { reason, held: None }
-    }
+    /// What it was granted cannot be had.
+    unopened: Option<Box<HeldComponent>>,
 }
 
 impl Ready {
@@ -225,27 +237,38 @@ impl Ready {
         config: &Config,
         approvals: &Approvals,
     ) -> Result<Self, Unready> {
+        let found = HeldComponent::of(&component, file, approvals).map_err(|reason| Unready {
+            reason,
+            held: None,
+            unopened: None,
+        })?;
+        if let Err(reason) = judging::judge(&found, approvals) {
+            return Err(Unready { reason, held: Some(Box::new(found)), unopened: None });
+        }
         let mut descriptor = component.descriptor().clone();
-        let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
-        let surface = Surface::new(&descriptor, powers);
         let granted = config.grants_of(&descriptor.id);
         let limits = limits_of(&mut descriptor, config);
-        let asks = asks_of(&component, file, approvals)?;
-        let given = asks.as_ref().map_or_else(|| granted.clone(), |asks| asks.narrow(&granted));
+        let given = found.asks.as_ref().map_or_else(|| granted.clone(), |asks| asks.narrow(&granted));
         let delegates = given.catalog.delegates != Delegates::None;
-        let grants = powers::open(&granted, asks.as_ref(), &descriptor.id, config)?.with_delegates(delegates);
+        let grants = match powers::open(&granted, found.asks.as_ref(), &descriptor.id, config) {
+            Ok(grants) => grants.with_delegates(delegates),
+            Err(reason) => {
+                return Err(Unready { reason, held: None, unopened: Some(Box::new(found)) });
+            }
+        };
         let catalog = given.catalog;
         let entry = LoadedComponent {
-            file: file.to_owned(),
-            id: descriptor.id.clone(),
+            reworded: approvals.reworded(&found.surface),
+            file: found.file,
+            id: found.id,
             version: tollgate_agent::text::clean(&descriptor.version, 64),
-            digest: component.digest().to_owned(),
+            digest: found.digest,
             imports: component.imports().to_vec(),
             left_out: component.left_out().unwrap_or_default().to_vec(),
             grants: granted,
-            asks,
+            asks: found.asks,
             limits,
-            surface,
+            surface: found.surface,
         };
         let runner = Arc::new(ComponentRunner::new(
             component,
@@ -271,29 +294,22 @@ impl Ready {
     }
 }
 
-/// What a component asks for, by its manifest; where that is gone, what it asked for
-/// when it was approved.
-///
-/// # Errors
-/// The manifest is refused, or asks for more than was approved.
-fn asks_of(component: &Component, file: &Path, approvals: &Approvals) -> Result<Option<Asks>, Unready> {
-    let id = &component.descriptor().id;
-    let Some(asks) = powers::read_manifest(file)? else {
-        return Ok(approvals.of(id).map(|approved| approved.asks.clone()));
-    };
-    let beyond = approvals.beyond(id, &asks);
-    if beyond.is_empty() {
-        return Ok(Some(asks));
+impl HeldComponent {
+    /// What a component of this file is and asks for.
+    ///
+    /// # Errors
+    /// Its manifest is refused.
+    fn of(component: &Component, file: &Path, approvals: &Approvals) -> Result<Self, String> {
+        let descriptor = component.descriptor();
+        let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
+        Ok(Self {
+            file: file.to_owned(),
+            id: descriptor.id.clone(),
+            digest: component.digest().to_owned(),
+            asks: approvals.asks_of(&descriptor.id, powers::read_manifest(file)?),
+            surface: Surface::new(descriptor, powers),
+        })
     }
-    let reason = format!(
-        "it asks for more than was approved: {}. Look at it (tollgate inspect {}), then approve it: \
-         tollgate grant {id} --asked",
-        beyond.join("; "),
-        file.display()
-    );
-    let digest = component.digest().to_owned();
-    let held = HeldComponent { file: file.to_owned(), id: id.clone(), digest, asks };
-    Err(Unready { reason, held: Some(Box::new(held)) })
 }
 
 /// The limits of each tool. A timeout that the operator set takes the place of

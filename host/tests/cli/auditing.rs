@@ -86,6 +86,41 @@ fn loads_refusals_calls_and_denials_are_in_the_audit() {
 }
 
 #[test]
+fn each_power_that_is_granted_and_revoked_is_in_the_audit_with_the_version_that_was_there() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    place.write("tools/echo.toml", "[asks]\nhttp = [\"https://a.test/\"]\nenvironment = [\"LANG\"]\n");
+    let digest = place.type_in(&["tools", "--json"]).json()["tools"][0]["digest"].clone();
+    let audit = |kind: &str, more: &[&str]| {
+        let typed = [&["audit", "--json", "--kind", kind], more].concat();
+        let records = place.type_in(&typed).ends_with(0).json().as_array().unwrap().clone();
+        assert!(records.iter().all(|record| record["digest"] == digest && record["who"] == "person"));
+        records
+    };
+    place.type_in(&["grant", "echo", "--asked", "--setting", "units=metric"]).ends_with(0);
+    let http = audit("grant", &["--power", "http"]);
+    assert_eq!((http.len(), &http[0]["detail"]), (1, &"http https://a.test/".into()), "{http:?}");
+    assert_eq!(audit("grant", &["--power", "environment"]).len(), 1);
+    assert_eq!(audit("grant", &["--power", "settings"])[0]["detail"], "units = metric");
+    assert!(audit("grant", &["--power", "files"]).is_empty());
+    let approved = audit("grant", &["--decision", "approved"]);
+    let words = approved[0]["detail"].as_str().unwrap();
+    assert!(approved.len() == 1 && words.contains("send HTTP requests: https://a.test/"), "{words}");
+
+    place.type_in(&["revoke", "echo", "--http", "https://a.test/"]).ends_with(0);
+    assert_eq!(audit("revocation", &["--power", "http"])[0]["detail"], "http https://a.test/");
+    place.type_in(&["revoke", "echo", "--all"]).ends_with(0);
+    assert_eq!(audit("revocation", &[]).len(), 3);
+}
+
+#[test]
+fn what_cannot_be_noted_is_not_granted() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    place.write("data", "no directory");
+    place.type_in(&["grant", "echo", "--env", "LANG"]).ends_with(1);
+    assert!(!place.path().join("tollgate.toml").exists());
+}
+
+#[test]
 fn a_warm_start_compiles_nothing() {
     let place = Place::new().with_tools(&[good::ECHO]);
     let entries = || std::fs::read_dir(place.path().join("cache")).unwrap().count();

@@ -2,7 +2,7 @@
 
 use crate::place::Place;
 use std::fs;
-use tollgate_artifacts::good;
+use tollgate_artifacts::{Expectation, Guest, good};
 
 fn place() -> Place {
     Place::new().with_tools(&[good::ECHO])
@@ -105,6 +105,60 @@ fn a_version_that_asks_for_more_waits_for_approval() {
     fs::remove_file(place.path().join("tools/echo.toml")).unwrap();
     let shown = place.type_in(&["tools", "--json"]).ends_with(0).json();
     assert_eq!(shown["tools"][0]["asks"]["http"].as_array().unwrap().len(), 2, "still what was approved");
+}
+
+/// Whoever grants something has seen the version that was there.
+#[test]
+fn what_was_there_when_something_was_granted_measures_later_versions() {
+    let place = place();
+    place.write("tools/echo.toml", "[asks]\nhttp = [\"https://a.test/\"]\n");
+    place.type_in(&["grant", "echo", "--http", "* https://*"]).ends_with(0);
+    place.write("tools/echo.toml", "[asks]\nhttp = [\"* https://*\"]\n");
+    place.type_in(&["tools"]).ends_with(0).answers("it asks for more than was approved: send HTTP requests");
+    place.type_in(&["grant", "echo", "--env", "LANG"]).ends_with(0);
+    place.type_in(&["call", "echo", "{}"]).ends_with(1);
+    fs::remove_file(place.path().join("tools/echo.toml")).unwrap();
+    let shown = place.type_in(&["tools", "--json"]).ends_with(0).json();
+    assert_eq!(shown["tools"][0]["asks"]["http"], serde_json::json!(["https://a.test/"]));
+    // A grant that cannot be had is no way around it either.
+    place.write("tools/adder.wasm", good::ADDER.bytes());
+    place.write("tools/adder.toml", "[asks]\nfiles = [{ guest = \"/x\" }]\n");
+    place.type_in(&["grant", "adder", "--read", ".=/x"]).ends_with(0);
+    place.type_in(&["tools"]).ends_with(0).answers("which no tool may see");
+    fs::create_dir(place.path().join("docs")).unwrap();
+    place.type_in(&["grant", "adder", "--write", "docs=/x"]).ends_with(0);
+    place.write("tools/adder.toml", "[asks]\nfiles = [{ guest = \"/x\", access = \"read-write\" }]\n");
+    place.type_in(&["tools"]).ends_with(0).answers("approved: read, change and delete");
+}
+
+#[test]
+fn a_component_without_a_manifest_is_approved_by_what_it_says_of_itself() {
+    let version = |descriptor: &str| {
+        let source = format!(";; A version.\n;;\n;; descriptor: {descriptor}\n;; expects: succeeds\n");
+        let source = Box::leak(source.into_boxed_str());
+        Guest { name: "version", attack: "", limit: "", expects: Expectation::Succeeds, source }.bytes()
+    };
+    let place = Place::new();
+    place.write("tools/version.wasm", version("{\"tools\": [{\"description\": \"Counts.\"}]}"));
+    place.type_in(&["grant", "version", "--asked"]).ends_with(0);
+    place.type_in(&["grant", "nobody", "--asked"]).ends_with(2).says("no component nobody");
+    let curious = "{\"state\": [{\"key\": \"mail.box\", \"read\": true, \"write\": false}], \
+                   \"tools\": [{\"description\": \"Counts, and tells.\"}]}";
+    place.write("tools/version.wasm", version(curious));
+    place.type_in(&["call", "version", "{}"]).ends_with(1);
+    place.type_in(&["tools"]).ends_with(0).answers("to read the state key `mail.box`");
+    let waits = place.type_in(&["grants", "--json"]).ends_with(0).json();
+    assert_eq!(waits["version"]["waits_for_approval"], true);
+    place.type_in(&["grant", "version", "--asked"]).ends_with(0);
+    place.type_in(&["call", "version", "{}"]).ends_with(0);
+    let other = "{\"tools\": [{\"description\": \"Counts, and tells others.\"}]}";
+    place.write("tools/version.wasm", version(other));
+    let words = "other words than were approved, of version";
+    place.type_in(&["call", "version", "{}"]).ends_with(0).says(words);
+    let loads = place.type_in(&["audit", "--kind", "load", "--json"]).ends_with(0).json();
+    assert_eq!(loads[0]["detail"], words);
+    place.type_in(&["grant", "version", "--asked"]).ends_with(0);
+    assert!(!place.type_in(&["call", "version", "{}"]).ends_with(0).stderr.contains(words));
 }
 
 #[test]

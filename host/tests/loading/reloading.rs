@@ -157,7 +157,7 @@ async fn a_version_that_asks_for_more_does_not_replace_the_old_one() {
         fn judge(
             &self,
             _: &tollgate::tools::LoadedComponent,
-            _: Option<&tollgate_agent::surface::Surface>,
+            _: Option<&tollgate::tools::LoadedComponent>,
         ) -> Result<(), String> {
             Ok(())
         }

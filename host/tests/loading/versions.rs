@@ -32,6 +32,13 @@ pub(crate) fn curious(number: u32) -> Vec<u8> {
     ))
 }
 
+/// The same component, whose tool says this of itself.
+pub(crate) fn saying(number: u32, words: &str) -> Vec<u8> {
+    guest(&format!(
+        ";; Says something of itself.\n;;\n;; descriptor: {{\"tools\": [{{\"description\": \"{words}\"}}]}}\n;; returns: {{\"ok\": {{\"result\": {{\"data\": \"{number}\"}}}}}}\n;; expects: succeeds\n"
+    ))
+}
+
 fn guest(source: &str) -> Vec<u8> {
     let source = Box::leak(source.to_owned().into_boxed_str());
     Guest { name: "version", attack: "", limit: "", expects: Expectation::Succeeds, source }.bytes()

@@ -8,44 +8,21 @@
 //! look on, for calls that begin after it.
 
 use super::decisions::{Decided, Decisions, Unread};
+use super::judging::{Approval, NoMoreThanServed, other_words};
 use super::stamp::Stamp;
 use super::{Loaded, LoadedComponent, Ready, component_files, file_name, load_one};
 use crate::Host;
 use crate::config::Config;
-use crate::powers::{Asks, manifest_of};
+use crate::powers::manifest_of;
 use crate::store::{AuditKind, AuditRecord};
 use crate::tools::{RefusedFile, Toolbox};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tollgate_agent::surface::Surface;
 use tollgate_sandbox::Sandbox;
 
-/// Says whether a component that was loaded may be served.
-pub trait Approval: Send + Sync {
-    /// Judges a component that appeared, or a new version of one that is served now.
-    ///
-    /// # Errors
-    /// Why it may not, and what a person does who wants it.
-    fn judge(&self, new: &LoadedComponent, serving: Option<&Surface>) -> Result<(), String>;
-}
-
-/// A new version may ask for what the one that serves asks for, and no more.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoMoreThanServed;
-
-impl Approval for NoMoreThanServed {
-    fn judge(&self, new: &LoadedComponent, serving: Option<&Surface>) -> Result<(), String> {
-        let more = serving.map(|serving| new.surface.beyond(serving)).unwrap_or_default();
-        if more.is_empty() {
-            return Ok(());
-        }
-        Err(format!(
-            "this version asks for more than the one that serves: {}. Look at it with `tollgate inspect`, and restart to serve it",
-            more.join(", ")
-        ))
-    }
-}
+/// The most components that are remembered although they are served no more.
+const MAX_RETIRED: usize = 1_000;
 
 /// What a look at the directory found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +37,8 @@ pub enum Change {
         digest: String,
         /// The digest of the version whose place it took.
         replaced: Option<String>,
+        /// Its tools whose words are not those that were approved, sorted by name.
+        reworded: Vec<String>,
     },
     /// A file cannot be served.
     Refused(RefusedFile),
@@ -94,10 +73,14 @@ impl Change {
     #[must_use]
     pub fn to_audit(&self) -> AuditRecord {
         match self {
-            Self::Served { file, component_id, digest, .. } => {
-                AuditRecord::new(AuditKind::Load, "host", "served")
+            Self::Served { file, component_id, digest, reworded, .. } => {
+                let served = AuditRecord::new(AuditKind::Load, "host", "served")
                     .of_file(file)
-                    .of_component(component_id.clone(), Some(digest.clone()))
+                    .of_component(component_id.clone(), Some(digest.clone()));
+                match other_words(reworded) {
+                    Some(words) => served.because(&words),
+                    None => served,
+                }
             }
             Self::Refused(refused) => refused.to_audit(),
             Self::Removed { file, component_id } => AuditRecord::new(AuditKind::Removal, "host", "removed")
@@ -125,6 +108,9 @@ pub struct Live {
     /// Each file and its manifest.
     seen: BTreeMap<PathBuf, (Stamp, Option<Stamp>)>,
     serving: BTreeMap<PathBuf, Serving>,
+    /// What was served last of components that are served no more, by their ids: who
+    /// comes back is measured by it.
+    retired: BTreeMap<String, LoadedComponent>,
     /// Files that would be served if another did not have their place.
     displaced: BTreeSet<PathBuf>,
 }
@@ -132,27 +118,19 @@ pub struct Live {
 /// What is served of a file.
 #[derive(Clone)]
 struct Serving {
-    id: String,
-    digest: String,
-    surface: Surface,
-    asks: Option<Asks>,
+    entry: LoadedComponent,
     decided: Decided,
 }
 
 impl Serving {
     fn of(entry: &LoadedComponent, decisions: &Decisions) -> Self {
-        Self {
-            id: entry.id.clone(),
-            digest: entry.digest.clone(),
-            surface: entry.surface.clone(),
-            asks: entry.asks.clone(),
-            decided: decisions.of(&entry.id),
-        }
+        Self { entry: entry.clone(), decided: decisions.of(&entry.id) }
     }
 
     /// Whether the other is the same version with the same powers.
     fn is_as(&self, other: &Self) -> bool {
-        (&self.digest, &self.asks, &self.decided) == (&other.digest, &other.asks, &other.decided)
+        (&self.entry.digest, &self.entry.asks, &self.decided)
+            == (&other.entry.digest, &other.entry.asks, &other.decided)
     }
 }
 
@@ -167,7 +145,8 @@ impl Live {
         let seen = seen.collect();
         // Which of those that were refused at start are displaced is found out by trying.
         let displaced = loaded.toolbox.refused().iter().map(|refused| refused.file.clone()).collect();
-        Self { host, sandbox, decisions, approval: Arc::new(NoMoreThanServed), seen, serving, displaced }
+        let approval = Arc::new(NoMoreThanServed);
+        Self { host, sandbox, decisions, approval, seen, serving, retired: BTreeMap::new(), displaced }
     }
 
     /// Sets who says whether a new version may take an old one's place.
@@ -235,9 +214,13 @@ impl Live {
             let served = self.serving.remove(&file);
             self.amend(|toolbox| {
                 toolbox.accept(&file);
-                served.iter().for_each(|serving| toolbox.remove(&serving.id));
+                served.iter().for_each(|serving| toolbox.remove(&serving.entry.id));
             });
-            changes.extend(served.map(|serving| Change::Removed { file, component_id: serving.id }));
+            changes.extend(served.map(|serving| {
+                let component_id = serving.entry.id.clone();
+                self.retire(serving);
+                Change::Removed { file, component_id }
+            }));
         }
         changes
     }
@@ -245,7 +228,7 @@ impl Live {
     /// Whether something else holds for the file than when it was taken up.
     fn was_decided_anew(&self, file: &Path) -> bool {
         let served = self.serving.get(file);
-        served.is_none_or(|serving| serving.decided != self.decisions.of(&serving.id))
+        served.is_none_or(|serving| serving.decided != self.decisions.of(&serving.entry.id))
             || self.host.toolbox().refused().iter().any(|refused| refused.file == file)
     }
 
@@ -272,7 +255,10 @@ impl Live {
         Some(match ready.and_then(|ready| self.swap_in(&ready, before.as_ref(), file)) {
             Ok(serving) => {
                 let change = change_to(&serving, before.as_ref(), file);
-                self.serving.insert(file.to_owned(), serving);
+                self.retired.remove(&serving.entry.id);
+                let id = serving.entry.id.clone();
+                let replaced = self.serving.insert(file.to_owned(), serving);
+                replaced.filter(|replaced| replaced.entry.id != id).into_iter().for_each(|r| self.retire(r));
                 change
             }
             Err(reason) => Change::Refused(self.refuse(file, reason, before)),
@@ -283,9 +269,10 @@ impl Live {
     /// very version may.
     fn swap_in(&mut self, ready: &Ready, before: Option<&Serving>, file: &Path) -> Result<Serving, String> {
         let serving = Serving::of(&ready.entry, &self.decisions);
-        if !serving.decided.approves(&serving.digest) {
-            let of_the_same = before.filter(|before| before.id == serving.id);
-            self.approval.judge(&ready.entry, of_the_same.map(|before| &before.surface))?;
+        if !serving.decided.approves(&serving.entry.digest) {
+            let id = &serving.entry.id;
+            let of_the_same = before.map(|before| &before.entry).filter(|before| &before.id == id);
+            self.approval.judge(&ready.entry, of_the_same.or_else(|| self.retired.get(id)))?;
         }
         let swapped = self.host.amend(|toolbox| swap(toolbox, ready, before, file));
         if swapped.is_err() {
@@ -297,19 +284,27 @@ impl Live {
     /// Notes why a file is not served. What it served before goes on serving, unless it
     /// would do so with powers that it does not have any more.
     fn refuse(&mut self, file: &Path, reason: String, before: Option<Serving>) -> RefusedFile {
-        let outlived = |before: &Serving| before.decided.grants != self.decisions.of(&before.id).grants;
+        let outlived = |before: &Serving| before.decided.grants != self.decisions.of(&before.entry.id).grants;
         let outdated = before.clone().filter(outlived);
         if outdated.is_some() {
-            self.serving.remove(file);
+            self.serving.remove(file).into_iter().for_each(|outdated| self.retire(outdated));
         }
-        let still_serves = before.filter(|_| outdated.is_none()).map(|before| before.digest);
+        let still_serves = before.filter(|_| outdated.is_none()).map(|before| before.entry.digest);
         let refused = RefusedFile { file: file.to_owned(), reason, still_serves };
         self.amend(|toolbox| {
-            outdated.iter().for_each(|outdated| toolbox.remove(&outdated.id));
+            outdated.iter().for_each(|outdated| toolbox.remove(&outdated.entry.id));
             toolbox.accept(file);
             toolbox.refuse(refused.clone());
         });
         refused
+    }
+
+    /// Remembers what was served, and is no more.
+    fn retire(&mut self, served: Serving) {
+        if self.retired.len() >= MAX_RETIRED {
+            self.retired.pop_first();
+        }
+        self.retired.insert(served.entry.id.clone(), served.entry);
     }
 
     fn amend(&self, change: impl FnOnce(&mut Toolbox)) {
@@ -329,16 +324,20 @@ fn with_manifest(file: &Path, stamp: Stamp) -> (Stamp, Option<Stamp>) {
 
 /// What it is to whoever watches that this is served now.
 fn change_to(serving: &Serving, before: Option<&Serving>, file: &Path) -> Change {
-    let (file, component_id, digest) = (file.to_owned(), serving.id.clone(), serving.digest.clone());
+    let LoadedComponent { id, digest, reworded, .. } = &serving.entry;
+    let (file, component_id, digest) = (file.to_owned(), id.clone(), digest.clone());
     match before {
-        Some(before) if before.digest == digest => Change::Granted { file, component_id, digest },
-        _ => Change::Served { file, component_id, digest, replaced: before.map(|b| b.digest.clone()) },
+        Some(before) if before.entry.digest == digest => Change::Granted { file, component_id, digest },
+        _ => {
+            let replaced = before.map(|before| before.entry.digest.clone());
+            Change::Served { file, component_id, digest, replaced, reworded: reworded.clone() }
+        }
     }
 }
 
 /// The new version takes the old one's place, or the old one keeps it.
 fn swap(toolbox: &mut Toolbox, ready: &Ready, before: Option<&Serving>, file: &Path) -> Result<(), String> {
-    before.iter().for_each(|before| toolbox.remove(&before.id));
+    before.iter().for_each(|before| toolbox.remove(&before.entry.id));
     ready.join(toolbox).map_err(|why| format!("{} cannot take its place: {why}", file_name(file)))?;
     toolbox.accept(file);
     Ok(())

@@ -6,6 +6,7 @@
 //! few seconds even so: it costs one listing.
 
 use super::Loaded;
+use super::judging::other_words;
 use super::live::{Change, Live};
 use crate::Host;
 use crate::config::Config;
@@ -93,8 +94,16 @@ async fn keep_up(mut live: Live, mut told: Told, tell: mpsc::Sender<Change>) {
         // What the store has against it, it says to whoever calls a tool.
         let _ = live.host().settle(noted).await;
         for change in changes {
-            if let Change::Unread { file, reason } = &change {
-                tracing::warn!("{} is not taken up: {reason}", file.display());
+            match &change {
+                Change::Unread { file, reason } => {
+                    tracing::warn!("{} is not taken up: {reason}", file.display());
+                }
+                Change::Served { component_id, reworded, .. } => {
+                    if let Some(words) = other_words(reworded) {
+                        tracing::warn!("{component_id} is served with {words}");
+                    }
+                }
+                _ => {}
             }
             // Nobody has to listen.
             let _ = tell.try_send(change);
