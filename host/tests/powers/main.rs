@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use server::Server;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 use tollgate::config::Config;
 use tollgate::run::RunEnd;
 use tollgate::tools::directory;
@@ -93,6 +94,22 @@ async fn t2_a_tool_that_waits_for_a_server_ends_at_its_deadline() {
         panic!()
     };
     assert_eq!(fault.code.as_str(), "timed_out");
+}
+
+/// Each byte is in time, and the whole is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t2_a_tool_that_reads_from_a_server_that_drips_ends_at_its_deadline() {
+    let server = Server::start().await;
+    let config = format!(
+        "[grants.fetch]\nhttp = [\"{}/\"]\n[tools.fetch.limits]\ntimeout_ms = 1000\n",
+        server.url("")
+    );
+    let world = World::new("fetch", &config).await;
+    let request = CallRequest::new("fetch", json!({"url": server.url("/open/drips")}).to_string());
+    let call = tokio::time::timeout(Duration::from_secs(20), world.host.call(request));
+    let CallEnd::Fault(fault) = call.await.unwrap().unwrap().last_call.unwrap().end else { panic!() };
+    assert_eq!(fault.code.as_str(), "timed_out");
+    assert!(server.authorizations().len() > 2, "the server dripped");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,13 +1,16 @@
 //! A server on this machine that remembers how it was asked.
 
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse};
 use axum::routing::{any, get};
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
@@ -23,6 +26,7 @@ impl Server {
             .route("/open/echo", any(echo))
             .route("/open/moved", get(moved))
             .route("/open/page", get(|| async { Html(PAGE) }))
+            .route("/open/drips", get(drips))
             .route("/open/never", get(std::future::pending::<()>))
             .route("/v1/forecast", get(forecast))
             .with_state(Arc::clone(&seen));
@@ -36,7 +40,7 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// The credentials of every request.
+    /// The credentials of every request, and each byte that dripped.
     pub(crate) fn authorizations(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
     }
@@ -60,6 +64,16 @@ async fn echo(State(seen): State<Seen>, headers: HeaderMap, body: String) -> Jso
 async fn moved(State(seen): State<Seen>, headers: HeaderMap) -> impl IntoResponse {
     remember(&seen, &headers);
     (StatusCode::FOUND, [(header::LOCATION, "http://169.254.169.254/")])
+}
+
+/// A byte every 50 ms, for ever: whoever waits for the next one never waits long.
+async fn drips(State(seen): State<Seen>) -> Body {
+    let bytes = futures::stream::unfold(seen, |seen| async move {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        seen.lock().unwrap().push("drip".to_owned());
+        Some((Ok::<_, Infallible>("."), seen))
+    });
+    Body::from_stream(bytes)
 }
 
 async fn forecast() -> Json<Value> {
