@@ -98,6 +98,7 @@ pub(crate) fn host_with(
         || opened.config.agents.values().any(|agent| agent.offered_as.is_some())
         || opened.config.grants.values().any(|grants| grants.catalog.delegates != Delegates::None);
     let mut builder = Host::builder().toolbox(opened.loaded.toolbox);
+    builder = builder.visible_keys(&opened.config.visible_keys);
     if let Some(permissions) = opened.config.permissions.clone() {
         builder = builder.gate(permissions);
     }

@@ -14,6 +14,7 @@ mod permissions;
 mod raw;
 mod secrets;
 mod servers;
+mod visible;
 
 pub use agents::{AgentConfig, DEFAULT_AGENT};
 pub(crate) use edit::write_atomically;
@@ -70,6 +71,9 @@ pub struct Config {
     pub agents: BTreeMap<String, AgentConfig>,
     /// What components may do, by component id.
     pub grants: BTreeMap<String, ComponentGrants>,
+    /// Keys of the state whose values clients and subscribers are told, and beginnings of
+    /// such keys, which end in `*`.
+    pub visible_keys: Vec<String>,
     /// Servers that bring tools, by name.
     pub servers: BTreeMap<String, ServerConfig>,
     /// Secrets that may join requests, by name.
@@ -117,6 +121,7 @@ impl Config {
             data_dir: None,
             gates_dir: GatesDir::meant(raw.tools.gates.as_deref(), &base_dir),
             gates: gates::check(&source, raw.gates)?,
+            visible_keys: visible::check(&source, raw.state.visible)?,
             permissions: raw.permissions.map(|raw| permissions::check(&source, raw)).transpose()?,
             grants: BTreeMap::new(),
             agents,
@@ -182,6 +187,7 @@ impl Default for Config {
             gates_dir: GatesDir::default(),
             gates: BTreeMap::new(),
             permissions: None,
+            visible_keys: Vec::new(),
             model: None,
             agents: agents::defaults(&limits),
             grants: BTreeMap::new(),

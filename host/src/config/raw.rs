@@ -31,7 +31,17 @@ pub(super) struct RawConfig {
     pub(super) gates: BTreeMap<Spanned<String>, RawGate>,
     pub(super) permissions: Option<RawPermissions>,
     #[serde(default)]
+    pub(super) state: RawState,
+    #[serde(default)]
     pub(super) secrets: BTreeMap<Spanned<String>, RawSecret>,
+}
+
+/// `[state]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawState {
+    #[serde(default)]
+    pub(super) visible: Vec<Spanned<String>>,
 }
 
 /// `[tools]`: the directories, and a table for each tool that something is said of.

@@ -55,7 +55,7 @@ fn an_unknown_limit_names_what_is_known_there() {
 fn an_unknown_key_or_table_names_what_is_known_there() {
     assert_eq!(
         refusal("[tool]\ndir = \"t\"").lines().next().unwrap(),
-        "tollgate.toml:1:2: unknown key `tool`; did you mean `tools`? known: tools, limits, model, agents, grants, mcp, gates, permissions, secrets"
+        "tollgate.toml:1:2: unknown key `tool`; did you mean `tools`? known: tools, limits, model, agents, grants, mcp, gates, permissions, state, secrets"
     );
     assert_eq!(
         refusal("[agents.a]\n  tolls = []").lines().next().unwrap(),
@@ -253,5 +253,16 @@ fn powers_are_granted_and_their_mistakes_show_where() {
     ] {
         let shown = refusal(text);
         assert!(shown.starts_with(place) && shown.contains(words), "{shown}");
+    }
+}
+
+#[test]
+fn e2_visible_keys_are_keys_or_their_beginnings() {
+    let config = parse("[state]\nvisible = [\"notes.*\", \"tally.count\"]").unwrap();
+    assert_eq!(config.visible_keys, ["notes.*", "tally.count"]);
+    assert!(parse("").unwrap().visible_keys.is_empty());
+    for wrong in ["notes", "notes.", "*.items", "notes.*.x", ""] {
+        let shown = refusal(&format!("[state]\nvisible = [\"{wrong}\"]"));
+        assert!(shown.contains("`notes.*`") && shown.contains(":2:"), "{shown}");
     }
 }

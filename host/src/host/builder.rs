@@ -193,7 +193,7 @@ pub struct HostBuilder {
     toolbox: Toolbox,
     gates: Vec<Arc<dyn Gate>>,
     asked_gates: Vec<Arc<dyn AskedGate>>,
-    bus: Bus,
+    pub(super) bus: Bus,
     store: Option<Arc<dyn Store>>,
     agents: BTreeMap<String, Agent>,
     plugins: Vec<Box<dyn Plugin>>,
@@ -270,7 +270,8 @@ impl HostBuilder {
 
     /// Tells `subscriber` of what happens in every run. `pattern` is the name of an
     /// event (`run.finished`), the beginning of names (`call.*`), or `*`. `tool.call`
-    /// and `tool.result` are short for calls that start and finish.
+    /// and `tool.result` are short for calls that start and finish, `state.changed` for
+    /// changes of [visible keys](Self::visible_keys).
     ///
     /// Subscribers are told after the fact, each on a thread of its own behind a
     /// bounded queue: one that is slow loses events, and is told so by `bus.dropped`.

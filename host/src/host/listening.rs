@@ -1,6 +1,6 @@
 //! Clients that listen to runs, leave them, and come back.
 
-use super::{Host, HostError};
+use super::{Host, HostBuilder, HostError};
 use crate::run::{EventStream, Hub, PATIENCE, RunError, Teller};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, Weak};
@@ -20,7 +20,8 @@ impl Host {
         };
         // Listened to before the store is read, so that nothing falls in between.
         let listening = live.map(|hub| hub.listen());
-        let record = self.inner.store.events(run_id, after).await?;
+        let mut record = self.inner.store.events(run_id, after).await?;
+        record.iter_mut().for_each(|event| *event = self.inner.bus.visible().of(event));
         match listening {
             Some(stream) => Ok(stream.behind(record, after)),
             None if !record.is_empty() => Ok(EventStream::of_record(record)),
@@ -43,6 +44,19 @@ impl Host {
         let teller = Teller::new(Arc::clone(&hub), Arc::clone(&self.inner.bus), Arc::clone(run_id));
         let events = hub.listen();
         (hub, teller, events)
+    }
+}
+
+impl HostBuilder {
+    /// Marks keys of the state as visible, beside those that are: clients and subscribers
+    /// are told what they become. Of other keys they are told only that they changed. A
+    /// pattern is a key's name (`notes.items`), the beginning of names (`notes.*`), or `*`.
+    ///
+    /// Subscribers of `state.changed` are told of changes of these keys alone.
+    #[must_use]
+    pub fn visible_keys<P: AsRef<str>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
+        patterns.into_iter().for_each(|pattern| self.bus.show(pattern.as_ref()));
+        self
     }
 }
 

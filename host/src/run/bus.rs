@@ -5,6 +5,7 @@
 //! panics is told the next event all the same. Neither delays or fails a run.
 
 use super::told::Piece;
+use super::visible::Visible;
 use serde_json::{Value, json};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -24,8 +25,8 @@ pub struct Happening {
     pub run_id: Arc<str>,
     /// The number of a stored event; none of a transient one.
     pub number: Option<u64>,
-    /// The event as it is stored; of `tool.call` `{tool, args}`, of `tool.result`
-    /// `{tool, response}`, of `custom` `{plugin, call_id, name, data}`, of `bus.dropped`
+    /// The event as it is stored, without the values of keys that are not visible; of `tool.call` `{tool, args}`, of `tool.result`
+    /// `{tool, response}`, of `state.changed` `{revision, updates}`, of `custom` `{plugin, call_id, name, data}`, of `bus.dropped`
     /// `{count}`.
     pub payload: Value,
 }
@@ -47,6 +48,8 @@ impl<F: Fn(&Happening) + Send + Sync + 'static> Subscriber for F {
 #[derive(Default)]
 pub(crate) struct Bus {
     subscriptions: Vec<Subscription>,
+    /// Whose values subscribers are told, and clients too.
+    visible: Visible,
 }
 
 struct Subscription {
@@ -57,20 +60,20 @@ struct Subscription {
 
 /// Which names are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Wanted {
+pub(super) enum Wanted {
     Exactly(String),
     Prefix(String),
 }
 
 impl Wanted {
-    fn new(pattern: &str) -> Self {
+    pub(super) fn new(pattern: &str) -> Self {
         match pattern.strip_suffix('*') {
             Some(prefix) => Wanted::Prefix(prefix.to_owned()),
             None => Wanted::Exactly(pattern.to_owned()),
         }
     }
 
-    fn is(&self, name: &str) -> bool {
+    pub(super) fn is(&self, name: &str) -> bool {
         match self {
             Wanted::Exactly(wanted) => wanted == name,
             Wanted::Prefix(prefix) => name.starts_with(prefix.as_str()),
@@ -93,6 +96,16 @@ impl Bus {
         self.subscriptions.push(Subscription { wanted: Wanted::new(pattern), queue, dropped });
     }
 
+    /// Has the values of these keys told, beside those that are.
+    pub(crate) fn show(&mut self, pattern: &str) {
+        self.visible.add(pattern);
+    }
+
+    /// The keys whose values are told.
+    pub(crate) fn visible(&self) -> &Visible {
+        &self.visible
+    }
+
     pub(super) fn stored(&self, events: &[Arc<Numbered>], run: &Run) {
         if self.subscriptions.is_empty() {
             return;
@@ -105,7 +118,8 @@ impl Bus {
                 payload,
             };
             self.publish(&|| tell(name_of(&event.event), json!(event)), name_of(&event.event));
-            for (name, payload) in short(&event.event, run) {
+            let changed = self.visible.changed(&event.event).map(|changed| ("state.changed", changed));
+            for (name, payload) in short(&event.event, run).into_iter().chain(changed) {
                 self.publish_short(&tell(name, payload));
             }
         }

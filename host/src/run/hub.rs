@@ -8,7 +8,7 @@ use super::told::{ChildTold, Piece, Told, Transient};
 use futures::Stream;
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Hub {
     run_id: Arc<str>,
     clients: Mutex<Vec<Client>>,
+    /// Whether nothing follows; set while the clients are locked.
+    closed: AtomicBool,
     /// How many clients there are, for whoever waits until there are none.
     count: watch::Sender<usize>,
     ids: AtomicU64,
@@ -66,6 +68,7 @@ impl Hub {
         Arc::new(Self {
             run_id,
             clients: Mutex::default(),
+            closed: AtomicBool::new(false),
             count: watch::Sender::new(0),
             ids: AtomicU64::new(0),
             last: AtomicU64::new(0),
@@ -73,13 +76,15 @@ impl Hub {
         })
     }
 
-    /// Listens from now on.
+    /// Listens from now on. Where nothing follows, the stream has no events.
     pub(crate) fn listen(self: &Arc<Self>) -> EventStream {
         let (sender, receiver) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        clients.push(Client { id, events: sender, waiting: Arc::clone(&waiting) });
+        if !self.closed.load(Ordering::Relaxed) {
+            clients.push(Client { id, events: sender, waiting: Arc::clone(&waiting) });
+        }
         self.count.send_replace(clients.len());
         let live = Live { events: receiver, waiting, hub: Arc::clone(self), id };
         EventStream { replayed: VecDeque::new(), last: 0, live: Some(live) }
@@ -87,7 +92,9 @@ impl Hub {
 
     /// The run is over, or rests: nothing follows.
     pub(crate) fn close(&self) {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        self.closed.store(true, Ordering::Relaxed);
+        clients.clear();
     }
 
     /// Waits until nobody has listened for a while.

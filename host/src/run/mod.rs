@@ -16,6 +16,7 @@ mod spans;
 mod told;
 mod turn;
 mod unit;
+mod visible;
 mod work;
 
 pub use bus::{Happening, Subscriber};

@@ -17,7 +17,8 @@ use tollgate_sandbox::{Console, Report};
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Told {
-    /// A stored event.
+    /// A stored event, without the values of state keys that are not
+    /// [visible](crate::HostBuilder::visible_keys).
     Stored(Arc<Numbered>),
     /// Something that was true for a moment.
     Transient(Transient),
@@ -137,10 +138,14 @@ impl Teller {
 
     /// Tells what was committed, of a run as it stands after that.
     pub(crate) fn stored(&self, events: &[Arc<Numbered>], run: &Run) {
-        if let Some(hub) = &self.hub {
-            hub.stored(events);
+        if self.hub.is_none() && self.bus.is_empty() {
+            return;
         }
-        self.bus.stored(events, run);
+        let events: Vec<_> = events.iter().map(|event| self.bus.visible().of(event)).collect();
+        if let Some(hub) = &self.hub {
+            hub.stored(&events);
+        }
+        self.bus.stored(&events, run);
     }
 
     /// Tells what a child told. Subscribers have it from the child itself.

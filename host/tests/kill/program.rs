@@ -46,7 +46,7 @@ async fn host(directory: &Path, store: Arc<Watched<Option<Moment>>>) -> Host {
     assert!(toolbox.refused().is_empty(), "{:?}", toolbox.refused());
     install(&mut toolbox, directory.join("ran"));
     let agent = |id: &str, author| Agent::new(id, Arc::new(author)).with_tools(["*"]);
-    let host = Host::builder().toolbox(toolbox).gate(Careful).store(store);
+    let host = Host::builder().toolbox(toolbox).gate(Careful).store(store).visible_keys(["*"]);
     host.agent(agent("default", Author::Teller)).agent(agent("helper", Author::Helper)).build().unwrap()
 }
 

@@ -1,14 +1,17 @@
 //! Clients that leave and come back, and subscribers of all runs.
 
 use crate::place::StoreAt;
-use crate::world::{host, toolbox};
-use serde_json::json;
+use crate::world::{host, host_with, toolbox};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tollgate::model::{Recorded, Turn};
 use tollgate::run::{EventStream, Happening, Told};
-use tollgate::{Agent, CallRequest, Host, HostBuilder, RunRequest};
+use tollgate::tools::NativePlugin;
+use tollgate::{Agent, CallRequest, FnTool, Host, HostBuilder, RunRequest, ToolOutput, ToolResult};
+use tollgate_agent::descriptor::StateAccess;
+use tollgate_agent::outcome::Mutation;
 use tollgate_agent::run::{Event, RunStatus};
 
 fn slow() -> Vec<Turn> {
@@ -17,14 +20,14 @@ fn slow() -> Vec<Turn> {
 
 /// Reads until a call has started, and says the last number.
 async fn until_a_call_started(events: &mut EventStream) -> u64 {
+    let mut others = Vec::new();
     while let Some(told) = events.next().await {
-        if let Told::Stored(event) = told
-            && matches!(event.event, Event::CallStarted { .. })
-        {
-            return event.number;
+        match told {
+            Told::Stored(event) if matches!(event.event, Event::CallStarted { .. }) => return event.number,
+            other => others.push(other),
         }
     }
-    panic!("no call started");
+    panic!("no call started: {}", json!(others));
 }
 
 async fn status(host: &Host, run_id: &str) -> Option<RunStatus> {
@@ -227,4 +230,53 @@ async fn x1_a_thousand_cancelled_runs_leave_no_task_and_no_file_behind() {
     }
     assert_eq!(alive(), tasks_before);
     assert!(files() <= files_before + 8, "{} of {files_before} files were open before", files());
+}
+
+/// A plugin whose tool writes 41 to `basics.total` and `sesame` to `basics.city`.
+fn quiet() -> NativePlugin {
+    let key =
+        |key: &str| StateAccess { key: format!("basics.{key}"), read: false, write: true, defines: None };
+    let mutation = |key: &str, update| Mutation { key: format!("basics.{key}"), update };
+    let tool = FnTool::new("quiet", "quiet", "Writes.", move |_: Value, _| async move {
+        let mutations = vec![mutation("total", json!(41)), mutation("city", json!("sesame"))];
+        ToolOutput { result: ToolResult::success("done").into(), mutations, actions: Vec::new() }
+    });
+    NativePlugin::new("quiet").with_state(key("total")).with_state(key("city")).with_tool(tool)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e2_of_state_that_changed_the_keys_that_are_visible_are_told_and_no_others() {
+    // The first call is slow: what the second returned is told before it is applied.
+    let turns = vec![Turn::calls([("ask_slowly", json!({})), ("quiet", json!({}))])];
+    let (all, changed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (hears_all, hears) = (Arc::clone(&all), Arc::clone(&changed));
+    let host = host_with(&StoreAt::memory(), turns, |builder| {
+        builder
+            .plugin(quiet())
+            .visible_keys(["basics.tot*"])
+            .subscribe("state.changed", move |h: &Happening| hears.lock().unwrap().push(h.payload.clone()))
+            .subscribe("*", move |h: &Happening| hears_all.lock().unwrap().push(json!([h.name, h.payload])))
+    });
+    let mut run = host.run(RunRequest::new("default", "go")).await.unwrap();
+    let mut told = Vec::new();
+    while let Some(event) = run.events.next().await {
+        told.push(serde_json::to_string(&event).unwrap());
+    }
+    let mut followed = host.follow(&run.run_id, 0).await.unwrap();
+    while let Some(event) = followed.next().await {
+        told.push(serde_json::to_string(&event).unwrap());
+    }
+    soon(|| all.lock().unwrap().iter().any(|event| event[0] == "run.waiting"));
+    told.extend(all.lock().unwrap().iter().map(Value::to_string));
+    let holding = |lines: &[String], what: &str| lines.iter().filter(|line| line.contains(what)).count();
+    assert_eq!(holding(&told, r#""value":41"#), 3, "to the client, who comes back, and the subscriber");
+    assert!(holding(&told, "call_returned") == 3 && holding(&told, "basics.city") == 3, "{told:#?}");
+    assert_eq!(holding(&told, "sesame"), 0, "{told:#?}");
+    let stored = host.store().events(&run.run_id, 0).await.unwrap();
+    let stored: Vec<_> = stored.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+    assert_eq!(holding(&stored, "sesame"), 2, "the store has all of it");
+    soon(|| !changed.lock().unwrap().is_empty());
+    let total =
+        json!({"key": "basics.total", "scope": "thread", "persistent": true, "update": 41, "value": 41});
+    assert_eq!(*changed.lock().unwrap(), [json!({"revision": 2, "updates": [total]})]);
 }

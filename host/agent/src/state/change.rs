@@ -27,7 +27,8 @@ pub struct StateChange {
     pub updates: Vec<KeyUpdate>,
 }
 
-/// One key's update. Of keys that do not persist a record holds the name alone.
+/// One key's update. Of keys that do not persist a record holds the name alone, and of
+/// keys that are not visible whoever listens is told no more.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct KeyUpdate {
     /// The key.
@@ -61,14 +62,15 @@ fn present<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<Arc<Val
 impl Serialize for KeyUpdate {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
-        let fields = if self.persistent { 5 } else { 3 };
-        let mut record = serializer.serialize_struct("KeyUpdate", fields)?;
+        let recorded = [("update", &self.update), ("value", &self.value)];
+        let recorded = recorded.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let recorded: Vec<_> = recorded.filter(|_| self.persistent).collect();
+        let mut record = serializer.serialize_struct("KeyUpdate", 3 + recorded.len())?;
         record.serialize_field("key", &self.key)?;
         record.serialize_field("scope", &self.scope)?;
         record.serialize_field("persistent", &self.persistent)?;
-        if self.persistent {
-            record.serialize_field("update", &self.update)?;
-            record.serialize_field("value", &self.value)?;
+        for (name, value) in recorded {
+            record.serialize_field(name, value)?;
         }
         record.end()
     }
