@@ -32,9 +32,16 @@ struct Left {
     _slot: Option<Slot>,
 }
 
-/// The calls whose clients are awaited, by session and then by the stream that broke off.
+/// A stream that broke off, with the calls that were answered on it.
+#[derive(Debug)]
+struct Broken {
+    id: Uuid,
+    left: Vec<Left>,
+}
+
+/// The streams whose clients are awaited, by session.
 #[derive(Debug, Default)]
-pub(super) struct Leaving(Mutex<HashMap<String, Vec<(Uuid, Vec<Left>)>>>);
+pub(super) struct Leaving(Mutex<HashMap<String, Vec<Broken>>>);
 
 impl Leaving {
     /// A stream of this session on which a call is answered, and what tells the call
@@ -49,22 +56,22 @@ impl Leaving {
     /// The client comes back to the calls of this session.
     pub(super) fn back(self: &Arc<Self>, session: &str) -> Attendance {
         let back = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
-        let left = back.into_iter().flatten().flat_map(|(_, left)| left).collect();
+        let left = back.into_iter().flatten().flat_map(|stream| stream.left).collect();
         Attendance { leaving: Arc::clone(self), session: session.to_owned(), left, began: false }
     }
 
     fn leave(self: &Arc<Self>, session: String, left: Vec<Left>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let stream = Uuid::new_v4();
+        let id = Uuid::new_v4();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(session.clone()).or_default().push((stream, left));
+        all.entry(session.clone()).or_default().push(Broken { id, left });
         let this = Arc::clone(self);
         runtime.spawn(async move {
             tokio::time::sleep(COME_BACK).await;
             let mut all = this.0.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(streams) = all.get_mut(&session) else { return };
-            for (_, left) in streams.extract_if(.., |(id, _)| *id == stream) {
-                left.iter().for_each(|call| call.gone.cancel());
+            for stream in streams.extract_if(.., |stream| stream.id == id) {
+                stream.left.iter().for_each(|call| call.gone.cancel());
             }
             if streams.is_empty() {
                 all.remove(&session);

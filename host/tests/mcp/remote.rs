@@ -3,7 +3,7 @@
 use crate::place::Place;
 use crate::raw::Raw;
 use serde_json::{Value, json};
-use tollgate_artifacts::good;
+use tollgate_artifacts::{good, hostile};
 
 /// A place whose server `other` is this program, with these tools.
 pub(crate) fn beside(tools: &[tollgate_artifacts::Guest]) -> (Place, Place) {
@@ -134,7 +134,37 @@ fn r2_a_tool_whose_name_does_not_fit_is_left_out_and_named() {
 
 #[test]
 fn l5_a_server_that_floods_is_cut_off() {
-    let place = scripted(&server(TOOL, "yes '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}'"));
+    // The call may last far longer: what ends it is what counts the bytes.
+    let flood = server(TOOL, "cat /dev/zero");
+    let place = scripted(&flood);
+    let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    let place = place.with_config(&config.replace("\ntimeout_ms = 2_000", "\ntimeout_ms = 60_000"));
     let answer = call(&place, "other__t");
-    assert!(["timed_out", "tool_failed"].contains(&answer["error"]["code"].as_str().unwrap()), "{answer}");
+    assert_eq!(answer["error"]["code"], "tool_failed", "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("it flooded its connection"), "{answer}");
+}
+
+/// A server answers what it asked for nobody; which of its calls that was is not known.
+#[test]
+fn w1_a_server_that_asks_while_it_has_several_calls_gets_them_one_at_a_time() {
+    let (place, other) = beside(&[good::SUSPENDS, hostile::SPIN_FOR_EVER]);
+    other.write("tollgate.toml", "[limits]\ntimeout_ms = 5_000\nfuel = 900_000_000_000\n");
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    raw.begin_asking(1, "tools/call", json!({"name": "other__spin-for-ever", "arguments": {}}));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let unclear = raw.call("other__suspends", json!({}));
+    assert_eq!(unclear["structuredContent"]["error"]["code"], "tool_failed", "{unclear}");
+    assert!(unclear.to_string().contains("'other' asked a person while it had several calls"), "{unclear}");
+    // By itself the other call is none that asks, and two that ask come one by one.
+    for id in [2, 3] {
+        let params = json!({"name": "other__suspends", "arguments": {"id": id}});
+        raw.begin_asking(id, "tools/call", params);
+    }
+    for id in [2, 3] {
+        let asked = raw.answer(id)["result"]["structuredContent"].clone();
+        assert_eq!(asked["status"], "approval_required", "{asked}");
+    }
+    // It failed as well, and may be the one that asked.
+    let spun = raw.answer(1)["result"]["structuredContent"].clone();
+    assert_eq!(spun["error"]["code"], "tool_failed", "{spun}");
 }

@@ -1,7 +1,7 @@
 //! One connection to a server, from its beginning to its end.
 
 use super::super::lines::MAX_MESSAGE_BYTES;
-use super::runner::Link;
+use super::runner::{Link, Unasked};
 use crate::config::ServerPlace;
 use crate::model::client_for;
 use rmcp::model::{
@@ -71,7 +71,7 @@ impl Connection {
                 let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
                     return Err(Gone("it has no standard streams".to_owned()));
                 };
-                let wire = AsyncRwTransport::new_client(Metered::new(stdout), stdin)
+                let wire = AsyncRwTransport::new_client(Metered::new(stdout, Arc::clone(link)), stdin)
                     .with_max_line_length(MAX_MESSAGE_BYTES);
                 let serving = serve_client(listener, wire).await.map_err(|e| Gone(e.to_string()))?;
                 Ok(Self { serving, changed, child: Some(child) })
@@ -152,10 +152,16 @@ impl ClientHandler for Listener {
         request: ElicitRequestParams,
         _context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        Ok(match self.link.asks(&request) {
-            Some(answer) => ElicitResult::new(ElicitationAction::Accept).with_content(answer),
-            None => ElicitResult::new(ElicitationAction::Cancel),
-        })
+        match self.link.asks(&request) {
+            Ok(answer) => Ok(ElicitResult::new(ElicitationAction::Accept).with_content(answer)),
+            // The person is asked, and the call made again with the answer.
+            Err(Unasked::Suspended) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            Err(Unasked::NotAForm) => Err(ErrorData::invalid_params("only forms are shown here", None)),
+            Err(Unasked::Unclear) => {
+                let words = "it is not known for which call this asks; it is asked for one call at a time";
+                Err(ErrorData::invalid_request(words, None))
+            }
+        }
     }
 
     async fn on_progress(
@@ -174,13 +180,14 @@ impl ClientHandler for Listener {
 /// A stream that breaks off when more comes than anybody could mean.
 struct Metered<R> {
     read: R,
+    link: Arc<Link>,
     since: Instant,
     bytes: usize,
 }
 
 impl<R> Metered<R> {
-    fn new(read: R) -> Self {
-        Self { read, since: Instant::now(), bytes: 0 }
+    fn new(read: R, link: Arc<Link>) -> Self {
+        Self { read, link, since: Instant::now(), bytes: 0 }
     }
 }
 
@@ -194,6 +201,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
         }
         this.bytes += into.filled().len() - before;
         if this.bytes > MAX_BYTES_PER_SECOND {
+            this.link.floods();
             return Poll::Ready(Err(io::Error::other("the server floods")));
         }
         polled

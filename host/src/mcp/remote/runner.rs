@@ -10,11 +10,13 @@ use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ElicitRequestParams,
     ProgressNotificationParam, ProgressToken, RequestId, ServerResult,
 };
-use rmcp::service::{Peer, PeerRequestOptions};
+use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+use tokio::sync::RwLock;
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolResult, Usage};
@@ -31,6 +33,12 @@ pub(super) struct Link {
     answer_bytes: usize,
     peer: Mutex<Result<Peer<RoleClient>, String>>,
     calls: Mutex<HashMap<ProgressToken, OpenCall>>,
+    /// The server has asked a person something.
+    asks: AtomicBool,
+    /// It was cut off because it sent more than anybody could mean.
+    flooded: AtomicBool,
+    /// Calls have the server together until it asks; from then on each has it alone.
+    alone: RwLock<()>,
 }
 
 /// A call that the server has.
@@ -40,20 +48,39 @@ struct OpenCall {
     decided: Option<Value>,
     /// What the server asks of a person.
     asked: Option<Ticket>,
+    /// The server asked while it had other calls, too: it may have been for this one.
+    may_have_asked: bool,
+}
+
+/// Why a server's question goes to nobody.
+pub(super) enum Unasked {
+    /// The call is suspended with it.
+    Suspended,
+    /// It is none that a person can be asked here.
+    NotAForm,
+    /// The server has several calls, and does not say for which it asks; or none.
+    Unclear,
 }
 
 impl Link {
     pub(super) fn new(server: String, answer_bytes: usize) -> Self {
         let peer = Mutex::new(Err("it is being connected".to_owned()));
-        Self { server, answer_bytes, peer, calls: Mutex::default() }
+        let (asks, flooded) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { server, answer_bytes, peer, calls: Mutex::default(), asks, flooded, alone: RwLock::new(()) }
     }
 
     pub(super) fn found(&self, peer: Peer<RoleClient>) {
+        self.flooded.store(false, Ordering::Relaxed);
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Ok(peer);
     }
 
     pub(super) fn lost(&self, why: &str) {
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Err(clean(why, 500));
+    }
+
+    /// The server is cut off.
+    pub(super) fn floods(&self) {
+        self.flooded.store(true, Ordering::Relaxed);
     }
 
     /// Passes a server's progress on to whoever watches the call.
@@ -71,18 +98,25 @@ impl Link {
 
     /// A server asks a person: the answer, where one was given before. Otherwise the
     /// call is suspended with the question, and the server asks again when it is
-    /// repeated. Which call asks is known only where there is one.
-    pub(super) fn asks(&self, params: &ElicitRequestParams) -> Option<Value> {
+    /// repeated. Which call asks is known only where there is one, so that a server that
+    /// has asked gets its calls one at a time.
+    ///
+    /// # Errors
+    /// Nobody answers the server now: why.
+    pub(super) fn asks(&self, params: &ElicitRequestParams) -> Result<Value, Unasked> {
         let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params else {
-            return None;
+            return Err(Unasked::NotAForm);
         };
+        self.asks.store(true, Ordering::Relaxed);
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        if calls.len() != 1 {
-            return None;
-        }
-        let call = calls.values_mut().next()?;
+        let several = calls.len() > 1;
+        let mut open = calls.values_mut();
+        let (Some(call), false) = (open.next(), several) else {
+            calls.values_mut().for_each(|call| call.may_have_asked = true);
+            return Err(Unasked::Unclear);
+        };
         if let Some(decided) = call.decided.take() {
-            return Some(decided);
+            return Ok(decided);
         }
         let message = format!("The server '{}' asks: {}", self.server, clean(message, 3_000));
         call.asked = Some(Ticket {
@@ -92,7 +126,17 @@ impl Link {
             response_schema: serde_json::to_value(requested_schema).ok(),
             resume_mode: ResumeMode::ReplayToolCall,
         });
-        None
+        Err(Unasked::Suspended)
+    }
+
+    /// What becomes of a call that failed and may be the one that asked.
+    fn unclear(&self) -> Fault {
+        let message = format!(
+            "The server '{}' asked a person while it had several calls, and failed this one, which may be \
+             the one that it asked for. It gets its calls one at a time now; call again.",
+            self.server
+        );
+        Fault::new(Code::ToolFailed, message)
     }
 
     fn gone(&self, why: &str) -> Fault {
@@ -116,6 +160,11 @@ impl RemoteRunner {
         let link = &self.link;
         let name = &attempt.permit.tool().descriptor.name;
         let tool = self.tools.get(name).ok_or_else(|| link.gone("it has no such tool any more"))?;
+        let asks = link.asks.load(Ordering::Relaxed) || attempt.resume.is_some();
+        let (_alone, _shared) = match asks {
+            true => (Some(link.alone.write().await), None),
+            false => (None, Some(link.alone.read().await)),
+        };
         let peer = link.peer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let peer = peer.map_err(|why| link.gone(&why))?;
         let mut params = CallToolRequestParams::new(tool.name.clone());
@@ -128,17 +177,34 @@ impl RemoteRunner {
         let waiting = (handle.peer.clone(), handle.id.clone());
         let open = Open::new(link, handle.progress_token.clone(), waiting, attempt);
         let answered = handle.await_response().await;
-        if let Some(ticket) = open.close() {
+        let closed = open.close();
+        if let Some(ticket) = closed.asked {
             return Ok(Outcome::Returned(ToolResult::suspended_with(ticket).into()));
         }
         match answered {
+            Ok(ServerResult::CallToolResult(result))
+                if closed.may_have_asked && result.is_error == Some(true) =>
+            {
+                Err(link.unclear())
+            }
+            Err(ServiceError::McpError(_)) if closed.may_have_asked => Err(link.unclear()),
             Ok(ServerResult::CallToolResult(result)) => {
                 Ok(outcome(&link.server, tool, result, link.answer_bytes))
             }
             Ok(_) => Err(link.gone("it answered something else than a result")),
+            Err(_) if link.flooded.load(Ordering::Relaxed) => {
+                Err(link.gone("it flooded its connection, and was cut off"))
+            }
             Err(e) => Err(link.gone(&e.to_string())),
         }
     }
+}
+
+/// What a server asked during a call.
+#[derive(Default)]
+struct Closed {
+    asked: Option<Ticket>,
+    may_have_asked: bool,
 }
 
 /// Keeps a call known to its link for as long as the server has it. Where nobody waits
@@ -160,16 +226,21 @@ impl<'a> Open<'a> {
             reports: Arc::clone(&attempt.reports),
             decided: attempt.resume.map(|resumption| resumption.value.clone()),
             asked: None,
+            may_have_asked: false,
         };
         link.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), call);
         Self { link, token, waiting: Some(waiting) }
     }
 
     /// The server answered; what it asked meanwhile.
-    fn close(mut self) -> Option<Ticket> {
+    fn close(mut self) -> Closed {
         self.waiting = None;
         let mut calls = self.link.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.get_mut(&self.token).and_then(|call| call.asked.take())
+        let call = calls.get_mut(&self.token);
+        call.map_or_else(Closed::default, |call| Closed {
+            asked: call.asked.take(),
+            may_have_asked: call.may_have_asked,
+        })
     }
 }
 
