@@ -4,6 +4,7 @@
 #![cfg(feature = "mcp")]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod alive;
 mod asking;
 mod attacks;
 mod calls;

@@ -3,7 +3,7 @@
 use crate::place::Place;
 use crate::raw::Raw;
 use serde_json::json;
-use tollgate_artifacts::good;
+use tollgate_artifacts::{good, rust_guest_bytes};
 
 const VERSIONS: [&str; 3] = ["2025-06-18", "2025-11-25", "2026-07-28"];
 
@@ -61,8 +61,22 @@ fn r4_a_tool_is_listed_with_its_schema_and_what_it_can_do() {
     let hints = &tool["annotations"];
     assert_eq!((&hints["readOnlyHint"], &hints["destructiveHint"]), (&json!(true), &json!(false)), "{tool}");
     assert_eq!(hints["openWorldHint"], false);
-    assert!(hints["idempotentHint"].is_boolean());
     assert!(!tool["description"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn r4_a_tool_says_whether_it_may_run_again_as_its_descriptor_does() {
+    let place = Place::new();
+    for name in ["echo", "counter"] {
+        place.write(&format!("tools/{name}.wasm"), rust_guest_bytes(name));
+    }
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let listed = raw.ask("tools/list", json!({}))["result"]["tools"].clone();
+    let hints = |name: &str| {
+        let tool = listed.as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap();
+        tool["annotations"]["idempotentHint"].clone()
+    };
+    assert_eq!((hints("echo"), hints("counter")), (json!(true), json!(false)), "{listed}");
 }
 
 #[test]
