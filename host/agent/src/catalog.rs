@@ -341,27 +341,6 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_reads_of_a_tool_is_cleaned_and_cut() {
-        let hidden = "Adds.\u{202e}\u{e0041}\u{200b}";
-        let parameters = json!({"properties": {"a": {"description": hidden}}});
-        let mut told = component("x", &[("a", "a")]);
-        told.version = hidden.to_owned();
-        let tool = ToolDescriptor::new("a", "a", hidden.to_owned() + &"x".repeat(10_000));
-        told.tools = vec![tool.with_category(hidden).with_parameters(parameters)];
-        let mut catalog = Catalog::default();
-        add(&mut catalog, told).unwrap();
-        let tool = &catalog.tool("a").unwrap().descriptor;
-        assert!(tool.description.starts_with("Adds.xxx") && tool.description.len() <= 4 * 1024);
-        assert_eq!(tool.category.as_deref(), Some("Adds."));
-        assert_eq!(tool.parameters["properties"]["a"]["description"], "Adds.");
-
-        let mut hides = component("y", &[("b", "b")]);
-        hides.tools[0].parameters = json!({"properties": {hidden: {}}});
-        let why = add(&mut catalog, hides).unwrap_err().to_string();
-        assert!(why.contains("the tool \"b\"") && why.contains("does not see"), "{why}");
-    }
-
-    #[test]
     fn r4_tools_are_sorted_by_name() {
         let mut catalog = Catalog::default();
         add(&mut catalog, component("x", &[("b", "zeta"), ("c", "alpha")])).unwrap();

@@ -218,3 +218,24 @@ fn bad_word(what: &str, word: &str, rule: &str) -> DescriptorError {
     let cut: String = word.chars().take(80).collect();
     DescriptorError(format!("the {what} \"{}\" is refused: it must {rule}", cut.escape_debug()))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_a_model_reads_of_a_tool_is_cleaned_and_cut() {
+        let hidden = "Adds.\u{202e}\u{e0041}\u{200b}";
+        let parameters = json!({"properties": {"a": {"description": hidden}}});
+        let told = ToolDescriptor::new("a", "a", hidden.to_owned() + &"x".repeat(10_000));
+        let tool = told.with_category(hidden).with_parameters(parameters).checked().unwrap();
+        assert!(tool.description.starts_with("Adds.xxx") && tool.description.len() <= MAX_DESCRIPTION_BYTES);
+        assert_eq!(tool.category.as_deref(), Some("Adds."));
+        assert_eq!(tool.parameters["properties"]["a"]["description"], "Adds.");
+
+        let hides = ToolDescriptor::new("b", "b", "").with_parameters(json!({"properties": {hidden: {}}}));
+        let why = hides.checked().unwrap_err().to_string();
+        assert!(why.contains("the tool \"b\"") && why.contains("does not see"), "{why}");
+    }
+}

@@ -109,7 +109,7 @@ fn by_power(grants: &ComponentGrants) -> [(&'static str, ComponentGrants); 10] {
 /// Of what is new, what the manifest asks for, each with its power, and the rest.
 fn asked_and_needed(asks: Option<&Asks>, news: &[String]) -> (Vec<(&'static str, String)>, Vec<String>) {
     let Some(asks) = asks else { return (Vec::new(), news.to_vec()) };
-    let Asks { why: _, files, http, secrets, settings, environment, actions } = asks.clone();
+    let Asks { why: _, files, http, secrets, settings, environment, actions, delegates } = asks.clone();
     let none = Asks::default;
     let by_power = [
         ("files", Asks { files, ..none() }),
@@ -118,6 +118,7 @@ fn asked_and_needed(asks: Option<&Asks>, news: &[String]) -> (Vec<(&'static str,
         ("settings", Asks { settings, ..none() }),
         ("environment", Asks { environment, ..none() }),
         ("actions", Asks { actions, ..none() }),
+        ("delegates", Asks { delegates, ..none() }),
     ];
     let each = by_power.into_iter().flat_map(|(power, asks)| {
         let each = asks.each().into_iter().filter(|what| news.contains(what));
