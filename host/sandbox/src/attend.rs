@@ -23,7 +23,7 @@ use wasmtime::{Store, UpdateDeadline};
 
 /// How long a cancelled call may go on to end by itself. Guests are promised that they
 /// are stopped within 100 ms; this leaves time to stop those that compute.
-pub const GRACE: Duration = Duration::from_millis(60);
+const GRACE: Duration = Duration::from_millis(60);
 
 /// How long a file operation may go on once its call must end.
 const FILE_GRACE: Duration = Duration::from_millis(30);
@@ -100,14 +100,15 @@ impl Term {
     async fn end(&self) -> Ending {
         tokio::select! {
             () = self.deadline.passed() => Ending::Deadline,
-            () = self.cancelled_and_grace() => Ending::Cancelled,
+            () = cancelled_and_grace(&self.cancel) => Ending::Cancelled,
         }
     }
+}
 
-    async fn cancelled_and_grace(&self) {
-        self.cancel.cancelled().await;
-        tokio::time::sleep(GRACE).await;
-    }
+/// Waits until a call that is cancelled has had its time to end by itself.
+pub async fn cancelled_and_grace(cancel: &CancellationToken) {
+    cancel.cancelled().await;
+    tokio::time::sleep(GRACE).await;
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {

@@ -1,5 +1,6 @@
 //! Secrets taken out of what a call says: its result, its errors, what it reports,
-//! what it prints, and what it tells other agents. The responses that it reads are blanked as they arrive.
+//! what it prints, and what it tells other agents. The responses that it reads are
+//! blanked as they arrive.
 
 use crate::attempt::Attempt;
 use crate::grants::Grants;

@@ -51,7 +51,7 @@ mod v0_1_0;
 mod world;
 
 pub use attempt::{Attempt, Call, Console};
-pub use attend::GRACE;
+pub use attend::cancelled_and_grace;
 pub use children::ChildRunner;
 pub use compile::{COMPILE_MEMORY_BYTES, COMPILE_TIME, COMPILED_AT_ONCE, Compiler, compile_child};
 pub use component::{Component, DESCRIBE_FUEL, DESCRIBE_TIME};
@@ -63,7 +63,7 @@ pub use gate::{GateComponent, GateLimits};
 pub use grants::{DEFAULT_QUOTA_BYTES, FileAccess, FileGrant, Grants, Power};
 pub use import::Import;
 pub use limits::{LimitOverrides, Limits};
-pub use load::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES, open_regular, read as read_file};
+pub use load::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES, digest, open_regular, read as read_file};
 pub use plain::LeftOut;
 pub use report::{Level, ProgressStatus, Report, ReportSink};
 pub use runtime::runtime;

@@ -146,10 +146,9 @@ impl Edit {
 
     /// Changes the text; false where there is nothing to change.
     fn apply(&mut self, change: impl FnOnce(&str) -> Option<String>) -> bool {
-        let changed = change(&self.text);
-        let did = changed.is_some();
-        self.text = changed.unwrap_or_else(|| std::mem::take(&mut self.text));
-        did
+        let Some(changed) = change(&self.text) else { return false };
+        self.text = changed;
+        true
     }
 
     /// Removes what stands under a path, which may be in several places of the text.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::proposal::Arguments;
-use tollgate_agent::run::{CallStatus, Decision, DecisionAnswer, Event, Phase, Run, Thread};
+use tollgate_agent::run::{Decision, DecisionAnswer, Event, Run, Thread};
 use uuid::Uuid;
 
 /// How long a decision waits before it asks again for a thread that is at work.
@@ -44,7 +44,8 @@ impl Calling<'_> {
             Ok(request) => request,
             Err(refused) => return Ok((*refused).into()),
         };
-        let asked = || Asked::new(self.thread_id, &params.name, &sent);
+        let thread_id = self.thread_id;
+        let asked = || Asked::new(thread_id, &params.name, &sent);
         let state = params.request_state.as_deref();
         if (state.is_some() || !self.pending.is_empty())
             && let Some(pending) = self.pending.take(&asked(), state)
@@ -62,8 +63,7 @@ impl Calling<'_> {
         if end.waiting.is_empty() {
             return self.ended(end);
         }
-        let asked = Asked::new(self.thread_id, &params.name, &sent);
-        self.settle(end, &asked).await
+        self.settle(end, &asked()).await
     }
 
     /// Lets an agent work on a request, in a conversation of its own.
@@ -159,19 +159,7 @@ impl Calling<'_> {
                 _ => {}
             }
         }
-        let waiting = run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
-        Ok(RunEnd {
-            run_id: Arc::clone(run_id),
-            thread_id: Arc::from(self.thread_id),
-            status: match run.phase() {
-                Phase::Finished(status) => Some(status.clone()),
-                _ => None,
-            },
-            text,
-            usage: *run.usage(),
-            waiting: waiting.filter_map(|call| call.suspended.clone()).collect(),
-            last_call,
-        })
+        Ok(RunEnd::of(&run, (Arc::clone(run_id), Arc::from(self.thread_id)), last_call, text))
     }
 }
 

@@ -5,7 +5,6 @@
 use super::Asks;
 use crate::config::{Config, write_atomically};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -179,7 +178,7 @@ impl Approvals {
 fn hash_of(tool: &ToolDescriptor) -> String {
     // Its keys are texts, so that it can always be written.
     let text = serde_json::to_string(tool).unwrap_or_default();
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    tollgate_sandbox::digest(text.as_bytes())
 }
 
 #[cfg(test)]

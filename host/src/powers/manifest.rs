@@ -98,6 +98,7 @@ mod tests {
         std::os::unix::fs::symlink("/etc/hostname", manifest_of(&component)).unwrap();
         assert!(read_manifest(&component).unwrap_err().contains("no regular file"));
     }
+
     /// Whoever writes the directory may put a pipe or a link there at any moment.
     #[test]
     fn a_manifest_that_changes_into_a_pipe_or_a_link_is_not_waited_for() {

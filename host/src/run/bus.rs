@@ -25,9 +25,10 @@ pub struct Happening {
     pub run_id: Arc<str>,
     /// The number of a stored event; none of a transient one.
     pub number: Option<u64>,
-    /// The event as it is stored, without the values of keys that are not visible; of `tool.call` `{tool, args}`, of `tool.result`
-    /// `{tool, response}`, of `state.changed` `{revision, updates}`, of `custom` `{plugin, call_id, name, data}`, of `bus.dropped`
-    /// `{count}`.
+    /// The event as it is stored, without the values of keys that are not visible; of
+    /// `tool.call` `{tool, args}`, of `tool.result` `{tool, response}`, of `state.changed`
+    /// `{revision, updates}`, of `custom` `{plugin, call_id, name, data}`, of
+    /// `bus.dropped` `{count}`.
     pub payload: Value,
 }
 

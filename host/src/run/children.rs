@@ -11,7 +11,6 @@ use crate::run::told::hushed;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -291,7 +290,7 @@ impl ChildRunner for CallChildren {
 fn digest(request: &ChildRequest) -> String {
     let ChildRequest { agent_id, messages, seed, exports, streaming } = request;
     let text = json!([agent_id, messages, seed, exports, streaming]).to_string();
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    tollgate_sandbox::digest(text.as_bytes())
 }
 
 /// Passes on what a child tells, under the call of its parent.

@@ -12,7 +12,7 @@ use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller, spans};
 use crate::gates::Gates;
 use crate::host::Host;
-use crate::store::{Commit, CommitError, Store, StoreError, change_of};
+use crate::store::{Commit, CommitError, Store, StoreError};
 use crate::tools::Toolbox;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -181,7 +181,7 @@ impl Driver {
         let held_back = std::mem::take(&mut self.held_back);
         let applied = held_back.len();
         // Only a change of the thread can meet another's, and be decided anew.
-        let again = events.iter().any(|event| change_of(event).is_some()).then(|| held_back.clone());
+        let again = events.iter().any(|event| event.change().is_some()).then(|| held_back.clone());
         let all: Vec<&Event> = held_back.iter().chain(&events).collect();
         let audit = records_of(&self.run, &self.parts.run_id, &all);
         let trapped = audit.iter().any(|record| record.sign() == Sign::Trapped);
@@ -357,20 +357,8 @@ impl Driver {
     }
 
     fn end(self) -> (RunEnd, Run) {
-        let waiting = self.run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
-        let end = RunEnd {
-            run_id: self.parts.run_id,
-            thread_id: self.parts.thread_id,
-            status: match self.run.phase() {
-                Phase::Finished(status) => Some(status.clone()),
-                _ => None,
-            },
-            text: self.end_text,
-            usage: *self.run.usage(),
-            waiting: waiting.filter_map(|call| call.suspended.clone()).collect(),
-            last_call: self.last_call,
-        };
-        (end, self.run)
+        let ids = (self.parts.run_id, self.parts.thread_id);
+        (RunEnd::of(&self.run, ids, self.last_call, self.end_text), self.run)
     }
 }
 

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::outcome::ToolResult;
 use tollgate_agent::run::event::{Finished, Suspended};
-use tollgate_agent::run::{CallEnd, RunStatus, RunUsage};
+use tollgate_agent::run::{CallEnd, CallStatus, Phase, Run, RunStatus, RunUsage};
 
 /// A run under way.
 ///
@@ -121,6 +121,29 @@ pub struct RunEnd {
 }
 
 impl RunEnd {
+    /// How a run stands, with the call of it that ended last and the text that it
+    /// answered.
+    pub(crate) fn of(
+        run: &Run,
+        (run_id, thread_id): (Arc<str>, Arc<str>),
+        last_call: Option<Finished>,
+        text: String,
+    ) -> Self {
+        let waiting = run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
+        Self {
+            run_id,
+            thread_id,
+            status: match run.phase() {
+                Phase::Finished(status) => Some(status.clone()),
+                _ => None,
+            },
+            text,
+            usage: *run.usage(),
+            waiting: waiting.filter_map(|call| call.suspended.clone()).collect(),
+            last_call,
+        }
+    }
+
     /// What the tool of the last call answered; none where another word ended it, or
     /// there was no call.
     #[must_use]

@@ -1,6 +1,5 @@
 //! Which events are committed together, and what of it may follow later.
 
-use crate::store::change_of;
 use tollgate_agent::run::{Event, Task};
 
 /// Whether nothing follows from the event but a question to the gates. It is
@@ -13,7 +12,7 @@ pub(super) fn only_asks_gates(event: &Event) -> bool {
 /// it runs another agent, or it changed the thread.
 pub(super) fn ends(event: &Event) -> bool {
     let told = matches!(event, Event::RunFinished { .. } | Event::RunWaiting | Event::ChildStarted { .. });
-    told || change_of(event).is_some()
+    told || event.change().is_some()
 }
 
 /// Whether these events are the whole of a direct call that may be answered before its
@@ -24,7 +23,7 @@ pub(super) fn may_follow(events: &[&Event]) -> bool {
         Event::CallProposed(proposed) => {
             proposed.tool.as_ref().is_none_or(|tool| tool.descriptor.execution.idempotent)
         }
-        event => change_of(event).is_none() && !matches!(event, Event::ChildStarted { .. }),
+        event => event.change().is_none() && !matches!(event, Event::ChildStarted { .. }),
     };
     begins_direct(start) && events.iter().all(changes_nothing)
 }

@@ -7,7 +7,7 @@ use super::bus::Wanted;
 use std::sync::Arc;
 use tollgate_agent::outcome::{Mutation, Outcome};
 use tollgate_agent::run::{Event, Numbered};
-use tollgate_agent::state::{KeyUpdate, PendingMutation, StateChange};
+use tollgate_agent::state::{KeyUpdate, PendingMutation};
 
 /// The keys whose values are told: names, and beginnings of names. None by default.
 #[derive(Debug, Default)]
@@ -49,12 +49,6 @@ impl Visible {
 
     fn blank(&self, event: &mut Event) {
         match event {
-            Event::CallFinished(finished) => self.blank_change(finished.change.as_mut()),
-            Event::CallSuspended(suspended) => self.blank_change(suspended.change.as_mut()),
-            Event::RunSeeded { change, .. } | Event::CallDecided { change, .. } => {
-                self.blank_change(change.as_mut());
-            }
-            Event::Transferred { change, .. } => self.blank_change(Some(change)),
             Event::CallReturned { outcome, unrecorded, .. } => {
                 unrecorded.retain(|mutation| self.has(&mutation.key));
                 if let Outcome::Returned(output) = Arc::make_mut(outcome) {
@@ -65,14 +59,12 @@ impl Visible {
             Event::CallHooked { answers, .. } => {
                 answers.iter_mut().for_each(|answer| self.blank_pending(&mut answer.mutations));
             }
-            _ => {}
-        }
-    }
-
-    fn blank_change(&self, change: Option<&mut StateChange>) {
-        let updates = change.into_iter().flat_map(|change| &mut change.updates);
-        for update in updates.filter(|update| !self.has(&update.key)) {
-            (update.update, update.value) = (None, None);
+            event => {
+                let updates = event.change_mut().into_iter().flat_map(|change| &mut change.updates);
+                for update in updates.filter(|update| !self.has(&update.key)) {
+                    (update.update, update.value) = (None, None);
+                }
+            }
         }
     }
 

@@ -1,8 +1,6 @@
 //! Components that a store keeps for the runs that called them: where their bytes
 //! come from.
 
-use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,12 +20,7 @@ impl ComponentFile {
     #[must_use]
     pub fn read(&self) -> Option<Vec<u8>> {
         let bytes = tollgate_sandbox::read_file(&self.file).ok()?;
-        let digest = Sha256::digest(&bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
-            // Writing to a string does not fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        });
-        (digest == *self.digest).then_some(bytes)
+        (tollgate_sandbox::digest(&bytes) == *self.digest).then_some(bytes)
     }
 }
 

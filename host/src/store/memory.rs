@@ -3,7 +3,6 @@
 use super::summary::{label, status_after};
 use super::{
     AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
-    change_of,
 };
 use async_trait::async_trait;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -101,7 +100,7 @@ impl Store for MemoryStore {
             .zip(events)
             .map(|(number, event)| Arc::new(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event }))
             .collect();
-        let changes = || numbered.iter().filter_map(|event| change_of(&event.event));
+        let changes = || numbered.iter().filter_map(|event| event.event.change());
         let mut tables = self.tables();
         let Tables { runs, threads, left, .. } = &mut *tables;
         let known = runs.get(&run_id).map_or(0, Vec::len);

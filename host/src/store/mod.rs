@@ -175,12 +175,6 @@ pub struct Commit {
     pub may_follow: bool,
 }
 
-/// The change that an event carries.
-#[must_use]
-pub fn change_of(event: &Event) -> Option<&StateChange> {
-    event.change()
-}
-
 /// Why nothing was committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {

@@ -18,9 +18,8 @@ use super::component::ComponentRunner;
 use super::{RefusedFile, Runner, Toolbox};
 use crate::config::{ComponentGrants, Config, ToolLimits};
 use crate::powers::{self, Approvals, Asks};
-use crate::store::{AuditKind, AuditRecord};
+use crate::store::AuditRecord;
 use futures::StreamExt;
-use sha2::{Digest as _, Sha256};
 use stamp::Stamp;
 use std::collections::BTreeMap;
 use std::io;
@@ -103,7 +102,7 @@ impl LoadedComponent {
     /// The SHA-256 of its surface, in hexadecimal.
     #[must_use]
     pub fn surface_hash(&self) -> String {
-        Sha256::digest(self.surface.text()).iter().map(|byte| format!("{byte:02x}")).collect()
+        tollgate_sandbox::digest(self.surface.text().as_bytes())
     }
 }
 
@@ -180,15 +179,10 @@ impl Loaded {
     /// What the audit says of it.
     #[must_use]
     pub fn to_audit(&self) -> Vec<AuditRecord> {
-        let loads = self.components.iter().map(|entry| {
-            let served = AuditRecord::new(AuditKind::Load, "host", "served")
-                .of_file(&entry.file)
-                .of_component(entry.id.clone(), Some(entry.digest.clone()));
-            match judging::other_words(&entry.reworded) {
-                Some(words) => served.because(&words),
-                None => served,
-            }
-        });
+        let loads = self
+            .components
+            .iter()
+            .map(|entry| judging::served(&entry.file, &entry.id, &entry.digest, &entry.reworded));
         loads.chain(self.toolbox.refused().iter().map(RefusedFile::to_audit)).collect()
     }
 

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::{ActionGrants, CatalogGrants, Natives, Owner, OwnerKind, Tool};
 use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, Delegates};
 use tollgate_agent::code::Code;
@@ -17,7 +16,7 @@ use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError, StateAcce
 use tollgate_agent::hook::HookPoints;
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, Usage};
 use tollgate_agent::proposal::Arguments;
-use tollgate_sandbox::{Console, Deadline};
+use tollgate_sandbox::{Console, Deadline, cancelled_and_grace};
 
 /// A tool in Rust. It passes the same gate, limits on time, state rules and events as
 /// a component; it is not sandboxed. Where no more is needed than a function of its
@@ -315,18 +314,13 @@ impl NativeRunner {
             // What is done counts as done.
             biased;
             ended = execution => ended.unwrap_or_else(|_| Err(panicked(name))),
+            // It may see that it is to end, and end by itself for as long as a component may.
             () = cancelled_and_grace(attempt.cancel) => {
                 Err(Fault::new(Code::Cancelled, "The call was cancelled."))
             }
             () = deadline.passed() => Err(timed_out(name, attempt.timeout)),
         }
     }
-}
-
-/// A call that is to end may see it, and end by itself for as long as a component may.
-async fn cancelled_and_grace(cancel: &CancellationToken) {
-    cancel.cancelled().await;
-    tokio::time::sleep(tollgate_sandbox::GRACE).await;
 }
 
 fn timed_out(name: &str, after: std::time::Duration) -> Fault {

@@ -151,7 +151,7 @@ fn reads_well(
     let total = thread.state.get("story.total").cloned().unwrap_or(json!(0));
     assert_eq!(total, json!(added.count()), "{when}: what was answered is what was changed");
     assert_eq!(thread.state.get("story.city"), Some(&json!("Rome")), "{when}: in the order of the calls");
-    let changes = events().filter(|event| tollgate::store::change_of(event).is_some()).count();
+    let changes = events().filter(|event| event.change().is_some()).count();
     assert_eq!(thread.state.revision(), changes as u64, "{when}");
 }
 

@@ -17,6 +17,17 @@ impl Event {
             _ => None,
         }
     }
+
+    /// The same, for whoever tells of it without some of its values.
+    pub fn change_mut(&mut self) -> Option<&mut StateChange> {
+        match self {
+            Event::CallFinished(finished) => finished.change.as_mut(),
+            Event::CallSuspended(suspended) => suspended.change.as_mut(),
+            Event::RunSeeded { change, .. } | Event::CallDecided { change, .. } => change.as_mut(),
+            Event::Transferred { change, .. } => Some(change),
+            _ => None,
+        }
+    }
 }
 
 impl Run {

@@ -77,7 +77,7 @@ impl Watch {
         }
         assert!((0..=1).contains(&self.steps_open), "steps begin and end in turn: {event:?}");
         self.nothing_is_overwritten_unseen(event);
-        let grown = u64::from(change_of(event).is_some());
+        let grown = u64::from(event.change().is_some());
         assert_eq!(run.state().revision(), revision_before + grown, "{event:?}");
         transcript_is_valid(run.messages());
     }
@@ -91,7 +91,7 @@ impl Watch {
 
     /// What a tool writes builds on what its call saw. Hooks write last, and may.
     fn nothing_is_overwritten_unseen(&mut self, event: &Event) {
-        let Some(change) = change_of(event) else { return };
+        let Some(change) = event.change() else { return };
         let call_id = match event {
             Event::CallFinished(f) => Some(&f.call_id),
             Event::CallSuspended(s) => Some(&s.call_id),
@@ -113,17 +113,6 @@ impl Watch {
         assert_eq!(self.steps_open, 0, "the last step ended");
         let open: Vec<_> = self.tools.keys().filter(|id| !self.ends.contains_key(*id)).collect();
         assert!(open.is_empty(), "calls without an end: {open:?}");
-    }
-}
-
-pub(crate) fn change_of(event: &Event) -> Option<&StateChange> {
-    match event {
-        Event::CallFinished(f) => f.change.as_ref(),
-        Event::CallSuspended(s) => s.change.as_ref(),
-        Event::RunSeeded { change, .. } => change.as_ref(),
-        Event::Transferred { change, .. } => Some(change),
-        Event::CallDecided { change, .. } => change.as_ref(),
-        _ => None,
     }
 }
 

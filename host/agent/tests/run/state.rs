@@ -140,7 +140,7 @@ fn s5_others_who_write_the_thread_conflict_by_key() {
     let mut world = World::calling(&[("a", "act", "{}"), ("b", "act", "{}")]);
     let mut other = World::calling(&[("x", "act", "{}")]);
     let events = other.end("x", sets("city", json!("Oslo")));
-    let change = events.iter().find_map(crate::invariants::change_of).unwrap();
+    let change = events.iter().find_map(Event::change).unwrap();
     world.absorb(change);
     world.end("a", sets("city", json!("Bern")));
     world.end("b", sets("count", json!(1)));

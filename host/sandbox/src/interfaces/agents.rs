@@ -32,12 +32,11 @@ async fn run_child(
     };
     charge(&mut store, bytes)?;
     store.data().boundary.leave(bytes as u64)?;
-    let Some(waits) = store.data().serves.as_ref().map(|serves| serves.waits.clone()) else {
+    let Some(serves) = &store.data().serves else {
         return Ok(Err(lower_child_error(ChildError::NotGranted(request.agent_id))));
     };
-    if let Some(serves) = &store.data().serves {
-        serves.reports.blanked.child(&mut request);
-    }
+    serves.reports.blanked.child(&mut request);
+    let waits = serves.waits.clone();
     // What a child answers is not in this call's record.
     store.data_mut().world().used(Power::Delegates);
     let child = async {

@@ -5,9 +5,6 @@ use sha2::{Digest as _, Sha256};
 use std::fmt::{self, Write as _};
 use std::io::{self, Read};
 
-/// So much of a file is read at a time while nothing but its fingerprint is wanted.
-const CHUNK_BYTES: usize = 64 << 10;
-
 /// The bytes of a component, told from all others.
 #[derive(Clone)]
 pub(crate) struct Identity {
@@ -34,17 +31,8 @@ impl Fingerprint {
     }
 
     /// Of all that can be read, of which nothing is kept.
-    pub(super) fn of_all(mut from: impl Read) -> io::Result<Self> {
-        let mut hasher = blake3::Hasher::new();
-        let mut chunk = vec![0; CHUNK_BYTES];
-        loop {
-            match from.read(&mut chunk) {
-                Ok(0) => return Ok(Self(hasher.finalize())),
-                Ok(count) => hasher.update(chunk.get(..count).unwrap_or_default()),
-                Err(why) if why.kind() == io::ErrorKind::Interrupted => continue,
-                Err(why) => return Err(why),
-            };
-        }
+    pub(super) fn of_all(from: impl Read) -> io::Result<Self> {
+        Ok(Self(blake3::Hasher::new().update_reader(from)?.finalize()))
     }
 
     pub(super) fn bytes(&self) -> &[u8; 32] {
@@ -58,8 +46,9 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// The SHA-256 of a component's bytes, in hexadecimal.
-pub(crate) fn digest(bytes: &[u8]) -> String {
+/// The SHA-256 of bytes, such as those of a component, in hexadecimal.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
         // Writing to a string does not fail.
         let _ = write!(text, "{byte:02x}");
@@ -79,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_the_same_in_one_piece_and_in_many() {
-        let bytes: Vec<u8> = (0..3 * CHUNK_BYTES + 1).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let bytes: Vec<u8> = (0..(3 << 16) + 1).map(|at| u8::try_from(at % 251).unwrap()).collect();
         assert!(Fingerprint::of(&bytes) == Fingerprint::of_all(bytes.as_slice()).unwrap());
         assert!(Fingerprint::of(&bytes) != Fingerprint::of(&bytes[1..]));
         assert_eq!(Fingerprint::of(b"").to_string(), blake3::hash(b"").to_string());

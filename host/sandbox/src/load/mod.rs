@@ -19,6 +19,7 @@ pub(crate) use bytes::{Checked, check};
 pub(crate) use cache::{Cache, Words};
 pub(crate) use file::Opened;
 pub use file::{open_regular, read};
+pub use identity::digest;
 pub(crate) use identity::{Fingerprint, Identity};
 pub(crate) use imports::{
     Exports, check_gate_exports, exports_a_gate, known_imports, read_exports, read_imports, refuse_imports,

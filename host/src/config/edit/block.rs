@@ -75,6 +75,7 @@ impl Block {
         let start = self.start_of(text, member);
         let comma = self.comma_behind(text, member);
         let behind = comma.map_or(end, |comma| comma + 1);
+        let between = kept_before_comma(text, end, comma);
         let line = line_start(text, start);
         let rest = text[behind..].find('\n').map(|at| behind + at + 1);
         if let Some(next) = rest
@@ -83,10 +84,8 @@ impl Block {
             && is_blank(&text[line..start])
             && skip(text, behind, next) >= next
         {
-            let between = kept_before_comma(text, end, comma);
             return Some(format!("{}{between}{}", &text[..line], &text[next..]));
         }
-        let between = kept_before_comma(text, end, comma);
         // The last one takes the comma before it along, the others that behind them.
         let before = match (member.checked_sub(1), comma) {
             (Some(previous), None) => self.comma_behind(text, previous),

@@ -3,7 +3,6 @@
 
 use rmcp::model::Tool as Listed;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, ExecutionPolicy, MAX_TOOLS, ToolDescriptor};
@@ -92,5 +91,5 @@ fn component(server: &str, tools: Vec<ToolDescriptor>) -> ComponentDescriptor {
 
 fn version(listed: &[Listed]) -> String {
     let text = serde_json::to_vec(listed).unwrap_or_default();
-    Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
+    tollgate_sandbox::digest(&text)
 }

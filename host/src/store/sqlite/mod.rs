@@ -18,7 +18,6 @@ mod writer;
 
 use super::{
     AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
-    change_of,
 };
 use async_trait::async_trait;
 use known::Known;
@@ -94,7 +93,7 @@ impl Store for SqliteStore {
     async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
         let thread_id = Arc::clone(&commit.thread_id);
         let events = self.writer.commit(commit).await?;
-        self.remember(&thread_id, events.iter().filter_map(|numbered| change_of(&numbered.event)));
+        self.remember(&thread_id, events.iter().filter_map(|numbered| numbered.event.change()));
         Ok(events)
     }
 

@@ -252,7 +252,7 @@ pub(super) fn changes_since(
         let (body, of_event) = row?;
         if of_event {
             let event: Event = json::from_record(&body).map_err(unreadable)?;
-            changes.extend(crate::store::change_of(&event).cloned());
+            changes.extend(event.change().cloned());
         } else {
             changes.push(json::from_record(&body).map_err(unreadable)?);
         }

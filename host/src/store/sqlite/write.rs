@@ -5,7 +5,7 @@ use super::process::Process;
 use super::read::changes_since;
 use super::writer::{Job, Prepared};
 use crate::store::summary::{label, status_after};
-use crate::store::{CommitError, ComponentFile, change_of};
+use crate::store::{CommitError, ComponentFile};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use tollgate_agent::run::RunSpec;
 use tollgate_agent::state::{KeyScope, StateChange};
@@ -61,7 +61,7 @@ fn write_commit(
     for (numbered, body) in prepared.events.iter().zip(&rows.events) {
         let number = numbered.number;
         insert.execute(params![run, number.cast_signed(), commit.at_ms.cast_signed(), body])?;
-        if let Some(change) = change_of(&numbered.event) {
+        if let Some(change) = numbered.event.change() {
             write_change(connection, thread, change, Some((run, number)))?;
         }
     }

@@ -4,7 +4,7 @@ use super::open::{Place, explain};
 use super::process::Process;
 use super::queue::Queue;
 use super::write::write_group;
-use crate::store::{AuditRecord, Commit, CommitError, StoreError, change_of};
+use crate::store::{AuditRecord, Commit, CommitError, StoreError};
 use rusqlite::Connection;
 use std::cell::OnceCell;
 use std::path::Path;
@@ -60,7 +60,7 @@ impl Prepared {
 
     /// The changes of the thread's state among the events, in order.
     pub(super) fn changes(&self) -> impl Iterator<Item = &StateChange> {
-        self.events.iter().filter_map(|numbered| change_of(&numbered.event))
+        self.events.iter().filter_map(|numbered| numbered.event.change())
     }
 
     /// The rows; whoever asks first serializes them.

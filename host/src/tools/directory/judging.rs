@@ -3,6 +3,8 @@
 
 use super::{HeldComponent, LoadedComponent};
 use crate::powers::Approvals;
+use crate::store::{AuditKind, AuditRecord};
+use std::path::Path;
 
 /// Says whether a component that was loaded may be served.
 pub trait Approval: Send + Sync {
@@ -21,14 +23,7 @@ pub struct NoMoreThanServed;
 impl Approval for NoMoreThanServed {
     fn judge(&self, new: &LoadedComponent, serving: Option<&LoadedComponent>) -> Result<(), String> {
         let more = serving.map(|serving| new.beyond(serving)).unwrap_or_default();
-        if more.is_empty() {
-            return Ok(());
-        }
-        Err(format!(
-            "this version asks for more than the one before it: {}. {}",
-            more.join("; "),
-            how_to_approve(&new.id, &new.file)
-        ))
+        nothing_more("this version asks for more than the one before it", &more, &new.id, &new.file)
     }
 }
 
@@ -52,14 +47,26 @@ impl LoadedComponent {
 /// It asks for more than was approved; the sentence says what.
 pub(super) fn judge(found: &HeldComponent, approvals: &Approvals) -> Result<(), String> {
     let beyond = approvals.beyond(&found.id, found.asks.as_ref(), &found.surface.needs());
-    if beyond.is_empty() {
+    nothing_more("it asks for more than was approved", &beyond, &found.id, &found.file)
+}
+
+/// Refuses a component that asks for more than it may; `why` is the sentence's beginning.
+fn nothing_more(why: &str, more: &[String], id: &str, file: &Path) -> Result<(), String> {
+    if more.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "it asks for more than was approved: {}. {}",
-        beyond.join("; "),
-        how_to_approve(&found.id, &found.file)
-    ))
+    Err(format!("{why}: {}. {}", more.join("; "), how_to_approve(id, file)))
+}
+
+/// What the audit says of a component that is served from now on.
+pub(super) fn served(file: &Path, id: &str, digest: &str, reworded: &[String]) -> AuditRecord {
+    let served = AuditRecord::new(AuditKind::Load, "host", "served")
+        .of_file(file)
+        .of_component(id.to_owned(), Some(digest.to_owned()));
+    match other_words(reworded) {
+        Some(words) => served.because(&words),
+        None => served,
+    }
 }
 
 /// What an operator is told of tools whose words are not those that were approved; none
@@ -78,7 +85,7 @@ pub(super) fn other_words(reworded: &[String]) -> Option<String> {
     (!reworded.is_empty()).then(|| format!("other words than were approved, of {}", reworded.join(", ")))
 }
 
-fn how_to_approve(id: &str, file: &std::path::Path) -> String {
+fn how_to_approve(id: &str, file: &Path) -> String {
     let file = tollgate_agent::text::clean(&file.display().to_string(), 300);
     format!("Look at it (tollgate inspect {file}), then approve it: tollgate grant {id} --asked")
 }

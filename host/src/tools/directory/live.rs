@@ -8,7 +8,7 @@
 //! look on, for calls that begin after it.
 
 use super::decisions::{Decided, Decisions, Unread};
-use super::judging::{Approval, NoMoreThanServed, other_words};
+use super::judging::{Approval, NoMoreThanServed, served};
 use super::stamp::Stamp;
 use super::{Loaded, LoadedComponent, Ready, component_files, file_name, load_one};
 use crate::Host;
@@ -74,13 +74,7 @@ impl Change {
     pub fn to_audit(&self) -> AuditRecord {
         match self {
             Self::Served { file, component_id, digest, reworded, .. } => {
-                let served = AuditRecord::new(AuditKind::Load, "host", "served")
-                    .of_file(file)
-                    .of_component(component_id.clone(), Some(digest.clone()));
-                match other_words(reworded) {
-                    Some(words) => served.because(&words),
-                    None => served,
-                }
+                served(file, component_id, digest, reworded)
             }
             Self::Refused(refused) => refused.to_audit(),
             Self::Removed { file, component_id } => AuditRecord::new(AuditKind::Removal, "host", "removed")
