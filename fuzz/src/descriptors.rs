@@ -12,10 +12,10 @@ pub(crate) fn run(bytes: &[u8]) {
     let Ok(descriptor) = json::from_record::<ComponentDescriptor>(descriptor) else { return };
     let mut catalog = Catalog::default();
     let owner = || Owner {
-        id: descriptor.id.clone(),
+        id: descriptor.id.as_str().into(),
         kind: OwnerKind::Component,
         origin: "fuzzed.wasm".to_owned(),
-        version: "0".to_owned(),
+        version: "0".into(),
     };
     if catalog.add(owner(), descriptor.clone(), &CatalogGrants::default()).is_err() {
         return;

@@ -86,10 +86,10 @@ fn relay() -> &'static Relay {
         let loading = crate::loader::sandbox().load_bytes(RELAY.name, RELAY.bytes());
         let component = crate::runtime().block_on(loading).unwrap();
         let owner = Owner {
-            id: RELAY.name.to_owned(),
+            id: RELAY.name.into(),
             kind: OwnerKind::Component,
             origin: RELAY.name.to_owned(),
-            version: component.digest().to_owned(),
+            version: component.digest().into(),
         };
         let mut catalog = Catalog::default();
         catalog.add(owner, component.descriptor().clone(), &CatalogGrants::default()).unwrap();

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use threads::Met;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::SmolStr;
 use tollgate_agent::backend::Capabilities;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{Decision, Event, Input, Run, RunSpec, Task, handed_to};
@@ -325,15 +326,15 @@ impl Host {
 }
 
 pub(crate) fn new_id() -> Arc<str> {
-    Arc::from(Uuid::now_v7().to_string())
+    Arc::from(&*Uuid::now_v7().hyphenated().encode_lower(&mut Uuid::encode_buffer()))
 }
 
 fn spec(run_id: &str, thread_id: &str, agent: &Agent, task: Task) -> Arc<RunSpec> {
     Arc::new(RunSpec {
         identity: RunIdentity {
-            run_id: run_id.to_owned(),
-            thread_id: thread_id.to_owned(),
-            agent_id: agent.spec.view.id.clone(),
+            run_id: run_id.into(),
+            thread_id: thread_id.into(),
+            agent_id: SmolStr::new(&agent.spec.view.id),
             ..RunIdentity::default()
         },
         agent: Arc::clone(&agent.spec),

@@ -14,6 +14,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::SmolStr;
 use tollgate_agent::run::replay::{Again, Finding, RecordedAttempt, Replay};
 use tollgate_agent::run::{Event, Execution, Numbered, RunSpec};
 use tollgate_agent::taken::Taken;
@@ -34,9 +35,9 @@ pub struct Replayed {
 #[derive(Debug, Clone, Serialize)]
 pub struct ReplayedAttempt {
     /// The call.
-    pub call_id: String,
+    pub call_id: SmolStr,
     /// The name that the model used.
-    pub tool_name: String,
+    pub tool_name: SmolStr,
     /// 1 for the first.
     pub attempt: u32,
     /// The number of the event that ended it.
@@ -161,7 +162,7 @@ impl Reading {
         if is_live {
             return Ok(Ok(live));
         }
-        if let Some(known) = self.shelf.get(&version.version) {
+        if let Some(known) = self.shelf.get(version.version.as_str()) {
             return Ok(known.clone());
         }
         let bytes = self.host.store().component(&version.version).await?;
@@ -169,7 +170,7 @@ impl Reading {
             (Some(bytes), Some(kept)) => kept.load(&version.id, &version.version, bytes).await.map(Arc::new),
             _ => Err(format!("'{}' is not kept in the version that was called", version.id)),
         };
-        self.shelf.insert(version.version.clone(), toolbox.clone());
+        self.shelf.insert(version.version.to_string(), toolbox.clone());
         Ok(toolbox)
     }
 

@@ -18,6 +18,7 @@ use crate::run::spec::KnownAgent;
 use crate::schema::Schema;
 use crate::state::{Access, KeyDefinition, KeyReducer, KeySet};
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -28,14 +29,14 @@ pub const HOST_ID: &str = "host";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// The component's, plugin's, server's or agent's id.
-    pub id: String,
+    pub id: SmolStr,
     /// What kind of thing it is.
     pub kind: OwnerKind,
     /// Where it came from, for people: a file name, a plugin's id, a server's name.
     pub origin: String,
     /// What tells one version from another: a component's digest. A call keeps to
     /// the version on which it began.
-    pub version: String,
+    pub version: SmolStr,
 }
 
 /// The four places from which tools come.
@@ -99,7 +100,7 @@ pub struct CatalogGrants {
 /// Everything that can be called, every state key, and every agent.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
-    owners: BTreeMap<String, Arc<Owner>>,
+    owners: BTreeMap<SmolStr, Arc<Owner>>,
     tools: BTreeMap<String, Arc<Tool>>,
     /// Folded names and ids, each with the name as written.
     folded_names: BTreeMap<String, String>,
@@ -109,7 +110,7 @@ pub struct Catalog {
     disabled: BTreeMap<String, String>,
     agents: Arc<BTreeMap<String, KnownAgent>>,
     /// Plugins whose hooks are asked about calls.
-    hooks: Arc<BTreeMap<String, HookOwner>>,
+    hooks: Arc<BTreeMap<SmolStr, HookOwner>>,
 }
 
 impl Catalog {
@@ -286,12 +287,7 @@ mod tests {
     use serde_json::json;
 
     fn owner(id: &str) -> Owner {
-        Owner {
-            id: id.to_owned(),
-            kind: OwnerKind::Component,
-            origin: format!("{id}.wasm"),
-            version: "1".to_owned(),
-        }
+        Owner { id: id.into(), kind: OwnerKind::Component, origin: format!("{id}.wasm"), version: "1".into() }
     }
 
     fn component(id: &str, tools: &[(&str, &str)]) -> ComponentDescriptor {

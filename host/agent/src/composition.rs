@@ -139,8 +139,8 @@ mod tests {
                 response => json!({"agent": "x", "response": response, "escalated": escalated}).to_string(),
             };
             Message::Answer(Answer {
-                call_id: "c".to_owned(),
-                tool_name: RUN_AGENT.to_owned(),
+                call_id: "c".into(),
+                tool_name: RUN_AGENT.into(),
                 content: content.into(),
                 is_error: *response == "!",
             })

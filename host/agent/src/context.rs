@@ -2,25 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use smol_str::SmolStr;
 
 /// Which run, thread and agent a call belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunIdentity {
     /// The run; of a direct call, an id of its own.
-    pub run_id: String,
+    pub run_id: SmolStr,
     /// The conversation that the run continues.
-    pub thread_id: String,
+    pub thread_id: SmolStr,
     /// The agent that runs.
-    pub agent_id: String,
+    pub agent_id: SmolStr,
     /// The run whose call started this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_run_id: Option<String>,
+    pub parent_run_id: Option<SmolStr>,
     /// That run's thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_thread_id: Option<String>,
+    pub parent_thread_id: Option<SmolStr>,
     /// The call that started this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_call_id: Option<String>,
+    pub parent_call_id: Option<SmolStr>,
     /// How many runs stand above this one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,

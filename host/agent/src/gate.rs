@@ -13,6 +13,7 @@ use crate::proposal::{Arguments, Proposal};
 use crate::state::{KeySet, Snapshot};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use smol_str::SmolStr;
 use std::sync::Arc;
 
 /// What one gate answers about one call.
@@ -59,7 +60,7 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
     /// The gate.
-    pub gate: String,
+    pub gate: SmolStr,
     /// Its answer.
     pub verdict: Verdict,
 }
@@ -67,7 +68,7 @@ pub struct Recorded {
 impl Recorded {
     /// A gate's answer.
     #[must_use]
-    pub fn new(gate: impl Into<String>, verdict: Verdict) -> Self {
+    pub fn new(gate: impl Into<SmolStr>, verdict: Verdict) -> Self {
         Self { gate: gate.into(), verdict }
     }
 }
@@ -175,7 +176,7 @@ pub struct Permit {
 impl Permit {
     /// The call's id.
     #[must_use]
-    pub fn call_id(&self) -> &str {
+    pub fn call_id(&self) -> &SmolStr {
         &self.proposal.call_id
     }
 
@@ -198,7 +199,7 @@ impl Permit {
 /// Where a person has answered gates' questions about this very call,
 /// `approved_gates` names those gates: their `suspend` counts as allowed.
 #[must_use]
-pub fn judge(proposal: Proposal, recorded: &[Recorded], approved_gates: &[String]) -> Judgement {
+pub fn judge(proposal: Proposal, recorded: &[Recorded], approved_gates: &[SmolStr]) -> Judgement {
     match stands(recorded, approved_gates) {
         Standing::Unasked => Judgement::Held(
             Box::new(proposal),
@@ -222,7 +223,7 @@ pub enum Standing<'a> {
 
 /// What stands among the answers of all gates; see [`judge`].
 #[must_use]
-pub fn stands<'a>(recorded: &'a [Recorded], approved_gates: &[String]) -> Standing<'a> {
+pub fn stands<'a>(recorded: &'a [Recorded], approved_gates: &[SmolStr]) -> Standing<'a> {
     let severity = |r: &Recorded| {
         if r.verdict.asks() && approved_gates.contains(&r.gate) { 0 } else { r.verdict.severity() }
     };
@@ -292,8 +293,9 @@ mod tests {
     }
 
     fn answers() -> impl Strategy<Value = Vec<Recorded>> {
-        proptest::collection::btree_map("[a-z]{1,4}", verdict(), 0..8)
-            .prop_map(|gates| gates.into_iter().map(|(gate, verdict)| Recorded { gate, verdict }).collect())
+        proptest::collection::btree_map("[a-z]{1,4}", verdict(), 0..8).prop_map(|gates| {
+            gates.into_iter().map(|(gate, verdict)| Recorded { gate: gate.into(), verdict }).collect()
+        })
     }
 
     proptest! {
@@ -326,10 +328,10 @@ mod tests {
     fn g8_only_the_question_that_was_answered_counts_as_allowed() {
         let suspend = |gate: &str| Recorded::new(gate, Verdict::Suspend(Box::new(Ticket::confirm("?"))));
         let both = [suspend("a"), suspend("b")];
-        let one = ["a".to_owned()];
+        let one = ["a".into()];
         assert_eq!(stands(&both, &one), Standing::Held(&both[1]));
         assert_eq!(stands(&both[..1], &one), Standing::Allowed);
-        assert_eq!(stands(&both, &["b".to_owned(), "a".to_owned()]), Standing::Allowed);
+        assert_eq!(stands(&both, &["b".into(), "a".into()]), Standing::Allowed);
         let denied = [suspend("a"), Recorded::new("c", Verdict::Deny("no".to_owned()))];
         assert_eq!(stands(&denied, &one), Standing::Held(&denied[1]));
     }

@@ -105,8 +105,8 @@ mod tests {
         let answers = (0..calls).map(|n| {
             let content = Arc::from("y".repeat(weight));
             Message::Answer(Answer {
-                call_id: format!("c{id}-{n}"),
-                tool_name: "t".to_owned(),
+                call_id: crate::format_smolstr!("c{id}-{n}"),
+                tool_name: "t".into(),
                 content,
                 is_error: false,
             })

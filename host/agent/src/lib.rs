@@ -9,6 +9,9 @@
 //! its schema, [`gate::Permit`] is what the gates let through, and
 //! [`outcome::Outcome`] is what came of it.
 
+/// The text of ids and names, which every event repeats: to clone one is cheap.
+pub use smol_str::{SmolStr, format_smolstr};
+
 pub mod backend;
 pub mod blank;
 pub mod catalog;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use smol_str::SmolStr;
 use std::sync::Arc;
 
 /// One message of a conversation.
@@ -58,9 +59,9 @@ pub struct ModelCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The call that is answered.
-    pub call_id: String,
+    pub call_id: SmolStr,
     /// The tool's name, stamped by the host.
-    pub tool_name: String,
+    pub tool_name: SmolStr,
     /// The text, bounded.
     pub content: Arc<str>,
     /// Whether the call failed.

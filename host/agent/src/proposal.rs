@@ -8,6 +8,7 @@ use crate::outcome::Fault;
 use crate::schema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use smol_str::SmolStr;
 use std::sync::Arc;
 
 /// The longest text of arguments that is read, in bytes.
@@ -90,7 +91,7 @@ impl<'de> Deserialize<'de> for Arguments {
 /// is the gate's question.
 #[derive(Debug, Clone)]
 pub struct Proposal {
-    pub(crate) call_id: String,
+    pub(crate) call_id: SmolStr,
     pub(crate) tool: Arc<Tool>,
     pub(crate) arguments: Arguments,
 }
@@ -130,17 +131,17 @@ impl Proposal {
                 ),
             ));
         }
-        Ok(Self { call_id: call_id.to_owned(), tool: Arc::clone(tool), arguments: arguments.clone() })
+        Ok(Self { call_id: call_id.into(), tool: Arc::clone(tool), arguments: arguments.clone() })
     }
 
     /// A call that was checked before, as its record has it.
     pub(crate) fn recorded(call_id: &str, tool: Arc<Tool>, arguments: Arguments) -> Self {
-        Self { call_id: call_id.to_owned(), tool, arguments }
+        Self { call_id: call_id.into(), tool, arguments }
     }
 
     /// The call's id.
     #[must_use]
-    pub fn call_id(&self) -> &str {
+    pub fn call_id(&self) -> &SmolStr {
         &self.call_id
     }
 

@@ -276,7 +276,7 @@ impl Linked {
             store.data_mut().world().used(power);
         }
         match &code.entry {
-            Entry::Contract(tool) => v0_1_0::execute(tool, store, call, timeout).await,
+            Entry::Contract(tool) => tool.execute(store, call, timeout).await,
             Entry::Plain(plain) => {
                 let (tool, arguments) = (call.permit.tool(), call.permit.arguments());
                 plain.call(store, &tool.descriptor.name, arguments.value()).await

@@ -54,10 +54,10 @@ pub(crate) async fn install(
     };
     let descriptor = component.descriptor().clone();
     let owner = Owner {
-        id: descriptor.id.clone(),
+        id: descriptor.id.as_str().into(),
         kind: OwnerKind::Component,
         origin: name.clone(),
-        version: component.digest().to_owned(),
+        version: component.digest().into(),
     };
     let mut alone = Catalog::default();
     alone.add(owner, descriptor.clone(), &CatalogGrants::default()).map_err(|e| refused(&e))?;

@@ -14,6 +14,7 @@ use crate::tools::Toolbox;
 use crate::tools::native::{NativeRunner, NativeTool};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{CatalogGrants, HOST_ID, Owner, OwnerKind};
 use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
@@ -38,10 +39,10 @@ pub(crate) fn equip(toolbox: &mut Toolbox, agents: &BTreeMap<String, Agent>) -> 
         let tool = agents::AgentTool::new(agent, name);
         let (descriptor, runner) = described(id, vec![Arc::new(tool)]);
         let owner = Owner {
-            id: id.clone(),
+            id: id.into(),
             kind: OwnerKind::Agent,
             origin: format!("the agent {id}"),
-            version: descriptor.version.clone(),
+            version: SmolStr::new(&descriptor.version),
         };
         let grants = CatalogGrants { delegates: Delegates::Any, ..CatalogGrants::default() };
         toolbox.add(owner, descriptor, &grants, Arc::new(runner)).map_err(wrong)?;

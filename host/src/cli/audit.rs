@@ -148,7 +148,10 @@ fn listing(records: &[AuditRecord]) -> String {
 
 /// The tool, the component or the file, with the power where there is one.
 fn about(record: &AuditRecord) -> String {
-    let subject = [&record.tool_name, &record.component_id, &record.file].into_iter().flatten().next();
+    let subject = [record.tool_name.as_deref(), record.component_id.as_deref(), record.file.as_deref()]
+        .into_iter()
+        .flatten()
+        .next();
     let subject = subject.map(|subject| shown_line(subject, 40)).unwrap_or_default();
     match &record.power {
         Some(power) => format!("{subject} {}", shown_line(power, 40)),

@@ -74,10 +74,10 @@ impl<'a> Seen<'a> {
     fn of(file: &'a Path, component: &'a Component, config: &'a Config) -> Self {
         let descriptor = component.descriptor();
         let owner = Owner {
-            id: descriptor.id.clone(),
+            id: descriptor.id.clone().into(),
             kind: OwnerKind::Component,
             origin: file.display().to_string(),
-            version: component.digest().to_owned(),
+            version: component.digest().into(),
         };
         let grants = config.grants_of(&descriptor.id);
         let added = Catalog::default().add(owner, descriptor.clone(), &grants.catalog);

@@ -181,7 +181,7 @@ impl<'a> Narrator<'a> {
         let name = shown_line(&proposed.tool_name, 64);
         let arguments =
             proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS)).unwrap_or_default();
-        self.tools.insert(proposed.call_id.clone(), name.clone());
+        self.tools.insert(proposed.call_id.to_string(), name.clone());
         self.say(&format!("  {NAME}→ {name}{NAME:#} {arguments}"));
     }
 

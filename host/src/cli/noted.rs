@@ -5,6 +5,7 @@ use super::powers::in_words;
 use tollgate::config::ComponentGrants;
 use tollgate::powers::Asks;
 use tollgate::store::{AuditKind, AuditRecord};
+use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::CatalogGrants;
 
 /// The component that was decided about, and the version that was there.
@@ -65,7 +66,7 @@ impl About<'_> {
     }
 
     fn record(self, kind: AuditKind, decision: &str) -> AuditRecord {
-        AuditRecord::new(kind, "person", decision).of_component(self.id, self.digest.map(str::to_owned))
+        AuditRecord::new(kind, "person", decision).of_component(self.id, self.digest.map(SmolStr::new))
     }
 }
 

@@ -112,7 +112,7 @@ impl Timeline {
             proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS)).unwrap_or_default();
         let call = shown_line(&proposed.call_id, 40);
         self.line(&format!("{NAME}→ {name}{NAME:#} {arguments} {DIM}{call}{DIM:#}"));
-        self.tools.insert(proposed.call_id.clone(), name);
+        self.tools.insert(proposed.call_id.to_string(), name);
     }
 
     /// Gates that allow share a line; one that does not has its own.

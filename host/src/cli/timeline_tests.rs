@@ -38,31 +38,31 @@ fn replied(text: &str, tokens: u64) -> Event {
 }
 
 fn proposed(call_id: &str, tool: &str, arguments: Value) -> Event {
-    Event::CallProposed(Proposed {
-        call_id: call_id.to_owned(),
-        tool_name: tool.to_owned(),
+    Event::CallProposed(Arc::new(Proposed {
+        call_id: call_id.into(),
+        tool_name: tool.into(),
         owner: None,
         arguments: Some(Arguments::from_value(arguments)),
         fault: None,
         tool: None,
-    })
+    }))
 }
 
 fn gated(call_id: &str, verdicts: Vec<(&str, Verdict)>) -> Event {
     let verdicts = verdicts.into_iter().map(|(gate, verdict)| Recorded::new(gate, verdict)).collect();
-    Event::CallGated { call_id: call_id.to_owned(), verdicts }
+    Event::CallGated { call_id: call_id.into(), verdicts }
 }
 
 fn started(call_id: &str, attempt: u32) -> Event {
-    Event::CallStarted { call_id: call_id.to_owned(), attempt, not_before_ms: 0 }
+    Event::CallStarted { call_id: call_id.into(), attempt, not_before_ms: 0 }
 }
 
 fn finished(call_id: &str, tool: &str, end: CallEnd, changes: &[(&str, Value)]) -> Event {
     let updates: Vec<KeyUpdate> =
         changes.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone())).collect();
-    Event::CallFinished(Finished {
-        call_id: call_id.to_owned(),
-        tool_name: tool.to_owned(),
+    Event::CallFinished(Arc::new(Finished {
+        call_id: call_id.into(),
+        tool_name: tool.into(),
         end,
         change: (!updates.is_empty()).then_some(StateChange { revision: 3, updates }),
         replaced: None,
@@ -72,7 +72,7 @@ fn finished(call_id: &str, tool: &str, end: CallEnd, changes: &[(&str, Value)]) 
         transfer: None,
         escalates: false,
         usage: used(1),
-    })
+    }))
 }
 
 fn done(result: ToolResult) -> CallEnd {
@@ -81,12 +81,12 @@ fn done(result: ToolResult) -> CallEnd {
 
 fn asked(call_id: &str, tool: &str) -> Event {
     Event::CallSuspended(Box::new(Suspended {
-        call_id: call_id.to_owned(),
+        call_id: call_id.into(),
         suspension_id: format!("{call_id}/1"),
-        tool_name: tool.to_owned(),
+        tool_name: tool.into(),
         ticket: Ticket::confirm("Shall I send it to 12 people?"),
         owner: None,
-        gate: Some("careful".to_owned()),
+        gate: Some("careful".into()),
         change: None,
         child: None,
         usage: Usage::default(),
@@ -101,7 +101,7 @@ fn decided(call_id: &str, answer: DecisionAnswer) -> Event {
         reason: Some("they wait for it".to_owned()),
         at_ms: 1,
     };
-    Event::CallDecided { call_id: call_id.to_owned(), decision, change: None }
+    Event::CallDecided { call_id: call_id.into(), decision: Box::new(decision), change: None }
 }
 
 fn first_turn() -> Vec<(u64, Event)> {
@@ -117,14 +117,11 @@ fn first_turn() -> Vec<(u64, Event)> {
         (1, gated("call-1-1", allow())),
         (0, gated("call-1-2", allow())),
         (0, gated("call-1-3", allow())),
-        (0, Event::BatchStarted { call_ids: vec![String::new(); 3], revision: 2 }),
+        (0, Event::BatchStarted { call_ids: vec!["".into(); 3], revision: 2 }),
         (0, started("call-1-1", 1)),
         (6, finished("call-1-1", "count", done(ToolResult::success(12)), &[("count.total", json!(12))])),
         (1, finished("call-1-2", "count", done(ToolResult::error("There are no bags.")), &[])),
-        (
-            4_990,
-            Event::CallRetried { call_id: "call-1-3".to_owned(), attempt: 1, fault: late, usage: used(1) },
-        ),
+        (4_990, Event::CallRetried { call_id: "call-1-3".into(), attempt: 1, fault: late, usage: used(1) }),
         (0, started("call-1-3", 2)),
         (511, finished("call-1-3", "fetch", done(ToolResult::success("text")), &[])),
         (0, Event::StepFinished { step: 1 }),
@@ -154,7 +151,7 @@ fn second_turn() -> Vec<(u64, Event)> {
             Event::RunFinished {
                 status: RunStatus::Completed,
                 text: "12 boxes are left; the others know.".to_owned(),
-                usage: RunUsage { steps: 3, calls: 5, tools: used(6), ..RunUsage::default() },
+                usage: Box::new(RunUsage { steps: 3, calls: 5, tools: used(6), ..RunUsage::default() }),
             },
         ),
     ]
@@ -185,12 +182,12 @@ fn what_hooks_did_is_told() {
     };
     let mut end = finished("c", "count", done(ToolResult::success("better")), &[]);
     if let Event::CallFinished(finished) = &mut end {
-        finished.replaced = Some(Box::new(done(ToolResult::success("good"))));
+        Arc::make_mut(finished).replaced = Some(Box::new(done(ToolResult::success("good"))));
     }
     let text = shown(vec![
         (0, Event::ModelHooked { step: 1, hooked: Box::new(hooked) }),
         (0, proposed("c", "count", json!({}))),
-        (0, Event::CallHooked { call_id: "c".to_owned(), point: HookPoint::After, answers }),
+        (0, Event::CallHooked { call_id: "c".into(), point: HookPoint::After, answers }),
         (0, end),
     ]);
     for told in [

@@ -97,7 +97,7 @@ fn show_remote(opened: &Opened, output: &Output) {
     let mut rows = table(&["tool", "server", "limits"]);
     for tool in remote(opened) {
         let timeout_ms = u64::from(opened.config.limits.run.attempt_timeout_ms(&tool.descriptor.execution));
-        rows.add_row([tool.descriptor.name.clone(), tool.owner.id.clone(), quantity::millis(timeout_ms)]);
+        rows.add_row([tool.descriptor.name.clone(), tool.owner.id.to_string(), quantity::millis(timeout_ms)]);
     }
     if rows.row_count() > 0 {
         output.line(&text_of(&rows));
@@ -216,7 +216,7 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value
 
 fn remote_json(tool: &Tool, opened: &Opened) -> Value {
     let descriptor = &tool.descriptor;
-    let server = opened.config.servers.get(&tool.owner.id);
+    let server = opened.config.servers.get(tool.owner.id.as_str());
     json!({
         "name": descriptor.name,
         "description": descriptor.description,

@@ -29,8 +29,8 @@ impl Host {
             .filter_map(|tool| {
                 let name = &tool.descriptor.name;
                 let known = trapping.iter().find(|health| {
-                    (&health.tool_name, &health.component_id, &health.digest)
-                        == (name, &tool.owner.id, &tool.owner.version)
+                    health.tool_name == *name
+                        && (&health.component_id, &health.digest) == (&tool.owner.id, &tool.owner.version)
                 });
                 let reason = known.and_then(|health| health::reason_to_disable(health.traps));
                 (reason.as_deref() != catalog.disabled(name)).then(|| (name.clone(), reason))

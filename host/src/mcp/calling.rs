@@ -154,7 +154,7 @@ impl Calling<'_> {
         for numbered in &record {
             run.apply(&numbered.event).map_err(broken)?;
             match &numbered.event {
-                Event::CallFinished(finished) => last_call = Some(finished.clone()),
+                Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
                 Event::RunFinished { text: answered, .. } => text.clone_from(answered),
                 _ => {}
             }

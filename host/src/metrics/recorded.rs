@@ -95,7 +95,7 @@ impl Recorded {
     fn count_call(&self, record: &AuditRecord) {
         let tool = self.told_apart(record);
         // Codes are a list of the host's.
-        self.calls.get_or_create(&Call { tool: tool.clone(), code: record.decision.clone() }).inc();
+        self.calls.get_or_create(&Call { tool: tool.clone(), code: record.decision.to_string() }).inc();
         if let Some(Usage { fuel, wall_us, memory_bytes, .. }) = record.usage {
             let tool = Tool { tool };
             self.fuel.get_or_create(&tool).inc_by(fuel);
@@ -111,13 +111,13 @@ impl Recorded {
             return OTHERS.to_owned();
         };
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
-        if !tools.contains(name) {
+        if !tools.contains(name.as_str()) {
             if tools.len() >= MAX_TOOLS {
                 return OTHERS.to_owned();
             }
-            tools.insert(name.clone());
+            tools.insert(name.to_string());
         }
-        name.clone()
+        name.to_string()
     }
 }
 

@@ -51,7 +51,7 @@ impl Driver {
         let decision = self.run.decision_for_child(ask.as_ask().call_id, &run_id).cloned();
         let exports = ask.as_ask().request.exports.clone();
         let cancel = self.parts.cancel.child_token();
-        let place = (ask.as_ask().call_id.to_owned(), ask.as_ask().ordinal);
+        let place = ask.place();
         let start = ChildStart { run_id, plan, decision, exports, cancel };
         if let Some(work) = self.children.take_up(ask, start, &self.parts.teller) {
             self.work.push(EffectKey::Child(place.0, place.1), work);
@@ -60,13 +60,14 @@ impl Driver {
     }
 
     /// What an attempt is lent of its run.
-    pub(super) fn lent(&self, execution: &Execution) -> Lent {
+    pub(super) fn lent(&mut self, execution: &Execution) -> Lent {
         let (call_id, attempt) = (execution.permit.call_id(), execution.attempt);
         let teller = self.parts.teller.clone();
-        let reports = CallReports { teller, call_id: call_id.to_owned(), attempt };
-        let is_own = execution.permit.tool().owner.id == HOST_ID;
+        let reports = CallReports { teller, call_id: call_id.clone(), attempt };
+        let tool = execution.permit.tool();
+        let is_own = tool.owner.id == HOST_ID;
         Lent {
-            children: self.children.of_attempt(call_id, attempt, reports.clone()),
+            children: self.children.of_attempt(&tool.delegates, attempt, reports.clone()),
             reports,
             history: is_own.then(|| Arc::clone(self.run.messages())),
         }

@@ -8,10 +8,11 @@ use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Permit, Recorded};
 use tollgate_agent::run::event::{Finished, ToolVersion};
 use tollgate_agent::run::{CallEnd, Event, Run, RunSpec};
+use tollgate_agent::{SmolStr, format_smolstr};
 
 /// A record for each call that ends in these events. `run` is as it stood before them,
 /// or after.
-pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[&Event]) -> Vec<AuditRecord> {
+pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[Event]) -> Vec<AuditRecord> {
     let ended = events.iter().filter_map(|event| match event {
         Event::CallFinished(finished) => Some(finished),
         _ => None,
@@ -26,7 +27,7 @@ fn record_of(
     run: &Run,
     run_id: &Arc<str>,
     spec: &RunSpec,
-    events: &[&Event],
+    events: &[Event],
 ) -> AuditRecord {
     let code = finished.end.code();
     let denied =
@@ -41,8 +42,8 @@ fn record_of(
         usage: (finished.usage.attempts > 0).then_some(finished.usage),
         ..AuditRecord::new(
             if denied { AuditKind::Denial } else { AuditKind::Call },
-            format!("agent {}", spec.identity.agent_id),
-            code.map_or("success", Code::as_str),
+            format_smolstr!("agent {}", spec.identity.agent_id),
+            SmolStr::new_static(code.map_or("success", Code::as_str)),
         )
     }
     .of_tool(tollgate_agent::text::clean(&finished.tool_name, 100));
@@ -79,7 +80,7 @@ pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Pe
 
 /// Of a direct call all events are committed at once, so that its beginning may be
 /// among them.
-fn spec_of<'a>(run: &'a Run, events: &[&'a Event]) -> Option<&'a RunSpec> {
+fn spec_of<'a>(run: &'a Run, events: &'a [Event]) -> Option<&'a RunSpec> {
     let started = events.iter().find_map(|event| match event {
         Event::RunStarted { spec } => Some(spec.as_ref()),
         _ => None,
@@ -87,7 +88,7 @@ fn spec_of<'a>(run: &'a Run, events: &[&'a Event]) -> Option<&'a RunSpec> {
     started.or_else(|| (run.events() > 0).then(|| run.spec().as_ref()))
 }
 
-fn owner_of<'a>(call_id: &str, run: &'a Run, events: &[&'a Event]) -> Option<&'a ToolVersion> {
+fn owner_of<'a>(call_id: &str, run: &'a Run, events: &'a [Event]) -> Option<&'a ToolVersion> {
     let proposed = events.iter().find_map(|event| match event {
         Event::CallProposed(proposed) if proposed.call_id == call_id => Some(proposed.owner.as_ref()),
         _ => None,
@@ -96,7 +97,7 @@ fn owner_of<'a>(call_id: &str, run: &'a Run, events: &[&'a Event]) -> Option<&'a
 }
 
 /// The gate whose answer stands, where it is told in these events.
-fn gate_of<'a>(call_id: &str, events: &[&'a Event]) -> Option<&'a str> {
+fn gate_of<'a>(call_id: &str, events: &'a [Event]) -> Option<&'a str> {
     let verdicts = events.iter().rev().find_map(|event| match event {
         Event::CallGated { call_id: of, verdicts } if of == call_id => Some(verdicts),
         _ => None,

@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus, Streaming};
+use tollgate_agent::SmolStr;
+use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus, Delegates, Streaming};
 use tollgate_agent::message::TokenUsage;
 use tollgate_agent::run::children::ChildPlace;
 use tollgate_agent::run::{ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Decision, Input, Run};
@@ -32,8 +33,8 @@ const END_WAIT: Duration = Duration::from_secs(2);
 /// The children of one run that are under way in this process.
 pub(super) struct Children {
     host: Host,
-    sender: mpsc::Sender<Box<Ask>>,
-    asks: mpsc::Receiver<Box<Ask>>,
+    /// Where attempts ask; made for the first that may.
+    asks: Option<(AskSender, mpsc::Receiver<Box<Ask>>)>,
     live: HashMap<ChildPlace, Live>,
 }
 
@@ -44,6 +45,7 @@ struct Live {
     waiting: Vec<oneshot::Sender<Answer>>,
 }
 
+type AskSender = mpsc::Sender<Box<Ask>>;
 type Answer = Result<ChildOutcome, ChildRefusal>;
 type SharedEnd = Shared<BoxFuture<'static, Arc<ChildRan>>>;
 
@@ -68,7 +70,7 @@ pub(crate) struct ChildStart {
 
 /// A request for a child, from an attempt to its driver.
 pub(super) struct Ask {
-    call_id: String,
+    call_id: SmolStr,
     attempt: u32,
     ordinal: u32,
     digest: String,
@@ -105,31 +107,39 @@ impl Ask {
         }
     }
 
-    fn place(&self) -> ChildPlace {
+    pub(super) fn place(&self) -> ChildPlace {
         (self.call_id.clone(), self.ordinal)
     }
 }
 
 impl Children {
     pub(super) fn new(host: Host) -> Self {
-        let (sender, asks) = mpsc::channel(MAX_ASKS);
-        Self { host, sender, asks, live: HashMap::new() }
+        Self { host, asks: None, live: HashMap::new() }
     }
 
     /// The next request of an attempt. There is always one more to wait for.
     pub(super) async fn next_ask(&mut self) -> Box<Ask> {
-        match self.asks.recv().await {
-            Some(ask) => ask,
-            // This very value holds a sender.
-            None => std::future::pending().await,
+        if let Some((_, asks)) = &mut self.asks
+            && let Some(ask) = asks.recv().await
+        {
+            return ask;
         }
+        // Nobody may ask. (Where somebody may, this very value holds a sender.)
+        std::future::pending().await
     }
 
     /// Who asks for the children of one attempt.
-    pub(super) fn of_attempt(&self, call_id: &str, attempt: u32, reports: CallReports) -> Arc<CallChildren> {
+    pub(super) fn of_attempt(
+        &mut self,
+        delegates: &Arc<Delegates>,
+        attempt: u32,
+        reports: CallReports,
+    ) -> Arc<CallChildren> {
+        let may_ask = !matches!(**delegates, Delegates::None);
+        let asks = may_ask.then(|| self.asks.get_or_insert_with(|| mpsc::channel(MAX_ASKS)).0.clone());
         Arc::new(CallChildren {
-            asks: self.sender.clone(),
-            call_id: call_id.to_owned(),
+            asks,
+            delegates: Arc::clone(delegates),
             attempt,
             reports,
             asked: AtomicU32::new(0),
@@ -243,8 +253,9 @@ fn stands(place: ChildPlace, end: SharedEnd) -> BoxFuture<'static, Input> {
 
 /// Asks for the children of one attempt, each in its place.
 pub(super) struct CallChildren {
-    asks: mpsc::Sender<Box<Ask>>,
-    call_id: String,
+    /// None where the tool may run no agent.
+    asks: Option<AskSender>,
+    delegates: Arc<Delegates>,
     attempt: u32,
     reports: CallReports,
     asked: AtomicU32,
@@ -260,10 +271,13 @@ impl CallChildren {
 
     async fn ask(&self, ordinal: u32, request: ChildRequest) -> Result<ChildOutcome, ChildError> {
         let gone = || ChildError::ExecutionFailed("the run of this call is over".to_owned());
+        self.delegates.check(&request)?;
+        let asks = self.asks.as_ref().ok_or_else(gone)?;
         let (reply, answer) = oneshot::channel();
-        let (call_id, digest, reports) = (self.call_id.clone(), digest(&request), self.reports.clone());
+        let (digest, reports) = (digest(&request), self.reports.clone());
+        let call_id = reports.call_id.clone();
         let ask = Ask { call_id, attempt: self.attempt, ordinal, digest, request, reports, reply };
-        self.asks.send(Box::new(ask)).await.map_err(|_| gone())?;
+        asks.send(Box::new(ask)).await.map_err(|_| gone())?;
         match answer.await {
             Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(ChildRefusal::Error(error))) => Err(error),

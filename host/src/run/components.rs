@@ -6,7 +6,7 @@ use tollgate_agent::run::Event;
 use tollgate_agent::run::event::ToolVersion;
 
 /// The components that these events refer to, each once.
-pub(super) fn components_of(events: &[&Event], toolbox: &Toolbox) -> Vec<ComponentFile> {
+pub(super) fn components_of(events: &[Event], toolbox: &Toolbox) -> Vec<ComponentFile> {
     let mut files: Vec<ComponentFile> = Vec::new();
     for (tool_name, version) in events.iter().filter_map(|event| version_of(event)) {
         let file = toolbox.runner(tool_name).and_then(|runner| runner.component_file());

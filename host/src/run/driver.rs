@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::SmolStr;
 use tollgate_agent::health::Sign;
 use tollgate_agent::history::History;
 use tollgate_agent::message::{Message, ToolSpec};
@@ -57,12 +58,12 @@ pub(crate) struct Driver {
     /// The messages that the thread had before this run.
     known_messages: usize,
     /// What the model is told of its tools, and whose tools they are.
-    pub(super) tool_specs: Option<(String, Arc<Vec<ToolSpec>>)>,
+    pub(super) tool_specs: Option<(SmolStr, Arc<Vec<ToolSpec>>)>,
     /// How long the conversation has become.
     pub(super) history: History,
     pub(super) children: Children,
     pub(super) deadline: Option<Instant>,
-    last_call: Option<Finished>,
+    last_call: Option<Arc<Finished>>,
     end_text: String,
 }
 
@@ -178,11 +179,11 @@ impl Driver {
 
     async fn commit(&mut self, events: Vec<Event>) -> Result<(), CommitError> {
         let messages = self.new_messages(&events);
-        let held_back = std::mem::take(&mut self.held_back);
-        let applied = held_back.len();
         // Only a change of the thread can meet another's, and be decided anew.
-        let again = events.iter().any(|event| event.change().is_some()).then(|| held_back.clone());
-        let all: Vec<&Event> = held_back.iter().chain(&events).collect();
+        let again = events.iter().any(|event| event.change().is_some()).then(|| self.held_back.clone());
+        let mut all = std::mem::take(&mut self.held_back);
+        let applied = all.len();
+        all.extend(events);
         let audit = records_of(&self.run, &self.parts.run_id, &all);
         let trapped = audit.iter().any(|record| record.sign() == Sign::Trapped);
         let components = components_of(&all, &self.parts.toolbox);
@@ -196,7 +197,7 @@ impl Driver {
             audit,
             components,
             may_follow,
-            events: if applied == 0 { events } else { held_back.into_iter().chain(events).collect() },
+            events: all,
         };
         let span = spans::commit(commit.events.len());
         let numbered = match self.parts.store.commit(commit).instrument(span).await {
@@ -220,7 +221,7 @@ impl Driver {
     fn apply(&mut self, event: &Event) -> Result<(), RunError> {
         self.run.apply(event).map_err(|e| RunError(e.to_string()))?;
         match event {
-            Event::CallFinished(finished) => self.last_call = Some(finished.clone()),
+            Event::CallFinished(finished) => self.last_call = Some(Arc::clone(finished)),
             Event::RunFinished { text, .. } => self.end_text.clone_from(text),
             _ => {}
         }
@@ -271,8 +272,9 @@ impl Driver {
                 Effect::Execute(execution) => {
                     let (toolbox, spec) = (Arc::clone(toolbox), Arc::clone(self.run.spec()));
                     let store = Arc::clone(&self.parts.store);
-                    let (span, lent) = (spans::attempt(&execution), self.lent(&execution));
-                    let attempt = execute(toolbox, store, spec, execution, lent, cancel.child_token());
+                    let (span, cancel) = (spans::attempt(&execution), cancel.child_token());
+                    let lent = self.lent(&execution);
+                    let attempt = execute(toolbox, store, spec, execution, lent, cancel);
                     Box::pin(attempt.instrument(span))
                 }
                 Effect::After(ended) => {

@@ -7,6 +7,7 @@ use crate::gates::{AskedGate, Gates};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use tollgate_agent::SmolStr;
 use tollgate_agent::gate::{Gate, ProposedCall, Recorded, Standing, Verdict, stands};
 use tollgate_agent::run::{Input, Question, Run, RunSpec};
 use tollgate_agent::state::{KeySet, Snapshot};
@@ -48,7 +49,7 @@ impl Round {
     pub(super) fn ask_native(&self) -> Input {
         let mut answers = Vec::with_capacity(self.questions.len());
         for question in &self.questions {
-            let recorded = self.native_answers(&self.call(question));
+            let recorded = self.native_answers(&self.call(question)).collect();
             if !note(&mut answers, question, recorded) {
                 break;
             }
@@ -62,10 +63,10 @@ impl Round {
         let mut answers = Vec::with_capacity(self.questions.len());
         for question in &self.questions {
             let call = self.call(question);
-            let mut recorded = self.native_answers(&call);
+            let mut recorded: Vec<Recorded> = self.native_answers(&call).collect();
             let asked = self.gates.asked.iter().map(|gate| ask_and_wait(gate.as_ref(), &call));
             recorded.extend(futures::future::join_all(asked).await);
-            if !note(&mut answers, question, recorded) {
+            if !note(&mut answers, question, recorded.into()) {
                 break;
             }
         }
@@ -96,16 +97,19 @@ impl Round {
         }
     }
 
-    fn native_answers(&self, call: &ProposedCall<'_>) -> Vec<Recorded> {
-        self.gates.native.iter().map(|gate| ask_native(gate.as_ref(), call)).collect()
+    fn native_answers(&self, call: &ProposedCall<'_>) -> impl Iterator<Item = Recorded> {
+        self.gates.native.iter().map(|gate| ask_native(gate.as_ref(), call))
     }
 }
 
+/// A call with the answers of all gates about it.
+type Answer = (SmolStr, Arc<[Recorded]>);
+
 /// Notes the answers about a call; false where it is held back, so that the calls
 /// after it are not asked about yet.
-fn note(answers: &mut Vec<(String, Vec<Recorded>)>, question: &Question, recorded: Vec<Recorded>) -> bool {
+fn note(answers: &mut Vec<Answer>, question: &Question, recorded: Arc<[Recorded]>) -> bool {
     let goes_on = is_let_through(question, &recorded);
-    answers.push((question.proposal.call_id().to_owned(), recorded));
+    answers.push((question.proposal.call_id().clone(), recorded));
     goes_on
 }
 

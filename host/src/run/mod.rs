@@ -126,7 +126,7 @@ impl RunEnd {
     pub(crate) fn of(
         run: &Run,
         (run_id, thread_id): (Arc<str>, Arc<str>),
-        last_call: Option<Finished>,
+        last_call: Option<Arc<Finished>>,
         text: String,
     ) -> Self {
         let waiting = run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
@@ -140,7 +140,7 @@ impl RunEnd {
             text,
             usage: *run.usage(),
             waiting: waiting.filter_map(|call| call.suspended.clone()).collect(),
-            last_call,
+            last_call: last_call.map(Arc::unwrap_or_clone),
         }
     }
 

@@ -12,6 +12,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::hook::ModelHooked;
 use tollgate_agent::message::{Message, ModelRequest};
@@ -181,7 +182,7 @@ pub(super) struct Lent {
 #[derive(Clone)]
 pub(super) struct CallReports {
     pub(super) teller: Teller,
-    pub(super) call_id: String,
+    pub(super) call_id: SmolStr,
     pub(super) attempt: u32,
 }
 

@@ -38,8 +38,8 @@ pub(super) fn attempt(execution: &Execution) -> Span {
     info_span!(
         "call",
         tool = tool.descriptor.name,
-        component = tool.owner.id,
-        call_id = permit.call_id(),
+        component = tool.owner.id.as_str(),
+        call_id = permit.call_id().as_str(),
         attempt = execution.attempt,
         code = Empty,
         fuel = Empty,

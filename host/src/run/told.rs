@@ -9,6 +9,7 @@ use super::bus::Bus;
 use super::hub::Hub;
 use serde::Serialize;
 use std::sync::Arc;
+use tollgate_agent::SmolStr;
 use tollgate_agent::run::children::ChildPlace;
 use tollgate_agent::run::{Event, Numbered, Run};
 use tollgate_sandbox::{Console, Report};
@@ -33,7 +34,7 @@ pub struct ChildTold {
     /// The parent's run.
     pub run_id: Arc<str>,
     /// The call that asked for the child.
-    pub call_id: String,
+    pub call_id: SmolStr,
     /// The request's place among the call's requests; 1 for the first.
     pub ordinal: u32,
     /// What it told.
@@ -92,7 +93,7 @@ pub enum Piece {
     /// A tool tells how its call goes.
     CallReport {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// Which attempt; a higher one begins anew.
         attempt: u32,
         /// The report.
@@ -101,7 +102,7 @@ pub enum Piece {
     /// What a tool wrote to standard output and error, told at the attempt's end.
     CallConsole {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// Which attempt.
         attempt: u32,
         /// What was kept of it, for the operator; the model never sees it.
@@ -110,7 +111,7 @@ pub enum Piece {
     /// What a tool tried and was not granted, told at the attempt's end.
     CallDenied {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// Which attempt.
         attempt: u32,
         /// What it was, for the operator; the model never sees it.
@@ -201,7 +202,7 @@ pub(crate) fn hushed(told: Told) -> Option<Told> {
                     Event::ModelHooked { step: *step, hooked }
                 }
                 Event::RunFinished { status, usage, .. } => {
-                    Event::RunFinished { status: status.clone(), text: String::new(), usage: *usage }
+                    Event::RunFinished { status: status.clone(), text: String::new(), usage: usage.clone() }
                 }
                 _ => return Some(Told::Stored(numbered)),
             };

@@ -17,9 +17,9 @@ pub(super) fn ends(event: &Event) -> bool {
 
 /// Whether these events are the whole of a direct call that may be answered before its
 /// record is durable: it changed nothing, and may as well have run twice.
-pub(super) fn may_follow(events: &[&Event]) -> bool {
+pub(super) fn may_follow(events: &[Event]) -> bool {
     let [start, .., Event::RunFinished { .. }] = events else { return false };
-    let changes_nothing = |event: &&Event| match event {
+    let changes_nothing = |event: &Event| match event {
         Event::CallProposed(proposed) => {
             proposed.tool.as_ref().is_none_or(|tool| tool.descriptor.execution.idempotent)
         }

@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
+use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::health::{Sign, traps_after};
 use tollgate_agent::outcome::Usage;
@@ -63,22 +64,22 @@ pub struct AuditRecord {
     /// What happened.
     pub kind: AuditKind,
     /// Who did it: `host`, `person`, or `agent ID`.
-    pub who: String,
+    pub who: SmolStr,
     /// What came of it: `served`, `refused`, `granted`, or of a call `success` or the
     /// code with which it ended.
-    pub decision: String,
+    pub decision: SmolStr,
     /// The file, of what is loaded from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The component, or whoever else brings the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub component_id: Option<String>,
+    pub component_id: Option<SmolStr>,
     /// Its version; of a component, the SHA-256 of its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
+    pub digest: Option<SmolStr>,
     /// The tool's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_name: Option<String>,
+    pub tool_name: Option<SmolStr>,
     /// The power, where one was used, given or refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<String>,
@@ -90,7 +91,7 @@ pub struct AuditRecord {
     pub run_id: Option<Arc<str>>,
     /// The call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub call_id: Option<String>,
+    pub call_id: Option<SmolStr>,
     /// What it cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -99,7 +100,7 @@ pub struct AuditRecord {
 impl AuditRecord {
     /// A record of what somebody did now.
     #[must_use]
-    pub fn new(kind: AuditKind, who: impl Into<String>, decision: impl Into<String>) -> Self {
+    pub fn new(kind: AuditKind, who: impl Into<SmolStr>, decision: impl Into<SmolStr>) -> Self {
         Self {
             at_ms: crate::run::now_ms(),
             kind,
@@ -126,7 +127,7 @@ impl AuditRecord {
 
     /// About this component, in this version where it is known.
     #[must_use]
-    pub fn of_component(mut self, id: impl Into<String>, digest: Option<String>) -> Self {
+    pub fn of_component(mut self, id: impl Into<SmolStr>, digest: Option<SmolStr>) -> Self {
         self.component_id = Some(id.into());
         self.digest = digest;
         self
@@ -134,7 +135,7 @@ impl AuditRecord {
 
     /// About this tool.
     #[must_use]
-    pub fn of_tool(mut self, name: impl Into<String>) -> Self {
+    pub fn of_tool(mut self, name: impl Into<SmolStr>) -> Self {
         self.tool_name = Some(name.into());
         self
     }
@@ -230,11 +231,11 @@ impl AuditFilter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolHealth {
     /// The tool's name.
-    pub tool_name: String,
+    pub tool_name: SmolStr,
     /// Who brings it.
-    pub component_id: String,
+    pub component_id: SmolStr,
     /// In which version.
-    pub digest: String,
+    pub digest: SmolStr,
     /// Traps in a row, one at least.
     pub traps: u32,
 }
@@ -268,7 +269,7 @@ mod tests {
 
     fn call(decision: &str, digest: &str) -> AuditRecord {
         AuditRecord::new(AuditKind::Call, "agent direct", decision)
-            .of_component("x", Some(digest.to_owned()))
+            .of_component("x", Some(digest.into()))
             .of_tool("x")
     }
 
@@ -293,7 +294,7 @@ mod tests {
         let load = |digest: &str| {
             AuditRecord::new(AuditKind::Load, "host", "served")
                 .of_file(Path::new("a.wasm"))
-                .of_component("a", Some(digest.to_owned()))
+                .of_component("a", Some(digest.into()))
         };
         assert!(load("1").is_news_after(None));
         assert!(!load("1").is_news_after(Some(&load("1"))));

@@ -5,8 +5,10 @@ use super::{
     AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
 };
 use async_trait::async_trait;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tollgate_agent::SmolStr;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, Numbered, Thread};
 use tollgate_agent::state::{KeyScope, State, StateChange};
@@ -23,7 +25,7 @@ struct Tables {
     runs: HashMap<Arc<str>, Vec<Arc<Numbered>>>,
     threads: HashMap<Arc<str>, ThreadRow>,
     audit: Vec<AuditRecord>,
-    health: BTreeMap<String, ToolHealth>,
+    health: BTreeMap<SmolStr, ToolHealth>,
     /// Runs that whoever carried them let go of.
     left: HashSet<Arc<str>>,
 }
@@ -103,7 +105,8 @@ impl Store for MemoryStore {
         let changes = || numbered.iter().filter_map(|event| event.event.change());
         let mut tables = self.tables();
         let Tables { runs, threads, left, .. } = &mut *tables;
-        let known = runs.get(&run_id).map_or(0, Vec::len);
+        let log = runs.entry(run_id);
+        let known = if let Entry::Occupied(log) = &log { log.get().len() } else { 0 };
         if known as u64 != after {
             return Err(CommitError::Advanced);
         }
@@ -111,10 +114,12 @@ impl Store for MemoryStore {
         if !messages.is_empty() || changes().next().is_some() {
             threads.entry(thread_id).or_default().take_in(changes(), messages)?;
         }
-        left.remove(&run_id);
-        match runs.get_mut(&run_id) {
-            Some(log) => log.extend(numbered.iter().cloned()),
-            None => drop(runs.insert(run_id, numbered.clone())),
+        if !left.is_empty() {
+            left.remove(log.key());
+        }
+        match log {
+            Entry::Occupied(mut log) => log.get_mut().extend(numbered.iter().cloned()),
+            Entry::Vacant(log) => drop(log.insert(numbered.clone())),
         }
         audit.into_iter().for_each(|record| tables.note(record));
         Ok(numbered)
@@ -199,8 +204,8 @@ fn summarize(log: &[Arc<Numbered>], left: &HashSet<Arc<str>>) -> Option<RunSumma
     let status = status_after(&last.event).unwrap_or("running");
     Some(RunSummary {
         run_id: first.run_id.to_string(),
-        thread_id: spec.identity.thread_id.clone(),
-        agent_id: spec.identity.agent_id.clone(),
+        thread_id: spec.identity.thread_id.to_string(),
+        agent_id: spec.identity.agent_id.to_string(),
         kind: kind.to_owned(),
         title,
         status: status.to_owned(),

@@ -32,7 +32,7 @@ impl ToolContext {
         let access = &attempt.permit.tool().access;
         let visible = attempt.snapshot.visible(attempt.keys, access);
         Self {
-            call_id: Arc::from(attempt.permit.call_id()),
+            call_id: attempt.permit.call_id().clone().into(),
             identity: Arc::new(attempt.identity.clone()),
             agent: Arc::new(attempt.agent.clone()),
             attempt: attempt.attempt,

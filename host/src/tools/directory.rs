@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::ComponentDescriptor;
@@ -277,10 +278,10 @@ impl Ready {
     /// Takes its place, or none: then the sentence says who has it.
     fn join(&self, toolbox: &mut Toolbox) -> Result<(), String> {
         let owner = Owner {
-            id: self.entry.id.clone(),
+            id: SmolStr::new(&self.entry.id),
             kind: OwnerKind::Component,
             origin: file_name(&self.entry.file),
-            version: self.entry.digest.clone(),
+            version: SmolStr::new(&self.entry.digest),
         };
         toolbox
             .add(owner, self.descriptor.clone(), &self.catalog, Arc::clone(&self.runner))

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
+use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{ActionGrants, CatalogGrants, Natives, Owner, OwnerKind, Tool};
 use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, Delegates};
 use tollgate_agent::code::Code;
@@ -214,15 +215,15 @@ impl NativePlugin {
         let tools = names.zip(self.tools.iter().cloned()).collect();
         let descriptor = ComponentDescriptor {
             id: self.id.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: env!("CARGO_PKG_VERSION").into(),
             tools: descriptors,
             state: self.state.clone(),
         };
         let owner = Owner {
-            id: self.id.clone(),
+            id: SmolStr::new(&self.id),
             kind: OwnerKind::Native,
             origin,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: env!("CARGO_PKG_VERSION").into(),
         };
         let runner = Arc::new(NativeRunner { tools });
         // Code of the program itself is granted what it asks for.

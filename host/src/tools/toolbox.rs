@@ -71,7 +71,7 @@ impl Toolbox {
     #[must_use]
     pub fn runner(&self, tool_name: &str) -> Option<&Arc<dyn Runner>> {
         let owner = &self.catalog.tool(tool_name)?.owner;
-        self.runners.get(&owner.id)
+        self.runners.get(owner.id.as_str())
     }
 
     /// The files that were found and are not served, sorted by file.
@@ -94,7 +94,7 @@ impl Toolbox {
     ) -> Result<(), DescriptorError> {
         let id = owner.id.clone();
         Arc::make_mut(&mut self.catalog).add(owner, descriptor, grants)?;
-        self.runners.insert(id, runner);
+        self.runners.insert(id.into(), runner);
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl Toolbox {
     ) -> Result<(), DescriptorError> {
         let id = owner.id.clone();
         Arc::make_mut(&mut self.catalog).add_plugin(owner, descriptor, grants, natives, points)?;
-        self.runners.insert(id, runner);
+        self.runners.insert(id.into(), runner);
         Ok(())
     }
 

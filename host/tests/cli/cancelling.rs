@@ -66,7 +66,7 @@ fn x1_x3_an_interrupt_cancels_the_run_and_the_conversation_goes_on() {
     for message in thread.messages.iter() {
         match message {
             Message::Assistant(said) => asked.extend(said.calls.iter().map(|call| call.id.clone())),
-            Message::Answer(answer) => answered.push(answer.call_id.clone()),
+            Message::Answer(answer) => answered.push(answer.call_id.to_string()),
             Message::User(_) | Message::Note(_) => {}
         }
     }

@@ -91,7 +91,9 @@ async fn decide(host: &Host, run: &RunSummary) -> Result<RunHandle, HostError> {
     let mut open: Vec<(String, String)> = Vec::new();
     for event in host.store().events(&run.run_id, 0).await.unwrap() {
         match &event.event {
-            Event::CallSuspended(asked) => open.push((asked.call_id.clone(), asked.suspension_id.clone())),
+            Event::CallSuspended(asked) => {
+                open.push((asked.call_id.to_string(), asked.suspension_id.clone()))
+            }
             Event::CallDecided { call_id, .. } => open.retain(|(other, _)| other != call_id),
             _ => {}
         }

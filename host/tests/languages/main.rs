@@ -104,7 +104,7 @@ async fn every_language_asks_and_goes_on() {
             );
             let decision = Decision {
                 id: "d1".to_owned(),
-                target: asked.call_id.clone(),
+                target: asked.call_id.to_string(),
                 answer: DecisionAnswer::Resume(answer),
                 reason: None,
                 at_ms: 0,

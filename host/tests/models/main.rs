@@ -57,8 +57,8 @@ fn with_tools(mut request: ModelRequest, names: &[&str]) -> ModelRequest {
 
 fn answer(call: &ModelCall, content: &str, is_error: bool) -> Message {
     Message::Answer(Answer {
-        call_id: call.id.clone(),
-        tool_name: call.name.clone(),
+        call_id: call.id.clone().into(),
+        tool_name: call.name.clone().into(),
         content: content.into(),
         is_error,
     })

@@ -11,12 +11,12 @@ use tollgate::{CallRequest, RunRequest};
 fn load(digest: &str) -> AuditRecord {
     AuditRecord::new(AuditKind::Load, "host", "served")
         .of_file(Path::new("tools/a.wasm"))
-        .of_component("a", Some(digest.to_owned()))
+        .of_component("a", Some(digest.into()))
 }
 
 fn trapped(tool: &str, digest: &str) -> AuditRecord {
     AuditRecord::new(AuditKind::Call, "agent direct", "trapped")
-        .of_component("a", Some(digest.to_owned()))
+        .of_component("a", Some(digest.into()))
         .of_tool(tool)
 }
 
@@ -44,7 +44,7 @@ with_each_store! {
         let full = AuditRecord {
             power: Some("files".to_owned()),
             run_id: Some("r".into()),
-            call_id: Some("call-1".to_owned()),
+            call_id: Some("call-1".into()),
             usage: Some(tollgate_agent::outcome::Usage { fuel: 7, attempts: 1, ..Default::default() }),
             ..trapped("x", "1").of_file(Path::new("a.wasm")).because("a \u{1b}[31mreason")
         };
@@ -52,7 +52,7 @@ with_each_store! {
         let next = store.open();
         let records = next.audit(AuditFilter { run_id_prefix: Some("r".to_owned()), ..AuditFilter::default() }).await;
         assert_eq!(records.unwrap(), [full]);
-        let trapping: Vec<String> = next.trapping().await.unwrap().into_iter().map(|h| h.tool_name).collect();
+        let trapping: Vec<_> = next.trapping().await.unwrap().into_iter().map(|h| h.tool_name).collect();
         assert_eq!(trapping, ["x", "y"]);
         next.note(vec![AuditRecord::new(AuditKind::Enabling, "person", "enabled").of_tool("x")]).await.unwrap();
         assert_eq!(next.trapping().await.unwrap().len(), 1);

@@ -12,9 +12,9 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 
 pub(crate) fn started(run: &str) -> Event {
     let identity = tollgate_agent::context::RunIdentity {
-        run_id: run.to_owned(),
-        thread_id: "t".to_owned(),
-        agent_id: "a".to_owned(),
+        run_id: run.into(),
+        thread_id: "t".into(),
+        agent_id: "a".into(),
         ..Default::default()
     };
     let task = Task::Call { tool_name: "echo".to_owned(), arguments: String::new() };
@@ -24,9 +24,9 @@ pub(crate) fn started(run: &str) -> Event {
 
 pub(crate) fn changed(revision: u64, value: u64) -> Event {
     let updates = vec![KeyUpdate::restored("k.n", json!(value))];
-    Event::CallFinished(Finished {
-        call_id: "c".to_owned(),
-        tool_name: "echo".to_owned(),
+    Event::CallFinished(Arc::new(Finished {
+        call_id: "c".into(),
+        tool_name: "echo".into(),
         end: CallEnd::Result(Arc::new(ToolResult::success(value))),
         change: Some(StateChange { revision, updates }),
         replaced: None,
@@ -36,7 +36,7 @@ pub(crate) fn changed(revision: u64, value: u64) -> Event {
         transfer: None,
         escalates: false,
         usage: Usage::default(),
-    })
+    }))
 }
 
 pub(crate) fn commit(run: &str, after: u64, events: Vec<Event>) -> Commit {
@@ -176,7 +176,7 @@ with_each_store! {
         let fleeting = KeyUpdate { persistent: false, ..KeyUpdate::restored("k.secret", json!("hunter2")) };
         let mut event = changed(1, 1);
         if let Event::CallFinished(finished) = &mut event {
-            finished.change.as_mut().unwrap().updates.push(fleeting);
+            Arc::make_mut(finished).change.as_mut().unwrap().updates.push(fleeting);
         }
         let store = at.open();
         store.commit(commit("r", 0, vec![started("r"), event])).await.unwrap();

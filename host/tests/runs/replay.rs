@@ -27,7 +27,7 @@ with_each_store! {
         add(1_000).await;
         let decision = Decision {
             id: "d".to_owned(),
-            target: end.waiting[0].call_id.clone(),
+            target: end.waiting[0].call_id.to_string(),
             answer: DecisionAnswer::Resume(json!({"ok": true})),
             reason: None,
             at_ms: 1,

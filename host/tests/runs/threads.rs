@@ -170,7 +170,7 @@ with_each_store! {
         let asked = host.call(CallRequest::new("ask_slowly", "{}")).await.unwrap();
         let decision = |id: &str| Decision {
             id: id.to_owned(),
-            target: asked.waiting[0].call_id.clone(),
+            target: asked.waiting[0].call_id.to_string(),
             answer: DecisionAnswer::Resume(json!({"ok": true})),
             reason: None,
             at_ms: 1,

@@ -187,10 +187,10 @@ impl Loaded {
         let component = loaded.map_err(|refusal| refusal.to_string())?;
         let descriptor = component.descriptor().clone();
         let owner = Owner {
-            id: descriptor.id.clone(),
+            id: descriptor.id.clone().into(),
             kind: OwnerKind::Component,
             origin: component.name().to_owned(),
-            version: component.digest().to_owned(),
+            version: component.digest().into(),
         };
         let mut catalog = Catalog::default();
         catalog.add(owner, descriptor, &CatalogGrants::default()).map_err(|why| why.to_string())?;

@@ -69,10 +69,10 @@ mod tests {
 
     fn add(catalog: &mut Catalog, id: &str) -> Result<(), crate::descriptor::DescriptorError> {
         let owner = Owner {
-            id: id.to_owned(),
+            id: id.into(),
             kind: OwnerKind::Component,
             origin: format!("{id}.wasm"),
-            version: "1".to_owned(),
+            version: "1".into(),
         };
         let defines = StateKey {
             initial: json!(0),

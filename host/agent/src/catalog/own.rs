@@ -5,6 +5,7 @@ use super::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Natives, Owner, Owner
 use crate::child::Delegates;
 use crate::descriptor::{ComponentDescriptor, DescriptorError};
 use crate::run::spec::KnownAgent;
+use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,10 +31,10 @@ impl Catalog {
         actions: ActionGrants,
     ) -> Result<(), DescriptorError> {
         let owner = Owner {
-            id: HOST_ID.to_owned(),
+            id: HOST_ID.into(),
             kind: OwnerKind::Native,
             origin: HOST_ID.to_owned(),
-            version: descriptor.version.clone(),
+            version: SmolStr::new(&descriptor.version),
         };
         let grants = CatalogGrants { actions, delegates: Delegates::Any, ..CatalogGrants::default() };
         self.add_checked(owner, descriptor.checked_as_own()?, &grants, &Natives::new()).map(drop)

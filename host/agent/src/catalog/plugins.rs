@@ -5,6 +5,7 @@ use super::{Catalog, CatalogGrants, Owner};
 use crate::descriptor::{ComponentDescriptor, DescriptorError};
 use crate::hook::{HookOwner, HookPoint, HookPoints};
 use crate::state::NativeReducer;
+use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -58,7 +59,7 @@ impl Catalog {
         if hooks_after {
             let points = HookPoints { after_call: true, ..HookPoints::NONE };
             let owner = HookOwner { points, access: Arc::default(), actions: Default::default() };
-            Arc::make_mut(&mut catalog.hooks).insert(String::new(), owner);
+            Arc::make_mut(&mut catalog.hooks).insert(SmolStr::default(), owner);
         }
         catalog
     }

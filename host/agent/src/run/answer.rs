@@ -23,12 +23,7 @@ pub fn answer(call_id: &str, tool_name: &str, end: &CallEnd) -> Answer {
         }
         CallEnd::Fault(fault) => (Cow::Borrowed(fault.message.as_str()), true),
     };
-    Answer {
-        call_id: call_id.to_owned(),
-        tool_name: tool_name.to_owned(),
-        content: bounded(content),
-        is_error,
-    }
+    Answer { call_id: call_id.into(), tool_name: tool_name.into(), content: bounded(content), is_error }
 }
 
 fn of_result(result: &ToolResult) -> Cow<'_, str> {

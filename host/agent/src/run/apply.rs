@@ -12,6 +12,7 @@ use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::{Outcome, Usage};
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use serde_json::Value;
+use smol_str::SmolStr;
 use std::sync::Arc;
 
 /// An event that cannot follow from the ones before it: a fault of the host, or a
@@ -44,7 +45,10 @@ impl Run {
             Event::StepStarted { step } => self.start_step(*step),
             Event::ModelReplied { reply, .. } => self.replied(reply),
             Event::CallProposed(proposed) => {
-                self.call_ids.insert(proposed.call_id.clone());
+                // A direct call has no model that could give an id twice.
+                if self.step > 0 {
+                    self.call_ids.insert(proposed.call_id.clone());
+                }
                 self.usage.calls += 1;
                 self.turn_mut()?.calls.push(Call::new(proposed));
             }
@@ -97,9 +101,9 @@ impl Run {
         Ok(())
     }
 
-    fn call_gated(&mut self, call_id: &str, verdicts: &[Recorded]) -> Result<(), ForbiddenMove> {
+    fn call_gated(&mut self, call_id: &str, verdicts: &Arc<[Recorded]>) -> Result<(), ForbiddenMove> {
         let call = self.call_mut(call_id)?;
-        call.let_through = Some(Arc::from(verdicts));
+        call.let_through = Some(Arc::clone(verdicts));
         call.started = false;
         Ok(())
     }
@@ -204,7 +208,7 @@ impl Run {
         if last.as_ref().is_some_and(|last| asks_the_same(last, reply)) { times + 1 } else { 1 }
     }
 
-    fn start_batch(&mut self, call_ids: &[String]) -> Result<(), ForbiddenMove> {
+    fn start_batch(&mut self, call_ids: &[SmolStr]) -> Result<(), ForbiddenMove> {
         let snapshot = self.state.snapshot();
         let Some(turn) = &mut self.turn else { return Err(no_turn()) };
         let calls = call_ids
@@ -300,7 +304,7 @@ impl Run {
     /// The agent goes on as another one.
     fn transferred(&mut self, agent: &Arc<AgentSpec>, change: &StateChange) {
         let spec = Arc::make_mut(&mut self.spec);
-        spec.identity.agent_id.clone_from(&agent.view.id);
+        spec.identity.agent_id = SmolStr::new(&agent.view.id);
         spec.agent = Arc::clone(agent);
         self.absorb(change);
     }
@@ -348,7 +352,7 @@ impl Run {
     }
 
     fn child_mut(&mut self, call_id: &str, ordinal: u32) -> Result<&mut Child, ForbiddenMove> {
-        let child = self.children.get_mut(&(call_id.to_owned(), ordinal));
+        let child = self.children.get_mut(&(call_id.into(), ordinal));
         child.ok_or_else(|| ForbiddenMove(format!("the child {ordinal} of the call {call_id} is not known")))
     }
 

@@ -12,6 +12,7 @@ use crate::outcome::{Fault, Outcome, ResumeMode, ToolResult, Usage};
 use crate::proposal::Arguments;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use smol_str::SmolStr;
 use std::sync::Arc;
 
 /// Where a call stands.
@@ -104,9 +105,9 @@ impl CallEnd {
 #[derive(Debug, Clone)]
 pub struct Call {
     /// Unique within the run.
-    pub id: String,
+    pub id: SmolStr,
     /// The name that the model used.
-    pub tool_name: String,
+    pub tool_name: SmolStr,
     /// Which version of whose tool; none where it is not known.
     pub version: Option<ToolVersion>,
     /// Where it stands.
@@ -132,7 +133,7 @@ pub struct Call {
     pub(super) not_before_ms: u64,
     pub(super) suspensions: u32,
     /// The gates whose questions about these arguments a person answered.
-    pub(super) approved_gates: Vec<String>,
+    pub(super) approved_gates: Vec<SmolStr>,
     /// The decision that the tool is shown: the answer to its own question, and
     /// to a gate's where it asked none.
     pub(super) shown: Option<Arc<Resumption>>,

@@ -4,6 +4,7 @@
 use super::Run;
 use super::event::Event;
 use crate::state::StateChange;
+use std::sync::Arc;
 
 impl Event {
     /// The change of the state that it carries.
@@ -21,7 +22,7 @@ impl Event {
     /// The same, for whoever tells of it without some of its values.
     pub fn change_mut(&mut self) -> Option<&mut StateChange> {
         match self {
-            Event::CallFinished(finished) => finished.change.as_mut(),
+            Event::CallFinished(finished) => Arc::make_mut(finished).change.as_mut(),
             Event::CallSuspended(suspended) => suspended.change.as_mut(),
             Event::RunSeeded { change, .. } | Event::CallDecided { change, .. } => change.as_mut(),
             Event::Transferred { change, .. } => Some(change),

@@ -59,7 +59,7 @@ impl Run {
         };
         let has_state = self.spec.agent.backend.state;
         ChildOutcome {
-            run_id: self.spec.identity.run_id.clone(),
+            run_id: self.spec.identity.run_id.to_string(),
             status,
             response: Some(response).filter(|text| !text.is_empty()),
             output,
@@ -77,8 +77,8 @@ impl Run {
         let question = suspended.into_iter().find_map(|call| {
             let asked = call.suspended.as_ref()?;
             Some(Box::new(ChildQuestion {
-                run_id: self.spec.identity.run_id.clone(),
-                agent_id: self.spec.identity.agent_id.clone(),
+                run_id: self.spec.identity.run_id.to_string(),
+                agent_id: self.spec.identity.agent_id.to_string(),
                 call_id: call.id.clone(),
                 suspension_id: asked.suspension_id.clone(),
                 tool_name: call.tool_name.clone(),

@@ -22,10 +22,11 @@ use crate::prompt;
 use crate::state::{KeyUpdate, StateChange};
 use crate::text::clean;
 use serde_json::Value;
+use smol_str::SmolStr;
 use std::sync::Arc;
 
 /// Which child of which call.
-pub type ChildPlace = (String, u32);
+pub type ChildPlace = (SmolStr, u32);
 
 /// A child run as its parent knows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,7 +126,7 @@ impl Run {
         let call = call.filter(|call| call.is_under_way() && call.attempts == ask.attempt);
         let tool = call.and_then(|call| call.tool(catalog)).ok_or_else(|| failed("the call is over"))?;
         tool.delegates.check(ask.request)?;
-        match self.children.get(&(ask.call_id.to_owned(), ask.ordinal)) {
+        match self.children.get(&(ask.call_id.into(), ask.ordinal)) {
             Some(child) if child.digest != ask.digest => Err(ChildRefusal::AnotherRequest),
             found => Ok(found),
         }
@@ -164,12 +165,12 @@ impl Run {
         let parent = &self.spec.identity;
         let spec = RunSpec {
             identity: RunIdentity {
-                run_id: run_id.to_owned(),
-                thread_id: run_id.to_owned(),
-                agent_id: request.agent_id.clone(),
+                run_id: run_id.into(),
+                thread_id: run_id.into(),
+                agent_id: SmolStr::new(&request.agent_id),
                 parent_run_id: Some(parent.run_id.clone()),
                 parent_thread_id: Some(parent.thread_id.clone()),
-                parent_call_id: Some(ask.call_id.to_owned()),
+                parent_call_id: Some(ask.call_id.into()),
                 depth,
                 in_loop: self.spec.agent.is_loop || self.hands_on_its_loop(),
             },

@@ -12,6 +12,7 @@ use crate::hook::ModelHooked;
 use crate::message::{Finish, ModelReply};
 use crate::outcome::Fault;
 use crate::proposal::{Arguments, Proposal};
+use smol_str::SmolStr;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -129,14 +130,16 @@ impl Run {
         for (at, call) in Arc::make_mut(&mut reply.message.calls).iter_mut().enumerate() {
             // A slash tells a suspension's id from a call's.
             let usable = !call.id.trim().is_empty() && call.id.len() <= 256 && !call.id.contains('/');
-            if !usable || self.call_ids.contains(&call.id) || fresh.contains(&call.id) {
+            if !usable || self.call_ids.contains(call.id.as_str()) || fresh.contains(&call.id) {
                 let made = (1..).map(|n| match n {
                     1 => format!("call-{}-{}", self.step, at + 1),
                     n => format!("call-{}-{}-{n}", self.step, at + 1),
                 });
                 call.id = made
                     .into_iter()
-                    .find(|id| !self.call_ids.contains(id) && !fresh.contains(id) && !provided.contains(id))
+                    .find(|id| {
+                        !self.call_ids.contains(id.as_str()) && !fresh.contains(id) && !provided.contains(id)
+                    })
                     .unwrap_or_default();
             }
             fresh.insert(call.id.clone());
@@ -161,8 +164,12 @@ fn propose(
     };
     let tool = catalog.tool(tool_name).filter(|_| offered(tool_name)).cloned();
     Proposed {
-        call_id: call_id.to_owned(),
-        tool_name: crate::text::clean(tool_name, 128),
+        call_id: call_id.into(),
+        // The name of a tool was checked when it was loaded.
+        tool_name: match &tool {
+            Some(tool) => SmolStr::new(&tool.descriptor.name),
+            None => crate::text::clean(tool_name, 128).into(),
+        },
         owner: tool
             .as_ref()
             .map(|tool| ToolVersion { id: tool.owner.id.clone(), version: tool.owner.version.clone() }),

@@ -33,7 +33,11 @@ impl Run {
             }
             DecisionAnswer::Cancel => {
                 let words = decision.reason.clone().unwrap_or_else(|| "no reason was given".to_owned());
-                draft.push(Event::CallDecided { call_id: call.id.clone(), decision, change: None });
+                draft.push(Event::CallDecided {
+                    call_id: call.id.clone(),
+                    decision: Box::new(decision),
+                    change: None,
+                });
                 let message = format!("A person cancelled this call: {words}.");
                 draft.finish(&call.id, Fault::new(Code::Cancelled, message));
             }
@@ -87,7 +91,7 @@ impl Run {
         if let Some(change) = &change {
             draft.state.apply(change);
         }
-        draft.push(Event::CallDecided { call_id: call.id.clone(), decision, change });
+        draft.push(Event::CallDecided { call_id: call.id.clone(), decision: Box::new(decision), change });
         draft.set_status(&call.id, CallStatus::Resuming);
         if runs && call.tool(draft.catalog).is_none() {
             draft.without_tool(call);

@@ -16,6 +16,7 @@ use crate::outcome::{Fault, Ticket, ToolResult, Usage};
 use crate::schema::Schema;
 use crate::state::{State, StateChange};
 use crate::text::clean;
+use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -33,14 +34,14 @@ pub(super) struct Draft<'a> {
     /// Each call's status as it will be: the run's calls, then those proposed here.
     statuses: Vec<CallStatus>,
     /// Ids and tool names of the calls proposed here.
-    proposed: Vec<(String, String)>,
+    proposed: Vec<(SmolStr, SmolStr)>,
     pub(super) state: State,
     /// What this draft changes.
     pub(super) changes: Vec<StateChange>,
     /// The calls whose end waits for hooks from here on.
-    pub(super) ending: BTreeSet<String>,
+    pub(super) ending: BTreeSet<SmolStr>,
     /// What hooks before calls answered just now.
-    pub(super) before: BTreeMap<String, Arc<[HookAnswer]>>,
+    pub(super) before: BTreeMap<SmolStr, Arc<[HookAnswer]>>,
 }
 
 impl<'a> Draft<'a> {
@@ -72,7 +73,7 @@ impl<'a> Draft<'a> {
         let (call_id, fault) = (proposed.call_id.clone(), proposed.fault.clone());
         self.proposed.push((call_id.clone(), proposed.tool_name.clone()));
         self.statuses.push(CallStatus::New);
-        self.push(Event::CallProposed(proposed));
+        self.push(Event::CallProposed(Arc::new(proposed)));
         if let Some(fault) = fault {
             self.finish(&call_id, fault);
         }
@@ -100,9 +101,9 @@ impl<'a> Draft<'a> {
         let Some(at) = self.position(call_id) else { return };
         self.keep(change.as_ref());
         self.statuses[at] = end.status();
-        let (call_id, tool_name) = (call_id.to_owned(), self.tool_name(at).to_owned());
+        let (call_id, tool_name) = (self.call_id(at).clone(), self.tool_name(at).clone());
         let Asked { notes, transfer, escalates, scheduled, filter } = asked;
-        self.push(Event::CallFinished(Finished {
+        self.push(Event::CallFinished(Arc::new(Finished {
             call_id,
             tool_name,
             end,
@@ -114,7 +115,7 @@ impl<'a> Draft<'a> {
             transfer,
             escalates,
             usage,
-        }));
+        })));
     }
 
     /// A change becomes part of the state, for what this draft decides after it.
@@ -197,7 +198,7 @@ impl<'a> Draft<'a> {
         for at in 0..self.statuses.len() {
             let ends = self.run.calls().get(at).is_some_and(|call| self.is_ending(call));
             if !self.statuses[at].is_final() && !ends {
-                let call_id = self.call_id(at).to_owned();
+                let call_id = self.call_id(at).clone();
                 self.finish(&call_id, Fault::new(code, message));
             }
         }
@@ -239,7 +240,7 @@ impl<'a> Draft<'a> {
     pub(super) fn finish_run_with(&mut self, status: RunStatus, text: String) {
         self.finish_step();
         let usage = self.usage();
-        self.push(Event::RunFinished { status, text, usage });
+        self.push(Event::RunFinished { status, text, usage: Box::new(usage) });
     }
 
     /// A direct call has no turns; its call stays to be looked at.
@@ -264,8 +265,8 @@ impl<'a> Draft<'a> {
             match event {
                 Event::ModelReplied { reply, .. } => usage.tokens = usage.tokens.plus(reply.usage),
                 Event::CallProposed(_) => usage.calls += 1,
-                Event::CallFinished(Finished { usage: used, .. })
-                | Event::CallConflicted { usage: used, .. } => usage.tools = usage.tools.plus(*used),
+                Event::CallFinished(finished) => usage.tools = usage.tools.plus(finished.usage),
+                Event::CallConflicted { usage: used, .. } => usage.tools = usage.tools.plus(*used),
                 Event::CallSuspended(suspended) => usage.tools = usage.tools.plus(suspended.usage),
                 _ => {}
             }
@@ -335,14 +336,14 @@ impl<'a> Draft<'a> {
         proposed.map(|at| known.len() + at).or_else(|| known.iter().position(|call| call.id == call_id))
     }
 
-    fn call_id(&self, at: usize) -> &str {
+    fn call_id(&self, at: usize) -> &SmolStr {
         let known = self.run.calls();
-        known.get(at).map_or_else(|| self.proposed[at - known.len()].0.as_str(), |call| &call.id)
+        known.get(at).map_or_else(|| &self.proposed[at - known.len()].0, |call| &call.id)
     }
 
-    fn tool_name(&self, at: usize) -> &str {
+    fn tool_name(&self, at: usize) -> &SmolStr {
         let known = self.run.calls();
-        known.get(at).map_or_else(|| self.proposed[at - known.len()].1.as_str(), |call| &call.tool_name)
+        known.get(at).map_or_else(|| &self.proposed[at - known.len()].1, |call| &call.tool_name)
     }
 }
 
@@ -351,7 +352,7 @@ pub(super) enum Asker {
     /// The tool's own.
     Tool,
     /// This gate's.
-    Gate(String),
+    Gate(SmolStr),
     /// A child's of the call.
     Child(Box<ChildQuestion>),
 }

@@ -10,6 +10,7 @@ use crate::gate::{self, CallsBefore, Judgement, Permit};
 use crate::hook::HookPoint;
 use crate::proposal::Proposal;
 use crate::state::Snapshot;
+use smol_str::SmolStr;
 use std::sync::Arc;
 
 /// Something that must be under way, now that the events so far are committed.
@@ -38,7 +39,7 @@ pub enum Effect {
     /// End a child for which nobody waits any more.
     EndChild {
         /// The call that asked for it.
-        call_id: String,
+        call_id: SmolStr,
         /// The child's place.
         ordinal: u32,
         /// The child's run.
@@ -53,15 +54,15 @@ pub enum EffectKey {
     /// This time of asking the model.
     Model(u32),
     /// The check of this call's arguments.
-    Validate(String),
+    Validate(SmolStr),
     /// This round of questions to the gates.
     Judge(u32),
     /// This attempt of this call.
-    Execute(String, u32),
+    Execute(SmolStr, u32),
     /// The hooks after this call.
-    After(String),
+    After(SmolStr),
     /// The child of this call in this place.
-    Child(String, u32),
+    Child(SmolStr, u32),
 }
 
 /// A call that the gates are asked about.
@@ -73,7 +74,7 @@ pub struct Question {
     pub resumption: Option<Arc<Resumption>>,
     /// The gates whose questions about this call a person answered; see
     /// [`gate::stands`].
-    pub approved_gates: Vec<String>,
+    pub approved_gates: Vec<SmolStr>,
     /// How many other calls of the run were let through, if those that stand before
     /// it are.
     pub calls_before: CallsBefore,
@@ -105,11 +106,11 @@ impl Effect {
     pub fn key(&self) -> EffectKey {
         match self {
             Effect::AskModel { ask } => EffectKey::Model(*ask),
-            Effect::Validate(proposal) => EffectKey::Validate(proposal.call_id().to_owned()),
+            Effect::Validate(proposal) => EffectKey::Validate(proposal.call_id().clone()),
             Effect::Judge { round, .. } => EffectKey::Judge(*round),
             Effect::EndChild { call_id, ordinal, .. } => EffectKey::Child(call_id.clone(), *ordinal),
             Effect::After(ended) => EffectKey::After(ended.call_id.clone()),
-            Effect::Execute(e) => EffectKey::Execute(e.permit.call_id().to_owned(), e.attempt),
+            Effect::Execute(e) => EffectKey::Execute(e.permit.call_id().clone(), e.attempt),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::call::Call;
 use super::draft::Draft;
-use super::event::{Event, Finished, RunStatus, ToolVersion};
+use super::event::{Event, RunStatus, ToolVersion};
 use super::handing::Asked;
 use super::{CallEnd, CallStatus, ForbiddenMove, Phase, Run};
 use crate::code::Code;
@@ -15,13 +15,14 @@ use crate::outcome::{Fault, Mutation, Usage};
 use crate::proposal::Arguments;
 use crate::state::{PendingMutation, StateChange};
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::sync::Arc;
 
 /// How a call ends, before the hooks after it are asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ending {
     /// The call.
-    pub call_id: String,
+    pub call_id: SmolStr,
     /// The result or the fault.
     pub end: CallEnd,
     /// What the tool wrote; it commits with the call's end.
@@ -59,9 +60,9 @@ pub enum Afterwards {
 #[derive(Debug, Clone)]
 pub struct Ended {
     /// The call.
-    pub call_id: String,
+    pub call_id: SmolStr,
     /// The name that the model used.
-    pub tool_name: String,
+    pub tool_name: SmolStr,
     /// Which version of whose tool.
     pub version: Option<ToolVersion>,
     /// The arguments.
@@ -130,26 +131,21 @@ impl Draft<'_> {
         let mutations = did.mutations.iter().map(|mutation| PendingMutation::of(keys, mutation));
         if self.catalog.has_hooks(HookPoint::After) {
             let ending = Ending {
-                call_id: call_id.to_owned(),
+                call_id: call_id.into(),
                 end,
                 mutations: mutations.collect(),
                 asked: did.asked,
                 usage,
             };
-            self.ending.insert(call_id.to_owned());
+            self.ending.insert(call_id.into());
             self.set_status(call_id, CallStatus::Resuming);
             return self.push(Event::CallEnding(Box::new(ending)));
         }
         if self.before_of(call).is_none() {
             return self.call_ended(call_id, end, did.change, did.asked, usage);
         }
-        let ending = Ending {
-            call_id: call_id.to_owned(),
-            end,
-            mutations: mutations.collect(),
-            asked: did.asked,
-            usage,
-        };
+        let ending =
+            Ending { call_id: call_id.into(), end, mutations: mutations.collect(), asked: did.asked, usage };
         self.conclude(call, &ending, &[]);
     }
 
@@ -188,9 +184,9 @@ impl Draft<'_> {
         self.ending.remove(&call.id);
         self.call_ended(&call.id, concluded.end.clone(), concluded.change, concluded.asked, ending.usage);
         if concluded.end != ending.end
-            && let Some(Event::CallFinished(Finished { replaced, .. })) = self.events.last_mut()
+            && let Some(Event::CallFinished(finished)) = self.events.last_mut()
         {
-            *replaced = Some(Box::new(ending.end.clone()));
+            Arc::make_mut(finished).replaced = Some(Box::new(ending.end.clone()));
         }
     }
 

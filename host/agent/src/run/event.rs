@@ -18,6 +18,7 @@ use crate::proposal::Arguments;
 use crate::state::StateChange;
 use crate::taken::Taken;
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::sync::Arc;
 
 /// An event with its place in the run's stream.
@@ -77,11 +78,11 @@ pub enum Event {
         reply: Arc<ModelReply>,
     },
     /// A call was checked.
-    CallProposed(Proposed),
+    CallProposed(Arc<Proposed>),
     /// The tool's own check of the arguments was asked.
     CallValidated {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// What the check found wrong.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<Fault>,
@@ -89,21 +90,21 @@ pub enum Event {
     /// Every gate was asked about the call.
     CallGated {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// Every answer.
-        verdicts: Vec<Recorded>,
+        verdicts: Arc<[Recorded]>,
     },
     /// These calls run at once, on the state as it stands here.
     BatchStarted {
         /// The calls, in the order in which the model asked.
-        call_ids: Vec<String>,
+        call_ids: Vec<SmolStr>,
         /// The state's revision.
         revision: u64,
     },
     /// An attempt begins.
     CallStarted {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// 1 for the first.
         attempt: u32,
         /// It begins no earlier, in milliseconds since the Unix epoch.
@@ -113,7 +114,7 @@ pub enum Event {
     /// An attempt took this from the world; how it ended is said in the same commit.
     CallTook {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// Which attempt.
         attempt: u32,
         /// With what it can be run again.
@@ -122,7 +123,7 @@ pub enum Event {
     /// An attempt timed out, and another follows.
     CallRetried {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// The attempt that failed.
         attempt: u32,
         /// Why.
@@ -133,7 +134,7 @@ pub enum Event {
     /// The call returned before it is its turn to be applied.
     CallReturned {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// What it returned, with the mutations that it proposes to keys that persist.
         outcome: Arc<Outcome>,
         /// Those to other keys, which no record holds: after a restart they are gone.
@@ -146,20 +147,20 @@ pub enum Event {
     /// again on the state as it is now.
     CallConflicted {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// The key.
         key: String,
         /// What the attempt used.
         usage: Usage,
     },
     /// The call ended, and what it changed is part of the state from here on.
-    CallFinished(Finished),
+    CallFinished(Arc<Finished>),
     /// The call waits for a person.
     CallSuspended(Box<Suspended>),
     /// The hooks on one side of a call answered.
     CallHooked {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// Which side.
         point: HookPoint,
         /// What each said, in the order in which they were asked. What hooks after
@@ -171,9 +172,9 @@ pub enum Event {
     /// A person decided about a suspended call.
     CallDecided {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// The decision.
-        decision: Decision,
+        decision: Box<Decision>,
         /// What the host keeps of it for calls to come.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         change: Option<StateChange>,
@@ -181,7 +182,7 @@ pub enum Event {
     /// A call asked for a run of another agent, which begins now.
     ChildStarted {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// The request's place among the call's requests; 1 for the first.
         ordinal: u32,
         /// The child's run.
@@ -194,7 +195,7 @@ pub enum Event {
     /// A child waits for a person.
     ChildWaiting {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// The child's place.
         ordinal: u32,
         /// What is asked.
@@ -203,7 +204,7 @@ pub enum Event {
     /// A child ended.
     ChildFinished {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// The child's place.
         ordinal: u32,
         /// How it ended.
@@ -242,7 +243,7 @@ pub enum Event {
         /// The answer, or the last text where there is none.
         text: String,
         /// What it used in all.
-        usage: RunUsage,
+        usage: Box<RunUsage>,
     },
 }
 
@@ -250,9 +251,9 @@ pub enum Event {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Proposed {
     /// The call's id, unique within the run.
-    pub call_id: String,
+    pub call_id: SmolStr,
     /// The name that the model used.
-    pub tool_name: String,
+    pub tool_name: SmolStr,
     /// The component (or plugin, server, agent) that brings the tool, and its
     /// version; none where the tool is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -273,18 +274,18 @@ pub struct Proposed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolVersion {
     /// The owner's id.
-    pub id: String,
+    pub id: SmolStr,
     /// The owner's version, such as a component's digest.
-    pub version: String,
+    pub version: SmolStr,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Finished {
     /// The call.
-    pub call_id: String,
+    pub call_id: SmolStr,
     /// The tool's name, stamped by the host.
-    pub tool_name: String,
+    pub tool_name: SmolStr,
     /// The result or the fault.
     pub end: CallEnd,
     /// What it changed.
@@ -317,11 +318,11 @@ pub struct Finished {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Suspended {
     /// The call.
-    pub call_id: String,
+    pub call_id: SmolStr,
     /// The suspension's own id, unique within the run.
     pub suspension_id: String,
     /// The tool's name, stamped by the host.
-    pub tool_name: String,
+    pub tool_name: SmolStr,
     /// The question.
     pub ticket: Ticket,
     /// The version of the tool that is to go on; it asks again on another.
@@ -329,7 +330,7 @@ pub struct Suspended {
     pub owner: Option<ToolVersion>,
     /// The gate that asks; none where the tool itself does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gate: Option<String>,
+    pub gate: Option<SmolStr>,
     /// The child whose question it is, and to which the decision goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<Box<ChildQuestion>>,
@@ -349,11 +350,11 @@ pub struct ChildQuestion {
     /// The child's agent.
     pub agent_id: String,
     /// The child's call that waits.
-    pub call_id: String,
+    pub call_id: SmolStr,
     /// The suspension's id in the child's run.
     pub suspension_id: String,
     /// The name of the tool that waits, stamped by the host.
-    pub tool_name: String,
+    pub tool_name: SmolStr,
     /// That tool's arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Arguments>,

@@ -217,12 +217,12 @@ impl Draft<'_> {
         let from = self.run.spec.identity.agent_id.clone();
         let change = handed_over(&self.state, &from, &agent);
         self.state.apply(&change);
-        self.push(Event::Transferred { from, agent, change });
+        self.push(Event::Transferred { from: from.into(), agent, change });
     }
 
     fn finished(&self) -> impl Iterator<Item = &Finished> {
         self.events.iter().filter_map(|event| match event {
-            Event::CallFinished(finished) => Some(finished),
+            Event::CallFinished(finished) => Some(finished.as_ref()),
             _ => None,
         })
     }

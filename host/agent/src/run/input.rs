@@ -7,6 +7,7 @@ use crate::hook::{HookAnswer, ModelHooked};
 use crate::message::ModelReply;
 use crate::outcome::{Fault, Outcome, Usage};
 use crate::taken::Taken;
+use smol_str::SmolStr;
 use std::sync::Arc;
 
 /// One thing that the world tells a run. An input that comes too late, for a call
@@ -36,7 +37,7 @@ pub enum Input {
     /// A tool's own check of its arguments answered.
     Validated {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// What it found wrong.
         fault: Option<Fault>,
     },
@@ -45,15 +46,15 @@ pub enum Input {
         /// Which round of questions.
         round: u32,
         /// The calls' ids with every gate's answer.
-        answers: Vec<(String, Vec<Recorded>)>,
+        answers: Vec<(SmolStr, Arc<[Recorded]>)>,
         /// The ids of those calls that were let through and whose hooks were asked
         /// for, with what the hooks before them answered.
-        hooked: Vec<(String, Vec<HookAnswer>)>,
+        hooked: Vec<(SmolStr, Vec<HookAnswer>)>,
     },
     /// An attempt ended.
     Attempted {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// Which attempt.
         attempt: u32,
         /// What came of it.
@@ -66,14 +67,14 @@ pub enum Input {
     /// The hooks after a call answered.
     Hooked {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// What each said, in the order in which they were asked.
         answers: Vec<HookAnswer>,
     },
     /// A call asks for a child that it does not have yet.
     ChildAsked {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// Which attempt.
         attempt: u32,
         /// The request's place among the call's requests; 1 for the first.
@@ -88,7 +89,7 @@ pub enum Input {
     /// A child left off.
     ChildStands {
         /// The call.
-        call_id: String,
+        call_id: SmolStr,
         /// The child's place.
         ordinal: u32,
         /// How.

@@ -11,6 +11,7 @@ use crate::gate::{Recorded, Standing, Verdict, stands};
 use crate::hook::HookAnswer;
 use crate::outcome::{Fault, Ticket, ToolStatus, Usage};
 use crate::text::clean;
+use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,8 +32,8 @@ impl Draft<'_> {
     pub(super) fn judged(
         &mut self,
         round: u32,
-        answers: Vec<(String, Vec<Recorded>)>,
-        hooked: Vec<(String, Vec<HookAnswer>)>,
+        answers: Vec<(SmolStr, Arc<[Recorded]>)>,
+        hooked: Vec<(SmolStr, Vec<HookAnswer>)>,
     ) {
         let run = self.run;
         let current = |turn: &&Turn| turn.rounds == round && turn.batch.is_none();
@@ -43,7 +44,7 @@ impl Draft<'_> {
         for call in wanting().filter(|call| call.tool(self.catalog).is_none()).collect::<Vec<_>>() {
             self.without_tool(call);
         }
-        let mut hooked: BTreeMap<String, Vec<HookAnswer>> = hooked.into_iter().collect();
+        let mut hooked: BTreeMap<SmolStr, Vec<HookAnswer>> = hooked.into_iter().collect();
         let (mut batch, mut first): (Vec<&Call>, bool) = (Vec::new(), true);
         let pending = wanting().filter(|call| call.tool(self.catalog).is_some()).collect::<Vec<_>>();
         for (call, (call_id, verdicts)) in pending.into_iter().zip(answers) {
@@ -72,7 +73,7 @@ impl Draft<'_> {
 
     /// Whether the call may run, as far as the hooks before it are concerned. One that
     /// fails ends the call.
-    fn pass_hooks(&mut self, call: &Call, hooked: &mut BTreeMap<String, Vec<HookAnswer>>) -> bool {
+    fn pass_hooks(&mut self, call: &Call, hooked: &mut BTreeMap<SmolStr, Vec<HookAnswer>>) -> bool {
         let Some(answers) = hooked.remove(&call.id).filter(|_| call.hooked.is_none()) else { return true };
         let Some(fault) = self.hooked_before(call, answers) else { return true };
         self.finish(&call.id, fault);
@@ -129,7 +130,7 @@ impl Draft<'_> {
     }
 
     /// A gate asks a person.
-    fn ask(&mut self, call: &Call, ticket: Ticket, gate: String) {
+    fn ask(&mut self, call: &Call, ticket: Ticket, gate: SmolStr) {
         match Self::check_question(call, &ticket) {
             Ok(()) => self.suspend(call, ticket, Asker::Gate(gate), None, Usage::default()),
             Err(fault) => self.finish(&call.id, fault.with_detail(format!("gate {gate}"))),
@@ -138,7 +139,7 @@ impl Draft<'_> {
 }
 
 /// The verdict that holds the call back.
-fn held(verdicts: &[Recorded], approved_gates: &[String]) -> Option<Recorded> {
+fn held(verdicts: &[Recorded], approved_gates: &[SmolStr]) -> Option<Recorded> {
     match stands(verdicts, approved_gates) {
         Standing::Allowed => None,
         Standing::Held(held) => Some(held.clone()),

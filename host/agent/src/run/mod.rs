@@ -49,6 +49,7 @@ pub use spec::{AgentSpec, Decision, DecisionAnswer, KnownAgent, RunLimits, RunSp
 use crate::hook::ToolFilter;
 use crate::message::{Message, ModelReply, ToolSpec};
 use crate::state::State;
+use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use tally::Tally;
@@ -81,7 +82,7 @@ pub struct Run {
     /// Text of replies that were cut off and are being continued.
     carried: String,
     last_text: String,
-    call_ids: BTreeSet<String>,
+    call_ids: BTreeSet<SmolStr>,
     let_through: Tally,
     decisions: BTreeMap<String, Decision>,
     /// The last turn's calls and how many turns in a row asked for the same.

@@ -20,13 +20,14 @@ use crate::outcome::{Fault, Outcome, Usage};
 use crate::state::{KeyScope, StateChange};
 use crate::taken::Taken;
 use serde::Serialize;
+use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A record that is read again.
 pub struct Replay {
     run: Run,
-    took: BTreeMap<(String, u32), Arc<Taken>>,
+    took: BTreeMap<(SmolStr, u32), Arc<Taken>>,
     /// Keys that do not persist and were changed: no record holds their values.
     unknown_keys: BTreeSet<String>,
 }
@@ -35,9 +36,9 @@ pub struct Replay {
 #[derive(Debug, Clone)]
 pub struct RecordedAttempt {
     /// The call.
-    pub call_id: String,
+    pub call_id: SmolStr,
     /// The name that the model used.
-    pub tool_name: String,
+    pub tool_name: SmolStr,
     /// Which version of whose tool.
     pub version: Option<ToolVersion>,
     /// 1 for the first.
@@ -128,7 +129,7 @@ impl Replay {
             return Err(why);
         }
         let execution = self.run.next(catalog).into_iter().find_map(|effect| match effect {
-            Effect::Execute(execution) if execution.permit.call_id() == attempt.call_id => Some(execution),
+            Effect::Execute(execution) if *execution.permit.call_id() == attempt.call_id => Some(execution),
             _ => None,
         });
         let Some(execution) = execution else {

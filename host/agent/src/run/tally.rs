@@ -3,12 +3,13 @@
 
 use super::call::Call;
 use crate::gate::CallsBefore;
-use std::collections::BTreeMap;
+use smol_str::SmolStr;
 
 /// Counts of the calls that ran, or run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
-    of_tool: BTreeMap<String, u32>,
+    /// A run calls few different tools, so they are kept in a list.
+    of_tool: Vec<(SmolStr, u32)>,
     in_run: u32,
 }
 
@@ -16,7 +17,10 @@ impl Tally {
     /// The call was let through; it counts once, however often that happens.
     pub(super) fn count(&mut self, call: &mut Call) {
         if !std::mem::replace(&mut call.counted, true) {
-            *self.of_tool.entry(call.tool_name.clone()).or_default() += 1;
+            match self.of_tool.iter_mut().find(|(name, _)| *name == call.tool_name) {
+                Some((_, count)) => *count += 1,
+                None => self.of_tool.push((call.tool_name.clone(), 1)),
+            }
             self.in_run += 1;
         }
     }
@@ -27,17 +31,25 @@ impl Tally {
         &'a self,
         calls: impl IntoIterator<Item = &'a Call>,
     ) -> impl Iterator<Item = CallsBefore> {
-        let mut fresh_of_tool: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut fresh = 0;
+        // The calls that stand before, and do not count yet.
+        let mut fresh: Vec<&str> = Vec::new();
         calls.into_iter().map(move |call| {
+            let name = call.tool_name.as_str();
             let itself = u32::from(call.counted);
-            let fresh_here = fresh_of_tool.entry(&call.tool_name).or_default();
-            let counted = self.of_tool.get(&call.tool_name).copied().unwrap_or(0);
-            let before =
-                CallsBefore { of_tool: counted + *fresh_here - itself, in_run: self.in_run + fresh - itself };
-            *fresh_here += 1 - itself;
-            fresh += 1 - itself;
+            let fresh_here = count(fresh.iter().filter(|other| **other == name));
+            let counted = self.of_tool.iter().find(|(tool, _)| tool == name).map_or(0, |(_, count)| *count);
+            let before = CallsBefore {
+                of_tool: counted + fresh_here - itself,
+                in_run: self.in_run + count(fresh.iter()) - itself,
+            };
+            if !call.counted {
+                fresh.push(name);
+            }
             before
         })
     }
+}
+
+fn count<T>(items: impl Iterator<Item = T>) -> u32 {
+    u32::try_from(items.count()).unwrap_or(u32::MAX)
 }

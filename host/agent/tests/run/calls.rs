@@ -2,6 +2,7 @@
 
 use crate::world::{World, done, faults, reply, sets, writes};
 use serde_json::{Value, json};
+use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::message::{Finish, Message};
 use tollgate_agent::outcome::{Action, Fault, Outcome, ToolOutput, ToolResult};
@@ -28,7 +29,7 @@ fn l1_checked_then_gated_then_run_then_committed_then_told() {
     world.reply_as(reply("", &[("a", "checks", "{}")], Finish::Stop));
     let kinds: Vec<_> = world.under_way.values().collect();
     assert!(matches!(kinds[..], [Effect::Validate(_)]), "no gate is asked yet: {kinds:?}");
-    world.give(Input::Validated { call_id: "a".to_owned(), fault: None });
+    world.give(Input::Validated { call_id: "a".into(), fault: None });
     let kinds: Vec<_> = world.under_way.values().collect();
     assert!(matches!(kinds[..], [Effect::Judge { .. }]), "nothing runs yet: {kinds:?}");
     world.pass_gates();
@@ -57,10 +58,10 @@ fn l1_what_the_tools_own_check_refuses_meets_no_gate() {
     let mut world = World::asked(RunLimits::default());
     world.reply_as(reply("", &[("a", "checks", "{}"), ("b", "look", "{}")], Finish::Stop));
     let fault = Fault::new(Code::InvalidArguments, "The date is in the past.");
-    world.give(Input::Validated { call_id: "a".to_owned(), fault: Some(fault.clone()) });
+    world.give(Input::Validated { call_id: "a".into(), fault: Some(fault.clone()) });
     world.pass_gates();
     assert_eq!(world.running(), ["b"]);
-    assert_eq!(world.give(Input::Validated { call_id: "a".to_owned(), fault: Some(fault) }).len(), 0);
+    assert_eq!(world.give(Input::Validated { call_id: "a".into(), fault: Some(fault) }).len(), 0);
     world.end("b", done("seen"));
     assert_eq!(world.code("a"), Some(Code::InvalidArguments));
     assert_eq!(world.answer("a"), "The date is in the past.");
@@ -92,7 +93,7 @@ fn l3_a_move_that_does_not_exist_is_an_error() {
     let refused = run.apply(started.unwrap()).unwrap_err();
     assert!(refused.to_string().contains("from Succeeded to Running"), "{refused}");
     let mut run = world.run.clone();
-    let strange = Event::CallValidated { call_id: "none".to_owned(), fault: None };
+    let strange = Event::CallValidated { call_id: "none".into(), fault: None };
     assert!(run.apply(&strange).is_err());
     let mut world = World::asked(RunLimits::default());
     world.say("Done.");
@@ -168,7 +169,7 @@ fn l7_an_unknown_tool_is_answered_with_the_nearest_names() {
 fn l8_missing_repeated_and_colliding_ids_become_unique() {
     let mut world = World::asked(RunLimits::default());
     world.reply(&[("", "look", "{}"), ("x", "look", "{}"), ("x", "look", "{}"), ("call-1-1", "look", "{}")]);
-    let ids: Vec<String> = world.run.calls().iter().map(|call| call.id.clone()).collect();
+    let ids: Vec<SmolStr> = world.run.calls().iter().map(|call| call.id.clone()).collect();
     assert_eq!((ids[1].as_str(), ids[3].as_str()), ("x", "call-1-1"));
     for id in &ids {
         world.end(id, done("seen"));

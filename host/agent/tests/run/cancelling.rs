@@ -19,7 +19,7 @@ fn x3_cancelled_calls_are_answered_and_late_answers_are_dropped() {
     assert_eq!((world.code("a"), world.code("b"), world.code("c")), (None, None, Some(Code::Cancelled)));
     assert_eq!(world.answers().len(), 3);
     let late = Input::Attempted {
-        call_id: "c".to_owned(),
+        call_id: "c".into(),
         attempt: 1,
         outcome: Arc::new(done("late")),
         usage: Default::default(),

@@ -20,7 +20,7 @@ pub(crate) fn world(identity: RunIdentity, limits: RunLimits) -> World {
     let delegates = vec!["scout".to_owned(), "gone".to_owned()];
     let view = AgentView { id: "front".to_owned(), delegates, ..AgentView::default() };
     let agent = AgentSpec { view, tools: vec!["*".to_owned()], ..AgentSpec::default() };
-    let identity = RunIdentity { agent_id: "front".to_owned(), ..identity };
+    let identity = RunIdentity { agent_id: "front".into(), ..identity };
     let task = Task::Prompt("Do it.".to_owned());
     world.give(Input::Start(Arc::new(RunSpec { identity, agent: agent.into(), limits, task })));
     world
@@ -52,7 +52,7 @@ impl World {
         let run_id = format!("child-of-{call_id}-{attempt}");
         self.run.plan_child(&self.catalog, &ask, &run_id, None).unwrap();
         let events = self.give(Input::ChildAsked {
-            call_id: call_id.to_owned(),
+            call_id: call_id.into(),
             attempt,
             ordinal: 1,
             agent_id: "scout".to_owned(),
@@ -64,7 +64,7 @@ impl World {
     }
 
     fn child_ends(&mut self, call_id: &str, end: ChildEnd) -> Vec<Event> {
-        self.give(Input::ChildStands { call_id: call_id.to_owned(), ordinal: 1, end })
+        self.give(Input::ChildStands { call_id: call_id.into(), ordinal: 1, end })
     }
 
     fn plan(&self, request: &ChildRequest) -> Result<Arc<RunSpec>, ChildError> {
@@ -86,9 +86,9 @@ fn waits(suspension: &str) -> ChildEnd {
     ChildEnd::Waiting(Box::new(ChildQuestion {
         run_id: "child-of-a-1".to_owned(),
         agent_id: "scout".to_owned(),
-        call_id: "call-1-1".to_owned(),
+        call_id: "call-1-1".into(),
         suspension_id: suspension.to_owned(),
-        tool_name: "send".to_owned(),
+        tool_name: "send".into(),
         arguments: None,
         ticket: Ticket {
             response_schema: Some(json!({"type": "boolean"})),
@@ -344,7 +344,7 @@ fn d6_whoever_ends_a_call_ends_its_child() {
 #[test]
 fn d6_a_block_after_a_commit_ends_the_waiting_child() {
     let block_c = |question: &tollgate_agent::run::Question, _: &tollgate_agent::run::Run| {
-        vec![match question.proposal.call_id() {
+        vec![match question.proposal.call_id().as_str() {
             "c" => crate::world::block("x"),
             _ => crate::world::allow("x"),
         }]

@@ -26,10 +26,11 @@ fn waiting(mode: ResumeMode) -> World {
 }
 
 fn parked() -> World {
-    let mut world = World::asked(RunLimits::default()).with_gates(|q, _| match q.proposal.call_id() {
-        "c" => vec![allow("x")],
-        _ => vec![suspend("x")],
-    });
+    let mut world =
+        World::asked(RunLimits::default()).with_gates(|q, _| match q.proposal.call_id().as_str() {
+            "c" => vec![allow("x")],
+            _ => vec![suspend("x")],
+        });
     world.reply(&[("a", "act", r#"{"of":"a"}"#), ("b", "act", r#"{"of":"b"}"#)]);
     world
 }
@@ -167,10 +168,11 @@ fn w6_what_can_run_runs_and_the_rest_waits() {
 
 #[test]
 fn w6_calls_that_are_resumed_while_others_run_keep_their_order() {
-    let mut world = World::asked(RunLimits::default()).with_gates(|q, _| match q.proposal.call_id() {
-        "c" => vec![allow("x")],
-        _ => vec![suspend("x")],
-    });
+    let mut world =
+        World::asked(RunLimits::default()).with_gates(|q, _| match q.proposal.call_id().as_str() {
+            "c" => vec![allow("x")],
+            _ => vec![suspend("x")],
+        });
     world.reply(&[("a", "act", "{}"), ("b", "act", "{}"), ("c", "act", "{}")]);
     world.resume("1", "b", json!(1));
     world.resume("2", "a", json!(1));

@@ -91,7 +91,7 @@ fn h1_hooks_after_a_call_run_whatever_its_outcome() {
 #[test]
 fn h1_a_call_that_is_held_back_has_no_hooks_and_one_that_is_supplied_those_after_it() {
     use tollgate_agent::gate::{Recorded, Verdict};
-    let mut world = asked().with_gates(|question, _| match question.proposal.call_id() {
+    let mut world = asked().with_gates(|question, _| match question.proposal.call_id().as_str() {
         "a" => vec![deny("list")],
         _ => vec![Recorded::new("list", Verdict::SetResult(Box::new(ToolResult::success("cached"))))],
     });
@@ -260,7 +260,7 @@ fn h3_before_tool_and_after_commit_as_one_change_in_this_order() {
 #[test]
 fn h4_a_hook_that_fails_fails_its_call_and_not_the_run() {
     let mut world = asked();
-    world.before = Box::new(|question| match question.proposal.call_id() {
+    world.before = Box::new(|question| match question.proposal.call_id().as_str() {
         "a" => HookAnswer::failed("keeper", "on purpose"),
         _ => logs("b"),
     });

@@ -2,6 +2,7 @@
 
 use crate::tools;
 use std::collections::BTreeMap;
+use tollgate_agent::SmolStr;
 use tollgate_agent::hook::HookPoint;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, Phase, Run};
@@ -10,15 +11,15 @@ use tollgate_agent::state::StateChange;
 /// Watches the events of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    tools: BTreeMap<String, String>,
-    attempts: BTreeMap<String, u32>,
-    allowed_starts: BTreeMap<String, u32>,
-    ends: BTreeMap<String, u32>,
+    tools: BTreeMap<SmolStr, SmolStr>,
+    attempts: BTreeMap<SmolStr, u32>,
+    allowed_starts: BTreeMap<SmolStr, u32>,
+    ends: BTreeMap<SmolStr, u32>,
     /// How often the hooks on each side of a call answered.
-    hooked: BTreeMap<(String, bool), u32>,
-    endings: BTreeMap<String, u32>,
+    hooked: BTreeMap<(SmolStr, bool), u32>,
+    endings: BTreeMap<SmolStr, u32>,
     /// The revision on which each call began its last attempts.
-    began: BTreeMap<String, u64>,
+    began: BTreeMap<SmolStr, u64>,
     /// The revisions that wrote `kit.city`, whose updates never commute.
     cities: Vec<u64>,
     steps_open: i32,
@@ -98,7 +99,7 @@ impl Watch {
             _ => None,
         };
         let hooked =
-            |id: &String| [true, false].iter().any(|at| self.hooked.contains_key(&(id.clone(), *at)));
+            |id: &SmolStr| [true, false].iter().any(|at| self.hooked.contains_key(&(id.clone(), *at)));
         let writes = change.updates.iter().any(|update| update.key == "kit.city");
         if let Some(call_id) = call_id.filter(|id| writes && !hooked(id)) {
             let began = self.began[call_id];

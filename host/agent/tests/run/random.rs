@@ -171,17 +171,17 @@ fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
         }
         Effect::Validate(proposal) => {
             let fault = (choice.of(6) == 5).then(|| Fault::new(Code::InvalidArguments, "Not so."));
-            Input::Validated { call_id: proposal.call_id().to_owned(), fault }
+            Input::Validated { call_id: proposal.call_id().clone(), fault }
         }
         Effect::Judge { round, questions } => {
             // Some hosts ask on after a call that is held back; that is harmless.
             let ask = |question: &tollgate_agent::run::Question| {
-                (question.proposal.call_id().to_owned(), choice.verdicts())
+                (question.proposal.call_id().clone(), choice.verdicts().into())
             };
             let answers = questions.iter().map(ask).collect();
             let asked = questions.iter().filter(|question| question.asks_hooks);
             let hooked =
-                asked.map(|question| (question.proposal.call_id().to_owned(), vec![choice.hook_answer()]));
+                asked.map(|question| (question.proposal.call_id().clone(), vec![choice.hook_answer()]));
             Input::Judged { round, answers, hooked: hooked.collect() }
         }
         Effect::After(ended) => Input::Hooked { call_id: ended.call_id, answers: vec![choice.hook_answer()] },
@@ -227,9 +227,9 @@ fn asks(execution: &Execution, choice: &mut Choice) -> Input {
             let question = ChildQuestion {
                 run_id,
                 agent_id: "scout".to_owned(),
-                call_id: "call-1-1".to_owned(),
+                call_id: "call-1-1".into(),
                 suspension_id: "call-1-1/1".to_owned(),
-                tool_name: "look".to_owned(),
+                tool_name: "look".into(),
                 arguments: None,
                 ticket: Ticket::confirm("Sure?"),
             };
@@ -273,7 +273,7 @@ fn begin(world: &mut World, limits: RunLimits, task: Task) {
     }));
     let view = AgentView { id: "front".to_owned(), delegates, ..AgentView::default() };
     let agent = AgentSpec { view, tools: vec!["*".to_owned()], ..AgentSpec::default() };
-    let identity = RunIdentity { agent_id: "front".to_owned(), ..RunIdentity::default() };
+    let identity = RunIdentity { agent_id: "front".into(), ..RunIdentity::default() };
     world.give(Input::Start(Arc::new(RunSpec { identity, agent: agent.into(), limits, task })));
 }
 
@@ -299,7 +299,8 @@ fn happen(world: &mut World, deed: Deed) {
                 _ => DecisionAnswer::Resume(json!({"n": value})),
             };
             let (id, target) = (id.to_string(), call.id.clone());
-            let decision = Decision { id, target, answer, reason: None, at_ms: world.now_ms };
+            let decision =
+                Decision { id, target: target.to_string(), answer, reason: None, at_ms: world.now_ms };
             let taken = world.try_give(Input::Decided(decision.clone()));
             if taken.is_err() || !waits {
                 assert_eq!(world.run.events(), known, "what is refused changes nothing");

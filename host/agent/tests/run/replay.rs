@@ -30,7 +30,7 @@ fn replay(world: &World, mut outcomes: Vec<Outcome>) -> Vec<(String, Finding)> {
                     replay.judge(&attempt, &recorded, &world.catalog, &Again { outcome, usage, taken })
                 }
             };
-            found.push((attempt.call_id, finding));
+            found.push((attempt.call_id.to_string(), finding));
         }
         replay.pass(event).unwrap();
     }

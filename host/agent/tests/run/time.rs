@@ -47,7 +47,7 @@ fn t4_other_failures_and_other_tools_are_not_tried_again() {
 fn t4_a_late_answer_of_an_attempt_that_was_replaced_is_dropped() {
     let mut world = World::calling(&[("a", "look", "{}")]);
     let first = tollgate_agent::run::Input::Attempted {
-        call_id: "a".to_owned(),
+        call_id: "a".into(),
         attempt: 1,
         outcome: std::sync::Arc::new(done("late")),
         usage: Default::default(),

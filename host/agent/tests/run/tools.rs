@@ -61,17 +61,17 @@ pub(crate) fn catalog(version: &str) -> Catalog {
         ],
     };
     let owner = Owner {
-        id: "kit".to_owned(),
+        id: "kit".into(),
         kind: OwnerKind::Component,
         origin: "kit.wasm".to_owned(),
-        version: version.to_owned(),
+        version: version.into(),
     };
     let actions = ActionGrants { add_context: true, ..ActionGrants::default() };
     let mut catalog = Catalog::default();
     catalog.add(owner.clone(), descriptor, &CatalogGrants { actions, ..CatalogGrants::default() }).unwrap();
     let (team, grants) = team();
     catalog
-        .add(Owner { id: team.id.clone(), origin: "team.wasm".to_owned(), ..owner }, team, &grants)
+        .add(Owner { id: team.id.clone().into(), origin: "team.wasm".to_owned(), ..owner }, team, &grants)
         .unwrap();
     catalog.set_agents(agents(|_| ()));
     catalog
@@ -100,10 +100,10 @@ pub(crate) fn add_keeper(catalog: &mut Catalog) {
         state: vec![key("log", Reducer::Append, true), key("fleeting", Reducer::Append, false), city],
     };
     let owner = Owner {
-        id: "keeper".to_owned(),
+        id: "keeper".into(),
         kind: OwnerKind::Native,
         origin: "the plugin keeper".to_owned(),
-        version: "1".to_owned(),
+        version: "1".into(),
     };
     let actions = ActionGrants { add_context: true, filter_tools: true, ..ActionGrants::default() };
     let grants =

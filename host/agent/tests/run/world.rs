@@ -190,12 +190,12 @@ impl World {
         for question in questions {
             let verdicts = (self.gates)(question, &self.run);
             let goes_on = stands(&verdicts, &question.approved_gates) == Standing::Allowed;
-            answers.push((question.proposal.call_id().to_owned(), verdicts));
+            answers.push((question.proposal.call_id().clone(), verdicts.into()));
             if !goes_on {
                 break;
             }
             if question.asks_hooks {
-                hooked.push((question.proposal.call_id().to_owned(), vec![(self.before)(question)]));
+                hooked.push((question.proposal.call_id().clone(), vec![(self.before)(question)]));
             }
         }
         Input::Judged { round, answers, hooked }
@@ -215,11 +215,11 @@ impl World {
     ) -> Vec<Event> {
         let taken = Some(Arc::new(taken)).filter(|taken| !taken.is_nothing());
         let attempt = self.execution(call_id).attempt;
-        self.under_way.remove(&EffectKey::Execute(call_id.to_owned(), attempt));
+        self.under_way.remove(&EffectKey::Execute(call_id.into(), attempt));
         let usage = Usage { attempts: 1, ..Usage::default() };
         let outcome = Arc::new(outcome.into());
         let call_id = call_id.to_owned();
-        let events = self.give(Input::Attempted { call_id, attempt, outcome, usage, taken });
+        let events = self.give(Input::Attempted { call_id: call_id.into(), attempt, outcome, usage, taken });
         self.pass_gates();
         events
     }
@@ -238,12 +238,12 @@ impl World {
                 _ => None,
             })
             .collect();
-        running.sort_by_key(|e| self.run.calls().iter().position(|c| c.id == e.permit.call_id()));
+        running.sort_by_key(|e| self.run.calls().iter().position(|c| c.id == *e.permit.call_id()));
         running
     }
 
     pub(crate) fn running(&self) -> Vec<&str> {
-        self.executions().into_iter().map(|e| e.permit.call_id()).collect()
+        self.executions().into_iter().map(|e| e.permit.call_id().as_str()).collect()
     }
 
     pub(crate) fn is_asking(&self) -> bool {
@@ -270,7 +270,7 @@ impl World {
     /// Ids and texts of the answers that the model reads.
     pub(crate) fn answers(&self) -> Vec<(String, String)> {
         let answers = self.run.messages().iter().filter_map(|message| match message {
-            Message::Answer(a) => Some((a.call_id.clone(), a.content.to_string())),
+            Message::Answer(a) => Some((a.call_id.to_string(), a.content.to_string())),
             _ => None,
         });
         answers.collect()

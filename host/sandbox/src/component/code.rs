@@ -7,7 +7,7 @@ use crate::instance::Instance;
 use crate::load::Exports;
 use crate::plain::Plain;
 use crate::sandbox::Inner as Host;
-use crate::v0_1_0::ToolPre;
+use crate::v0_1_0::{Tool, ToolPre};
 use std::sync::OnceLock;
 use tollgate_agent::text::clean;
 use wasmtime::component::Component as Compiled;
@@ -23,7 +23,7 @@ pub(super) struct Code {
 /// How its tools are called.
 pub(super) enum Entry {
     /// As the contract says.
-    Contract(ToolPre<Instance>),
+    Contract(Tool),
     /// As the functions that they are.
     Plain(Plain),
 }
@@ -41,7 +41,7 @@ impl Code {
         };
         let pre = host.real.instantiate_pre(&compiled).map_err(misfit)?;
         let entry = match exports {
-            Exports::Contract => Entry::Contract(ToolPre::new(pre).map_err(misfit)?),
+            Exports::Contract => Entry::Contract(ToolPre::new(pre).and_then(Tool::new).map_err(misfit)?),
             Exports::Plain => Entry::Plain(Plain::link(&host.engine, name, &compiled, pre)?),
         };
         Ok(Self { compiled, entry, sealed: OnceLock::new() })

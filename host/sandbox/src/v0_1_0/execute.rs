@@ -2,29 +2,55 @@
 
 use super::ToolPre;
 use super::context::Visible;
-use super::output::{lift_returned, returned_bytes};
+use super::output::{Returned, lift_returned, returned_bytes};
+use super::types::ToolCallContext;
 use crate::attempt::Call;
 use crate::instance::Instance;
 use std::time::Duration;
 use tollgate_agent::outcome::Outcome;
 use wasmtime::Store;
+use wasmtime::component::ComponentExportIndex;
 
-/// Calls `execute` in a fresh instance, and reads what it returns.
-pub(crate) async fn execute(
-    tool: &ToolPre<Instance>,
-    store: &mut Store<Instance>,
-    call: &Call<'_>,
-    timeout: Duration,
-) -> wasmtime::Result<Outcome> {
-    let arguments = call.permit.arguments().text();
-    let visible = Visible::of(call);
-    store.data().enter(arguments.len() as u64 + visible.bytes())?;
-    let entries = visible.entries();
-    let delegates: Vec<&str> = call.agent.delegates.iter().map(String::as_str).collect();
-    let deadline_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
-    let context = visible.context(&entries, &delegates, deadline_ms);
-    let tool = tool.instantiate_async(&mut *store).await?;
-    let returned = tool.tollgate_tool_tool().call_execute(&mut *store, arguments, context).await?;
-    store.data().boundary.leave(returned_bytes(&returned))?;
-    Ok(lift_returned(&call.permit.tool().descriptor.name, returned))
+/// A linked tool, and where in it `execute` is: a call needs nothing else of it, so
+/// that nothing else is looked up and type-checked in each of its instances.
+pub(crate) struct Tool {
+    linked: ToolPre<Instance>,
+    execute: ComponentExportIndex,
+}
+
+impl Tool {
+    /// Finds `execute`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn new(linked: ToolPre<Instance>) -> wasmtime::Result<Self> {
+        let component = linked.instance_pre().component();
+        let interface = format!("{}@{}", super::TOOL, super::VERSION);
+        let missing = || wasmtime::Error::msg(format!("there is no {interface}/execute"));
+        let tool = component.get_export_index(None, &interface).ok_or_else(missing)?;
+        let execute = component.get_export_index(Some(&tool), "execute").ok_or_else(missing)?;
+        Ok(Self { linked, execute })
+    }
+
+    /// Calls `execute` in a fresh instance, and reads what it returns.
+    pub(crate) async fn execute(
+        &self,
+        store: &mut Store<Instance>,
+        call: &Call<'_>,
+        timeout: Duration,
+    ) -> wasmtime::Result<Outcome> {
+        let arguments = call.permit.arguments().text();
+        let visible = Visible::of(call);
+        store.data().enter(arguments.len() as u64 + visible.bytes())?;
+        let entries = visible.entries();
+        let delegates: Vec<&str> = call.agent.delegates.iter().map(String::as_str).collect();
+        let deadline_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        let context = visible.context(&entries, &delegates, deadline_ms);
+        let instance = self.linked.instance_pre().instantiate_async(&mut *store).await?;
+        let execute = instance
+            .get_typed_func::<(&str, ToolCallContext<'_>), (Returned,)>(&mut *store, &self.execute)?;
+        let (returned,) = execute.call_async(&mut *store, (arguments, context)).await?;
+        store.data().boundary.leave(returned_bytes(&returned))?;
+        Ok(lift_returned(&call.permit.tool().descriptor.name, returned))
+    }
 }

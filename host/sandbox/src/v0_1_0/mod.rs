@@ -13,7 +13,7 @@ mod output;
 
 pub(crate) use child::{lift_child, lower_child, lower_child_error};
 pub(crate) use descriptor::lift_descriptor;
-pub(crate) use execute::execute;
+pub(crate) use execute::Tool;
 pub(crate) use gate::{GatePre, Shown, lift_gate_descriptor, lift_verdict};
 pub(crate) use output::lift_rejection;
 

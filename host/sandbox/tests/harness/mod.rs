@@ -62,10 +62,10 @@ impl Bench {
         let component = sandbox.load_bytes(name, bytes).await.map_err(|e: Refusal| e.to_string())?;
         let mut catalog = Catalog::default();
         let owner = Owner {
-            id: component.descriptor().id.clone(),
+            id: component.descriptor().id.clone().into(),
             kind: OwnerKind::Component,
             origin: name.to_owned(),
-            version: component.digest().to_owned(),
+            version: component.digest().into(),
         };
         catalog
             .add(owner, component.descriptor().clone(), &CatalogGrants::default())

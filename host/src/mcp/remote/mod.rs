@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
 
 /// The first pause before a server is tried again; each is twice the one before.
@@ -135,10 +136,10 @@ impl Kept {
         let taken = tools::taken(&self.name, listed, self.config.timeout_ms);
         let mut notices = taken.notices;
         let owner = Owner {
-            id: self.name.clone(),
+            id: SmolStr::new(&self.name),
             kind: OwnerKind::Mcp,
             origin: format!("the server {}", self.name),
-            version: taken.version,
+            version: taken.version.into(),
         };
         let changed = self.host.amend(|toolbox| {
             toolbox.remove(&self.name);

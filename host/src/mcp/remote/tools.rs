@@ -4,6 +4,7 @@
 use rmcp::model::Tool as Listed;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, ExecutionPolicy, MAX_TOOLS, ToolDescriptor};
 use tollgate_agent::schema::Schema;
@@ -72,10 +73,10 @@ fn take_one(
             // Whether it may run again without harm is for nobody but its operator to say.
             .with_execution(ExecutionPolicy { timeout_ms, ..ExecutionPolicy::default() });
     let owner = Owner {
-        id: server.to_owned(),
+        id: server.into(),
         kind: OwnerKind::Mcp,
         origin: "itself".to_owned(),
-        version: String::new(),
+        version: SmolStr::default(),
     };
     Catalog::default()
         .add(owner, component(server, vec![descriptor.clone()]), &CatalogGrants::default())

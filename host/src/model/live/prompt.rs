@@ -124,7 +124,7 @@ fn answered(provider: Provider, answer: &Answer) -> ContentPart {
         return ContentPart::from_custom(result, None);
     }
     ContentPart::ToolResponse(
-        ToolResponse::new(&answer.call_id, &*answer.content).with_fn_name(&answer.tool_name),
+        ToolResponse::new(answer.call_id.as_str(), &*answer.content).with_fn_name(answer.tool_name.as_str()),
     )
 }
 

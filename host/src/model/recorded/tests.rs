@@ -16,8 +16,8 @@ fn user(text: &str) -> Message {
 
 fn answer(tool_name: &str, content: &str) -> Message {
     Message::Answer(Answer {
-        call_id: "c1".to_owned(),
-        tool_name: tool_name.to_owned(),
+        call_id: "c1".into(),
+        tool_name: tool_name.into(),
         content: content.into(),
         is_error: false,
     })

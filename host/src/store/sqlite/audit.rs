@@ -3,6 +3,7 @@
 use crate::store::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter};
 use std::sync::Arc;
+use tollgate_agent::SmolStr;
 
 const COLUMNS: &str = "at_ms, kind, who, decision, file, component_id, digest, tool_name, power, detail, run_id, call_id, usage";
 
@@ -25,16 +26,16 @@ pub(super) fn write(connection: &Connection, record: &AuditRecord) -> rusqlite::
         .execute(params![
             record.at_ms.cast_signed(),
             record.kind.as_str(),
-            record.who,
-            record.decision,
+            record.who.as_str(),
+            record.decision.as_str(),
             record.file,
-            record.component_id,
-            record.digest,
-            record.tool_name,
+            record.component_id.as_deref(),
+            record.digest.as_deref(),
+            record.tool_name.as_deref(),
             record.power,
             record.detail,
             record.run_id.as_deref(),
-            record.call_id,
+            record.call_id.as_deref(),
             usage
         ])?;
     record.tool_name.as_ref().map_or(Ok(()), |tool_name| write_health(connection, tool_name, record))
@@ -59,7 +60,12 @@ fn write_health(connection: &Connection, tool_name: &str, record: &AuditRecord) 
                 .prepare_cached(
                     "INSERT OR REPLACE INTO tool_health (tool_name, component_id, digest, traps) VALUES (?1, ?2, ?3, ?4)",
                 )?
-                .execute(params![after.tool_name, after.component_id, after.digest, after.traps])?;
+                .execute(params![
+                    after.tool_name.as_str(),
+                    after.component_id.as_str(),
+                    after.digest.as_str(),
+                    after.traps
+                ])?;
         }
     }
     Ok(())
@@ -111,11 +117,19 @@ pub(super) fn trapping(connection: &Connection) -> rusqlite::Result<Vec<ToolHeal
 
 fn read_health(row: &Row<'_>) -> rusqlite::Result<ToolHealth> {
     Ok(ToolHealth {
-        tool_name: row.get(0)?,
-        component_id: row.get(1)?,
-        digest: row.get(2)?,
+        tool_name: text(row, 0)?,
+        component_id: text(row, 1)?,
+        digest: text(row, 2)?,
         traps: row.get(3)?,
     })
+}
+
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<SmolStr> {
+    Ok(row.get_ref(column)?.as_str()?.into())
+}
+
+fn text_or_none(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<SmolStr>> {
+    Ok(row.get_ref(column)?.as_str_or_null()?.map(SmolStr::new))
 }
 
 fn read_row(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
@@ -127,16 +141,16 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
             let unknown = format!("there is no record of the kind {kind}");
             rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, unknown.into())
         })?,
-        who: row.get(2)?,
-        decision: row.get(3)?,
+        who: text(row, 2)?,
+        decision: text(row, 3)?,
         file: row.get(4)?,
-        component_id: row.get(5)?,
-        digest: row.get(6)?,
-        tool_name: row.get(7)?,
+        component_id: text_or_none(row, 5)?,
+        digest: text_or_none(row, 6)?,
+        tool_name: text_or_none(row, 7)?,
         power: row.get(8)?,
         detail: row.get(9)?,
         run_id: row.get::<_, Option<String>>(10)?.map(Arc::from),
-        call_id: row.get(11)?,
+        call_id: text_or_none(row, 11)?,
         usage: usage.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }

@@ -266,7 +266,7 @@ fn write_run(
         }
         Standing::New(spec) => {
             let (kind, title) = label(spec);
-            let (run_id, agent_id) = (commit.run_id.as_ref(), &spec.identity.agent_id);
+            let (run_id, agent_id) = (commit.run_id.as_ref(), spec.identity.agent_id.as_str());
             let insert = "INSERT INTO runs (run_id, thread, agent_id, kind, title, status, owner, events,
                  started_at_ms, updated_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)";
             connection

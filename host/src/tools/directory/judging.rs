@@ -62,7 +62,7 @@ fn nothing_more(why: &str, more: &[String], id: &str, file: &Path) -> Result<(),
 pub(super) fn served(file: &Path, id: &str, digest: &str, reworded: &[String]) -> AuditRecord {
     let served = AuditRecord::new(AuditKind::Load, "host", "served")
         .of_file(file)
-        .of_component(id.to_owned(), Some(digest.to_owned()));
+        .of_component(id, Some(digest.into()));
     match other_words(reworded) {
         Some(words) => served.because(&words),
         None => served,

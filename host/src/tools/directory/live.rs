@@ -83,7 +83,7 @@ impl Change {
             Self::Granted { file, component_id, digest } => {
                 AuditRecord::new(AuditKind::Load, "host", "served")
                     .of_file(file)
-                    .of_component(component_id.clone(), Some(digest.clone()))
+                    .of_component(component_id, Some(digest.into()))
                     .because("what it was granted is another now")
             }
             Self::Unread { file, reason } => {

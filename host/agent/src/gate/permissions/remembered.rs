@@ -73,7 +73,7 @@ pub fn answered(asked: &Suspended, answer: &Value) -> Option<(Scope, RuleSpec)> 
         About::Tool => None,
         About::Arguments => Some(Arguments::from_value(asked.ticket.parameters.clone()).text().to_owned()),
     };
-    Some((remember, RuleSpec { arguments, ..RuleSpec::of_tool(&asked.tool_name) }))
+    Some((remember, RuleSpec { arguments, ..RuleSpec::of_tool(asked.tool_name.as_str()) }))
 }
 
 /// The change of the host's own keys that an answer makes.

@@ -14,12 +14,8 @@ use serde_json::json;
 fn catalog() -> Catalog {
     let tools = ["read_file", "read_web", "delete"]
         .map(|name| ToolDescriptor::new(name.replace('_', "-"), name, "."));
-    let owner = Owner {
-        id: "kit".to_owned(),
-        kind: OwnerKind::Native,
-        origin: "native".to_owned(),
-        version: "1".to_owned(),
-    };
+    let owner =
+        Owner { id: "kit".into(), kind: OwnerKind::Native, origin: "native".to_owned(), version: "1".into() };
     let descriptor = ComponentDescriptor {
         id: "kit".to_owned(),
         version: "1".to_owned(),
@@ -114,12 +110,12 @@ fn g1_a_rule_that_lets_through_wants_every_part_to_match() {
 /// The question about a call, as it is recorded.
 fn asked(tool: &str, arguments: Value) -> Suspended {
     Suspended {
-        call_id: "1".to_owned(),
+        call_id: "1".into(),
         suspension_id: "1/1".to_owned(),
-        tool_name: tool.to_owned(),
+        tool_name: tool.into(),
         ticket: question(tool, &arguments),
         owner: None,
-        gate: Some(PERMISSIONS_ID.to_owned()),
+        gate: Some(PERMISSIONS_ID.into()),
         child: None,
         change: None,
         usage: crate::outcome::Usage::default(),
@@ -148,7 +144,7 @@ fn w8_only_the_rules_own_question_is_remembered_and_only_if_it_is_wanted() {
     let state = State::default();
     let own = asked("delete", json!({}));
     assert!(remembered::change(&state, &own, &json!(true)).is_none());
-    let other = Suspended { gate: Some("another".to_owned()), ..own.clone() };
+    let other = Suspended { gate: Some("another".into()), ..own.clone() };
     assert!(remembered::change(&state, &other, &json!({"remember": "always"})).is_none());
     let tool = Suspended { gate: None, ..own };
     assert!(remembered::change(&state, &tool, &json!({"remember": "always"})).is_none());

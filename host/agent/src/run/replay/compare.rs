@@ -6,6 +6,7 @@ use crate::taken::Taken;
 use crate::text::clean;
 use serde::Serialize;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// The longest value that a difference shows, in bytes.
 const MAX_SHOWN_BYTES: usize = 200;
@@ -50,6 +51,7 @@ pub(super) fn first_difference(
 pub(super) fn leave_the_tools(recorded: &mut Event, now: Option<&mut Event>, written: &[String]) {
     let mut replaced = false;
     if let Event::CallFinished(finished) = recorded
+        && let finished = Arc::make_mut(finished)
         && let Some(own) = finished.replaced.take()
     {
         (finished.end, replaced) = (*own, true);
@@ -68,7 +70,7 @@ pub(super) fn leave_the_tools(recorded: &mut Event, now: Option<&mut Event>, wri
 
 fn change_mut(event: &mut Event) -> Option<&mut Option<StateChange>> {
     match event {
-        Event::CallFinished(finished) => Some(&mut finished.change),
+        Event::CallFinished(finished) => Some(&mut Arc::make_mut(finished).change),
         Event::CallSuspended(suspended) => Some(&mut suspended.change),
         _ => None,
     }

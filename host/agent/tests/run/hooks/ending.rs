@@ -18,7 +18,7 @@ fn with_slow_hooks(calls: &[(&str, &str, &str)]) -> World {
 }
 
 fn hooked(world: &mut World, call_id: &str) {
-    let key = EffectKey::After(call_id.to_owned());
+    let key = EffectKey::After(call_id.into());
     let Some(Effect::After(Ended { call_id, .. })) = world.under_way.remove(&key) else {
         panic!("no hook after {call_id} is asked")
     };
