@@ -88,7 +88,8 @@ impl Sandbox {
         self.inner.turns.occupancy()
     }
 
-    /// The engine, for benches that compare a call with wasmtime's own.
+    /// The engine, for benches that compare a call with wasmtime's own, and tests that
+    /// count what of its pool is in use.
     #[doc(hidden)]
     #[must_use]
     pub fn engine(&self) -> &Engine {

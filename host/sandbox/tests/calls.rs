@@ -13,6 +13,9 @@ use tollgate_agent::outcome::ToolStatus;
 use tollgate_artifacts::{Expectation, Guest, good, hostile};
 use tollgate_sandbox::{Limits, ProgressStatus, Report, ReportSink, Sandbox, SandboxConfig};
 
+/// Beyond what is promised, for a busy machine.
+const SLACK: Duration = Duration::from_secs(1);
+
 /// A guest of a test's own.
 fn guest(name: &'static str, source: &'static str) -> Guest {
     Guest { name, attack: "", limit: "", expects: Expectation::Succeeds, source }
@@ -84,7 +87,7 @@ async fn t2_t3_a_timeout_stops_computing_and_waiting() {
         let fault = fault(bench.call(anything()).await);
         assert_eq!(fault.code, Code::TimedOut, "{}: {fault:?}", guest.name);
         assert_eq!(fault.message, format!("Tool '{}' timed out after 0.2s", bench.tool()));
-        assert!(began.elapsed() < Duration::from_secs(5), "{}", guest.name);
+        assert!(began.elapsed() < bench.timeout + SLACK, "{}: {:?}", guest.name, began.elapsed());
     }
 }
 
@@ -103,7 +106,7 @@ async fn x1_a_cancelled_call_ends_after_its_grace() {
         assert_eq!(fault(bench.call(anything()).await).code, Code::Cancelled);
         let ended_after = cancelled.await.unwrap().elapsed();
         assert!(ended_after >= Duration::from_millis(60), "{}: {ended_after:?}", guest.name);
-        assert!(ended_after < Duration::from_secs(5), "{}: {ended_after:?}", guest.name);
+        assert!(ended_after < Duration::from_millis(100) + SLACK, "{}: {ended_after:?}", guest.name);
     }
 }
 

@@ -12,9 +12,11 @@ use tollgate_artifacts::{good, hostile};
 use tollgate_sandbox::Limits;
 
 const SPINNERS: usize = 8;
+/// How long each of them may take.
+const LIMIT: Duration = Duration::from_secs(3);
 
 #[test]
-fn t7_an_echo_answers_while_more_guests_compute_than_there_are_cores() {
+fn t7_t2_an_echo_answers_while_more_guests_compute_than_there_are_cores() {
     let runtime = tollgate_sandbox::runtime().unwrap();
     let slowest = runtime.block_on(runtime.spawn(slowest_echo()));
     // Guests that held their thread until their time is over would make it three
@@ -25,13 +27,16 @@ fn t7_an_echo_answers_while_more_guests_compute_than_there_are_cores() {
 async fn slowest_echo() -> Duration {
     let sandbox = sandbox();
     let mut spinner = Bench::load(&sandbox, &hostile::SPIN_FOR_EVER).await.unwrap();
-    spinner.timeout = Duration::from_secs(3);
+    spinner.timeout = LIMIT;
     spinner.limits = Limits { fuel: u64::MAX, ..Limits::default() };
     let spinner = Arc::new(spinner);
     let spinning: Vec<_> = (0..SPINNERS)
         .map(|_| {
             let spinner = Arc::clone(&spinner);
-            tokio::spawn(async move { fault(spinner.call(anything()).await).code })
+            tokio::spawn(async move {
+                let began = Instant::now();
+                (fault(spinner.call(anything()).await).code, began.elapsed())
+            })
         })
         .collect();
     let echo = Bench::load(&sandbox, &good::ECHO).await.unwrap();
@@ -43,7 +48,10 @@ async fn slowest_echo() -> Duration {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     for guest in spinning {
-        assert_eq!(guest.await.unwrap(), Code::TimedOut);
+        let (code, took) = guest.await.unwrap();
+        assert_eq!(code, Code::TimedOut);
+        // T2: within a quarter of a second; the rest is for a busy machine.
+        assert!(took < LIMIT + Duration::from_secs(1), "{took:?}");
     }
     slowest
 }

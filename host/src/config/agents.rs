@@ -77,6 +77,7 @@ fn check_one(source: &Source<'_>, raw: RawAgent, limits: &LimitsConfig) -> Resul
     let delegates = raw.delegates.into_iter().map(Spanned::into_inner).collect();
     let mut limits = limits::check_run(source, raw.limits, &limits.run)?;
     limits.stop_on_tools = tool_names(source, raw.stop_on_tools, false)?;
+    limits.stop_on_texts = stop_texts(source, raw.stop_on_texts)?;
     Ok(AgentConfig {
         instructions: raw.instructions,
         description: raw.description,
@@ -182,6 +183,16 @@ fn tool_names(
         names.push(tool.into_inner());
     }
     Ok(names)
+}
+
+/// Texts that a reply may hold or not: one without a word in it is in nearly all.
+fn stop_texts(source: &Source<'_>, written: Vec<Spanned<String>>) -> Result<Vec<String>, ConfigError> {
+    if let Some(empty) = written.iter().find(|text| text.get_ref().trim().is_empty()) {
+        let problem =
+            "a text without a word ends every run; write the words with which the model says that it is done";
+        return Err(source.wrong(empty.span(), problem));
+    }
+    Ok(written.into_iter().map(Spanned::into_inner).collect())
 }
 
 fn add_defaults(agents: &mut BTreeMap<String, AgentConfig>, limits: &LimitsConfig, none_configured: bool) {

@@ -115,6 +115,8 @@ pub(super) struct RawAgent {
     pub(super) tools: Vec<Spanned<String>>,
     #[serde(default)]
     pub(super) stop_on_tools: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) stop_on_texts: Vec<Spanned<String>>,
     pub(super) model: Option<ModelConfig>,
     #[serde(default)]
     pub(super) delegates: Vec<Spanned<String>>,

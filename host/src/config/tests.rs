@@ -59,7 +59,7 @@ fn an_unknown_key_or_table_names_what_is_known_there() {
     );
     assert_eq!(
         refusal("[agents.a]\n  tolls = []").lines().next().unwrap(),
-        "tollgate.toml:2:3: unknown key `tolls`; did you mean `tools`? known: instructions, description, tools, stop_on_tools, model, delegates, offered_as, output, kind, agents, max_rounds, limits"
+        "tollgate.toml:2:3: unknown key `tolls`; did you mean `tools`? known: instructions, description, tools, stop_on_tools, stop_on_texts, model, delegates, offered_as, output, kind, agents, max_rounds, limits"
     );
     assert_eq!(
         refusal("[grants.a]\nfiles = [{ host = \".\", guest = \"/d\", access = \"write\" }]")
@@ -147,6 +147,18 @@ fn an_agent_bounds_its_own_runs_and_nothing_else() {
     let config = parse("[agents.a]\nstop_on_tools = [\"submit\"]").unwrap();
     assert_eq!(config.agents["a"].limits.stop_on_tools, ["submit"]);
     assert!(refusal("[agents.a]\nstop_on_tools = [\"*\"]").contains("`*` is no tool name"));
+    let config = parse("[agents.a]\nstop_on_texts = [\"GIVE UP\", \" Über \"]\n[agents.b]").unwrap();
+    assert_eq!(config.agents["a"].limits.stop_on_texts, ["GIVE UP", " Über "], "letter by letter");
+    assert!(config.agents["b"].limits.stop_on_texts.is_empty());
+    for empty in ["", " \\n"] {
+        let shown = refusal(&format!("[agents.a]\nstop_on_texts = [\"no\", \"{empty}\"]"));
+        assert!(
+            shown.starts_with("tollgate.toml:2:24: a text without a word ends every run; write "),
+            "{shown}"
+        );
+    }
+    assert!(refusal("[agents.a]\nstop_on_texts = \"x\"").contains("expected a list in [ ]"));
+    assert!(refusal("[limits]\nstop_on_texts = [\"x\"]").contains("stop_on_texts"));
     assert!(
         refusal("[agents.a.limits]\nfuel = 3").starts_with("tollgate.toml:2:1: unknown key `fuel`; known: ")
     );

@@ -20,6 +20,50 @@ use tollgate_agent::name;
 /// nothing else.
 ///
 /// Dropping the future takes the question back.
+///
+/// ```
+/// use serde_json::Value;
+/// use tokio::sync::{mpsc, oneshot};
+/// use tollgate::{AskedGate, CallRequest, FnTool, Host, ProposedCall, Verdict, async_trait};
+///
+/// /// Asks whoever sits at the other end, which may take a while.
+/// struct Desk(mpsc::Sender<(String, oneshot::Sender<bool>)>);
+///
+/// #[async_trait]
+/// impl AskedGate for Desk {
+///     fn id(&self) -> &str {
+///         "desk"
+///     }
+///
+///     async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+///         let (answer, answered) = oneshot::channel();
+///         let asked = self.0.send((call.arguments.text().to_owned(), answer)).await;
+///         match (asked, answered.await) {
+///             (Ok(()), Ok(true)) => Verdict::Allow,
+///             (Ok(()), Ok(false)) => Verdict::Deny("The desk said no.".to_owned()),
+///             _ => Verdict::Deny("Nobody is at the desk.".to_owned()),
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (sender, mut asked) = mpsc::channel::<(String, oneshot::Sender<bool>)>(1);
+/// tokio::spawn(async move {
+///     while let Some((arguments, answer)) = asked.recv().await {
+///         let _ = answer.send(arguments.contains("tea"));
+///     }
+/// });
+/// let serve = FnTool::new("serve", "serve", "Serves it.", |_: Value, _| async { "served" });
+/// let host = Host::builder().tool(serve).asked_gate(Desk(sender)).build()?;
+///
+/// let end = host.call(CallRequest::new("serve", r#"{"what": "tea"}"#)).await?;
+/// assert_eq!(end.result().unwrap().data, "served");
+/// let end = host.call(CallRequest::new("serve", r#"{"what": "rum"}"#)).await?;
+/// assert_eq!(end.last_call.unwrap().end.code().unwrap().as_str(), "denied");
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait AskedGate: Send + Sync {
     /// `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.

@@ -49,6 +49,78 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// One of your own may keep everything elsewhere, or wrap another and add to it. What
+/// begins a commit is not done, and nobody is told, before the commit returns:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use tollgate::store::{AuditFilter, AuditRecord, Commit, CommitError, RunFilter};
+/// use tollgate::store::{RunSummary, StoreError, ToolHealth};
+/// use tollgate::tollgate_agent::run::{Numbered, Thread};
+/// use tollgate::tollgate_agent::state::StateChange;
+/// use tollgate::{Agent, Host, MemoryStore, Recorded, RunRequest, Store, Turn, async_trait};
+///
+/// /// Counts the events, and hands everything on.
+/// #[derive(Default)]
+/// struct Counted {
+///     store: MemoryStore,
+///     events: AtomicUsize,
+/// }
+///
+/// #[async_trait]
+/// impl Store for Counted {
+///     async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
+///         let events = self.store.commit(commit).await?; // all of them, or none
+///         self.events.fetch_add(events.len(), Ordering::Relaxed);
+///         Ok(events)
+///     }
+///
+///     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+///         self.store.thread(thread_id).await
+///     }
+///
+///     // The other functions hand on in the same way.
+/// #   async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+/// #       self.store.events(run_id, after).await
+/// #   }
+/// #   async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+/// #       self.store.runs(filter).await
+/// #   }
+/// #   async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+/// #       self.store.note(records).await
+/// #   }
+/// #   async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+/// #       self.store.audit(filter).await
+/// #   }
+/// #   async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+/// #       self.store.trapping().await
+/// #   }
+/// #   async fn changes(&self, thread_id: &str, after: u64, limit: usize) -> Result<Vec<StateChange>, StoreError> {
+/// #       self.store.changes(thread_id, after, limit).await
+/// #   }
+/// #   async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+/// #       self.store.component(digest).await
+/// #   }
+/// #   async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+/// #       self.store.change(thread_id, change).await
+/// #   }
+/// #   fn let_go(&self, run_id: &str) {
+/// #       self.store.let_go(run_id);
+/// #   }
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Arc::new(Counted::default());
+/// let agent = Agent::new("scribe", Recorded::new(vec![Turn::text("Noted.")]));
+/// let host = Host::builder().agent(agent).store(store.clone()).build()?;
+/// let end = host.run(RunRequest::new("scribe", "Remember the milk.")).await?.wait().await?;
+/// assert_eq!(store.events.load(Ordering::Relaxed), store.events(&end.run_id, 0).await?.len());
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Appends events to a run, numbers them, and folds their changes into the

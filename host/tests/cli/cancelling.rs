@@ -19,7 +19,7 @@ calls = [{ name = \"echo\", arguments = {} }, { name = \"sleep-for-ever\", argum
 const NEXT: &str = "[[turn]]\nexpect = \"And now?\"\ntext = \"Now I am back.\"\n";
 
 /// Sends what a keyboard sends.
-fn interrupt(process: u32) {
+pub(crate) fn interrupt(process: u32) {
     let status = Command::new("kill").args(["-INT", &process.to_string()]).status().unwrap();
     assert!(status.success());
 }

@@ -1,10 +1,12 @@
 //! Agents that call agents, as they are configured and typed: the example tool
 //! `research`, with recorded models.
 
+use crate::cancelling::interrupt;
 use crate::place::Place;
 use serde_json::{Value, json};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use tollgate_artifacts::rust_guest_bytes;
+use tollgate_artifacts::{hostile, rust_guest_bytes};
 
 const CONFIG: &str = "\
 [agents.default]
@@ -63,6 +65,28 @@ fn run_of(place: &Place, kind: &str) -> String {
     one["run_id"].as_str().unwrap().to_owned()
 }
 
+/// Types this in, and does not wait for it.
+fn begin(place: &Place, arguments: &[&str]) -> Child {
+    let mut begun = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    let typed = place.tollgate(arguments);
+    begun.args(typed.get_args()).current_dir(place.path());
+    begun.envs(typed.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    begun.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Waits until this is so.
+fn until(what: &str, so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what} never");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn has_a_child(place: &Place) -> bool {
+    runs(place).iter().any(|run| run["kind"] == "child")
+}
+
 #[test]
 fn d3_research_seeds_a_child_and_brings_its_findings_back() {
     let place = place(RECORD);
@@ -92,6 +116,64 @@ fn d3_without_the_grant_nothing_is_started() {
 }
 
 #[test]
+fn d3_an_agent_that_the_manifest_does_not_ask_for_is_not_run_though_it_is_granted() {
+    let place = place(RECORD);
+    place.write("tools/research.toml", "[asks]\nactions = [\"add-context\"]\n");
+    let said = place.type_in(&["call", "research", r#"{"question": "?"}"#, "--json"]).ends_with(1);
+    assert_eq!(said.json()["error"]["code"], "tool_denied");
+    assert!(runs(&place).iter().all(|run| run["kind"] == "call"));
+    place.write("tools/research.toml", "[asks]\ndelegates = [\"researcher\"]\n");
+    let said = place.type_in(&["run", "--thread", "t", "Find out."]).ends_with(0);
+    assert_eq!(said.stdout, "Gates judge. (1)\n");
+}
+
+/// Begins to type this in, interrupts it once the record of the child says so, and shows
+/// that nothing of it is left, neither at work nor waiting.
+fn interrupted(researcher: &str, front: &str, typed: &[&str], once: &str) {
+    let place = place(researcher).with_tools(&[hostile::SLEEP_FOR_EVER]);
+    let config = CONFIG.replace("tools = [", "tools = [\"sleep-for-ever\", ");
+    place.write("tollgate.toml", format!("{config}\n[limits]\ntimeout_ms = 240_000\n"));
+    place.write("front.toml", front);
+    let mut begun = begin(&place, typed);
+    until(once, || {
+        has_a_child(&place) && {
+            let child = run_of(&place, "child");
+            place.type_in(&["show", &child, "--json"]).ends_with(0).stdout.contains(once)
+        }
+    });
+    assert!(begun.try_wait().unwrap().is_none(), "it is still at work");
+    interrupt(begun.id());
+    assert_eq!(begun.wait().unwrap().code(), Some(1), "{typed:?}");
+    let left = runs(&place);
+    assert_eq!(left.len(), 2, "{left:?}");
+    for run in left {
+        assert_eq!((run["status"].as_str(), &run["at_work"]), (Some("cancelled"), &json!(false)), "{run}");
+    }
+    place.write("front.toml", "[[turn]]\ntext = \"Yes?\"\n");
+    assert_eq!(place.type_in(&["run", "--thread", "t", "Hello?"]).ends_with(0).stdout, "Yes?\n");
+}
+
+#[test]
+fn d6_x1_an_interrupt_cancels_the_child_that_is_at_work() {
+    let run = ["run", "--thread", "t", "Find out."];
+    let sleeps = "[[turn]]\ncalls = [{ name = \"sleep-for-ever\", arguments = {} }]\n";
+    interrupted(sleeps, FRONT, &run, "\"call_started\"");
+    let call = ["call", "research", r#"{"question": "?"}"#, "--thread", "t"];
+    interrupted(sleeps, FRONT, &call, "\"call_started\"");
+    // Its model is in the middle of its first words.
+    let speaks =
+        format!("pace_ms = 30_000\n\n{RECORD}").replacen("calls =", "text = \"Let me look.\"\ncalls =", 1);
+    interrupted(&speaks, FRONT, &run, "\"run_seeded\"");
+}
+
+#[test]
+fn d6_x1_an_interrupt_cancels_the_child_that_waits_for_a_person() {
+    // The run does not wait with it: it has another call to make.
+    let both = FRONT.replacen("calls = [", "calls = [{ name = \"sleep-for-ever\", arguments = {} }, ", 1);
+    interrupted(ASK, &both, &["run", "--thread", "t", "Find out."], "\"call_suspended\"");
+}
+
+#[test]
 fn d8_a_question_of_the_child_is_answered_at_the_parent_in_another_process() {
     let place = place(ASK);
     let said = place.type_in(&["run", "--thread", "t", "Find out."]).ends_with(3);
@@ -113,21 +195,8 @@ fn d8_a_killed_process_leaves_a_child_that_the_next_one_takes_up() {
     // It is killed while the researcher's first words are on their way.
     let slow = RECORD.replacen("calls =", "text = \"Let me look for it.\"\ncalls =", 1);
     let place = place(&format!("pace_ms = 2000\n\n{slow}"));
-    let mut killed = std::process::Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    let typed = place.tollgate(&["run", "--thread", "t", "Find out."]);
-    killed.args(typed.get_args()).current_dir(place.path());
-    for (name, value) in typed.get_envs() {
-        if let Some(value) = value {
-            killed.env(name, value);
-        }
-    }
-    let mut killed =
-        killed.stderr(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn().unwrap();
-    let began = Instant::now();
-    while !runs(&place).iter().any(|run| run["kind"] == "child") {
-        assert!(began.elapsed() < Duration::from_secs(60), "no child was started");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut killed = begin(&place, &["run", "--thread", "t", "Find out."]);
+    until("a child is started", || has_a_child(&place));
     killed.kill().unwrap();
     killed.wait().unwrap();
     let child = run_of(&place, "child");
@@ -141,4 +210,27 @@ fn d8_a_killed_process_leaves_a_child_that_the_next_one_takes_up() {
     assert_eq!(run_of(&place, "child"), child, "no child ran twice");
     let state = place.type_in(&["state", "export", "t"]).ends_with(0).stdout;
     assert_eq!(state.matches("Gates judge.").count(), 1, "{state}");
+}
+
+#[test]
+fn d7_a_call_that_waits_for_its_child_lends_it_its_place() {
+    let place = place(RECORD);
+    // The child's call would wait for the only place until the time is up.
+    place.write("tollgate.toml", format!("{CONFIG}\n[limits]\nconcurrent_calls = 1\nwall_ms = 120_000\n"));
+    let said = place.type_in(&["run", "--thread", "t", "Find out."]).ends_with(0);
+    assert_eq!(said.stdout, "Gates judge. (1)\n");
+}
+
+#[test]
+fn t2_the_wait_for_a_child_does_not_count_against_the_calls_time() {
+    // The researcher takes five seconds and more for its first words.
+    let slow = RECORD.replacen("calls =", "text = \"Let me look for it.\"\ncalls =", 1);
+    let place = place(&format!("pace_ms = 1000\n\n{slow}"));
+    place.write("tollgate.toml", format!("{CONFIG}\n[tools.research.limits]\ntimeout_ms = 3_000\n"));
+    let began = Instant::now();
+    let said = place.type_in(&["run", "--thread", "t", "Find out."]).ends_with(0);
+    assert_eq!(said.stdout, "Gates judge. (1)\n");
+    assert!(began.elapsed() > Duration::from_secs(3), "the child took no time: {:?}", began.elapsed());
+    let record = place.type_in(&["show", &run_of(&place, "prompt"), "--json"]).ends_with(0).stdout;
+    assert!(!record.contains("\"call_retried\""), "its time was up: {record}");
 }

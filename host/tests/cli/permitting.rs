@@ -56,3 +56,34 @@ fn w8_an_answer_for_always_is_written_down_and_asks_no_more() {
     place.type_in(&["call", "echo", r#"{"a": 1}"#]).ends_with(0);
     place.type_in(&["call", "echo", r#"{"a": 2}"#]).ends_with(3);
 }
+
+#[test]
+fn w8_an_answer_for_the_thread_holds_in_the_next_process_and_in_no_other_thread() {
+    let place = place();
+    let call = |thread: &str| place.type_in(&["call", "echo", r#"{"a": 1}"#, "--thread", thread]);
+    call("mine").ends_with(3);
+    let runs = place.type_in(&["runs", "--status", "waiting", "--json"]).ends_with(0).json();
+    let run = runs[0]["run_id"].as_str().unwrap();
+    place.type_in(&["decide", run, "call-1", "--resume", r#"{"remember": "thread"}"#]).ends_with(0);
+    call("mine").ends_with(0);
+    call("other").ends_with(3);
+}
+
+#[test]
+fn w8_an_answer_for_the_run_ends_with_its_run() {
+    let calls = "[[turn]]\ncalls = [{ name = \"echo\", arguments = { a = 1 } }]\n";
+    let place =
+        place().with_config(&format!("{RULES}\n[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n"));
+    let run = || place.type_in(&["run", "--thread", "t", "Do it."]);
+    place.write("turns.toml", calls);
+    run().ends_with(3);
+    let runs = place.type_in(&["runs", "--status", "waiting", "--json"]).ends_with(0).json();
+    let waiting = runs[0]["run_id"].as_str().unwrap();
+
+    // The same call again, in the same run: nobody is asked.
+    place.write("turns.toml", format!("{calls}\n[[turn]]\ntext = \"Done.\"\n"));
+    let answer = ["decide", waiting, "call-1-1", "--resume", r#"{"remember": "run"}"#];
+    assert_eq!(place.type_in(&answer).ends_with(0).stdout, "Done.\n");
+    place.write("turns.toml", calls);
+    run().ends_with(3);
+}

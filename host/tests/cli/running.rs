@@ -51,6 +51,16 @@ fn a2_a_run_that_meets_a_limit_ends_with_1_and_names_it() {
 }
 
 #[test]
+fn a2_a_text_that_the_configuration_names_ends_the_run_and_calls_beside_it_do_not_run() {
+    let agent = "[agents.default]\ntools = [\"*\"]\nstop_on_texts = [\"ask the echo\"]\n";
+    let place = place().with_config(&format!("{CONFIG}{agent}"));
+    let said = place.type_in(&["run", "What does it say?"]).ends_with(1).says("stop_on_texts");
+    assert!(!said.stderr.contains("✓ echo"), "{}", said.stderr);
+    place.write("tollgate.toml", format!("{CONFIG}{}", agent.replace("the echo", "The Echo")));
+    place.type_in(&["run", "What does it say?"]).ends_with(0);
+}
+
+#[test]
 fn without_a_model_the_lines_to_write_are_shown() {
     Place::new().type_in(&["run", "hello"]).ends_with(2).says("[model]").says("provider = \"openai\"");
 }

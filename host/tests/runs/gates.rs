@@ -87,7 +87,7 @@ async fn x1_a_run_whose_gate_is_silent_can_be_cancelled() {
     let host = host(Silent, three_echoes());
     let handle = host.run(RunRequest::new("default", "go")).await.unwrap();
     handle.cancel();
-    let end = handle.wait().await.unwrap();
+    let end = tokio::time::timeout(Duration::from_millis(1_200), handle.wait()).await.unwrap().unwrap();
     assert!(matches!(end.status, Some(RunStatus::Cancelled { .. })), "{:?}", end.status);
 }
 

@@ -7,11 +7,13 @@ mod calls;
 mod children;
 mod commits;
 mod conformance;
+mod cores;
 mod failures;
 mod fixture;
 mod gates;
 mod growth;
 mod hooks;
+#[cfg(feature = "mcp")]
 mod leaks;
 mod listening;
 mod native;
