@@ -16,5 +16,6 @@ mod place;
 mod raw;
 mod remote;
 mod remote_life;
+mod remote_versions;
 mod sdk;
 mod versions;
