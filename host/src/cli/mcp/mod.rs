@@ -65,6 +65,8 @@ impl McpVerb {
         let (opened, store) = Opened::open_with_store(globals, output).await?;
         opened.warn_of_refused(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
+        // One client does not take all the room that there is.
+        let session_calls = (config.limits.sandbox.concurrent_calls / 2) as usize;
         let (loaded, decide) = (opened.loaded.clone(), decide_command(globals, &config)?);
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
         let host = self.host(opened, metrics.as_ref(), store).await?;
@@ -80,8 +82,13 @@ impl McpVerb {
         match self.http {
             None => serve_stdio(host, offer).await.map_err(|e| Failure::failed(e.to_string()))?,
             Some(address) => {
-                let options =
-                    HttpOptions { address, token, origins: self.allow_origin, hosts: self.allow_host };
+                let options = HttpOptions {
+                    address,
+                    token,
+                    origins: self.allow_origin,
+                    hosts: self.allow_host,
+                    session_calls,
+                };
                 let show_token = self.token_env.is_none();
                 serve_over_http(host, offer, options, metrics, show_token, output).await?;
             }
