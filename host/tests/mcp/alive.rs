@@ -93,7 +93,7 @@ fn t7_endless_calls_leave_the_rest_answering_and_end_at_their_limit() {
 fn over_http() -> (Place, Server) {
     let place = Place::new()
         .with_tools(&[good::ECHO, hostile::SPIN_FOR_EVER])
-        .with_config("[limits]\ntimeout_ms = 120_000\nfuel = 900_000_000_000\nconcurrent_calls = 16\n");
+        .with_config("[limits]\ntimeout_ms = 120_000\nfuel = 900_000_000_000\nconcurrent_calls = 8\n");
     let server = Server::start(&place, &[]);
     (place, server)
 }
@@ -133,7 +133,8 @@ fn l8_a_client_that_takes_all_that_it_gets_over_http_leaves_room_for_another_ses
     let (_place, server) = over_http();
     let (takes, session) = (server.begin(), server.begin());
     // More calls than run at once for all, of more bytes than one session may have under
-    // way, and nobody who waits for an answer.
+    // way. Their streams are kept: none of the calls ends before its limit.
+    let mut kept = Vec::new();
     let headers = [("Mcp-Session-Id", takes.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
     let statuses = (10..40).map(|id| {
         let pad = json!({"pad": "x".repeat(1_000_000)});
@@ -144,15 +145,20 @@ fn l8_a_client_that_takes_all_that_it_gets_over_http_leaves_room_for_another_ses
         let _ = stream.write_all(server.request(&headers, &body.to_string()).as_bytes());
         let mut begins = [0; 12];
         let read = stream.read_exact(&mut begins);
+        kept.push(stream);
         read.map_or(0, |()| String::from_utf8_lossy(&begins[9..]).parse::<u16>().unwrap())
     });
     let taken = statuses.take_while(|status| *status == 200).count();
     assert!((10..20).contains(&taken), "{taken} of its calls are carried");
+    let began = Instant::now();
     let answer = server.call(&session, 2, "echo", json!({"a": 1}));
     assert_eq!(answer.message()["result"]["structuredContent"], json!({"a": 1}), "{}", answer.text);
-    // Without a session there is room, too.
+    // So there is for one that begins now.
     let begun = server.begin();
     assert_eq!(server.call(&begun, 2, "echo", json!({})).status, 200);
+    // Whoever waits for a place waits until the limit of those calls.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    drop(kept);
 }
 
 #[test]
