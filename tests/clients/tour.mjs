@@ -1,10 +1,20 @@
-// The official TypeScript client takes the tour: node tour.mjs COMMAND ARGS...
+// The official TypeScript client takes the tour: node tour.mjs COMMAND ARGS..., or
+// node tour.mjs URL TOKEN
 import assert from "node:assert/strict";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 
 const [command, ...args] = process.argv.slice(2);
+const overHttp = command.startsWith("http://");
+
+/** What a client connects to: a command that it starts, or an address that it has a token for. */
+function transport() {
+  if (!overHttp) return new StdioClientTransport({ command, args, stderr: "inherit" });
+  const headers = { Authorization: `Bearer ${args[0]}` };
+  return new StreamableHTTPClientTransport(new URL(command), { requestInit: { headers } });
+}
 
 async function tour(person) {
   const capabilities = person ? { elicitation: {} } : {};
@@ -13,7 +23,8 @@ async function tour(person) {
     const content = { approved: true, comment: "From TypeScript." };
     client.setRequestHandler(ElicitRequestSchema, async () => ({ action: "accept", content }));
   }
-  await client.connect(new StdioClientTransport({ command, args, stderr: "inherit" }));
+  const connection = transport();
+  await client.connect(connection);
   const { tools } = await client.listTools();
   const names = new Set(tools.map((tool) => tool.name));
   for (const name of ["echo", "counter", "request_approval", "slow_report"]) assert(names.has(name), name);
@@ -46,8 +57,10 @@ async function tour(person) {
   setTimeout(() => slow.abort("enough"), 100);
   await assert.rejects(cancelled);
   assert.equal((await call("echo", { text: "still here" })).content[0].text, "still here");
+  if (overHttp) await connection.terminateSession();
   await client.close();
-  console.log(`typescript: ${person ? "with" : "without"} forms: the tour is done`);
+  const way = overHttp ? "http" : "stdio";
+  console.log(`typescript: ${way}, ${person ? "with" : "without"} forms: the tour is done`);
 }
 
 await tour(true);

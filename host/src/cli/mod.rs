@@ -115,6 +115,10 @@ pub(crate) enum Verb {
 /// Does what was typed.
 pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
     let Cli { globals, verb } = cli;
+    // What a variable says is said to the next command, too.
+    let of_variable = std::env::var_os("TOLLGATE_DATA");
+    let data = globals.data.as_deref().filter(|data| of_variable.as_deref() != Some(data.as_os_str()));
+    output::remember_named(globals.config.as_deref(), data);
     match verb {
         Verb::Demo(verb) => verb.run(&globals, output).await,
         Verb::Run(verb) => verb.run(&globals, output).await,

@@ -5,7 +5,8 @@ use super::{Exit, Failure};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
-use std::sync::Mutex;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
 use tollgate_agent::text::clean;
 
 /// The most bytes of a stranger's text that one place of the screen shows.
@@ -123,15 +124,42 @@ pub(crate) fn shown_line(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// How this program was called, so that a line that is shown can be typed.
+/// The configuration and the store that were named on the command line, as what is typed
+/// next names them.
+static NAMED: OnceLock<String> = OnceLock::new();
+
+/// From now on, lines to type name what was named here; from whatever directory.
+pub(crate) fn remember_named(config: Option<&Path>, data: Option<&Path>) {
+    let mut words = String::new();
+    for (option, path) in [("--config", config), ("--data", data)] {
+        if let Some(path) = path.and_then(|path| std::path::absolute(path).ok()) {
+            words.push_str(&format!(" {option} {}", quoted(&clean(&path.display().to_string(), 4_096))));
+        }
+    }
+    // It is done once, before any verb.
+    let _ = NAMED.set(words);
+}
+
+/// How this program was called, so that a line that is shown can be typed: with the
+/// configuration and the store that were named.
 pub(crate) fn program() -> String {
     let typed = std::env::args_os().next().unwrap_or_default().to_string_lossy().into_owned();
-    let relative = std::env::current_dir().ok().and_then(|here| {
-        std::path::Path::new(&typed).strip_prefix(here).ok().map(|path| path.display().to_string())
-    });
-    match relative.unwrap_or(typed) {
+    let relative = std::env::current_dir()
+        .ok()
+        .and_then(|here| Path::new(&typed).strip_prefix(here).ok().map(|path| path.display().to_string()));
+    let program = match relative.unwrap_or(typed) {
         typed if typed.is_empty() => "tollgate".to_owned(),
         typed => clean(&typed, 300),
+    };
+    program + NAMED.get().map_or("", String::as_str)
+}
+
+/// A word as a shell reads it back.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

@@ -63,8 +63,8 @@ impl Calling<'_> {
     ) -> Result<CallToolResponse, ErrorData> {
         let response = responses.and_then(|mut all| all.remove(&pending.question.suspension_id));
         if let Some(response) = response {
-            // Whatever becomes of this answer, the call can be repeated.
-            self.pending.add(&pending.asked, &pending.run_id, &pending.question);
+            // Whatever becomes of this answer, the call can be repeated, by its new handle.
+            let pending = self.pending.add(&pending.asked, &pending.run_id, &pending.question);
             let result = serde_json::from_value::<ElicitResult>(response).map_err(|e| {
                 ErrorData::invalid_params(format!("the input is no answer to a form: {e}"), None)
             })?;

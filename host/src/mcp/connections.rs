@@ -1,5 +1,6 @@
 //! Connections of clients over HTTP: so many at once, and none is kept by who does not
-//! speak. Whoever showed the token stays before whoever did not.
+//! speak. Whoever showed the token stays before whoever did not, and whoever is served
+//! before whoever kept a connection for later.
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
@@ -8,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -25,28 +26,39 @@ const FIRST_REQUEST: Duration = Duration::from_secs(30);
 const NEXT_REQUEST: Duration = Duration::from_secs(120);
 
 /// Accepts no more connections than there are places. Where all are taken, the oldest
-/// of those that did not show the token makes room.
+/// of those that did not show the token makes room; where there is none, that by which
+/// nothing was asked for the longest time and nothing is under way.
 pub(super) struct Bounded {
     listener: TcpListener,
     places: Arc<Semaphore>,
-    strangers: VecDeque<Weak<Shown>>,
+    /// From the oldest to the newest.
+    accepted: VecDeque<Weak<Shown>>,
 }
 
 impl Bounded {
     pub(super) fn new(listener: TcpListener) -> Self {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Self { listener, places, strangers: VecDeque::new() }
+        Self { listener, places, accepted: VecDeque::new() }
     }
 
     async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
-        self.strangers.retain(|shown| shown.upgrade().is_some_and(|shown| !shown.is_known()));
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(place);
         }
-        if let Some(oldest) = self.strangers.pop_front().and_then(|shown| shown.upgrade()) {
-            oldest.turned_out.cancel();
+        if let Some(one) = self.spared() {
+            one.turned_out.cancel();
         }
         Arc::clone(&self.places).acquire_owned().await.ok()
+    }
+
+    /// The connection that makes room.
+    fn spared(&self) -> Option<Arc<Shown>> {
+        let open = self.accepted.iter().filter_map(Weak::upgrade);
+        let open = open.filter(|shown| !shown.turned_out.is_cancelled());
+        open.clone().find(|shown| !shown.is_known()).or_else(|| {
+            let idle = open.filter(|shown| shown.serving.load(Ordering::Relaxed) == 0);
+            idle.min_by_key(|shown| shown.last())
+        })
     }
 }
 
@@ -60,7 +72,8 @@ impl Listener for Bounded {
         // Answers are small and awaited.
         let _ = stream.set_nodelay(true);
         let connection = Connection::new(stream, place);
-        self.strangers.push_back(Arc::downgrade(&connection.shown));
+        self.accepted.retain(|shown| shown.strong_count() > 0);
+        self.accepted.push_back(Arc::downgrade(&connection.shown));
         (connection, address)
     }
 
@@ -70,7 +83,7 @@ impl Listener for Bounded {
 }
 
 /// What a connection showed of itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shown {
     /// It made a request with the token.
     known: AtomicBool,
@@ -78,13 +91,35 @@ struct Shown {
     requests: AtomicUsize,
     /// How many of them are under way.
     serving: AtomicUsize,
+    /// When the last of them came or was done with.
+    last: Mutex<Instant>,
     /// Its place is needed.
     turned_out: CancellationToken,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self {
+            known: AtomicBool::new(false),
+            requests: AtomicUsize::new(0),
+            serving: AtomicUsize::new(0),
+            last: Mutex::new(Instant::now()),
+            turned_out: CancellationToken::new(),
+        }
+    }
 }
 
 impl Shown {
     fn is_known(&self) -> bool {
         self.known.load(Ordering::Relaxed)
+    }
+
+    fn last(&self) -> Instant {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_asked(&self) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 }
 
@@ -98,6 +133,7 @@ impl Via {
         self.0.known.store(true, Ordering::Relaxed);
         self.0.requests.fetch_add(1, Ordering::Relaxed);
         self.0.serving.fetch_add(1, Ordering::Relaxed);
+        self.0.is_asked();
         Serving(Arc::clone(&self.0))
     }
 }
@@ -114,6 +150,7 @@ pub(super) struct Serving(Arc<Shown>);
 
 impl Drop for Serving {
     fn drop(&mut self) {
+        self.0.is_asked();
         self.0.serving.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -4,7 +4,7 @@
 use super::connections::{Serving, Via};
 use super::leaving::{Attendance, Attended, Leaving};
 use super::lines::MAX_MESSAGE_BYTES;
-use super::load::Load;
+use super::load::{Load, Slot};
 use super::wire::raw_arguments;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
@@ -16,7 +16,8 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 /// The most sessions at once; one that nothing is heard of ends after five minutes.
@@ -34,12 +35,31 @@ pub(super) struct Door {
     sessions: Arc<LocalSessionManager>,
     /// Of all clients together.
     load: Arc<Load>,
+    /// Of each session that has something under way; those without sessions are one.
+    loads: Mutex<HashMap<String, Weak<Load>>>,
     leaving: Arc<Leaving>,
 }
 
 impl Door {
     pub(super) fn new(token: &str, sessions: Arc<LocalSessionManager>) -> Self {
-        Self { token: digest(token), sessions, load: Arc::default(), leaving: Arc::default() }
+        let (load, loads, leaving) = (Arc::default(), Mutex::default(), Arc::default());
+        Self { token: digest(token), sessions, load, loads, leaving }
+    }
+
+    /// A place for a request of this session, or of a client that has none.
+    fn claim(&self, session: Option<&str>, bytes: usize) -> Option<Slot> {
+        let session = session.unwrap_or_default();
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        if loads.len() > 2 * MAX_SESSIONS {
+            loads.retain(|_, load| load.strong_count() > 0);
+        }
+        let load = loads.get(session).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let load = Arc::new(Load::of_one());
+            loads.insert(session.to_owned(), Arc::downgrade(&load));
+            load
+        });
+        drop(loads);
+        Load::claim_both(&load, &self.load, bytes)
     }
 
     /// Compares digests, which says nothing about how much of the token is right.
@@ -71,8 +91,16 @@ pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next:
         let words = "the request has more than one Origin or Host; send one";
         return (StatusCode::BAD_REQUEST, words).into_response();
     }
+    let ends_session = request.method() == Method::DELETE;
     match door.taken_in(request).await {
-        Ok((request, attendance)) => attended(next.run(request).await, attendance, serving),
+        Ok((request, attendance)) => {
+            let mut response = attended(next.run(request).await, attendance, serving);
+            // It has ended, and is not about to; there are clients that ask for the difference.
+            if ends_session && response.status() == StatusCode::ACCEPTED {
+                *response.status_mut() = StatusCode::NO_CONTENT;
+            }
+            response
+        }
         Err(refused) => *refused,
     }
 }
@@ -91,10 +119,18 @@ impl Door {
             return Err(refused(StatusCode::SERVICE_UNAVAILABLE, words));
         }
         let (mut parts, body) = request.into_parts();
+        let session = parts.headers.get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        if parts.method == Method::DELETE
+            && let Some(session) = &session
+            && !self.sessions.sessions.read().await.contains_key(session.as_str())
+        {
+            return Err(refused(StatusCode::NOT_FOUND, "there is no such session, or it has ended"));
+        }
+        let claim = |bytes: usize| self.claim(session.as_deref(), bytes).ok_or_else(full);
         let declared = declared_bytes(&parts).min(MAX_MESSAGE_BYTES);
         let mut slot = None;
         if declared > SMALL_BYTES {
-            slot = Some(Load::claim(&self.load, declared).ok_or_else(full)?);
+            slot = Some(claim(declared)?);
         }
         let body = match tokio::time::timeout(ARRIVAL, to_bytes(body, MAX_MESSAGE_BYTES)).await {
             Ok(Ok(body)) => body,
@@ -108,11 +144,10 @@ impl Door {
             }
         };
         let mut attendance = None;
-        let session = parts.headers.get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
         if parts.method == Method::POST && is_request(&body) {
             let slot = match slot {
                 Some(slot) => slot,
-                None => Load::claim(&self.load, body.len()).ok_or_else(full)?,
+                None => claim(body.len())?,
             };
             if let Some(session) = &session {
                 let (attends, gone) = self.leaving.attend(session, Some(slot.clone()));

@@ -7,8 +7,7 @@ use super::door::{Door, admit};
 use super::lines::MAX_MESSAGE_BYTES;
 use super::offer::Offer;
 use super::pending::PendingCalls;
-use super::server::Server;
-use super::wire::Room;
+use super::server::{Server, Sessionless};
 use crate::Host;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 use axum::Router;
@@ -42,6 +41,10 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// Names by which clients reach this machine, beside those of the loopback.
     pub hosts: Vec<String>,
+    /// How many calls of one session run at once, at the least one and at the most 128;
+    /// clients without sessions have as many together. What is less than all that the
+    /// sandbox runs at once leaves room for other sessions, whatever one of them does.
+    pub session_calls: usize,
 }
 
 /// A token that nobody can guess.
@@ -96,11 +99,11 @@ impl HttpServer {
         config.allowed_hosts.extend(options.hosts);
         let sessions = Arc::<LocalSessionManager>::default();
         let (offer, pending) = (Arc::new(offer), Arc::<PendingCalls>::default());
-        // Newer clients have no sessions; they share one conversation.
-        let shared = offer.thread_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+        let calls = options.session_calls;
+        let shared = Arc::new(Sessionless::new(&offer, calls));
         let new_session = move || {
-            let (offer, pending) = (Arc::clone(&offer), Arc::clone(&pending));
-            Ok(Server::sharing(host.clone(), offer, pending, Room::default()).without_sessions_on(&shared))
+            let (offer, pending, shared) = (Arc::clone(&offer), Arc::clone(&pending), Arc::clone(&shared));
+            Ok(Server::sharing(host.clone(), offer, pending, shared, calls))
         };
         let service = StreamableHttpService::new(new_session, Arc::clone(&sessions), config);
         let door = Arc::new(Door::new(&options.token, sessions));

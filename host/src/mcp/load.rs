@@ -9,17 +9,25 @@ pub(super) const MAX_REQUESTS: usize = 2_048;
 /// The most bytes that those requests may have together.
 const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 
-/// What is under way.
-#[derive(Debug, Default)]
+/// What is under way, of all or of one client among them.
+#[derive(Debug)]
 pub(super) struct Load {
     requests: AtomicUsize,
     bytes: AtomicUsize,
+    most_requests: usize,
+    most_bytes: usize,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self::up_to(MAX_REQUESTS, MAX_REQUEST_BYTES)
+    }
 }
 
 /// One request's place; it is given back when the request is done with.
 #[derive(Debug, Clone)]
 #[expect(dead_code, reason = "held until the request is done with, and never read")]
-pub(super) struct Slot(Arc<Claim>);
+pub(super) struct Slot(Arc<Claim>, Option<Arc<Claim>>);
 
 #[derive(Debug)]
 struct Claim {
@@ -28,6 +36,15 @@ struct Claim {
 }
 
 impl Load {
+    /// What one of several clients may have: half of all, so that there is room for others.
+    pub(super) fn of_one() -> Self {
+        Self::up_to(MAX_REQUESTS / 2, MAX_REQUEST_BYTES / 2)
+    }
+
+    fn up_to(most_requests: usize, most_bytes: usize) -> Self {
+        Self { requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0), most_requests, most_bytes }
+    }
+
     /// How many requests are under way.
     pub(super) fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
@@ -38,8 +55,14 @@ impl Load {
         let requests = load.requests.fetch_add(1, Ordering::Relaxed);
         let held = load.bytes.fetch_add(bytes, Ordering::Relaxed);
         // Given back at once where it is not to be had.
-        let slot = Slot(Arc::new(Claim { load: Arc::clone(load), bytes }));
-        (requests < MAX_REQUESTS && held + bytes <= MAX_REQUEST_BYTES).then_some(slot)
+        let slot = Slot(Arc::new(Claim { load: Arc::clone(load), bytes }), None);
+        (requests < load.most_requests && held + bytes <= load.most_bytes).then_some(slot)
+    }
+
+    /// A place among those of one client, and so among those of all.
+    pub(super) fn claim_both(one: &Arc<Self>, all: &Arc<Self>, bytes: usize) -> Option<Slot> {
+        let (one, all) = (Self::claim(one, bytes)?, Self::claim(all, bytes)?);
+        Some(Slot(one.0, Some(all.0)))
     }
 }
 
@@ -67,5 +90,16 @@ mod tests {
         assert!(Load::claim(&load, 1).is_some());
         drop(large);
         assert!(Load::claim(&load, MAX_REQUEST_BYTES).is_some());
+    }
+
+    #[test]
+    fn one_client_has_half_of_all() {
+        let (all, one, other) = (Arc::default(), Arc::new(Load::of_one()), Arc::new(Load::of_one()));
+        let claimed = |of: &Arc<Load>| Load::claim_both(of, &all, 1);
+        let slots: Vec<_> = (0..MAX_REQUESTS / 2).map(|_| claimed(&one).unwrap()).collect();
+        assert!(claimed(&one).is_none());
+        let others: Vec<_> = (0..MAX_REQUESTS / 2).map(|_| claimed(&other).unwrap()).collect();
+        drop(slots);
+        assert_eq!((one.requests(), all.requests()), (0, others.len()));
     }
 }

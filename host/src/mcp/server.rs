@@ -20,6 +20,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Semaphore;
 use tollgate_agent::{name, text};
 use uuid::Uuid;
 
@@ -40,50 +41,76 @@ struct Inner {
     offer: Arc<Offer>,
     thread_id: String,
     /// Of requests without a session, where the way they come has both kinds.
-    sessionless: Option<String>,
+    sessionless: Option<Arc<Sessionless>>,
     listing: Listing,
     pending: Arc<PendingCalls>,
-    calls: tokio::sync::Semaphore,
+    calls: Semaphore,
     level: Mutex<Option<LoggingLevel>>,
     room: Room,
+}
+
+/// What clients without sessions share.
+#[derive(Debug)]
+pub(super) struct Sessionless {
+    /// The conversation that they read and change.
+    thread_id: String,
+    calls: Semaphore,
+}
+
+impl Sessionless {
+    /// So many of their calls run at once.
+    pub(super) fn new(offer: &Offer, calls: usize) -> Self {
+        Self { thread_id: thread_of(offer), calls: Semaphore::new(calls.clamp(1, MAX_CALLS)) }
+    }
+}
+
+fn thread_of(offer: &Offer) -> String {
+    offer.thread_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string())
 }
 
 impl Server {
     /// A session with a conversation of its own, unless the operator chose one.
     pub(super) fn new(host: Host, offer: Offer, room: Room) -> Self {
-        Self::sharing(host, Arc::new(offer), Arc::default(), room)
+        Self::of(host, Arc::new(offer), Arc::default(), room, MAX_CALLS)
     }
 
-    /// One of several sessions of a server that share the calls that wait.
-    pub(super) fn sharing(host: Host, offer: Arc<Offer>, pending: Arc<PendingCalls>, room: Room) -> Self {
-        let thread_id = offer.thread_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+    /// One of several sessions of a server that share the calls that wait, with so many
+    /// calls of its own at once; or what requests without a session come to.
+    pub(super) fn sharing(
+        host: Host,
+        offer: Arc<Offer>,
+        pending: Arc<PendingCalls>,
+        sessionless: Arc<Sessionless>,
+        calls: usize,
+    ) -> Self {
+        let mut server = Self::of(host, offer, pending, Room::default(), calls);
+        if let Some(inner) = Arc::get_mut(&mut server.inner) {
+            inner.sessionless = Some(sessionless);
+        }
+        server
+    }
+
+    fn of(host: Host, offer: Arc<Offer>, pending: Arc<PendingCalls>, room: Room, calls: usize) -> Self {
         let inner = Inner {
             host,
+            thread_id: thread_of(&offer),
             offer,
-            thread_id,
             sessionless: None,
             listing: Listing::default(),
             pending,
-            calls: tokio::sync::Semaphore::new(MAX_CALLS),
+            calls: Semaphore::new(calls.clamp(1, MAX_CALLS)),
             level: Mutex::default(),
             room,
         };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Requests that belong to no session read and change this thread.
-    pub(super) fn without_sessions_on(mut self, thread_id: &str) -> Self {
-        if let Some(inner) = Arc::get_mut(&mut self.inner) {
-            inner.sessionless = Some(thread_id.to_owned());
-        }
-        self
-    }
-
-    fn thread_of(&self, context: &RequestContext<RoleServer>) -> &str {
+    /// The conversation of a request, and what its calls have room in.
+    fn place_of(&self, context: &RequestContext<RoleServer>) -> (&str, &Semaphore) {
         let has_session = || context.protocol_version().is_none_or(|v| v < ProtocolVersion::V_2026_07_28);
         match &self.inner.sessionless {
-            Some(thread_id) if !has_session() => thread_id,
-            _ => &self.inner.thread_id,
+            Some(shared) if !has_session() => (&shared.thread_id, &shared.calls),
+            _ => (&self.inner.thread_id, &self.inner.calls),
         }
     }
 
@@ -177,7 +204,7 @@ impl ServerHandler for Server {
         params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Inner { host, offer, pending, calls, level, room, .. } = &*self.inner;
+        let Inner { host, offer, pending, level, room, .. } = &*self.inner;
         let tool_name = params.name.as_ref();
         let is_agent = offer.has_agent(tool_name);
         let toolbox = host.toolbox();
@@ -186,7 +213,7 @@ impl ServerHandler for Server {
         }
         let level = *level.lock().unwrap_or_else(PoisonError::into_inner);
         let notices = Notices::wanted(&context, level, room, tool_name);
-        let thread_id = self.thread_of(&context);
+        let (thread_id, calls) = self.place_of(&context);
         let decide = offer.decide.as_str();
         let arguments = match sent(&context) {
             Some(raw) => Arc::clone(&raw.0),

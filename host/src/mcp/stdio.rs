@@ -6,7 +6,7 @@ use super::server::Server;
 use super::wire::{Input, Wire};
 use crate::Host;
 use futures::FutureExt;
-use rmcp::service::serve_server_with_ct;
+use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,21 +17,35 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::text::clean;
 
 /// Serves one client over standard input and output until its input ends. Calls
 /// that are then still under way are cancelled after a moment.
 ///
 /// Nothing else may write to standard output meanwhile.
-pub async fn serve_stdio(host: Host, offer: Offer) {
+///
+/// # Errors
+/// No session came about with what the client sent first. A client that never asks for
+/// anything is no error.
+pub async fn serve_stdio(host: Host, offer: Offer) -> io::Result<()> {
     let gone = CancellationToken::new();
     let (read, write) = streams();
     let wire = Wire::new(read, write, gone.clone());
     let server = Server::new(host, offer, wire.room());
-    // A client that never asks for anything is no fault of the server.
-    if let Ok(serving) = serve_server_with_ct(server, wire, gone.clone()).await {
-        let _ = serving.waiting().await;
-    }
+    let served = match serve_server_with_ct(server, wire, gone.clone()).await {
+        Ok(serving) => {
+            let _ = serving.waiting().await;
+            Ok(())
+        }
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
+        Err(e) => {
+            let why = clean(&e.to_string(), 500);
+            let words = format!("no session came about: {why}; a client sends `initialize` first");
+            Err(io::Error::new(io::ErrorKind::InvalidData, words))
+        }
+    };
     gone.cancel();
+    served
 }
 
 /// Standard input and output without a thread for each, where the system has that:

@@ -9,7 +9,8 @@ use super::lines::{Lines, MAX_MESSAGE_BYTES, Read};
 use super::load::{Load, MAX_REQUESTS};
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ErrorCode, ErrorData, GetExtensions, RequestId, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta, ProtocolVersion,
+    RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
 use serde::Deserialize;
@@ -33,6 +34,14 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long calls may take to end by themselves once the input has ended.
 const LAST_ANSWERS: Duration = Duration::from_millis(400);
 
+/// What a request is answered that comes before there is a session.
+const TOO_EARLY: &str = "there is no session yet: send `initialize` first, or say in `_meta` which version of the \
+    protocol the request speaks and what the client can do (io.modelcontextprotocol/protocolVersion and \
+    io.modelcontextprotocol/clientCapabilities)";
+
+const UNFIT: &str =
+    "the parameters do not fit initialize, which has protocolVersion, capabilities and clientInfo";
+
 /// Where requests come from, which can say that nobody is at the other end any more.
 pub(super) trait Input: AsyncRead + Unpin + Send {
     /// Whether the other end is known to be closed, though there may be more to read.
@@ -50,7 +59,7 @@ pub(super) struct Wire<R> {
     load: Arc<Load>,
     /// Ends every call of the client.
     gone: CancellationToken,
-    /// The client asked for something; before that, only a request means anything.
+    /// There is a session; before that, only what may come before one means anything.
     begun: bool,
 }
 
@@ -106,21 +115,52 @@ impl<R: Input> Wire<R> {
             }
         };
         if let ClientJsonRpcMessage::Request(request) = &mut message {
+            if !self.begun && comes_too_early(&request.request) {
+                let words = match &request.request {
+                    ClientRequest::CustomRequest(custom) if custom.method == "initialize" => UNFIT,
+                    _ => TOO_EARLY,
+                };
+                let error = ErrorData::invalid_params(words, None);
+                self.out.send(&ServerJsonRpcMessage::error(error, Some(request.id.clone())));
+                return None;
+            }
             let Some(slot) = Load::claim(&self.load, line.len()) else {
                 let words = format!("at most {MAX_REQUESTS} requests are carried at once; wait for answers");
                 let error = ErrorData::new(ErrorCode(-32000), words, None);
                 self.out.send(&ServerJsonRpcMessage::error(error, Some(request.id.clone())));
                 return None;
             };
-            self.begun = true;
+            self.begun |= begins(&request.request);
             let extensions = request.request.extensions_mut();
             extensions.insert(slot);
             if let Some(arguments) = raw_arguments(line) {
                 extensions.insert(arguments);
             }
         }
-        self.begun.then_some(message)
+        // Nobody waits for an answer to anything else, and rmcp would end with it.
+        (self.begun || matches!(message, ClientJsonRpcMessage::Request(_))).then_some(message)
     }
+}
+
+/// Whether a session begins with this: with the handshake, or, in versions that have none,
+/// with a request that says itself what the handshake would.
+fn begins(request: &ClientRequest) -> bool {
+    let version = request.get_meta().protocol_version();
+    match request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        _ => !lacks_version(request) && version.is_some_and(|v| ProtocolVersion::KNOWN_VERSIONS.contains(&v)),
+    }
+}
+
+/// Whether this needs a session and cannot begin one.
+fn comes_too_early(request: &ClientRequest) -> bool {
+    let without = matches!(request, ClientRequest::InitializeRequest(_) | ClientRequest::PingRequest(_));
+    !without && lacks_version(request)
+}
+
+fn lacks_version(request: &ClientRequest) -> bool {
+    !request.get_meta().missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
 }
 
 impl<R: Input> Transport<RoleServer> for Wire<R> {

@@ -1,9 +1,13 @@
 //! The server stays alive, whatever its tools do: calls that never end, and calls that
 //! take all memory.
 
+use crate::http::Server;
 use crate::place::Place;
 use crate::raw::Raw;
 use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use tollgate_artifacts::{good, hostile, rust_guest_bytes};
 
@@ -11,39 +15,73 @@ const ENDLESS: i64 = 8;
 /// Beyond what is promised, for a busy machine.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// A session with as many endless calls under way as [`ENDLESS`], each with this limit.
-fn under_load(limit: Duration) -> (Place, Raw) {
+/// A session that was idle until now, on a host whose calls have this limit.
+fn idle(limit: Duration) -> (Place, Raw) {
     let place = Place::new()
         .with_tools(&[good::ECHO, hostile::SPIN_FOR_EVER])
         .with_config(&format!("[limits]\ntimeout_ms = {}\nfuel = 900_000_000_000\n", limit.as_millis()));
     let mut raw = Raw::begin_with(&place, &["--thread", "t"], "2025-11-25", json!({}));
+    raw.call("echo", json!({}));
+    (place, raw)
+}
+
+/// Begins as many endless calls as [`ENDLESS`].
+fn begin_to_spin(raw: &mut Raw) {
     for id in 1..=ENDLESS {
         raw.begin_asking(id, "tools/call", json!({"name": "spin-for-ever", "arguments": {}}));
     }
     raw.call("echo", json!({}));
+}
+
+/// A session with as many endless calls under way as [`ENDLESS`], each with this limit.
+fn under_load(limit: Duration) -> (Place, Raw) {
+    let (place, mut raw) = idle(limit);
+    begin_to_spin(&mut raw);
     (place, raw)
+}
+
+/// How long the 99th of a hundred requests takes, from the shortest to the longest.
+fn p99(mut ask: impl FnMut()) -> Duration {
+    let mut took: Vec<Duration> = (0..100)
+        .map(|_| {
+            let one = Instant::now();
+            ask();
+            one.elapsed()
+        })
+        .collect();
+    took.sort_unstable();
+    took[98]
+}
+
+/// What others may make of what took so long while nothing else was under way. The first
+/// bound is of whoever is scheduled among others; the second is there for machines whose
+/// idle is fast, and far from the limits of the calls that are in the way.
+#[track_caller]
+fn assert_keeps_up(idle: Duration, loaded: Duration) {
+    assert!(loaded <= (idle * 20).max(Duration::from_millis(250)), "{idle:?} idle, {loaded:?} under load");
+}
+
+fn asks(raw: &mut Raw) -> Duration {
+    let mut lists = false;
+    p99(|| {
+        lists = !lists;
+        match lists {
+            true => drop(raw.ask("tools/list", json!({}))),
+            false => drop(raw.call("echo", json!({"still": "here"}))),
+        }
+    })
 }
 
 #[test]
 fn t7_endless_calls_leave_the_rest_answering_and_end_at_their_limit() {
     let limit = Duration::from_secs(12);
+    let (_place, mut raw) = idle(limit);
+    let alone = asks(&mut raw);
     let began = Instant::now();
-    let (_place, mut raw) = under_load(limit);
+    begin_to_spin(&mut raw);
     let all_called = Instant::now();
-    let mut took = Vec::new();
-    for _ in 0..50 {
-        let one = Instant::now();
-        raw.call("echo", json!({"still": "here"}));
-        took.push(one.elapsed());
-        let one = Instant::now();
-        raw.ask("tools/list", json!({}));
-        took.push(one.elapsed());
-    }
+    let among = asks(&mut raw);
     let asked_until = all_called.elapsed();
-    took.sort_unstable();
-    // Whoever had to wait for an endless call would take until its limit. It is some
-    // milliseconds where nothing else runs on the machine.
-    assert!(took[98] < Duration::from_secs(1), "{took:?}");
     let ended = (1..=ENDLESS).any(|id| raw.comes(|message| message["id"] == id, Duration::ZERO));
     assert!(!ended || began.elapsed() >= limit, "a call ended before its limit");
     for id in 1..=ENDLESS {
@@ -54,6 +92,79 @@ fn t7_endless_calls_leave_the_rest_answering_and_end_at_their_limit() {
     // Each ends at its limit, or has ended while the others were asked.
     let due = limit.max(asked_until) + SLACK;
     assert!(all_called.elapsed() < due, "{:?} of {due:?}", all_called.elapsed());
+    assert_keeps_up(alone, among);
+}
+
+/// A place over HTTP whose endless calls last for two minutes.
+fn over_http() -> (Place, Server) {
+    let place = Place::new()
+        .with_tools(&[good::ECHO, hostile::SPIN_FOR_EVER])
+        .with_config("[limits]\ntimeout_ms = 120_000\nfuel = 900_000_000_000\nconcurrent_calls = 8\n");
+    let server = Server::start(&place, &[]);
+    (place, server)
+}
+
+/// What a session asks again and again; each is answered.
+fn asks_over_http(server: &Server, session: &str) -> Duration {
+    p99(|| {
+        let answer = server.call(session, 2, "echo", json!({"still": "here"}));
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        assert_eq!(answer.message()["result"]["isError"], false, "{}", answer.text);
+    })
+}
+
+#[test]
+fn t7_a_client_that_floods_over_http_does_not_keep_another_session_from_being_answered() {
+    let (_place, server) = over_http();
+    let (floods, session) = (server.begin(), server.begin());
+    let alone = asks_over_http(&server, &session);
+    let (over, sent) = (AtomicBool::new(false), AtomicI64::new(10));
+    let among = std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    server.call(&floods, sent.fetch_add(1, Ordering::Relaxed), "echo", json!({}));
+                }
+            });
+        }
+        let among = asks_over_http(&server, &session);
+        over.store(true, Ordering::Relaxed);
+        among
+    });
+    assert_keeps_up(alone, among);
+}
+
+#[test]
+fn l8_a_client_that_takes_all_that_it_gets_over_http_leaves_room_for_another_session() {
+    let (_place, server) = over_http();
+    let (takes, session) = (server.begin(), server.begin());
+    // More calls than run at once for all, of more bytes than one session may have under
+    // way. Their streams are kept: none of the calls ends before its limit.
+    let mut kept = Vec::new();
+    let headers = [("Mcp-Session-Id", takes.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+    let statuses = (10..40).map(|id| {
+        let pad = json!({"pad": "x".repeat(1_000_000)});
+        let params = json!({"name": "spin-for-ever", "arguments": {}, "_meta": pad});
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        // Who is refused is not read to the end.
+        let _ = stream.write_all(server.request(&headers, &body.to_string()).as_bytes());
+        let mut begins = [0; 12];
+        let read = stream.read_exact(&mut begins);
+        kept.push(stream);
+        read.map_or(0, |()| String::from_utf8_lossy(&begins[9..]).parse::<u16>().unwrap())
+    });
+    let taken = statuses.take_while(|status| *status == 200).count();
+    assert!((10..20).contains(&taken), "{taken} of its calls are carried");
+    let began = Instant::now();
+    let answer = server.call(&session, 2, "echo", json!({"a": 1}));
+    assert_eq!(answer.message()["result"]["structuredContent"], json!({"a": 1}), "{}", answer.text);
+    // So there is for one that begins now.
+    let begun = server.begin();
+    assert_eq!(server.call(&begun, 2, "echo", json!({})).status, 200);
+    // Whoever waits for a place waits until the limit of those calls.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    drop(kept);
 }
 
 #[test]

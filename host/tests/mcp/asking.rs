@@ -57,7 +57,19 @@ fn w1_newer_clients_are_told_which_input_is_required() {
     let spent = raw.ask("tools/call", again.clone());
     assert_eq!(spent["error"]["code"], -32602, "{spent}");
     again["requestState"] = json!("0123456789abcdef0123456789abcdef");
-    assert_eq!(raw.ask("tools/call", again)["error"]["code"], -32602);
+    assert_eq!(raw.ask("tools/call", again.clone())["error"]["code"], -32602);
+    // That call is done with: the next one asks anew, and is asked until an answer fits.
+    let next = raw.ask("tools/call", call)["result"].clone();
+    assert_eq!(next["resultType"], "input_required", "{next}");
+    let id = next["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    again["requestState"] = next["requestState"].clone();
+    again["inputResponses"] = json!({&id: {"action": "accept", "content": {"approved": "perhaps"}}});
+    let unfit = raw.ask("tools/call", again.clone())["result"].clone();
+    assert_eq!(unfit["resultType"], "input_required", "{unfit}");
+    again["requestState"] = unfit["requestState"].clone();
+    again["inputResponses"] = json!({&id: {"action": "accept", "content": {"approved": false}}});
+    let result = raw.ask("tools/call", again)["result"].clone();
+    assert_eq!(result["structuredContent"], json!({"approved": false}), "{result}");
 }
 
 #[test]

@@ -77,7 +77,12 @@ impl Server {
     }
 
     pub(crate) fn begin(&self) -> String {
-        let answer = self.post(&[], &initialize());
+        self.begin_as(json!({}))
+    }
+
+    /// Begins a session as a client with these capabilities.
+    pub(crate) fn begin_as(&self, capabilities: Value) -> String {
+        let answer = self.post(&[], &initialize_as(capabilities));
         assert_eq!(answer.status, 200, "{}", answer.text);
         answer.header("mcp-session-id").unwrap()
     }
@@ -121,9 +126,12 @@ impl Answer {
 }
 
 fn initialize() -> String {
-    let params = json!({
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"},
-    });
+    initialize_as(json!({}))
+}
+
+fn initialize_as(capabilities: Value) -> String {
+    let client = json!({"name": "raw", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string()
 }
 

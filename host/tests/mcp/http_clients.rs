@@ -81,6 +81,23 @@ fn who_connects_and_says_nothing_keeps_nobody_out() {
 }
 
 #[test]
+fn who_keeps_all_connections_for_later_keeps_nobody_out() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let server = Server::start(&place, &[]);
+    let session = server.begin();
+    let mut kept: Vec<TcpStream> = (0..300)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&server.address).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            assert!(scrapes(&mut stream, &server.address));
+            stream
+        })
+        .collect();
+    assert_eq!(server.call(&session, 2, "echo", json!({})).status, 200);
+    assert!(scrapes(kept.last_mut().unwrap(), &server.address), "the latest is kept");
+}
+
+#[test]
 fn who_shows_no_token_is_not_kept() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
@@ -144,8 +161,9 @@ fn more_than_is_carried_at_once_is_refused_until_calls_have_ended() {
     let place = endless();
     let server = Server::start(&place, &[]);
     let session = server.begin();
-    // Each is sent, and its connection dropped: the calls go on.
-    for id in 0..8 {
+    // Each is sent, and its connection dropped: the calls go on. So many are half of what
+    // is carried, which one session may have.
+    for id in 0..4 {
         let mut stream = begins_to_spin(&server, &session, 10 + id, LARGE);
         let mut one = [0];
         stream.read_exact(&mut one).unwrap();
@@ -156,6 +174,9 @@ fn more_than_is_carried_at_once_is_refused_until_calls_have_ended() {
     let (head, _) = large.split_once("\r\n\r\n").unwrap();
     assert_eq!(server.send(&format!("{head}\r\n\r\n")).status, 503, "there is no room, whoever left");
     assert_eq!(server.call(&session, 3, "echo", json!({})).status, 200, "what is small is served");
+    let other = server.begin();
+    let pad = json!({"pad": "x".repeat(LARGE)});
+    assert_eq!(server.call(&other, 3, "echo", pad).status, 200, "another session has room");
     // They end once their clients did not come back, and there is room again.
     let ping =
         json!({"jsonrpc": "2.0", "id": 4, "method": "ping", "params": {"_meta": {"pad": "x".repeat(LARGE)}}});

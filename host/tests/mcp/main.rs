@@ -10,11 +10,13 @@ mod attacks;
 mod calls;
 mod http;
 mod http_clients;
+mod http_tour;
 #[allow(dead_code, reason = "what these tests do not need of it, those of the command line do")]
 #[path = "../cli/place.rs"]
 mod place;
 mod raw;
 mod remote;
 mod remote_life;
+mod remote_versions;
 mod sdk;
 mod versions;

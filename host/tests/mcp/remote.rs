@@ -1,6 +1,6 @@
 //! Servers that bring tools: good ones, and ones that nobody should trust.
 
-use crate::place::Place;
+use crate::place::{Place, Said};
 use crate::raw::Raw;
 use serde_json::{Value, json};
 use tollgate_artifacts::{good, hostile};
@@ -17,6 +17,27 @@ pub(crate) fn beside(tools: &[tollgate_artifacts::Guest]) -> (Place, Place) {
     (place, other)
 }
 
+/// As [`beside`], where the server knows no version but those that have a handshake.
+pub(crate) fn beside_older(tools: &[tollgate_artifacts::Guest]) -> (Place, Place) {
+    let (place, other) = beside(tools);
+    place.write(
+        "older.sh",
+        r#"exec 3>&1
+while read -r line; do
+case "$line" in
+*'"server/discover"'*) id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' >&3 ;;
+*) printf '%s\n' "$line" ;;
+esac
+done | "$@"
+"#,
+    );
+    let program = format!("command = {:?}\nargs = [", env!("CARGO_BIN_EXE_tollgate"));
+    let through = format!("command = \"sh\"\nargs = [\"older.sh\", {:?}, ", env!("CARGO_BIN_EXE_tollgate"));
+    let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    (place.with_config(&config.replace(&program, &through)), other)
+}
+
 /// A place whose server `other` is a script that answers requests with `$id`.
 pub(crate) fn scripted(script: &str) -> Place {
     let place = Place::new();
@@ -28,11 +49,17 @@ pub(crate) fn scripted(script: &str) -> Place {
 
 /// Answers the handshake and the list as any server, and calls with what is given.
 pub(crate) fn server(tool: &str, on_call: &str) -> String {
+    server_of("2025-06-18", tool, on_call)
+}
+
+/// A server of this version, of those that have a handshake.
+pub(crate) fn server_of(version: &str, tool: &str, on_call: &str) -> String {
     format!(
         r#"while read -r line; do
+printf '%s\n' "$line" >> heard
 id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
 case "$line" in
-*'"initialize"'*) echo '{{"jsonrpc":"2.0","id":'$id',"result":{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}}}' ;;
+*'"initialize"'*) echo '{{"jsonrpc":"2.0","id":'$id',"result":{{"protocolVersion":"{version}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}}}' ;;
 *'"server/discover"'*) echo '{{"jsonrpc":"2.0","id":'$id',"error":{{"code":-32601,"message":"no"}}}}' ;;
 *'"tools/list"'*) echo '{{"jsonrpc":"2.0","id":'$id',"result":{{"tools":[{tool}]}}}}' ;;
 *'"tools/call"'*) {on_call} ;;
@@ -77,15 +104,32 @@ fn g3_a_servers_tool_passes_the_gate_and_is_offered_to_clients_in_turn() {
 
 #[test]
 fn w1_what_a_server_asks_of_a_person_suspends_the_call() {
-    let (place, _other) = beside(&[good::SUSPENDS]);
-    let waits = place.type_in(&["call", "other__suspends", "--json"]).ends_with(3).json();
-    let (run, id) = (waits["run_id"].as_str().unwrap(), waits["call_id"].as_str().unwrap());
-    assert!(waits["message"].as_str().unwrap().contains("The server 'other' asks"), "{waits}");
-    let decided = place
-        .type_in(&["decide", run, id, "--resume", r#"{"approved": true}"#, "--json"])
-        .ends_with(0)
-        .json();
-    assert_eq!(decided["data"], json!({"approved": true}), "{decided}");
+    for (place, _other) in [beside(&[good::SUSPENDS]), beside_older(&[good::SUSPENDS])] {
+        let waits = place.type_in(&["call", "other__suspends", "--json"]).ends_with(3).json();
+        assert!(waits["message"].as_str().unwrap().contains("The server 'other' asks"), "{waits}");
+        let decided = decide(&place, &waits, r#"{"approved": true}"#).ends_with(0).json();
+        assert_eq!(decided["data"], json!({"approved": true}), "{decided}");
+    }
+}
+
+/// Answers what a call waits for.
+pub(crate) fn decide(place: &Place, waits: &Value, answer: &str) -> Said {
+    let (run, call) = (waits["run_id"].as_str().unwrap(), waits["call_id"].as_str().unwrap());
+    place.type_in(&["decide", run, call, "--resume", answer, "--json"])
+}
+
+#[test]
+fn w3_what_lets_a_call_begin_is_no_answer_to_what_its_server_asks() {
+    for (place, _other) in [beside(&[good::SUSPENDS]), beside_older(&[good::SUSPENDS])] {
+        let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+        let place = place.with_config(&format!("{config}[permissions]\nask = [\"*\"]\n"));
+        let gate = place.type_in(&["call", "other__suspends", "--json"]).ends_with(3).json();
+        assert!(!gate["message"].as_str().unwrap().contains("The server 'other' asks"), "{gate}");
+        let waits = decide(&place, &gate, "true").ends_with(3).json();
+        assert!(waits["message"].as_str().unwrap().contains("The server 'other' asks"), "{waits}");
+        let decided = decide(&place, &waits, r#"{"approved": true}"#).ends_with(0).json();
+        assert_eq!(decided["data"], json!({"approved": true}), "{decided}");
+    }
 }
 
 #[test]
@@ -147,7 +191,7 @@ fn l5_a_server_that_floods_is_cut_off() {
 /// A server answers what it asked for nobody; which of its calls that was is not known.
 #[test]
 fn w1_a_server_that_asks_while_it_has_several_calls_gets_them_one_at_a_time() {
-    let (place, other) = beside(&[good::SUSPENDS, hostile::SPIN_FOR_EVER]);
+    let (place, other) = beside_older(&[good::SUSPENDS, hostile::SPIN_FOR_EVER]);
     other.write("tollgate.toml", "[limits]\ntimeout_ms = 5_000\nfuel = 900_000_000_000\n");
     let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
     raw.begin_asking(1, "tools/call", json!({"name": "other__spin-for-ever", "arguments": {}}));
@@ -167,4 +211,26 @@ fn w1_a_server_that_asks_while_it_has_several_calls_gets_them_one_at_a_time() {
     // It failed as well, and may be the one that asked.
     let spun = raw.answer(1)["result"]["structuredContent"].clone();
     assert_eq!(spun["error"]["code"], "tool_failed", "{spun}");
+}
+
+#[test]
+fn w1_a_server_that_says_in_its_answer_what_it_asks_may_have_other_calls_meanwhile() {
+    let (place, other) = beside(&[good::SUSPENDS, hostile::SPIN_FOR_EVER]);
+    other.write("tollgate.toml", "[limits]\ntimeout_ms = 30_000\nfuel = 900_000_000_000\n");
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    raw.begin_asking(1, "tools/call", json!({"name": "other__spin-for-ever", "arguments": {}}));
+    let asked = raw.call("other__suspends", json!({}))["structuredContent"].clone();
+    assert_eq!(asked["status"], "approval_required", "{asked}");
+}
+
+#[test]
+fn what_a_server_refuses_is_told_in_its_words() {
+    let on_call =
+        r#"echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32602,"message":"there is no t any more"}}'"#;
+    let answer = call(&scripted(&server(TOOL, on_call)), "other__t");
+    let words = "The server 'other' refused the call: there is no t any more (error -32602)";
+    assert_eq!(
+        (&answer["error"]["code"], &answer["error"]["message"]),
+        (&json!("tool_failed"), &json!(words))
+    );
 }

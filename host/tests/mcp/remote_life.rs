@@ -84,6 +84,98 @@ fn a_server_whose_process_ended_is_started_again() {
     }
 }
 
+/// When the server was started, each time, in seconds.
+fn starts(place: &Place) -> Vec<f64> {
+    let written = std::fs::read_to_string(place.path().join("starts")).unwrap_or_default();
+    written.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+#[test]
+fn l5_a_server_is_started_again_after_pauses_that_grow_and_start_over_once_it_stayed() {
+    let counts = "date +%s.%N >> starts\ncase $(wc -l < starts) in 1|2|3|4|5|7) exit 1 ;; esac\n";
+    let works = server(
+        TOOL,
+        &format!("case $(wc -l < starts) in 6) exit 3 ;; *) {} ;; esac", answers(r#"{"content":[]}"#)),
+    );
+    let place = scripted(&format!("{counts}{works}"));
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let waits_for = |count: usize| {
+        let began = Instant::now();
+        while starts(&place).len() < count {
+            assert!(began.elapsed() < PATIENCE, "{:?}", starts(&place));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    // At first it is tried in two ways at once, then once after each pause.
+    waits_for(6);
+    let begun = starts(&place);
+    let pauses: Vec<f64> = begun.windows(2).skip(1).map(|two| two[1] - two[0]).collect();
+    for (pause, least) in pauses.iter().zip([0.5, 1.0, 2.0, 4.0]) {
+        assert!(*pause >= least, "{pauses:?}");
+    }
+    // It is there for longer than one that always dies would be.
+    std::thread::sleep(Duration::from_secs(12));
+    raw.call("other__t", json!({}));
+    let died = Instant::now();
+    waits_for(8);
+    // Half a second and one. Had they gone on, they would be eight and sixteen.
+    assert!(died.elapsed() < Duration::from_secs(8), "{:?}", starts(&place));
+    until_it_works(&mut raw, "other__t");
+}
+
+/// A server whose tools are what the file `listed` says, and that tells of a change with
+/// each call.
+fn changing(tools: &str) -> Place {
+    let tells = r#"echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'"#;
+    let place =
+        scripted(&server(r#"'"$(cat listed)"'"#, &format!("{tells}; {}", answers(r#"{"content":[]}"#))));
+    place.write("listed", tools);
+    place
+}
+
+fn tools_of(raw: &mut Raw) -> Vec<(String, Value)> {
+    let listed = raw.ask("tools/list", json!({}))["result"]["tools"].clone();
+    let tools = listed.as_array().unwrap().iter();
+    tools.map(|tool| (tool["name"].as_str().unwrap().to_owned(), tool["description"].clone())).collect()
+}
+
+#[test]
+fn tools_that_a_server_replaces_removes_and_adds_are_so_for_the_hosts_clients() {
+    let place = changing(
+        r#"{"name":"gone","description":"Gone.","inputSchema":{"type":"object"}},{"name":"t","description":"One.","inputSchema":{"type":"object"}}"#,
+    );
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let mut newest = Raw::begin(&place, "2026-07-28", json!({}));
+    newest.begin_asking(
+        "listens",
+        "subscriptions/listen",
+        json!({"notifications": {"toolsListChanged": true}}),
+    );
+    newest.told("notifications/subscriptions/acknowledged");
+    let tool = |name: &str, text: &str| (format!("other__{name}"), json!(text));
+    assert_eq!(tools_of(&mut raw), [tool("gone", "Gone."), tool("t", "One.")]);
+    place.write(
+        "listed",
+        r#"{"name":"added","description":"Added.","inputSchema":{"type":"object"}},{"name":"t","description":"Two.","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}"#,
+    );
+    // Each has a server of its own, which tells of it when it is called.
+    for raw in [&mut raw, &mut newest] {
+        assert_eq!(raw.call("other__gone", json!({}))["isError"], false);
+        raw.told("notifications/tools/list_changed");
+        assert_eq!(tools_of(raw), [tool("added", "Added."), tool("t", "Two.")]);
+        let unfit = raw.call("other__t", json!({}));
+        assert_eq!(unfit["structuredContent"]["error"]["code"], "invalid_arguments", "{unfit}");
+        assert_eq!(raw.call("other__t", json!({"n": 1}))["isError"], false);
+        assert_eq!(raw.call("other__added", json!({}))["isError"], false);
+        let removed = raw.ask("tools/call", json!({"name": "other__gone", "arguments": {}}));
+        assert_eq!(removed["error"]["code"], -32602, "{removed}");
+        assert!(
+            removed["error"]["message"].as_str().unwrap().starts_with("Unknown tool: other__gone"),
+            "{removed}"
+        );
+    }
+}
+
 #[test]
 fn a_servers_new_tools_are_offered_and_clients_are_told() {
     let (place, other) = beside(&[good::ECHO]);

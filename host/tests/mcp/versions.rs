@@ -46,6 +46,23 @@ fn without_a_handshake_every_request_says_its_version() {
     let mut raw = Raw::start(&place, &[]);
     let answer = raw.ask("tools/list", json!({}));
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("send `initialize` first"), "{answer}");
+    // Whatever a client does before it begins, it can begin.
+    raw.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    raw.send(&json!({"jsonrpc": "2.0", "id": 4, "result": {}}));
+    let unfit = raw.ask("initialize", json!({"protocolVersion": 7}));
+    assert!(unfit["error"]["message"].as_str().unwrap().contains("do not fit initialize"), "{unfit}");
+    let unknown = raw.ask("tools/list", json!({"_meta": {
+        "io.modelcontextprotocol/protocolVersion": "1999-01-01", "io.modelcontextprotocol/clientCapabilities": {},
+    }}));
+    assert!(unknown["error"]["data"]["supported"].is_array(), "{unknown}");
+    raw.ask("ping", json!({}));
+    raw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}));
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"},
+    });
+    assert_eq!(raw.ask("initialize", params)["result"]["protocolVersion"], "2025-11-25");
+    raw.call("echo", json!({}));
     drop(raw);
     let mut raw = Raw::begin(&place, "2026-07-28", json!({}));
     let answer = raw.ask("server/discover", json!({}));

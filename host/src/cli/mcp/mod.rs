@@ -4,8 +4,9 @@ mod clients;
 
 use super::data::OpeningStore;
 use super::open::agent_of;
+use super::output::quoted;
 use super::run::configured_model;
-use super::{Exit, Failure, Globals, Opened, Output, host_with, program, with_servers};
+use super::{Exit, Failure, Globals, Opened, Output, host_with, with_servers};
 use clap::Args;
 use clients::Client;
 use std::net::SocketAddr;
@@ -64,6 +65,8 @@ impl McpVerb {
         let (opened, store) = Opened::open_with_store(globals, output).await?;
         opened.warn_of_refused(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
+        // One client does not take all the room that there is.
+        let session_calls = (config.limits.sandbox.concurrent_calls / 2) as usize;
         let (loaded, decide) = (opened.loaded.clone(), decide_command(globals, &config)?);
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
         let host = self.host(opened, metrics.as_ref(), store).await?;
@@ -77,10 +80,15 @@ impl McpVerb {
         let offer = Offer { agents: self.agent, thread_id: self.thread, decide };
         offer.check(&host).map_err(|e| Failure::usage(e.to_string()))?;
         match self.http {
-            None => serve_stdio(host, offer).await,
+            None => serve_stdio(host, offer).await.map_err(|e| Failure::failed(e.to_string()))?,
             Some(address) => {
-                let options =
-                    HttpOptions { address, token, origins: self.allow_origin, hosts: self.allow_host };
+                let options = HttpOptions {
+                    address,
+                    token,
+                    origins: self.allow_origin,
+                    hosts: self.allow_host,
+                    session_calls,
+                };
                 let show_token = self.token_env.is_none();
                 serve_over_http(host, offer, options, metrics, show_token, output).await?;
             }
@@ -183,7 +191,7 @@ async fn serve_over_http(
 /// The line that decides about a call that waits, from wherever it is typed: with this
 /// program, this configuration and this store.
 fn decide_command(globals: &Globals, config: &Config) -> Result<String, Failure> {
-    let program = std::env::current_exe().map_or_else(|_| program(), |exe| shown(&exe));
+    let program = std::env::current_exe().map_or_else(|_| "tollgate".to_owned(), |exe| shown(&exe));
     let mut words = vec![program];
     if let Some(file) = &config.file {
         words.extend(["--config".to_owned(), absolute(file)?]);
@@ -197,15 +205,6 @@ fn decide_command(globals: &Globals, config: &Config) -> Result<String, Failure>
     match &config.file {
         Some(_) => Ok(line),
         None => Ok(format!("cd {} && {line}", quoted(&absolute(&config.base_dir)?))),
-    }
-}
-
-/// A word as a shell reads it back.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

@@ -1,19 +1,24 @@
 //! One connection to a server, from its beginning to its end.
 
 use super::super::lines::MAX_MESSAGE_BYTES;
+use super::changes::Changes;
 use super::runner::{Link, Unasked};
 use crate::config::ServerPlace;
 use crate::model::client_for;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ProgressNotificationParam,
-    Tool as Listed,
+    ProtocolVersion, Tool as Listed,
 };
-use rmcp::service::{NotificationContext, Peer, RequestContext, RunningService, serve_client};
+use rmcp::service::{
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer, RequestContext,
+    RunningService, serve_client_with_lifecycle,
+};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, RoleClient};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
@@ -32,65 +37,105 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The most bytes that a server may send within a second; one that sends more floods.
 const MAX_BYTES_PER_SECOND: usize = 64 * 1024 * 1024;
 
-/// Why a server is not there: a sentence without its end.
+/// Why a server is not there.
 #[derive(Debug)]
-pub(super) struct Gone(pub(super) String);
+pub(super) struct Gone {
+    /// A sentence without its end.
+    pub(super) why: String,
+    /// Nothing was there to be spoken to, in whatever way.
+    pub(super) nobody: bool,
+}
+
+impl Gone {
+    pub(super) fn because(why: impl Into<String>) -> Self {
+        Self { why: why.into(), nobody: false }
+    }
+
+    fn nobody(why: impl Into<String>) -> Self {
+        Self { why: why.into(), nobody: true }
+    }
+}
+
+/// How a connection begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The server is asked which versions it speaks, and spoken to in the newest that both
+    /// know; one that answers that it does not know the question is spoken to as before.
+    Newest,
+    /// With the handshake of the versions before 2026-07-28. There are servers of those that
+    /// end, or say nothing, when anything comes before it.
+    Handshake,
+}
+
+impl Way {
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Newest => Self::Handshake,
+            Self::Handshake => Self::Newest,
+        }
+    }
+
+    fn lifecycle(self) -> ClientLifecycleMode {
+        match self {
+            Self::Newest => ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: None,
+            },
+            Self::Handshake => ClientLifecycleMode::Initialize,
+        }
+    }
+}
 
 /// A server that is there.
 pub(super) struct Connection {
     serving: RunningService<RoleClient, Listener>,
-    changed: Arc<Notify>,
+    changes: Changes,
     /// It is ended with the connection.
     child: Option<Child>,
 }
 
 impl Connection {
-    /// Connects, and shakes hands.
+    /// Connects, and begins to speak.
     pub(super) async fn begin(
         place: &ServerPlace,
         base_dir: &Path,
         link: &Arc<Link>,
         connect_timeout: Duration,
+        way: Way,
     ) -> Result<Self, Gone> {
         let changed = Arc::<Notify>::default();
         let listener = Listener { link: Arc::clone(link), changed: Arc::clone(&changed) };
-        match place {
+        let gone = |e: ClientInitializeError| Gone::because(e.to_string());
+        let (serving, child) = match place {
             ServerPlace::Process { command, args, env } => {
-                let mut child = Command::new(command)
-                    .args(args)
-                    .env_clear()
-                    .envs(["PATH", "HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-                    .envs(env)
-                    .current_dir(base_dir)
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::piped())
-                    .stderr(Stdio::null())
-                    .kill_on_drop(true)
-                    .spawn()
-                    .map_err(|e| Gone(format!("`{command}` cannot be started: {e}")))?;
+                let mut child = start(command, args, env, base_dir)?;
                 let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
-                    return Err(Gone("it has no standard streams".to_owned()));
+                    return Err(Gone::nobody("it has no standard streams"));
                 };
                 let wire = AsyncRwTransport::new_client(Metered::new(stdout, Arc::clone(link)), stdin)
                     .with_max_line_length(MAX_MESSAGE_BYTES);
-                let serving = serve_client(listener, wire).await.map_err(|e| Gone(e.to_string()))?;
-                Ok(Self { serving, changed, child: Some(child) })
+                let serving = serve_client_with_lifecycle(listener, wire, way.lifecycle());
+                (serving.await.map_err(gone)?, Some(child))
             }
             ServerPlace::Http { url, token_env } => {
-                let at = url.parse().map_err(|e| Gone(format!("{url} is no address: {e}")))?;
-                let client = client_for(&at, connect_timeout).map_err(Gone)?;
+                let at = url.parse().map_err(|e| Gone::nobody(format!("{url} is no address: {e}")))?;
+                let client = client_for(&at, connect_timeout).map_err(Gone::nobody)?;
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_sse_event_size(MAX_MESSAGE_BYTES);
                 if let Some(name) = token_env {
-                    let token =
-                        std::env::var(name).map_err(|_| Gone(format!("the variable {name} is not set")))?;
+                    let token = std::env::var(name)
+                        .map_err(|_| Gone::nobody(format!("the variable {name} is not set")))?;
                     config = config.auth_header(token);
                 }
                 let wire = StreamableHttpClientTransport::with_client(client, config);
-                let serving = serve_client(listener, wire).await.map_err(|e| Gone(e.to_string()))?;
-                Ok(Self { serving, changed, child: None })
+                let serving = serve_client_with_lifecycle(listener, wire, way.lifecycle());
+                (serving.await.map_err(gone)?, None)
             }
-        }
+        };
+        // What it lists is what it lists now.
+        serving.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
+        let changes = Changes::of(link.server(), serving.peer().clone(), changed).await;
+        Ok(Self { serving, changes, child })
     }
 
     pub(super) fn peer(&self) -> Peer<RoleClient> {
@@ -103,10 +148,11 @@ impl Connection {
         loop {
             let mut page = rmcp::model::PaginatedRequestParams::default();
             page.cursor = cursor;
-            let listed = self.serving.list_tools(Some(page)).await.map_err(|e| Gone(e.to_string()))?;
+            let listed =
+                self.serving.list_tools(Some(page)).await.map_err(|e| Gone::because(e.to_string()))?;
             all.extend(listed.tools);
             if all.len() > MAX_LISTED {
-                return Err(Gone(format!("it lists more than {MAX_LISTED} tools")));
+                return Err(Gone::because(format!("it lists more than {MAX_LISTED} tools")));
             }
             match listed.next_cursor {
                 Some(next) if !all.is_empty() => cursor = Some(next),
@@ -117,21 +163,44 @@ impl Connection {
 
     /// Waits until its list is another, or until it is gone: then why.
     pub(super) async fn changed_or_gone(&mut self) -> Option<String> {
+        let Self { serving, changes, child } = self;
+        let mut changed = std::pin::pin!(changes.next());
         loop {
             tokio::select! {
-                () = self.changed.notified() => return None,
+                changed = &mut changed => return changed.err().map(|gone| gone.why),
                 () = tokio::time::sleep(LOOK) => {}
             }
-            if let Some(child) = &mut self.child
+            if let Some(child) = child
                 && let Ok(Some(status)) = child.try_wait()
             {
                 return Some(format!("its process ended: {status}"));
             }
-            if self.serving.is_transport_closed() {
+            if serving.is_transport_closed() {
                 return Some("it closed the connection, or flooded it".to_owned());
             }
         }
     }
+}
+
+/// Starts a server's process with a clean environment. It ends with what is returned.
+fn start(
+    command: &str,
+    args: &[String],
+    env: &BTreeMap<String, String>,
+    base_dir: &Path,
+) -> Result<Child, Gone> {
+    Command::new(command)
+        .args(args)
+        .env_clear()
+        .envs(["PATH", "HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .envs(env)
+        .current_dir(base_dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| Gone::nobody(format!("`{command}` cannot be started: {e}")))
 }
 
 /// What a server may say without being asked.
@@ -145,6 +214,7 @@ impl ClientHandler for Listener {
         let forms = ElicitationCapability::new().with_form(FormElicitationCapability::new());
         let capabilities = ClientCapabilities::builder().enable_elicitation_with(forms).build();
         ClientConfig::new(capabilities, Implementation::new("tollgate", env!("CARGO_PKG_VERSION")))
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
     async fn create_elicitation(

@@ -7,27 +7,29 @@
 //! that grow.
 
 mod answered;
+mod changes;
 mod connection;
+mod pauses;
+mod questions;
 mod runner;
 mod tools;
 
 use crate::Host;
 use crate::config::{Config, ServerConfig};
-use connection::{Connection, Gone};
+use connection::{Connection, Gone, Way};
+use pauses::Pauses;
 use runner::{Link, RemoteRunner};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
 
-/// The first pause before a server is tried again; each is twice the one before.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// A server that stayed for so long is tried again at once.
-const STAYED: Duration = Duration::from_secs(30);
+/// How long a changed list is left alone before it is read: one that changes all the time
+/// is read so often at the most.
+const SETTLE: Duration = Duration::from_millis(50);
 
 /// The servers of a host. Dropping it ends their connections and processes.
 #[derive(Debug)]
@@ -83,12 +85,14 @@ struct Kept {
 
 impl Kept {
     async fn keep(self) {
-        let mut pause = FIRST_PAUSE;
+        let (mut pauses, mut way) = (Pauses::new(), None);
         loop {
-            let began = tokio::time::Instant::now();
-            let why = match self.begin().await {
-                Ok(connection) => self.stay(connection).await,
-                Err(Gone(why)) => why,
+            let (why, stayed) = match self.begin(&mut way).await {
+                Ok(connection) => {
+                    let began = Instant::now();
+                    (self.stay(connection).await, began.elapsed())
+                }
+                Err(gone) => (gone.why, Duration::ZERO),
             };
             tracing::warn!("the server {} is gone: {why}", self.name);
             self.link.lost(&why);
@@ -97,19 +101,39 @@ impl Kept {
                 told.get_or_insert_with(|| vec![format!("the server {} does not begin: {why}", self.name)]);
                 first
             });
-            if began.elapsed() >= STAYED {
-                pause = FIRST_PAUSE;
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(MAX_PAUSE);
+            tokio::time::sleep(pauses.after(stayed)).await;
         }
     }
 
-    async fn begin(&self) -> Result<Connection, Gone> {
-        let begun =
-            Connection::begin(&self.config.place, &self.base_dir, &self.link, self.config.start_timeout);
-        tokio::time::timeout(self.config.start_timeout, begun).await.unwrap_or_else(|_| {
-            Err(Gone(format!("it did not begin within {} ms", self.config.start_timeout.as_millis())))
+    /// Connects by the way that is known to work. Where none is known, by the newest and,
+    /// if that fails, with the handshake, both within the time that a server has; a way
+    /// that failed is left for the other the next time.
+    async fn begin(&self, way: &mut Option<Way>) -> Result<Connection, Gone> {
+        let whole = self.config.start_timeout;
+        let (first, within) = way.map_or((Way::Newest, whole / 2), |known| (known, whole));
+        let began = Instant::now();
+        match self.begin_by(first, within).await {
+            Ok(connection) => {
+                *way = Some(first);
+                return Ok(connection);
+            }
+            Err(gone) if gone.nobody => return Err(gone),
+            Err(gone) if way.is_some() => {
+                *way = Some(first.other());
+                return Err(gone);
+            }
+            Err(_) => *way = Some(first),
+        }
+        let connection = self.begin_by(first.other(), whole.saturating_sub(began.elapsed())).await?;
+        *way = Some(first.other());
+        Ok(connection)
+    }
+
+    async fn begin_by(&self, way: Way, within: Duration) -> Result<Connection, Gone> {
+        let ServerConfig { place, start_timeout, .. } = &self.config;
+        let begun = Connection::begin(place, &self.base_dir, &self.link, *start_timeout, way);
+        tokio::time::timeout(within, begun).await.unwrap_or_else(|_| {
+            Err(Gone::because(format!("it did not begin within {} ms", start_timeout.as_millis())))
         })
     }
 
@@ -119,15 +143,19 @@ impl Kept {
             match tokio::time::timeout(self.config.start_timeout, connection.list()).await {
                 Ok(Ok(listed)) => {
                     let notices = self.offer(&listed);
+                    if self.tell.borrow().is_some() {
+                        notices.iter().for_each(|notice| tracing::warn!("{notice}"));
+                    }
                     self.link.found(connection.peer());
                     self.tell.send_replace(Some(notices));
                 }
-                Ok(Err(Gone(why))) => return why,
+                Ok(Err(gone)) => return gone.why,
                 Err(_) => return "it did not list its tools in time".to_owned(),
             }
             if let Some(why) = connection.changed_or_gone().await {
                 return why;
             }
+            tokio::time::sleep(SETTLE).await;
         }
     }
 

@@ -2,13 +2,15 @@
 //! tools and agents.
 
 use super::answered::outcome;
+use super::questions::{self, Asked, Decided, Next, OTHER};
 use super::tools::RemoteTool;
 use crate::tools::{Attempt, AttemptRequest, Report, ReportSink, Runner};
 use async_trait::async_trait;
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ElicitRequestParams,
-    ProgressNotificationParam, ProgressToken, RequestId, ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest,
+    ElicitRequestParams, ErrorData, InputRequiredResult, ProgressNotificationParam, ProgressToken,
+    ProtocolVersion, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
 use serde_json::Value;
@@ -19,13 +21,15 @@ use std::time::Instant;
 use tokio::sync::RwLock;
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
-use tollgate_agent::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolResult, Usage};
+use tollgate_agent::outcome::{Fault, Outcome, Ticket, ToolResult, Usage};
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::text::clean;
 use tollgate_sandbox::{Console, ProgressStatus};
 
 /// The longest word of progress that is passed on, in bytes.
 const MAX_PROGRESS_BYTES: usize = 4 * 1024;
+/// How often a call is made again because its answer said that it needs input.
+const MAX_ROUNDS: u32 = 8;
 
 /// What is known of a server's connection, whichever it is just now.
 pub(super) struct Link {
@@ -45,9 +49,11 @@ pub(super) struct Link {
 struct OpenCall {
     reports: Arc<dyn ReportSink>,
     /// What a person answered to the question that the call asked before.
-    decided: Option<Value>,
+    decided: Option<Decided>,
     /// What the server asks of a person.
     asked: Option<Ticket>,
+    /// It asked something else than what was answered.
+    asked_other: bool,
     /// The server asked while it had other calls, too: it may have been for this one.
     may_have_asked: bool,
 }
@@ -69,6 +75,11 @@ impl Link {
         Self { server, answer_bytes, peer, calls: Mutex::default(), asks, flooded, alone: RwLock::new(()) }
     }
 
+    /// The server's name.
+    pub(super) fn server(&self) -> &str {
+        &self.server
+    }
+
     pub(super) fn found(&self, peer: Peer<RoleClient>) {
         self.flooded.store(false, Ordering::Relaxed);
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Ok(peer);
@@ -76,6 +87,11 @@ impl Link {
 
     pub(super) fn lost(&self, why: &str) {
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Err(clean(why, 500));
+    }
+
+    fn peer(&self) -> Result<Peer<RoleClient>, Fault> {
+        let peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        peer.map_err(|why| self.gone(&why))
     }
 
     /// The server is cut off.
@@ -104,9 +120,9 @@ impl Link {
     /// # Errors
     /// Nobody answers the server now: why.
     pub(super) fn asks(&self, params: &ElicitRequestParams) -> Result<Value, Unasked> {
-        let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params else {
+        if !matches!(params, ElicitRequestParams::FormElicitationParams { .. }) {
             return Err(Unasked::NotAForm);
-        };
+        }
         self.asks.store(true, Ordering::Relaxed);
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let several = calls.len() > 1;
@@ -115,17 +131,12 @@ impl Link {
             calls.values_mut().for_each(|call| call.may_have_asked = true);
             return Err(Unasked::Unclear);
         };
-        if let Some(decided) = call.decided.take() {
-            return Ok(decided);
+        match questions::asked(&self.server, params, &mut call.decided) {
+            Asked::Answered(value) => return Ok(value),
+            Asked::New(ticket) => call.asked = Some(ticket),
+            Asked::Other => call.asked_other = true,
+            Asked::NotAForm => return Err(Unasked::NotAForm),
         }
-        let message = format!("The server '{}' asks: {}", self.server, clean(message, 3_000));
-        call.asked = Some(Ticket {
-            action: "elicit".to_owned(),
-            message,
-            parameters: Value::Null,
-            response_schema: serde_json::to_value(requested_schema).ok(),
-            resume_mode: ResumeMode::ReplayToolCall,
-        });
         Err(Unasked::Suspended)
     }
 
@@ -136,6 +147,18 @@ impl Link {
              the one that it asked for. It gets its calls one at a time now; call again.",
             self.server
         );
+        Fault::new(Code::ToolFailed, message)
+    }
+
+    fn failed(&self, why: &str) -> Fault {
+        let message = format!("The server '{}' failed the call: {}", self.server, clean(why, 500));
+        Fault::new(Code::ToolFailed, message)
+    }
+
+    /// The server answered that it did not make the call.
+    fn refused(&self, error: &ErrorData) -> Fault {
+        let (code, words) = (error.code.0, clean(&error.message, 500));
+        let message = format!("The server '{}' refused the call: {words} (error {code})", self.server);
         Fault::new(Code::ToolFailed, message)
     }
 
@@ -160,26 +183,60 @@ impl RemoteRunner {
         let link = &self.link;
         let name = &attempt.permit.tool().descriptor.name;
         let tool = self.tools.get(name).ok_or_else(|| link.gone("it has no such tool any more"))?;
-        let asks = link.asks.load(Ordering::Relaxed) || attempt.resume.is_some();
+        let mut decided = attempt.resume.and_then(|resumption| Decided::of(&link.server, resumption));
+        // A server of a newer version says in its answer what it asks, and so for which call.
+        let asks =
+            !says_what_it_needs(&link.peer()?) && (link.asks.load(Ordering::Relaxed) || decided.is_some());
         let (_alone, _shared) = match asks {
             true => (Some(link.alone.write().await), None),
             false => (None, Some(link.alone.read().await)),
         };
-        let peer = link.peer.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let peer = peer.map_err(|why| link.gone(&why))?;
+        let peer = link.peer()?;
         let mut params = CallToolRequestParams::new(tool.name.clone());
         params.arguments = attempt.permit.arguments().value().as_object().cloned();
+        for _ in 0..MAX_ROUNDS {
+            let required = match self.send(&peer, params.clone(), attempt, &decided).await? {
+                Answered::Result(result) => {
+                    return Ok(outcome(&link.server, tool, result, link.answer_bytes));
+                }
+                Answered::Asked(ticket) => return Ok(suspended(ticket)),
+                Answered::Required(required) => required,
+            };
+            match questions::next(&link.server, required, &mut decided) {
+                Next::Suspend(ticket) => return Ok(suspended(ticket)),
+                Next::Again(responses, state) => {
+                    (params.input_responses, params.request_state) = (responses, state);
+                }
+                Next::Fail(why) => return Err(link.failed(&why)),
+            }
+        }
+        Err(link.failed(&format!("it required input {MAX_ROUNDS} times, one after the other")))
+    }
+
+    /// Sends the call, and waits for its answer.
+    async fn send(
+        &self,
+        peer: &Peer<RoleClient>,
+        params: CallToolRequestParams,
+        attempt: &AttemptRequest<'_>,
+        decided: &Option<Decided>,
+    ) -> Result<Answered, Fault> {
+        let link = &self.link;
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let handle = peer
             .send_request_with_option(request, PeerRequestOptions::no_options())
             .await
             .map_err(|e| link.gone(&e.to_string()))?;
         let waiting = (handle.peer.clone(), handle.id.clone());
-        let open = Open::new(link, handle.progress_token.clone(), waiting, attempt);
+        let reports = Arc::clone(&attempt.reports);
+        let open = Open::new(link, handle.progress_token.clone(), waiting, reports, decided.clone());
         let answered = handle.await_response().await;
         let closed = open.close();
         if let Some(ticket) = closed.asked {
-            return Ok(Outcome::Returned(ToolResult::suspended_with(ticket).into()));
+            return Ok(Answered::Asked(ticket));
+        }
+        if closed.asked_other {
+            return Err(link.failed(OTHER));
         }
         match answered {
             Ok(ServerResult::CallToolResult(result))
@@ -188,22 +245,41 @@ impl RemoteRunner {
                 Err(link.unclear())
             }
             Err(ServiceError::McpError(_)) if closed.may_have_asked => Err(link.unclear()),
-            Ok(ServerResult::CallToolResult(result)) => {
-                Ok(outcome(&link.server, tool, result, link.answer_bytes))
-            }
+            Ok(ServerResult::CallToolResult(result)) => Ok(Answered::Result(result)),
+            Ok(ServerResult::InputRequiredResult(required)) => Ok(Answered::Required(required)),
             Ok(_) => Err(link.gone("it answered something else than a result")),
             Err(_) if link.flooded.load(Ordering::Relaxed) => {
                 Err(link.gone("it flooded its connection, and was cut off"))
             }
+            Err(ServiceError::McpError(error)) => Err(link.refused(&error)),
             Err(e) => Err(link.gone(&e.to_string())),
         }
     }
+}
+
+/// How a server answered.
+enum Answered {
+    Result(CallToolResult),
+    /// It asked a person, by a request of its own.
+    Asked(Ticket),
+    /// It says which input it needs.
+    Required(InputRequiredResult),
+}
+
+fn suspended(ticket: Ticket) -> Outcome {
+    Outcome::Returned(ToolResult::suspended_with(ticket).into())
+}
+
+/// Whether the server speaks a version in which an answer says which input is required.
+fn says_what_it_needs(peer: &Peer<RoleClient>) -> bool {
+    peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28)
 }
 
 /// What a server asked during a call.
 #[derive(Default)]
 struct Closed {
     asked: Option<Ticket>,
+    asked_other: bool,
     may_have_asked: bool,
 }
 
@@ -220,14 +296,10 @@ impl<'a> Open<'a> {
         link: &'a Link,
         token: ProgressToken,
         waiting: (Peer<RoleClient>, RequestId),
-        attempt: &AttemptRequest<'_>,
+        reports: Arc<dyn ReportSink>,
+        decided: Option<Decided>,
     ) -> Self {
-        let call = OpenCall {
-            reports: Arc::clone(&attempt.reports),
-            decided: attempt.resume.map(|resumption| resumption.value.clone()),
-            asked: None,
-            may_have_asked: false,
-        };
+        let call = OpenCall { reports, decided, asked: None, asked_other: false, may_have_asked: false };
         link.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), call);
         Self { link, token, waiting: Some(waiting) }
     }
@@ -239,6 +311,7 @@ impl<'a> Open<'a> {
         let call = calls.get_mut(&self.token);
         call.map_or_else(Closed::default, |call| Closed {
             asked: call.asked.take(),
+            asked_other: call.asked_other,
             may_have_asked: call.may_have_asked,
         })
     }

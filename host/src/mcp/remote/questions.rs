@@ -1,0 +1,153 @@
+//! What a server asks of a person during a call: the call is suspended with the
+//! question, and made again with the answer. The server then asks the same once more,
+//! and is answered.
+
+use rmcp::model::{
+    ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequiredResult, InputResponses,
+};
+use serde_json::Value;
+use tollgate_agent::context::Resumption;
+use tollgate_agent::outcome::{ResumeMode, Ticket};
+use tollgate_agent::text::clean;
+
+/// The action of what a server asks.
+const ACTION: &str = "elicit";
+
+/// What a person answered to a server, and to which question.
+#[derive(Debug, Clone)]
+pub(super) struct Decided {
+    message: String,
+    value: Value,
+}
+
+impl Decided {
+    /// What was decided; none where it was decided about something else than a question
+    /// of this server, such as whether the call may be made at all.
+    pub(super) fn of(server: &str, resumption: &Resumption) -> Option<Self> {
+        let asked = resumption.action == ACTION && resumption.message.starts_with(&opening(server));
+        asked.then(|| Self { message: resumption.message.clone(), value: resumption.value.clone() })
+    }
+}
+
+/// How every question of a server begins.
+fn opening(server: &str) -> String {
+    format!("The server '{server}' asks: ")
+}
+
+/// What becomes of a question.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// It was answered before.
+    Answered(Value),
+    /// Nobody was asked yet: the call is suspended with this.
+    New(Ticket),
+    /// A person answered, and to another question than this.
+    Other,
+    /// It is none that a person can be asked here.
+    NotAForm,
+}
+
+/// A question of the server, as what was decided leaves it. An answer is given once, and
+/// only to the question that it was given to.
+pub(super) fn asked(server: &str, params: &ElicitRequestParams, decided: &mut Option<Decided>) -> Asked {
+    let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params else {
+        return Asked::NotAForm;
+    };
+    let message = opening(server) + &clean(message, 3_000);
+    match decided.take() {
+        Some(decided) if decided.message == message => Asked::Answered(decided.value),
+        Some(_) => Asked::Other,
+        None => Asked::New(Ticket {
+            action: ACTION.to_owned(),
+            message,
+            parameters: Value::Null,
+            response_schema: serde_json::to_value(requested_schema).ok(),
+            resume_mode: ResumeMode::ReplayToolCall,
+        }),
+    }
+}
+
+/// What a call whose answer says which input it needs is to do.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Wait for a person.
+    Suspend(Ticket),
+    /// Be made again, with this.
+    Again(Option<InputResponses>, Option<String>),
+    /// Fail: a sentence without its end.
+    Fail(String),
+}
+
+/// What to do about an answer that says which input is required.
+pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut Option<Decided>) -> Next {
+    let mut requests = required.input_requests.unwrap_or_default().into_iter();
+    let Some((id, request)) = requests.next() else {
+        return Next::Again(None, required.request_state);
+    };
+    let InputRequest::Elicitation(request) = request else {
+        return Next::Fail(
+            "it asked for something that only a model or a client's files can give".to_owned(),
+        );
+    };
+    if requests.next().is_some() {
+        return Next::Fail("it asked a person several things at once; one is asked at a time".to_owned());
+    }
+    match asked(server, &request.params, decided) {
+        Asked::New(ticket) => Next::Suspend(ticket),
+        Asked::Other => Next::Fail(OTHER.to_owned()),
+        Asked::NotAForm => Next::Fail("it asked a person for more than a form can hold".to_owned()),
+        Asked::Answered(value) => {
+            let answer = ElicitResult::new(ElicitationAction::Accept).with_content(value);
+            match serde_json::to_value(answer) {
+                Ok(answer) => Next::Again(Some([(id, answer)].into()), required.request_state),
+                Err(e) => Next::Fail(format!("the answer cannot be sent: {e}")),
+            }
+        }
+    }
+}
+
+/// Why a call fails whose server asks something else than before: a sentence without its
+/// end.
+pub(super) const OTHER: &str = "its call was made again with a person's answer, and it asked something else; it may ask one question in a call";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use serde_json::json;
+
+    fn form(message: &str) -> ElicitRequestParams {
+        let schema = json!({"type": "object", "properties": {}});
+        serde_json::from_value(json!({"mode": "form", "message": message, "requestedSchema": schema}))
+            .unwrap()
+    }
+
+    fn resumption(action: &str, message: &str) -> Resumption {
+        serde_json::from_value(json!({
+            "suspension_id": "c/1", "action": action, "message": message, "decision_id": "d",
+            "value": {"ok": true}, "decided_at_ms": 0,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_given_once_and_to_its_question() {
+        let Asked::New(ticket) = asked("s", &form("One?"), &mut None) else { panic!("nobody answered") };
+        let given = || Decided::of("s", &resumption(&ticket.action, &ticket.message));
+        let mut decided = given();
+        let first = asked("s", &form("One?"), &mut decided);
+        assert!(matches!(first, Asked::Answered(value) if value == json!({"ok": true})));
+        assert!(matches!(asked("s", &form("One?"), &mut decided), Asked::New(_)), "it was given");
+        assert!(matches!(asked("s", &form("Two?"), &mut given()), Asked::Other));
+    }
+
+    #[test]
+    fn what_was_decided_about_something_else_is_no_answer() {
+        for (action, message) in
+            [("confirm", "May it run?"), ("elicit", "May it run?"), ("confirm", "The server 's' asks: One?")]
+        {
+            assert!(Decided::of("s", &resumption(action, message)).is_none(), "{action}: {message}");
+        }
+        assert!(Decided::of("t", &resumption("elicit", "The server 's' asks: One?")).is_none());
+    }
+}
