@@ -107,3 +107,42 @@ async fn every_language_ends_at_its_time_and_is_told_which_attempt_is_the_next()
         assert_eq!(lines.collect::<Vec<_>>(), attempts, "{}", language.name);
     }
 }
+
+/// The core instances, memories and tables of each language in the last table of
+/// docs/costs.md.
+fn documented() -> Vec<[u32; 3]> {
+    let costs = include_str!("../../../docs/costs.md");
+    let (_, table) = costs.rsplit_once("| memory | instances | memories | tables |").unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let counts = rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        [8, 9, 10].map(|column| cells[column].parse().unwrap())
+    });
+    counts.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_makes_as_many_instances_as_the_table_of_costs_says() {
+    let tools = Tools::build().await;
+    let rows = documented();
+    assert_eq!(rows.len(), LANGUAGES.len());
+    let of = |language: &Language| rows[LANGUAGES.iter().position(|l| l.name == language.name).unwrap()];
+    let exact = limits_of_each(|language| {
+        let [instances, memories, tables] = of(language);
+        format!("instances = {instances}\nmemories = {memories}\ntables = {tables}")
+    });
+    small_calls(&serve(tools.folder(), &exact).await).await;
+    for (at, limit) in ["instances", "memories", "tables"].into_iter().enumerate() {
+        // Of memories there has to be one; a call that has no more says nothing here.
+        let fewer = |language: &Language| of(language)[at].saturating_sub(1).max(u32::from(at == 1));
+        let limits = limits_of_each(|language| format!("{limit} = {}", fewer(language)));
+        let host = serve(tools.folder(), &limits).await;
+        for language in LANGUAGES.iter().filter(|language| fewer(language) < of(language)[at]) {
+            let CallEnd::Fault(fault) = small_call(&host, language).await.end else {
+                panic!("{} needs fewer {limit}", language.name)
+            };
+            assert_eq!(fault.code.as_str(), "out_of_resources", "{}: {limit}", language.name);
+        }
+    }
+}
