@@ -4,7 +4,7 @@
 //! What needs the toolchains is ignored elsewhere: `scripts/test languages` installs
 //! them and runs it.
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod bounded;
 mod built;

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use std::collections::HashMap;
 use tollgate_sdk::{
-    Context, Key, Level, ProgressStatus, RunIdentity, Ticket, ToolError, ToolResult, component, json, reducer::Add, tool,
+    Context, Key, Level, ProgressStatus, RunIdentity, Ticket, ToolError, ToolResult, component, json,
+    reducer::Add, tool,
 };
 
 /// The words that calls of this conversation counted.
