@@ -78,7 +78,7 @@ extern const tollgate_component_descriptor tollgate_component;
 struct tollgate_call {
   // Fit the tool's schema.
   json_value args;
-  const char *tool_name, *call_id, *run_id, *thread_id;
+  const char *tool_name, *call_id, *run_id, *thread_id, *agent_id;
   // 1 for the first.
   uint32_t attempt;
   // Milliseconds that this attempt may still use.

@@ -74,6 +74,14 @@ static int64_t count_lines(json_text text) {
   return lines;
 }
 
+// Tells the operator whose call it is.
+static void tell_surroundings(const tollgate_call *call) {
+  char line[512];
+  snprintf(line, sizeof line, "call %s, attempt %u: agent %s, run %s, thread %s", call->call_id, (unsigned)call->attempt,
+           call->agent_id, call->run_id, call->thread_id);
+  tollgate_log(TOLLGATE_DEBUG, line);
+}
+
 static void ask(tollgate_call *call, size_t bytes) {
   char message[64], parameters[64];
   snprintf(message, sizeof message, "Measure %zu bytes?", bytes);
@@ -106,6 +114,7 @@ static void put_top(json_writer *data, word_list each, int64_t top) {
 
 static void measure(tollgate_call *call, json_text text, int64_t rounds, int64_t top) {
   word_list all = {0}, each = {0};
+  tell_surroundings(call);
   tollgate_progress(TOLLGATE_RUNNING, 0, "measuring");
   for (int64_t round = 0; round < rounds; round++) {
     if (tollgate_is_cancelled()) {

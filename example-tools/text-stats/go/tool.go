@@ -65,6 +65,7 @@ func textStats(call *tool.Call, args args) (any, error) {
 	case call.Resume != nil && string(call.Resume.Value) == "false":
 		return tool.Error("declined", "The person said no."), nil
 	}
+	call.Log(tool.LevelDebug, surroundings(call))
 	call.Progress(tool.Running, 0, "measuring")
 	var counts map[string]int
 	for range args.Rounds {
@@ -93,6 +94,12 @@ func textStats(call *tool.Call, args args) (any, error) {
 	}
 	call.Progress(tool.Done, 1, fmt.Sprintf("measured %d words", found.Words))
 	return found, nil
+}
+
+// surroundings says whose call it is, for the operator.
+func surroundings(call *tool.Call) string {
+	return fmt.Sprintf("call %s, attempt %d: agent %s, run %s, thread %s",
+		call.ID, call.Attempt, call.AgentID, call.RunID, call.ThreadID)
 }
 
 func question(size int) tool.Answer {

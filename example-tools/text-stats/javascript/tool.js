@@ -28,6 +28,7 @@ function textStats({ text, top, rounds, confirm }, context) {
   const bytes = utf8Length(text);
   if (confirm && !context.resume) return question(bytes);
   if (context.resume?.value === false) return error("The person said no.", "declined");
+  context.log("debug", surroundings(context));
   context.progress(0, "measuring");
   let counts = new Map();
   for (let round = 0; round < rounds; round++) {
@@ -41,6 +42,11 @@ function textStats({ text, top, rounds, confirm }, context) {
   for (const { word, count } of most) context.streamOutput(`${count} ${word}\n`);
   context.progress(1, `measured ${words} words`, "done");
   return { bytes, characters: [...text].length, words, lines: countLines(text), top: most, seen };
+}
+
+// Whose call it is, for the operator.
+function surroundings({ callId, attempt, run }) {
+  return `call ${callId}, attempt ${attempt}: agent ${run.agentId}, run ${run.runId}, thread ${run.threadId}`;
 }
 
 function question(bytes) {

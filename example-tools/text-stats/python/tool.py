@@ -38,6 +38,7 @@ def text_stats_py(
         return question(size)
     if ctx.resume is not None and ctx.resume.value is False:
         return error("The person said no.", "declined")
+    ctx.log("debug", surroundings(ctx))
     ctx.progress(0, "measuring")
     counts: Counter = Counter()
     for _ in range(rounds):
@@ -59,6 +60,12 @@ def text_stats_py(
         "top": [{"word": word, "count": count} for word, count in most],
         "seen": seen,
     }
+
+
+def surroundings(ctx: Context) -> str:
+    """Whose call it is, for the operator."""
+    run = ctx.run
+    return f"call {ctx.call_id}, attempt {ctx.attempt}: agent {run.agent_id}, run {run.run_id}, thread {run.thread_id}"
 
 
 def question(size: int) -> Answer:

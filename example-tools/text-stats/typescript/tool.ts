@@ -1,41 +1,75 @@
 // text-stats in TypeScript: what a text is made of.
-import { boolean, component, error, failed, integer, object, optional, string, suspend } from "tollgate";
+import {
+  type Answer,
+  boolean,
+  component,
+  type Context,
+  error,
+  failed,
+  type Infer,
+  integer,
+  object,
+  optional,
+  string,
+  suspend,
+  tool as described,
+} from "tollgate";
+
+interface Frequency {
+  word: string;
+  count: number;
+}
+
+interface Statistics {
+  bytes: number;
+  characters: number;
+  words: number;
+  lines: number;
+  top: Frequency[];
+  seen: number;
+}
+
+const parameters = object({
+  text: string("The text."),
+  top: optional(integer("How many of the most frequent words to list.", { minimum: 0, maximum: 20 }), 3),
+  rounds: optional(integer("How often to measure it.", { minimum: 1, maximum: 1_000_000_000 }), 1),
+  confirm: optional(boolean("Whether to ask a person first."), false),
+});
 
 export const tool = component({
   id: "text-stats-ts",
   version: "0.1.0",
   state: { "words-seen": { initial: 0, reducer: "add", scope: "thread", persistent: true } },
   tools: [
-    {
+    described({
       name: "text_stats_ts",
       description: "Counts the bytes, characters, words and lines of a text, and lists its most frequent words.",
       category: "text",
       idempotent: true,
-      parameters: object({
-        text: string("The text."),
-        top: optional(integer("How many of the most frequent words to list.", { minimum: 0, maximum: 20 }), 3),
-        rounds: optional(integer("How often to measure it.", { minimum: 1, maximum: 1_000_000_000 }), 1),
-        confirm: optional(boolean("Whether to ask a person first."), false),
-      }),
+      parameters,
       execute: textStats,
-    },
+    }),
   ],
 });
 
-function textStats({ text, top, rounds, confirm }, context) {
+function textStats(
+  { text, top, rounds, confirm }: Infer<typeof parameters>,
+  context: Context,
+): Statistics | Answer {
   if (text === "") return error("There is no text to measure.", "empty_text");
   if (text.includes("\0")) throw failed("The text holds a NUL character.");
   const bytes = utf8Length(text);
   if (confirm && !context.resume) return question(bytes);
   if (context.resume?.value === false) return error("The person said no.", "declined");
+  context.log("debug", surroundings(context));
   context.progress(0, "measuring");
-  let counts = new Map();
+  let counts = new Map<string, number>();
   for (let round = 0; round < rounds; round++) {
     if (context.isCancelled()) return error("The run was cancelled.", "cancelled");
     counts = countWords(text);
   }
   const words = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  const seen = context.read("words-seen");
+  const seen: number = context.read("words-seen");
   context.update("words-seen", words);
   const most = mostFrequent(counts, top);
   for (const { word, count } of most) context.streamOutput(`${count} ${word}\n`);
@@ -43,7 +77,12 @@ function textStats({ text, top, rounds, confirm }, context) {
   return { bytes, characters: [...text].length, words, lines: countLines(text), top: most, seen };
 }
 
-function question(bytes) {
+// Whose call it is, for the operator.
+function surroundings({ callId, attempt, run }: Context): string {
+  return `call ${callId}, attempt ${attempt}: agent ${run.agentId}, run ${run.runId}, thread ${run.threadId}`;
+}
+
+function question(bytes: number): Answer {
   return suspend({
     action: "measure",
     message: `Measure ${bytes} bytes?`,
@@ -52,8 +91,8 @@ function question(bytes) {
   });
 }
 
-function countWords(text) {
-  const counts = new Map();
+function countWords(text: string): Map<string, number> {
+  const counts = new Map<string, number>();
   for (const word of text.split(/[ \t\n\r\v\f]+/)) {
     if (word === "") continue;
     const key = word.replace(/[A-Z]+/g, (upper) => upper.toLowerCase());
@@ -62,27 +101,33 @@ function countWords(text) {
   return counts;
 }
 
-function mostFrequent(counts, top) {
+function mostFrequent(counts: Map<string, number>, top: number): Frequency[] {
   return [...counts]
     .map(([word, count]) => ({ word, count }))
     .sort((a, b) => b.count - a.count || byCodePoint(a.word, b.word))
     .slice(0, top);
 }
 
-function byCodePoint(a, b) {
-  const [left, right] = [[...a], [...b]];
+function byCodePoint(a: string, b: string): number {
+  const left = [...a];
+  const right = [...b];
   const at = left.findIndex((character, index) => character !== right[index]);
-  return at < 0 ? left.length - right.length : left[at].codePointAt(0) - (right[at]?.codePointAt(0) ?? -1);
+  return at < 0 ? left.length - right.length : codePoint(left[at]) - codePoint(right[at]);
 }
 
-function countLines(text) {
+// -1 past a text's end, which sorts before everything.
+function codePoint(character: string | undefined): number {
+  return character?.codePointAt(0) ?? -1;
+}
+
+function countLines(text: string): number {
   return text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
 }
 
-function utf8Length(text) {
+function utf8Length(text: string): number {
   let bytes = 0;
   for (const character of text) {
-    const code = character.codePointAt(0);
+    const code = codePoint(character);
     bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
   }
   return bytes;

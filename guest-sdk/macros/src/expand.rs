@@ -207,13 +207,13 @@ impl Expansion {
 }
 
 fn field(argument: &Argument) -> TokenStream {
-    let Argument { name, owned, doc, .. } = argument;
+    let Argument { name, owned, schema, doc, .. } = argument;
     let doc = (!doc.is_empty()).then(|| quote!(#[schemars(description = #doc)]));
     let default = argument.default.as_ref().map(|_| {
         let function = default_name(argument).to_string();
         quote!(#[serde(default = #function)])
     });
-    quote!(#doc #default #name: #owned)
+    quote!(#doc #(#schema)* #default #name: #owned)
 }
 
 fn default_function(argument: &Argument) -> Option<TokenStream> {

@@ -37,7 +37,8 @@ use syn::parse_macro_input;
 ///
 /// Each is an argument of the tool, save one of type `&Context` or
 /// `&mut Context`. `Option<T>` may be left out, and so may what has a
-/// `#[default = 5]`. `#[args]` on the only parameter makes the fields of its
+/// `#[default = 5]`. `#[schemars(range(min = 1, max = 6))]` bounds it, as on a
+/// struct's field. `#[args]` on the only parameter makes the fields of its
 /// struct the arguments. A parameter is described by a doc comment of its own,
 /// or in the function's: `:param name: text`, `name: text` under `Args:`, or
 /// `* name - text`.

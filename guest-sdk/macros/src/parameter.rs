@@ -24,6 +24,8 @@ pub(crate) struct Argument {
     /// It is passed on by reference.
     pub(crate) borrowed: bool,
     pub(crate) default: Option<Default>,
+    /// `#[schemars(range(...))]` and the like, for the field that it becomes.
+    pub(crate) schema: Vec<Attribute>,
     /// The parameter's own doc comment.
     pub(crate) doc: String,
 }
@@ -46,7 +48,14 @@ impl Parameter {
             FnArg::Typed(parameter) => parameter,
         };
         let own = Own::take(&mut parameter.attrs)?;
-        if is_context(&parameter.ty) {
+        let is_context = is_context(&parameter.ty);
+        if let Some(schema) = own.schema.first().filter(|_| is_context || own.whole) {
+            return Err(syn::Error::new_spanned(
+                schema,
+                "`#[schemars]` is for one argument; the fields of `#[args]` have it where they stand",
+            ));
+        }
+        if is_context {
             return Ok(Self::Context(pattern_name(&parameter.pat)));
         }
         if own.whole {
@@ -77,6 +86,7 @@ impl Parameter {
 struct Own {
     whole: bool,
     default: Option<Default>,
+    schema: Vec<Attribute>,
     doc: String,
 }
 
@@ -84,7 +94,8 @@ impl Own {
     fn take(attributes: &mut Vec<Attribute>) -> syn::Result<Self> {
         let lines = description::lines(attributes);
         let doc = lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty());
-        let mut own = Self { whole: false, default: None, doc: doc.collect::<Vec<_>>().join(" ") };
+        let doc = doc.collect::<Vec<_>>().join(" ");
+        let mut own = Self { whole: false, default: None, schema: Vec::new(), doc };
         for attribute in attributes.iter() {
             if attribute.path().is_ident("args") {
                 attribute.meta.require_path_only()?;
@@ -93,9 +104,12 @@ impl Own {
             if attribute.path().is_ident("default") {
                 own.default = Some(default(&attribute.meta)?);
             }
+            if attribute.path().is_ident("schemars") {
+                own.schema.push(attribute.clone());
+            }
         }
         attributes.retain(|attribute| {
-            !["args", "default", "doc"].iter().any(|name| attribute.path().is_ident(name))
+            !["args", "default", "doc", "schemars"].iter().any(|name| attribute.path().is_ident(name))
         });
         Ok(own)
     }
@@ -121,7 +135,8 @@ impl Argument {
             ));
         };
         let (owned, borrowed) = owned(&parameter.ty)?;
-        Ok(Self { name: pattern.ident.clone(), owned, borrowed, default: own.default, doc: own.doc })
+        let name = pattern.ident.clone();
+        Ok(Self { name, owned, borrowed, default: own.default, schema: own.schema, doc: own.doc })
     }
 
     /// The name as the model sees it.

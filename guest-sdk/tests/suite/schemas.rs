@@ -44,6 +44,26 @@ fn k2_scalars() {
     );
 }
 
+/// Takes what is bounded.
+#[tool]
+fn bounded(
+    #[schemars(range(min = 1, max = 6))] pips: u32,
+    #[default = 1.5]
+    #[schemars(range(min = -0.5))]
+    share: f64,
+    #[schemars(length(max = 8))] word: &str,
+) -> String {
+    format!("{pips}{share}{word}")
+}
+
+#[test]
+fn k2_bounds() {
+    let schema = schema(&bounded {});
+    assert_eq!(schema["properties"]["pips"], json!({"type": "integer", "minimum": 1, "maximum": 6}));
+    assert_eq!(schema["properties"]["share"], json!({"type": "number", "minimum": -0.5, "default": 1.5}));
+    assert_eq!(schema["properties"]["word"], json!({"type": "string", "maxLength": 8}));
+}
+
 #[data]
 struct Address {
     /// Where the house stands.

@@ -61,4 +61,10 @@ fn whole(#[args] point: Point) {}
 #[tool]
 unsafe fn unsafe_tool() {}
 
+/// Bounds the call in progress.
+#[tool]
+fn bounded_context(text: String, #[schemars(range(min = 1))] ctx: &Context) -> String {
+    format!("{text}{}", ctx.call_id())
+}
+
 fn main() {}

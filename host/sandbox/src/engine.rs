@@ -124,7 +124,7 @@ fn pool(config: &SandboxConfig) -> PoolingAllocationConfig {
     pool.table_elements(usize::try_from(ceiling.table_elements).unwrap_or(usize::MAX));
     pool.max_memories_per_module(ceiling.memories);
     pool.max_tables_per_module(ceiling.tables);
-    // A Python tool is some forty core instances with many functions each.
+    // A Python tool is fourteen core instances with many functions each.
     pool.max_component_instance_size(16 << 20);
     pool.max_core_instance_size(4 << 20);
     // Dirty pages are found by one system call and cleared in place, so that the

@@ -91,7 +91,12 @@ fn asks_of(artifact: &Artifact, id: &str) -> Result<Option<Vec<u8>>, BuildError>
     fs::read(&file).map(Some).map_err(BuildError::file(&file, "read"))
 }
 
-fn put(bytes: &[u8], file: &Path, dir: &Path) -> Result<(), BuildError> {
+/// Writes a file of this directory, which is made where it is missing, so that nobody
+/// sees half of it.
+///
+/// # Errors
+/// The directory cannot be made, or the file not be written.
+pub(super) fn put(bytes: &[u8], file: &Path, dir: &Path) -> Result<(), BuildError> {
     fs::create_dir_all(dir).map_err(BuildError::file(dir, "made"))?;
     let mut part = tempfile::Builder::new()
         .prefix(".part-")

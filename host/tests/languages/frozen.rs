@@ -11,14 +11,17 @@ use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use tollgate::CallRequest;
-use tollgate_agent::run::{CallEnd, RunStatus};
 
 /// Their directories, one for each release whose guests differ from those before.
 const RELEASES: [&str; 1] = ["guests-0.1.0"];
 
 fn folder(release: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(release)
+}
+
+/// The guests of the newest release, unpacked into the `tools` of a directory.
+pub(crate) fn newest() -> tempfile::TempDir {
+    unpacked(RELEASES[RELEASES.len() - 1])
 }
 
 /// The guests of a release, unpacked into the `tools` of a directory.
@@ -64,53 +67,6 @@ async fn guests_of_an_earlier_release_answer_the_same() {
             }
         }
     }
-}
-
-/// The default of `[limits]`: so many calls wait beside those that run.
-const WAITING_CALLS: usize = 1_024;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn all_languages_at_once_fill_the_pool_and_none_fails() {
-    let place = unpacked(RELEASES[0]);
-    let host = serve(place.path(), "").await;
-    let calls = (0..WAITING_CALLS).map(|at| {
-        let host = host.clone();
-        let language = &LANGUAGES[at % LANGUAGES.len()];
-        let request = CallRequest::new(language.tool(), json!({"text": "one two two"}).to_string());
-        tokio::spawn(async move { host.call(request).await.unwrap().last_call.unwrap() })
-    });
-    for call in calls.collect::<Vec<_>>() {
-        let finished = call.await.unwrap();
-        assert!(matches!(&finished.end, CallEnd::Result(result) if result.is_success()), "{finished:?}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn only_calls_past_the_documented_number_are_overloaded() {
-    const BEYOND: usize = 6;
-    let place = unpacked(RELEASES[0]);
-    let host = serve(place.path(), "[limits]\nconcurrent_calls = 6\nwaiting_calls = 12\n").await;
-    let endless = json!({"text": "a b ".repeat(1000), "rounds": 1_000_000_000}).to_string();
-    let (told, mut ends) = tokio::sync::mpsc::unbounded_channel();
-    let mut stops = Vec::new();
-    for at in 0..6 + 12 + BEYOND {
-        let request = CallRequest::new(LANGUAGES[at % LANGUAGES.len()].tool(), endless.clone());
-        stops.push(request.cancel.clone());
-        let (host, told) = (host.clone(), told.clone());
-        tokio::spawn(async move { told.send(host.call(request).await.unwrap()).unwrap() });
-    }
-    drop(told);
-    for _ in 0..BEYOND {
-        let end = ends.recv().await.unwrap().last_call.unwrap().end;
-        assert!(matches!(&end, CallEnd::Fault(fault) if fault.code.as_str() == "overloaded"), "{end:?}");
-    }
-    stops.iter().for_each(|stop| stop.cancel());
-    let mut cancelled = 0;
-    while let Some(end) = ends.recv().await {
-        assert!(matches!(end.status, Some(RunStatus::Cancelled { .. })), "{:?}", end.status);
-        cancelled += 1;
-    }
-    assert_eq!(cancelled, 6 + 12);
 }
 
 /// How the fixtures of a release are made: see the README beside them. They are made

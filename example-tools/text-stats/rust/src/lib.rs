@@ -3,14 +3,12 @@
 use serde::Serialize;
 use std::collections::HashMap;
 use tollgate_sdk::{
-    Context, Key, ProgressStatus, Ticket, ToolError, ToolResult, component, json, reducer::Add, tool,
+    Context, Key, Level, ProgressStatus, RunIdentity, Ticket, ToolError, ToolResult, component, json,
+    reducer::Add, tool,
 };
 
 /// The words that calls of this conversation counted.
 static WORDS_SEEN: Key<u64, Add> = Key::thread("text-stats-rust.words-seen").add().persistent();
-
-const MAX_TOP: u32 = 20;
-const MAX_ROUNDS: u32 = 1_000_000_000;
 
 #[derive(Serialize)]
 struct Statistics<'a> {
@@ -32,20 +30,21 @@ struct Frequency<'a> {
 ///
 /// Args:
 ///     text: The text.
-///     top: How many of the most frequent words to list, 0 to 20.
+///     top: How many of the most frequent words to list.
 ///     rounds: How often to measure it.
 ///     confirm: Whether to ask a person first.
 #[tool(category = "text", idempotent, state(WORDS_SEEN))]
 pub fn text_stats_rust(
     text: String,
-    #[default = 3] top: u32,
-    #[default = 1] rounds: u32,
+    #[default = 3]
+    #[schemars(range(min = 0, max = 20))]
+    top: u32,
+    #[default = 1]
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    rounds: u32,
     #[default] confirm: bool,
     ctx: &Context,
 ) -> Result<ToolResult, ToolError> {
-    if top > MAX_TOP || !(1..=MAX_ROUNDS).contains(&rounds) {
-        return Err(ToolError::InvalidArguments("`top` is 0 to 20, and `rounds` at least 1".to_owned()));
-    }
     if text.is_empty() {
         return Ok(ToolResult::error_with_code("empty_text", "There is no text to measure."));
     }
@@ -59,6 +58,7 @@ pub fn text_stats_rust(
         }
         _ => {}
     }
+    ctx.log(Level::Debug, surroundings(ctx));
     ctx.progress(0.0, "measuring");
     let lower = text.to_ascii_lowercase();
     let mut counts = HashMap::new();
@@ -79,6 +79,13 @@ pub fn text_stats_rust(
     let lines = text.matches('\n').count() + usize::from(!text.ends_with('\n'));
     let characters = text.chars().count();
     Ok(ToolResult::success(Statistics { bytes: text.len(), characters, words, lines, top, seen }))
+}
+
+/// Whose call it is, for the operator.
+fn surroundings(ctx: &Context) -> String {
+    let (call, attempt) = (ctx.call_id(), ctx.attempt());
+    let RunIdentity { run_id, thread_id, agent_id, .. } = ctx.identity();
+    format!("call {call}, attempt {attempt}: agent {agent_id}, run {run_id}, thread {thread_id}")
 }
 
 fn question(bytes: usize) -> ToolResult {

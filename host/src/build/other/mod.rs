@@ -9,7 +9,7 @@ mod python;
 mod stamp;
 
 use super::recipe::{Language, Recipe};
-use super::{Artifact, BuildError};
+use super::{Artifact, BuildError, install};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -47,8 +47,7 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
         Language::Python => python::compile(&recipe, &work, say)?,
         Language::Wat => component::of_text(&recipe.source)?,
     };
-    fs::create_dir_all(&out).map_err(BuildError::file(&out, "made"))?;
-    fs::write(&file, bytes).map_err(BuildError::file(&file, "written"))?;
+    install::put(&bytes, &file, &out)?;
     stamp::set(&file, &stamp)?;
     Ok(Artifact { file, fresh: false, project: Some(recipe.dir) })
 }

@@ -1,0 +1,75 @@
+// What the types promise a tool's author, for `tsc --noEmit`: it is compiled, never
+// run. A line under `@ts-expect-error` must be an error.
+import {
+  array,
+  boolean,
+  component,
+  type Context,
+  error,
+  type Infer,
+  integer,
+  object,
+  oneOf,
+  optional,
+  string,
+  suspend,
+  tool,
+} from "tollgate";
+import { run } from "tollgate/testing";
+
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+const holds = <T extends true>(): T => true as T;
+
+const parameters = object({
+  text: string("The text."),
+  top: optional(integer("How many.", { minimum: 0 }), 3),
+  order: oneOf(["up", "down"]),
+  words: array(string()),
+  inner: object({ deep: optional(boolean()) }),
+});
+
+holds<
+  Equal<
+    Infer<typeof parameters>,
+    {
+      text: string;
+      top: number;
+      order: "up" | "down";
+      words: string[];
+      inner: { deep: boolean | undefined };
+    }
+  >
+>();
+
+const measure = tool({
+  name: "measure",
+  description: "Measures.",
+  parameters,
+  validate: ({ top }) => void top.toFixed(),
+  execute({ text, top, order }, context) {
+    holds<Equal<typeof context, Context>>();
+    // @ts-expect-error: a text has no such thing
+    text.toFixed();
+    // @ts-expect-error: a key is named by a text
+    context.read(1);
+    // @ts-expect-error: neither of the two
+    if (order === "sideways") return error("No.");
+    const parent: string | null = context.run.parentRunId;
+    context.progress(0.5, parent ?? "alone", "running");
+    // @ts-expect-error: no status
+    context.progress(1, "over", "over");
+    // @ts-expect-error: the facts of a call are read
+    context.attempt = 2;
+    if (context.resume === null) return suspend({ message: "Go on?", responseSchema: boolean() });
+    return top + context.attempt;
+  },
+});
+
+const served = component({ id: "measures", state: { seen: { initial: 0, reducer: "add" } }, tools: [measure] });
+run(served, "measure", { text: "a" }, { resume: { value: true } }).mutations[0]?.key.length;
+// @ts-expect-error: no reducer
+component({ id: "measures", state: { seen: { reducer: "subtract" } }, tools: [] });
+// @ts-expect-error: no tools
+component({ id: "measures" });
+// @ts-expect-error: the default is of another type
+optional(integer(), "three");

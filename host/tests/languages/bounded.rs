@@ -1,0 +1,148 @@
+//! No language escapes what bounds a call: fuel, memory, time, and whoever cancels it.
+
+use crate::attended;
+use crate::built::{LANGUAGES, Language, Tools, limits_of_each, serve};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tollgate::{CallRequest, Host, RunEnd};
+use tollgate_agent::run::event::Finished;
+use tollgate_agent::run::{CallEnd, RunStatus};
+use tollgate_sandbox::Report;
+
+/// Words without end: no tool comes through so many rounds.
+fn endless() -> String {
+    json!({"text": "a b ".repeat(1000), "rounds": 1_000_000_000}).to_string()
+}
+
+fn code(end: RunEnd, language: &Language) -> String {
+    match end.last_call.unwrap().end {
+        CallEnd::Fault(fault) => fault.code.to_string(),
+        CallEnd::Result(result) => panic!("{} went on: {}", language.name, result.data),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_ends_when_it_is_cancelled() {
+    let tools = Tools::build().await;
+    for language in LANGUAGES {
+        let request = CallRequest::new(language.tool(), endless());
+        let cancel = request.cancel.clone();
+        let call = tokio::spawn({
+            let host = tools.host.clone();
+            async move { host.call(request).await.unwrap() }
+        });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        cancel.cancel();
+        let status = call.await.unwrap().status;
+        assert!(matches!(status, Some(RunStatus::Cancelled { .. })), "{}: {status:?}", language.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_ends_when_its_fuel_is_used_up() {
+    let tools = Tools::build().await;
+    let host = serve(tools.folder(), "[limits]\nfuel = 1_000_000_000\n").await;
+    for language in &LANGUAGES {
+        let end = host.call(CallRequest::new(language.tool(), endless())).await.unwrap();
+        assert_eq!(code(end, language), "out_of_fuel", "{}", language.name);
+    }
+}
+
+/// The memory that a small call holds in each language, which then may have little more.
+async fn small_calls(host: &Host) -> BTreeMap<&'static str, u64> {
+    let mut memory = BTreeMap::new();
+    for language in &LANGUAGES {
+        let Finished { end, usage, .. } = small_call(host, language).await;
+        assert!(matches!(&end, CallEnd::Result(result) if result.is_success()), "{end:?}");
+        memory.insert(language.name, usage.memory_bytes);
+    }
+    memory
+}
+
+async fn small_call(host: &Host, language: &Language) -> Finished {
+    let request = CallRequest::new(language.tool(), json!({"text": "one two"}).to_string());
+    host.call(request).await.unwrap().last_call.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_ends_at_its_memory() {
+    let tools = Tools::build().await;
+    let small = small_calls(&tools.host).await;
+    let limits = |language: &Language| format!("memory_bytes = {}", small[language.name] + (1 << 20));
+    let host = serve(tools.folder(), &limits_of_each(limits)).await;
+    small_calls(&host).await;
+    let text: String = (0..100_000).map(|at| format!("w{at:06} ")).collect();
+    for language in &LANGUAGES {
+        let request = CallRequest::new(language.tool(), json!({"text": text}).to_string());
+        assert_eq!(code(host.call(request).await.unwrap(), language), "out_of_memory", "{}", language.name);
+        // Whoever calls next has all of it again.
+        let next = small_call(&host, language).await;
+        assert_eq!(next.usage.memory_bytes, small[language.name], "{}", language.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_ends_at_its_time_and_is_told_which_attempt_is_the_next() {
+    let tools = Tools::build().await;
+    // All compute at once, and each shall come to say something in every attempt.
+    let limits = limits_of_each(|_| "timeout_ms = 4_000\nfuel = 1_000_000_000_000".to_owned());
+    let host = serve(tools.folder(), &limits).await;
+    let calls = LANGUAGES.iter().map(|language| {
+        let (host, request) = (host.clone(), CallRequest::new(language.tool(), endless()));
+        tokio::spawn(async move { attended(host.start_call(request).await.unwrap()).await })
+    });
+    for (call, language) in calls.collect::<Vec<_>>().into_iter().zip(&LANGUAGES) {
+        let (end, reports) = call.await.unwrap();
+        assert_eq!(code(end, language), "timed_out", "{}", language.name);
+        let lines = reports.iter().filter_map(|report| match report {
+            Report::Log { message, .. } => message.split([',', ':']).nth(1),
+            _ => None,
+        });
+        let attempts = [" attempt 1", " attempt 2", " attempt 3", " attempt 4"];
+        assert_eq!(lines.collect::<Vec<_>>(), attempts, "{}", language.name);
+    }
+}
+
+/// The core instances, memories and tables of each language in the last table of
+/// docs/costs.md.
+fn documented() -> Vec<[u32; 3]> {
+    let costs = include_str!("../../../docs/costs.md");
+    let (_, table) = costs.rsplit_once("| memory | instances | memories | tables |").unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let counts = rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        [8, 9, 10].map(|column| cells[column].parse().unwrap())
+    });
+    counts.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_makes_as_many_instances_as_the_table_of_costs_says() {
+    let tools = Tools::build().await;
+    let rows = documented();
+    assert_eq!(rows.len(), LANGUAGES.len());
+    let of = |language: &Language| rows[LANGUAGES.iter().position(|l| l.name == language.name).unwrap()];
+    let exact = limits_of_each(|language| {
+        let [instances, memories, tables] = of(language);
+        format!("instances = {instances}\nmemories = {memories}\ntables = {tables}")
+    });
+    small_calls(&serve(tools.folder(), &exact).await).await;
+    for (at, limit) in ["instances", "memories", "tables"].into_iter().enumerate() {
+        // Of memories there has to be one; a call that has no more says nothing here.
+        let fewer = |language: &Language| of(language)[at].saturating_sub(1).max(u32::from(at == 1));
+        let limits = limits_of_each(|language| format!("{limit} = {}", fewer(language)));
+        let host = serve(tools.folder(), &limits).await;
+        for language in LANGUAGES.iter().filter(|language| fewer(language) < of(language)[at]) {
+            let CallEnd::Fault(fault) = small_call(&host, language).await.end else {
+                panic!("{} needs fewer {limit}", language.name)
+            };
+            assert_eq!(fault.code.as_str(), "out_of_resources", "{}: {limit}", language.name);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Tools of all languages at once, with the default configuration: so many calls run and
+//! wait as the README says, and none more.
+//!
+//! No toolchain is needed: the guests are those of a release.
+
+use crate::built::{LANGUAGES, limits_of_each, load, serve};
+use crate::frozen::newest;
+use serde_json::json;
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio_util::sync::CancellationToken;
+use tollgate::{CallRequest, Host, RunEnd};
+use tollgate_agent::run::{CallEnd, RunStatus};
+
+/// What `[limits]` in the README says that `concurrent_calls` is by default.
+const RUNNING: u32 = 64;
+/// The same of `waiting_calls`.
+const WAITING: u32 = 1_024;
+/// Calls past both.
+const BEYOND: u32 = 12;
+
+#[test]
+fn the_readme_documents_these_numbers() {
+    let readme = include_str!("../../../README.md");
+    let said = |name: &str| {
+        let line = readme.lines().rev().find_map(|line| line.strip_prefix(name)?.trim().strip_prefix('='));
+        line.unwrap().trim().replace('_', "").parse::<u32>().unwrap()
+    };
+    assert_eq!((said("concurrent_calls"), said("waiting_calls")), (RUNNING, WAITING));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_calls_as_are_documented_fill_the_pool_and_none_fails() {
+    let place = newest();
+    let host = serve(place.path(), "").await;
+    let calls = (0..RUNNING + WAITING).map(|at| {
+        let host = host.clone();
+        let language = &LANGUAGES[at as usize % LANGUAGES.len()];
+        let request = CallRequest::new(language.tool(), json!({"text": "one two two"}).to_string());
+        tokio::spawn(async move { host.call(request).await.unwrap().last_call.unwrap() })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        let finished = call.await.unwrap();
+        assert!(matches!(&finished.end, CallEnd::Result(result) if result.is_success()), "{finished:?}");
+    }
+}
+
+/// Calls without an end, of all languages in turn.
+struct Endless {
+    host: Host,
+    made: usize,
+    stop: CancellationToken,
+}
+
+impl Endless {
+    /// So many more calls; how each ends arrives once it has ended.
+    fn more(&mut self, calls: u32) -> UnboundedReceiver<RunEnd> {
+        let (told, ends) = unbounded_channel();
+        let endless = json!({"text": "a b ".repeat(1000), "rounds": 1_000_000_000}).to_string();
+        for _ in 0..calls {
+            let language = &LANGUAGES[self.made % LANGUAGES.len()];
+            self.made += 1;
+            let mut request = CallRequest::new(language.tool(), endless.clone());
+            request.cancel = self.stop.child_token();
+            let (host, told) = (self.host.clone(), told.clone());
+            tokio::spawn(async move { told.send(host.call(request).await.unwrap()) });
+        }
+        ends
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_calls_past_the_documented_number_are_overloaded() {
+    let place = newest();
+    // All else as it is by default: they hold their places until they are stopped.
+    let limits = limits_of_each(|_| "timeout_ms = 300_000\nfuel = 1_000_000_000_000".to_owned());
+    let (toolbox, sandbox) = load(place.path(), &limits).await;
+    let host = Host::builder().toolbox(toolbox).build().unwrap();
+    let mut endless = Endless { host, made: 0, stop: CancellationToken::new() };
+    let occupied = async |running: u32, waiting: u32| {
+        let mut now = sandbox.occupancy();
+        for _ in 0..3_000 {
+            now = sandbox.occupancy();
+            if (now.running_calls, now.waiting_calls) == (running, waiting) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{running} run and {waiting} wait: {now:?}");
+    };
+
+    let mut running = endless.more(RUNNING);
+    occupied(RUNNING, 0).await;
+    let mut waiting = endless.more(WAITING);
+    occupied(RUNNING, WAITING).await;
+    let mut beyond = endless.more(BEYOND);
+    for _ in 0..BEYOND {
+        let end = beyond.recv().await.unwrap().last_call.unwrap().end;
+        assert!(matches!(&end, CallEnd::Fault(fault) if fault.code.as_str() == "overloaded"), "{end:?}");
+    }
+    endless.stop.cancel();
+    for (ends, calls) in [(&mut running, RUNNING), (&mut waiting, WAITING)] {
+        for _ in 0..calls {
+            let status = ends.recv().await.unwrap().status;
+            assert!(matches!(status, Some(RunStatus::Cancelled { .. })), "{status:?}");
+        }
+    }
+}
