@@ -77,6 +77,30 @@ pub(crate) fn to_text(value: &Value, likely_bytes: usize) -> String {
     text
 }
 
+/// Writes numbers without a fraction as the integers that they are to JSON Schema and to
+/// people: `2.0` as `2`, as far as a double counts without gaps. Readers that know more
+/// kinds of numbers than JSON would otherwise refuse the one and take the other.
+pub(crate) fn unify_integers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(whole) = number.as_f64().filter(|_| number.is_f64()).and_then(whole) {
+                *value = Value::from(whole);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(unify_integers),
+        Value::Object(map) => map.values_mut().for_each(unify_integers),
+        _ => {}
+    }
+}
+
+/// The integer that the number is. Minus zero is none: it would lose its sign.
+#[expect(clippy::cast_possible_truncation, reason = "it is whole, and within the bounds")]
+fn whole(number: f64) -> Option<i64> {
+    const MAX: f64 = 9_007_199_254_740_992.0;
+    let is_whole = number.fract() == 0.0 && number.abs() <= MAX;
+    (is_whole && !(number == 0.0 && number.is_sign_negative())).then_some(number as i64)
+}
+
 /// How deep a value nests; a number or text is 0 levels deep.
 pub(crate) fn depth(value: &Value) -> usize {
     match value {
@@ -250,6 +274,21 @@ mod tests {
             "{\"1e999\":\"\\\"1e999\"}",
         ] {
             assert!(parse_exact(exact).is_ok(), "{exact} must be accepted");
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_an_integer_however_it_was_written() {
+        let unified = |text: &str| {
+            let mut value = parse_exact(text).unwrap();
+            unify_integers(&mut value);
+            to_text(&value, 0)
+        };
+        assert_eq!(unified(r#"{"a":[2.0,2e0,-3.0,0.0,7]}"#), r#"{"a":[2,2,-3,0,7]}"#);
+        assert_eq!(unified("9007199254740992.0"), "9007199254740992");
+        for kept in ["1.5", "-0.0", "1e300", "18446744073709551615"] {
+            let value = parse_exact(kept).unwrap();
+            assert_eq!(unified(kept), to_text(&value, 0), "{kept}");
         }
     }
 

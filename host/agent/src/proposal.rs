@@ -15,7 +15,8 @@ use std::sync::Arc;
 pub const MAX_ARGUMENTS_BYTES: usize = 16 * 1024 * 1024;
 
 /// Arguments that were parsed, with the host's own serialization of them: the
-/// only text that gates, digests, records and guests ever see.
+/// only text that gates, digests, records and guests ever see. A number without a
+/// fraction is an integer in it, however it was sent: `2.0` and `2e0` are `2`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arguments {
     value: Arc<Value>,
@@ -40,7 +41,8 @@ impl Arguments {
         }
         match json::parse_exact(sent) {
             Ok(Value::Null) => Ok(Self::from_value(Value::Object(Map::new()))),
-            Ok(value) => {
+            Ok(mut value) => {
+                json::unify_integers(&mut value);
                 // The host's text is seldom longer than what was sent.
                 let text = json::to_text(&value, sent.len());
                 Ok(Self { value: Arc::new(value), text: Arc::new(text) })
@@ -57,7 +59,8 @@ impl Arguments {
 
     /// Takes a value that is parsed already.
     #[must_use]
-    pub fn from_value(value: Value) -> Self {
+    pub fn from_value(mut value: Value) -> Self {
+        json::unify_integers(&mut value);
         let text = json::to_text(&value, 0);
         Self { value: Arc::new(value), text: Arc::new(text) }
     }

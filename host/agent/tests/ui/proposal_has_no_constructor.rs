@@ -2,10 +2,6 @@ use std::sync::Arc;
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::proposal::{Arguments, Proposal};
 
-fn forge(tool: Arc<Tool>, arguments: Arguments) -> Proposal {
-    Proposal { call_id: String::new(), tool, arguments }
-}
-
 fn skip_the_check(tool: Arc<Tool>, arguments: Arguments) -> Proposal {
     Proposal::recorded("a", tool, arguments)
 }
