@@ -1,6 +1,7 @@
 //! The macros of `tollgate-sdk`, which documents and re-exports them.
 
 mod attributes;
+mod bounds;
 mod component;
 mod data;
 mod description;
@@ -38,9 +39,10 @@ use syn::parse_macro_input;
 /// Each is an argument of the tool, save one of type `&Context` or
 /// `&mut Context`. `Option<T>` may be left out, and so may what has a
 /// `#[default = 5]`. `#[schemars(range(min = 1, max = 6))]` bounds it, as on a
-/// struct's field. `#[args]` on the only parameter makes the fields of its
-/// struct the arguments. A parameter is described by a doc comment of its own,
-/// or in the function's: `:param name: text`, `name: text` under `Args:`, or
+/// struct's field; what would change how it is read is refused. `#[args]` on the
+/// only parameter makes the fields of its struct the arguments. A parameter is
+/// described by a doc comment of its own, or in the function's: `:param name: text`,
+/// `name: text` under `Args:`, or
 /// `* name - text`.
 #[proc_macro_attribute]
 pub fn tool(attributes: TokenStream, item: TokenStream) -> TokenStream {

@@ -1,7 +1,7 @@
 //! One parameter of a tool's function.
 
-use crate::description;
 use crate::function::shown;
+use crate::{bounds, description};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, ExprLit, FnArg, Ident, Lit, Meta, Pat, PatType, Type, TypePath};
@@ -105,6 +105,7 @@ impl Own {
                 own.default = Some(default(&attribute.meta)?);
             }
             if attribute.path().is_ident("schemars") {
+                bounds::check(attribute)?;
                 own.schema.push(attribute.clone());
             }
         }

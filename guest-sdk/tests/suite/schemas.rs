@@ -51,9 +51,12 @@ fn bounded(
     #[default = 1.5]
     #[schemars(range(min = -0.5))]
     share: f64,
-    #[schemars(length(max = 8))] word: &str,
+    #[schemars(length(max = 8), example = &"six")] word: &str,
+    #[schemars(regex(pattern = "^[a-z]+$"))] letters: &str,
+    #[schemars(length(min = 1), inner(range(max = 9)))] digits: Vec<u8>,
+    #[schemars(extend("multipleOf" = 5))] price: u32,
 ) -> String {
-    format!("{pips}{share}{word}")
+    format!("{pips}{share}{word}{letters}{digits:?}{price}")
 }
 
 #[test]
@@ -61,7 +64,11 @@ fn k2_bounds() {
     let schema = schema(&bounded {});
     assert_eq!(schema["properties"]["pips"], json!({"type": "integer", "minimum": 1, "maximum": 6}));
     assert_eq!(schema["properties"]["share"], json!({"type": "number", "minimum": -0.5, "default": 1.5}));
-    assert_eq!(schema["properties"]["word"], json!({"type": "string", "maxLength": 8}));
+    assert_eq!(schema["properties"]["word"], json!({"type": "string", "maxLength": 8, "examples": ["six"]}));
+    assert_eq!(schema["properties"]["letters"], json!({"type": "string", "pattern": "^[a-z]+$"}));
+    let digit = json!({"type": "integer", "minimum": 0, "maximum": 9});
+    assert_eq!(schema["properties"]["digits"], json!({"type": "array", "items": digit, "minItems": 1}));
+    assert_eq!(schema["properties"]["price"], json!({"type": "integer", "minimum": 0, "multipleOf": 5}));
 }
 
 #[data]
