@@ -14,14 +14,15 @@ typedef struct {
 typedef struct {
   word *words;
   size_t count;
+  char *letters; // in which the words lie
 } word_list;
 
 static bool is_blank(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
 
 // The text's words in lower case, each once for each time that it stands there.
 static word_list split(json_text text) {
-  word_list list = {malloc((text.len / 2 + 1) * sizeof(word)), 0};
   char *lower = malloc(text.len + 1);
+  word_list list = {malloc((text.len / 2 + 1) * sizeof(word)), 0, lower};
   for (size_t at = 0; at < text.len; at++) {
     char byte = text.start[at];
     lower[at] = byte >= 'A' && byte <= 'Z' ? byte + ('a' - 'A') : byte;
@@ -50,7 +51,7 @@ static int by_count(const void *left, const void *right) {
 // Each word once, with how often it stands there, the most frequent first.
 static word_list count(word_list all) {
   qsort(all.words, all.count, sizeof(word), by_bytes);
-  word_list each = {all.words, 0};
+  word_list each = {all.words, 0, all.letters};
   for (size_t at = 0; at < all.count; at++) {
     if (each.count > 0 && by_bytes(&each.words[each.count - 1], &all.words[at]) == 0) {
       each.words[each.count - 1].count++;
@@ -76,9 +77,12 @@ static int64_t count_lines(json_text text) {
 
 // Tells the operator whose call it is.
 static void tell_surroundings(const tollgate_call *call) {
-  char line[512];
-  snprintf(line, sizeof line, "call %s, attempt %u: agent %s, run %s, thread %s", call->call_id, (unsigned)call->attempt,
-           call->agent_id, call->run_id, call->thread_id);
+  const char *form = "call %s, attempt %u: agent %s, run %s, thread %s";
+  unsigned attempt = call->attempt;
+  // A thread's id may be of any length: cut by bytes, it would end within a character.
+  int bytes = snprintf(NULL, 0, form, call->call_id, attempt, call->agent_id, call->run_id, call->thread_id);
+  char *line = malloc((size_t)bytes + 1);
+  snprintf(line, (size_t)bytes + 1, form, call->call_id, attempt, call->agent_id, call->run_id, call->thread_id);
   tollgate_log(TOLLGATE_DEBUG, line);
 }
 
@@ -122,6 +126,7 @@ static void measure(tollgate_call *call, json_text text, int64_t rounds, int64_t
       return;
     }
     free(all.words);
+    free(all.letters);
     all = split(text);
     each = count(all);
   }

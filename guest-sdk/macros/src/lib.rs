@@ -42,8 +42,7 @@ use syn::parse_macro_input;
 /// struct's field; what would change how it is read is refused. `#[args]` on the
 /// only parameter makes the fields of its struct the arguments. A parameter is
 /// described by a doc comment of its own, or in the function's: `:param name: text`,
-/// `name: text` under `Args:`, or
-/// `* name - text`.
+/// `name: text` under `Args:`, or `* name - text`.
 #[proc_macro_attribute]
 pub fn tool(attributes: TokenStream, item: TokenStream) -> TokenStream {
     let attributes = parse_macro_input!(attributes as attributes::Attributes);

@@ -13,15 +13,18 @@ use tollgate_sandbox::Limits;
 
 const SPINNERS: usize = 8;
 /// How long each of them may take.
-const LIMIT: Duration = Duration::from_secs(3);
+const LIMIT: Duration = Duration::from_secs(8);
+/// Beyond what is promised, for a busy machine.
+const SLACK: Duration = Duration::from_secs(5);
 
 #[test]
 fn t7_t2_an_echo_answers_while_more_guests_compute_than_there_are_cores() {
     let runtime = tollgate_sandbox::runtime().unwrap();
     let slowest = runtime.block_on(runtime.spawn(slowest_echo()));
-    // Guests that held their thread until their time is over would make it three
-    // seconds at least. On an idle machine it is some milliseconds.
-    assert!(slowest.unwrap() < Duration::from_secs(2));
+    // Guests that held their thread until their time is over would make it as long as
+    // that at least. On an idle machine it is some milliseconds.
+    let slowest = slowest.unwrap();
+    assert!(slowest < SLACK, "{slowest:?}");
 }
 
 async fn slowest_echo() -> Duration {
@@ -51,7 +54,7 @@ async fn slowest_echo() -> Duration {
         let (code, took) = guest.await.unwrap();
         assert_eq!(code, Code::TimedOut);
         // T2: within a quarter of a second; the rest is for a busy machine.
-        assert!(took < LIMIT + Duration::from_secs(1), "{took:?}");
+        assert!(took < LIMIT + SLACK, "{took:?}");
     }
     slowest
 }

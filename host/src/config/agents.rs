@@ -128,6 +128,14 @@ fn check_made_of(source: &Source<'_>, raw: &RawAgent) -> Result<Option<Compositi
         let problem = "an agent that is made of others has no `tools` and no `model` of its own";
         return Err(source.wrong(kind.span(), problem));
     }
+    for (key, listed) in [("stop_on_tools", &raw.stop_on_tools), ("stop_on_texts", &raw.stop_on_texts)] {
+        if let Some(first) = listed.first() {
+            let problem = format!(
+                "an agent that is made of others has no model that `{key}` could stop; write it under those in `agents`"
+            );
+            return Err(source.wrong(first.span(), problem));
+        }
+    }
     let rounds = raw.max_rounds.as_ref();
     Ok(Some(match (kind.get_ref(), rounds) {
         (RawKind::Loop, Some(rounds)) if (1..=MAX_ROUNDS).contains(rounds.get_ref()) => {

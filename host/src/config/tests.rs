@@ -166,6 +166,23 @@ fn an_agent_bounds_its_own_runs_and_nothing_else() {
 }
 
 #[test]
+fn an_agent_that_is_made_of_others_has_nothing_that_belongs_to_a_model() {
+    let made_of = |key: &str| {
+        format!("[agents.a]\n[agents.b]\n{key}\nkind = \"loop\"\nagents = [\"a\"]\nmax_rounds = 2")
+    };
+    assert!(parse(&made_of("")).is_ok());
+    for key in ["tools = [\"*\"]", "model = { provider = \"recorded\", file = \"turns.toml\" }"] {
+        let shown = refusal(&made_of(key));
+        assert!(shown.contains("has no `tools` and no `model` of its own"), "{shown}");
+    }
+    for key in ["stop_on_tools", "stop_on_texts"] {
+        let shown = refusal(&made_of(&format!("{key} = [\"done\"]")));
+        let why = format!("has no model that `{key}` could stop; write it under those in `agents`");
+        assert!(shown.starts_with("tollgate.toml:3:18: ") && shown.contains(&why), "{shown}");
+    }
+}
+
+#[test]
 fn grants_are_checked_where_they_are_written() {
     let config = parse(
         "[grants.find-in-files]\nfiles = [{ host = \"docs\", guest = \"/docs\" }]\n\

@@ -138,15 +138,17 @@ async fn every_language_refuses_bad_arguments_in_the_same_words() {
 async fn every_language_is_told_whose_call_it_is() {
     let tools = Tools::build().await;
     let (toolbox, _) = built::load(tools.folder(), "").await;
+    // Long, and in no character of one byte: nobody may cut it to fit.
+    let thread = "€".repeat(150);
     for language in &LANGUAGES {
         let turn = Turn::calls([(language.tool(), json!({"text": "a b"}))]);
         let model = Recorded::new(vec![turn, Turn::text("Done.")]);
         let agent = Agent::new("measurer", model).with_tools(["*"]);
         let host = Host::builder().toolbox(toolbox.clone()).agent(agent).build().unwrap();
-        let request = RunRequest::new("measurer", "Measure it.").on_thread("a conversation");
+        let request = RunRequest::new("measurer", "Measure it.").on_thread(&*thread);
         let (end, reports) = attended(host.run(request).await.unwrap()).await;
         let (run, call) = (&end.run_id, end.last_call.unwrap().call_id);
-        let message = format!("call {call}, attempt 1: agent measurer, run {run}, thread a conversation");
+        let message = format!("call {call}, attempt 1: agent measurer, run {run}, thread {thread}");
         assert_eq!(reports[0], Report::Log { level: Level::Debug, message }, "{}", language.name);
     }
 }

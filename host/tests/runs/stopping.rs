@@ -127,7 +127,7 @@ async fn x1_a6_a_run_is_cancelled_while_its_model_is_waited_for() {
     run.cancel();
     let end = run.wait().await.unwrap();
     assert!(matches!(end.status, Some(RunStatus::Cancelled { .. })), "{:?}", end.status);
-    assert!(began.elapsed() < Duration::from_millis(1_200), "it waited for the provider");
+    assert!(began.elapsed() < Duration::from_secs(5), "it waited for the provider");
 }
 
 #[tokio::test]

@@ -47,8 +47,10 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
         Language::Python => python::compile(&recipe, &work, say)?,
         Language::Wat => component::of_text(&recipe.source)?,
     };
+    // Whoever stops in between leaves a component without a stamp, which is made again.
+    stamp::remove(&file)?;
     install::put(&bytes, &file, &out)?;
-    stamp::set(&file, &stamp)?;
+    stamp::set(&file, &stamp, &out)?;
     Ok(Artifact { file, fresh: false, project: Some(recipe.dir) })
 }
 
@@ -84,6 +86,28 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn a_build_that_breaks_off_leaves_no_stamp_of_an_earlier_component() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("tool.toml"), "language = \"wat\"\nsource = \"tool.wat\"\n").unwrap();
+        let source = |text: &str| fs::write(dir.path().join("tool.wat"), text).unwrap();
+        let build = || compile(dir.path(), &|_: &str| ());
+        source("(component)");
+        let component = build().unwrap().file;
+        assert!(build().unwrap().fresh);
+
+        source("(component (core module))");
+        // Nothing can be put in the place of a directory.
+        fs::remove_file(&component).unwrap();
+        fs::create_dir(&component).unwrap();
+        assert!(build().is_err());
+        fs::remove_dir(&component).unwrap();
+        fs::write(&component, "what a later moment would have put there").unwrap();
+        source("(component)");
+        assert!(!build().unwrap().fresh, "the first stamp was gone");
+        assert!(build().unwrap().fresh);
+    }
 
     #[test]
     fn all_of_the_contract_is_handed_to_compilers() {

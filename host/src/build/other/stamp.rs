@@ -1,11 +1,12 @@
 //! Whether a component is still what its sources say: a digest of all of them, kept
 //! beside it.
 
-use super::super::BuildError;
+use super::super::{BuildError, install};
 use super::CONTRACT;
 use crate::build::recipe::Recipe;
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Directories that hold no sources.
@@ -44,13 +45,24 @@ pub(super) fn stands(component: &Path, stamp: &str) -> bool {
     component.is_file() && fs::read_to_string(beside(component)).is_ok_and(|kept| kept == stamp)
 }
 
-/// Keeps the stamp beside the component.
+/// Takes the stamp away before there is another component.
+///
+/// # Errors
+/// It is there and cannot be removed.
+pub(super) fn remove(component: &Path) -> Result<(), BuildError> {
+    let file = beside(component);
+    match fs::remove_file(&file) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(BuildError::file(&file, "removed")(e)),
+        _ => Ok(()),
+    }
+}
+
+/// Keeps the stamp beside the component, in this directory, whole or not at all.
 ///
 /// # Errors
 /// It cannot be written.
-pub(super) fn set(component: &Path, stamp: &str) -> Result<(), BuildError> {
-    let file = beside(component);
-    fs::write(&file, stamp).map_err(BuildError::file(&file, "written"))
+pub(super) fn set(component: &Path, stamp: &str, dir: &Path) -> Result<(), BuildError> {
+    install::put(stamp.as_bytes(), &beside(component), dir)
 }
 
 fn beside(component: &Path) -> PathBuf {
