@@ -35,7 +35,7 @@ enum Way {
 /// What came of a person's entry.
 enum Entry {
     /// The call goes on, or went on as it was decided elsewhere: how it stands.
-    Stands(RunEnd),
+    Stands(Box<RunEnd>),
     /// The question stays open.
     Open,
     /// The entry does not fit, and the question waits yet: why.
@@ -86,7 +86,7 @@ impl Calling<'_> {
                     ErrorData::invalid_params(format!("the input is no answer to a form: {e}"), None)
                 })?;
                 match self.enter(&pending, result).await? {
-                    Entry::Stands(stands) => stands,
+                    Entry::Stands(stands) => *stands,
                     Entry::Open => return Ok(self.approval_required(&pending)),
                     Entry::Unfit(_) => return Ok(input_required(&pending)),
                 }
@@ -106,7 +106,7 @@ impl Calling<'_> {
             // A client that does not answer its form is told how to decide otherwise.
             let Ok(ClientResult::ElicitResult(result)) = answered else { return Ok(None) };
             match self.enter(pending, result).await? {
-                Entry::Stands(stands) => return Ok(Some(stands)),
+                Entry::Stands(stands) => return Ok(Some(*stands)),
                 Entry::Open => return Ok(None),
                 Entry::Unfit(why) => tracing::debug!(%why, "an answer did not fit"),
             }
@@ -123,13 +123,13 @@ impl Calling<'_> {
             Entered::Unreadable(why) => return Ok(Entry::Unfit(why)),
         };
         match self.decide(pending, decision, reason).await {
-            Ok(end) => Ok(Entry::Stands(end)),
+            Ok(end) => Ok(Entry::Stands(Box::new(end))),
             Err(HostError::Refused(why)) => {
                 // Somebody may have decided elsewhere meanwhile.
                 let stands = self.recorded(&pending.run_id).await?;
                 let asked = &pending.question.suspension_id;
                 let waits = stands.waiting.iter().any(|question| question.suspension_id == *asked);
-                Ok(if waits { Entry::Unfit(why) } else { Entry::Stands(stands) })
+                Ok(if waits { Entry::Unfit(why) } else { Entry::Stands(Box::new(stands)) })
             }
             Err(e) => Err(broken(e)),
         }
