@@ -32,6 +32,16 @@ enum Way {
     None,
 }
 
+/// What came of a person's entry.
+enum Entry {
+    /// The call goes on, or went on as it was decided elsewhere: how it stands.
+    Stands(Box<RunEnd>),
+    /// The question stays open.
+    Open,
+    /// The entry does not fit, and the question waits yet: why.
+    Unfit(String),
+}
+
 impl Calling<'_> {
     /// The answer to a call that ended, or what becomes of one that waits.
     pub(super) async fn settle(
@@ -41,6 +51,10 @@ impl Calling<'_> {
     ) -> Result<CallToolResponse, ErrorData> {
         loop {
             let Some(question) = end.waiting.first() else {
+                if end.status.is_none() {
+                    return Ok(under_way(&end.run_id));
+                }
+                self.pending.forget(&end.run_id);
                 return self.ended(end);
             };
             let pending = self.pending.add(asked, &end.run_id, question);
@@ -61,42 +75,24 @@ impl Calling<'_> {
         pending: Pending,
         responses: Option<InputResponses>,
     ) -> Result<CallToolResponse, ErrorData> {
+        // Whatever becomes of it, the call can be repeated, by its new handle.
+        let pending = self.pending.add(&pending.asked, &pending.run_id, &pending.question);
         let response = responses.and_then(|mut all| all.remove(&pending.question.suspension_id));
-        if let Some(response) = response {
-            // Whatever becomes of this answer, the call can be repeated, by its new handle.
-            let pending = self.pending.add(&pending.asked, &pending.run_id, &pending.question);
-            let result = serde_json::from_value::<ElicitResult>(response).map_err(|e| {
-                ErrorData::invalid_params(format!("the input is no answer to a form: {e}"), None)
-            })?;
-            return match self.enter(&pending, result).await? {
-                Ok(Some(end)) => {
-                    self.pending.take(&pending.asked, Some(&pending.handle));
-                    self.settle(end, &pending.asked).await
+        let stands = match response {
+            // It may have ended, or ask something else, once it was decided elsewhere.
+            None => self.recorded(&pending.run_id).await?,
+            Some(response) => {
+                let result = serde_json::from_value::<ElicitResult>(response).map_err(|e| {
+                    ErrorData::invalid_params(format!("the input is no answer to a form: {e}"), None)
+                })?;
+                match self.enter(&pending, result).await? {
+                    Entry::Stands(stands) => *stands,
+                    Entry::Open => return Ok(self.approval_required(&pending)),
+                    Entry::Unfit(_) => return Ok(input_required(&pending)),
                 }
-                Ok(None) => Ok(self.approval_required(&pending)),
-                Err(_) => Ok(input_required(&pending)),
-            };
-        }
-        let stands = self.recorded(&pending.run_id).await?;
-        if stands.status.is_some() {
-            return self.ended(stands);
-        }
-        // A run may ask again once it was decided elsewhere.
-        let pending = match stands.waiting.first() {
-            Some(question) => self.pending.add(&pending.asked, &pending.run_id, question),
-            None => {
-                self.pending.add(&pending.asked, &pending.run_id, &pending.question);
-                return Ok(under_way(&pending));
             }
         };
-        match self.way() {
-            Way::None => Ok(self.approval_required(&pending)),
-            Way::Repeat => Ok(input_required(&pending)),
-            Way::Request => match self.ask(&pending).await? {
-                Some(end) => self.settle(end, &pending.asked).await,
-                None => Ok(self.approval_required(&pending)),
-            },
-        }
+        self.settle(stands, &pending.asked).await
     }
 
     /// Shows the form; none where the person leaves the question open.
@@ -110,34 +106,31 @@ impl Calling<'_> {
             // A client that does not answer its form is told how to decide otherwise.
             let Ok(ClientResult::ElicitResult(result)) = answered else { return Ok(None) };
             match self.enter(pending, result).await? {
-                Ok(end) => {
-                    if end.is_some() {
-                        self.pending.take(&pending.asked, Some(&pending.handle));
-                    }
-                    return Ok(end);
-                }
-                Err(why) => tracing::debug!(%why, "an answer did not fit"),
+                Entry::Stands(stands) => return Ok(Some(*stands)),
+                Entry::Open => return Ok(None),
+                Entry::Unfit(why) => tracing::debug!(%why, "an answer did not fit"),
             }
         }
         Ok(None)
     }
 
-    /// Decides as the person entered it: how the call goes on, none where the
-    /// question stays open, or why the entry does not fit.
-    async fn enter(
-        &mut self,
-        pending: &Pending,
-        result: ElicitResult,
-    ) -> Result<Result<Option<RunEnd>, String>, ErrorData> {
+    /// Decides as the person entered it.
+    async fn enter(&mut self, pending: &Pending, result: ElicitResult) -> Result<Entry, ErrorData> {
         let (decision, reason) = match entered(&pending.question, result) {
             Entered::Answer(value) => (DecisionAnswer::Resume(value), None),
             Entered::Declined => (DecisionAnswer::Cancel, Some("declined".to_owned())),
-            Entered::Dismissed => return Ok(Ok(None)),
-            Entered::Unreadable(why) => return Ok(Err(why)),
+            Entered::Dismissed => return Ok(Entry::Open),
+            Entered::Unreadable(why) => return Ok(Entry::Unfit(why)),
         };
         match self.decide(pending, decision, reason).await {
-            Ok(end) => Ok(Ok(Some(end))),
-            Err(HostError::Refused(why)) => Ok(Err(why)),
+            Ok(end) => Ok(Entry::Stands(Box::new(end))),
+            Err(HostError::Refused(why)) => {
+                // Somebody may have decided elsewhere meanwhile.
+                let stands = self.recorded(&pending.run_id).await?;
+                let asked = &pending.question.suspension_id;
+                let waits = stands.waiting.iter().any(|question| question.suspension_id == *asked);
+                Ok(if waits { Entry::Unfit(why) } else { Entry::Stands(Box::new(stands)) })
+            }
             Err(e) => Err(broken(e)),
         }
     }
@@ -202,9 +195,9 @@ fn yes(schema: &Value) -> &'static str {
 }
 
 /// What a client reads of a call that was decided elsewhere and has not ended yet.
-fn under_way(pending: &Pending) -> CallToolResponse {
+fn under_way(run_id: &str) -> CallToolResponse {
     let text = "It was decided, and the call goes on. Repeat the very same call later to get its result.";
-    let structured = json!({"status": "under_way", "run_id": &*pending.run_id});
+    let structured = json!({"status": "under_way", "run_id": run_id});
     answer::refused(text, structured).into()
 }
 

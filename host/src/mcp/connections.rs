@@ -24,6 +24,10 @@ const MAX_CONNECTIONS: usize = 256;
 const FIRST_REQUEST: Duration = Duration::from_secs(30);
 /// How long a connection is kept at the least after a request, for the next one.
 const NEXT_REQUEST: Duration = Duration::from_secs(120);
+/// How often a connection is looked for that can make room.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long one that is to make room may take before another is to.
+const LEAVES: Duration = Duration::from_secs(1);
 
 /// Accepts no more connections than there are places. Where all are taken, the oldest
 /// of those that did not show the token makes room; where there is none, that by which
@@ -41,14 +45,24 @@ impl Bounded {
         Self { listener, places, accepted: VecDeque::new() }
     }
 
+    /// A place, as soon as there is one. Whoever waits for it looks again and again who can
+    /// be spared: a connection may become so.
     async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(place);
         }
-        if let Some(one) = self.spared() {
-            one.turned_out.cancel();
+        loop {
+            let wait = match self.spared() {
+                Some(one) => {
+                    one.turned_out.cancel();
+                    LEAVES
+                }
+                None => LOOK,
+            };
+            if let Ok(place) = tokio::time::timeout(wait, Arc::clone(&self.places).acquire_owned()).await {
+                return place.ok();
+            }
         }
-        Arc::clone(&self.places).acquire_owned().await.ok()
     }
 
     /// The connection that makes room.
@@ -217,7 +231,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -249,5 +263,28 @@ mod tests {
         assert!(connection.read_u8().await.is_err());
         let idle = began.elapsed() - hour;
         assert!(idle <= 2 * NEXT_REQUEST, "{idle:?}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_becomes_idle_makes_room_for_who_waits() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let places = Arc::new(Semaphore::new(1));
+        let mut bounded = Bounded { listener, places, accepted: VecDeque::new() };
+        let _first = TcpStream::connect(address).await.unwrap();
+        let (mut connection, _) = bounded.accept().await;
+        let serving = Via(Arc::clone(&connection.shown)).serve();
+        let _second = TcpStream::connect(address).await.unwrap();
+        let mut accepts = std::pin::pin!(bounded.accept());
+        let served = tokio::time::timeout(3 * LOOK, &mut accepts).await;
+        assert!(served.is_err(), "who is served is not turned out");
+        drop(serving);
+        let patience = Duration::from_secs(60);
+        tokio::select! {
+            _ = &mut accepts => panic!("there was no place yet"),
+            read = tokio::time::timeout(patience, connection.read_u8()) => assert!(read.unwrap().is_err()),
+        }
+        drop(connection);
+        tokio::time::timeout(patience, accepts).await.unwrap();
     }
 }

@@ -6,15 +6,18 @@ use super::leaving::{Attendance, Attended, Leaving};
 use super::lines::MAX_MESSAGE_BYTES;
 use super::load::{Load, Slot};
 use super::wire::raw_arguments;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use bytes::BytesMut;
+use futures::StreamExt as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -46,8 +49,12 @@ impl Door {
         Self { token: digest(token), sessions, load, loads, leaving }
     }
 
-    /// A place for a request of this session, or of a client that has none.
-    fn claim(&self, session: Option<&str>, bytes: usize) -> Option<Slot> {
+    /// A place for a request of this session, or of a client that has none. One that
+    /// begins a session is nobody's yet, and kept out by no share but that of all.
+    fn claim(&self, session: Option<&str>, begins: bool, bytes: usize) -> Option<Slot> {
+        if begins {
+            return Load::claim(&self.load, bytes);
+        }
         let session = session.unwrap_or_default();
         let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
         if loads.len() > 2 * MAX_SESSIONS {
@@ -119,37 +126,38 @@ impl Door {
             return Err(refused(StatusCode::SERVICE_UNAVAILABLE, words));
         }
         let (mut parts, body) = request.into_parts();
-        let session = parts.headers.get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        if parts.method == Method::DELETE
-            && let Some(session) = &session
-            && !self.sessions.sessions.read().await.contains_key(session.as_str())
-        {
+        let session = self.session(&parts).await;
+        if parts.method == Method::DELETE && session.is_none() && parts.headers.contains_key(SESSION) {
             return Err(refused(StatusCode::NOT_FOUND, "there is no such session, or it has ended"));
         }
-        let claim = |bytes: usize| self.claim(session.as_deref(), bytes).ok_or_else(full);
-        let declared = declared_bytes(&parts).min(MAX_MESSAGE_BYTES);
-        let mut slot = None;
-        if declared > SMALL_BYTES {
-            slot = Some(claim(declared)?);
-        }
-        let body = match tokio::time::timeout(ARRIVAL, to_bytes(body, MAX_MESSAGE_BYTES)).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(_)) => {
-                let words = format!("the request is longer than {MAX_MESSAGE_BYTES} bytes, or broke off");
-                return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, &words));
-            }
+        let session = session.as_deref();
+        let room = |bytes: usize| self.claim(session, false, bytes);
+        let arrived = match tokio::time::timeout(ARRIVAL, read(&parts, body, room)).await {
+            Ok(arrived) => arrived,
             Err(_) => {
                 let words = "the request took too long to arrive";
                 return Err(refused(StatusCode::REQUEST_TIMEOUT, words));
             }
         };
+        let (body, slot) = arrived.map_err(|unread| match unread {
+            Unread::Full => full(),
+            Unread::Broken => {
+                let words = format!("the request is longer than {MAX_MESSAGE_BYTES} bytes, or broke off");
+                refused(StatusCode::PAYLOAD_TOO_LARGE, &words)
+            }
+        })?;
         let mut attendance = None;
-        if parts.method == Method::POST && is_request(&body) {
+        if parts.method == Method::POST
+            && let Some(kind) = request_kind(&body)
+        {
             let slot = match slot {
                 Some(slot) => slot,
-                None => claim(body.len())?,
+                None => {
+                    let begins = begins && kind == Kind::Initialize;
+                    self.claim(session, begins, body.len()).ok_or_else(full)?
+                }
             };
-            if let Some(session) = &session {
+            if let Some(session) = session {
                 let (attends, gone) = self.leaving.attend(session, Some(slot.clone()));
                 attendance = Some(attends);
                 parts.extensions.insert(gone);
@@ -159,7 +167,7 @@ impl Door {
         }
         // The rest of an answer is asked for by what was read of it.
         if parts.method == Method::GET
-            && let Some(session) = &session
+            && let Some(session) = session
             && parts.headers.get("last-event-id").is_some_and(|id| id.as_bytes().contains(&b'/'))
         {
             attendance = Some(self.leaving.back(session));
@@ -169,6 +177,52 @@ impl Door {
         }
         Ok((Request::from_parts(parts, Body::from(body)), attendance))
     }
+
+    /// The session of a request. An id that nobody was given is none, and has no share.
+    async fn session(&self, parts: &Parts) -> Option<String> {
+        let named = parts.headers.get(SESSION)?.to_str().ok()?;
+        self.sessions.sessions.read().await.contains_key(named).then(|| named.to_owned())
+    }
+}
+
+/// Why a body was not read to its end.
+enum Unread {
+    /// There is no room for it.
+    Full,
+    /// It is longer than it may be, or broke off.
+    Broken,
+}
+
+/// Reads a body whole. It has a place as soon as it is known to be more than small: with as
+/// many bytes as it says or, where it says nothing, as there may be; and in the end with
+/// those that came.
+async fn read(
+    parts: &Parts,
+    body: Body,
+    claim: impl Fn(usize) -> Option<Slot>,
+) -> Result<(Bytes, Option<Slot>), Unread> {
+    let declared = declared_bytes(parts);
+    let whole = declared.unwrap_or(MAX_MESSAGE_BYTES).min(MAX_MESSAGE_BYTES);
+    let mut slot = None;
+    if declared.is_some() && whole > SMALL_BYTES {
+        slot = Some(claim(whole).ok_or(Unread::Full)?);
+    }
+    let (mut chunks, mut bytes) = (body.into_data_stream(), BytesMut::new());
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| Unread::Broken)?;
+        let length = bytes.len() + chunk.len();
+        if length > MAX_MESSAGE_BYTES {
+            return Err(Unread::Broken);
+        }
+        if slot.is_none() && length > SMALL_BYTES {
+            slot = Some(claim(whole).ok_or(Unread::Full)?);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    if let Some(slot) = &slot {
+        slot.shrink(bytes.len());
+    }
+    Ok((bytes.freeze(), slot))
 }
 
 /// An answer that is a stream, with who reads it; any other is there already.
@@ -183,24 +237,37 @@ fn attended(response: Response, attendance: Option<Attendance>, serving: Option<
     Response::from_parts(parts, Body::from_stream(body))
 }
 
-/// How long the body says that it is; as long as may be where it does not say.
-fn declared_bytes(parts: &Parts) -> usize {
-    let without = [Method::GET, Method::DELETE, Method::HEAD, Method::OPTIONS].contains(&parts.method);
+/// How long the body says that it is; none where it does not say.
+fn declared_bytes(parts: &Parts) -> Option<usize> {
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    let otherwise = if without { 0 } else { MAX_MESSAGE_BYTES };
-    length.and_then(|length| length.parse().ok()).unwrap_or(otherwise)
+    length.and_then(|length| length.parse().ok())
 }
 
-/// Whether a message waits for an answer, or may; what is none is refused elsewhere.
-fn is_request(body: &Bytes) -> bool {
+/// What a message asks for that waits for an answer.
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    /// A session.
+    Initialize,
+    /// Anything else.
+    Other,
+}
+
+/// Whether a message waits for an answer, or may, and for which; what is none is refused
+/// elsewhere.
+fn request_kind(body: &Bytes) -> Option<Kind> {
     #[derive(Deserialize)]
-    struct Message {
-        method: Option<IgnoredAny>,
+    struct Message<'a> {
+        #[serde(borrow)]
+        method: Option<&'a RawValue>,
         id: Option<IgnoredAny>,
     }
-    match serde_json::from_slice::<Message>(body) {
-        Ok(message) => message.method.is_some() && message.id.is_some(),
-        Err(_) => true,
+    match serde_json::from_slice::<Message<'_>>(body) {
+        Ok(Message { method: Some(method), id: Some(_) }) => Some(match method.get() {
+            "\"initialize\"" => Kind::Initialize,
+            _ => Kind::Other,
+        }),
+        Ok(_) => None,
+        Err(_) => Some(Kind::Other),
     }
 }
 

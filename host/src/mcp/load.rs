@@ -26,13 +26,22 @@ impl Default for Load {
 
 /// One request's place; it is given back when the request is done with.
 #[derive(Debug, Clone)]
-#[expect(dead_code, reason = "held until the request is done with, and never read")]
 pub(super) struct Slot(Arc<Claim>, Option<Arc<Claim>>);
 
 #[derive(Debug)]
 struct Claim {
     load: Arc<Load>,
-    bytes: usize,
+    bytes: AtomicUsize,
+}
+
+impl Slot {
+    /// The request has so many bytes and no more: the rest is given back.
+    pub(super) fn shrink(&self, bytes: usize) {
+        for claim in [Some(&self.0), self.1.as_ref()].into_iter().flatten() {
+            let before = claim.bytes.fetch_min(bytes, Ordering::Relaxed);
+            claim.load.bytes.fetch_sub(before.saturating_sub(bytes), Ordering::Relaxed);
+        }
+    }
 }
 
 impl Load {
@@ -55,7 +64,7 @@ impl Load {
         let requests = load.requests.fetch_add(1, Ordering::Relaxed);
         let held = load.bytes.fetch_add(bytes, Ordering::Relaxed);
         // Given back at once where it is not to be had.
-        let slot = Slot(Arc::new(Claim { load: Arc::clone(load), bytes }), None);
+        let slot = Slot(Arc::new(Claim { load: Arc::clone(load), bytes: AtomicUsize::new(bytes) }), None);
         (requests < load.most_requests && held + bytes <= load.most_bytes).then_some(slot)
     }
 
@@ -69,7 +78,7 @@ impl Load {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.load.requests.fetch_sub(1, Ordering::Relaxed);
-        self.load.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.load.bytes.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
 }
 
@@ -90,6 +99,19 @@ mod tests {
         assert!(Load::claim(&load, 1).is_some());
         drop(large);
         assert!(Load::claim(&load, MAX_REQUEST_BYTES).is_some());
+    }
+
+    #[test]
+    fn what_a_request_turns_out_not_to_need_is_given_back() {
+        let (all, one) = (Arc::default(), Arc::new(Load::of_one()));
+        let slot = Load::claim_both(&one, &all, MAX_REQUEST_BYTES / 2).unwrap();
+        assert!(Load::claim_both(&one, &all, 1).is_none());
+        slot.shrink(10);
+        slot.shrink(20);
+        let more = Load::claim_both(&one, &all, MAX_REQUEST_BYTES / 2 - 10).unwrap();
+        assert!(Load::claim_both(&one, &all, 1).is_none());
+        drop((slot, more));
+        assert!(Load::claim_both(&one, &all, MAX_REQUEST_BYTES / 2).is_some());
     }
 
     #[test]

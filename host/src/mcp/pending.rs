@@ -124,6 +124,12 @@ impl PendingCalls {
         let at = calls.iter().position(repeated)?;
         calls.remove(at)
     }
+
+    /// Forgets the call of a run that has ended.
+    pub(super) fn forget(&self, run_id: &str) {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.retain(|call| &*call.run_id != run_id);
+    }
 }
 
 #[cfg(test)]

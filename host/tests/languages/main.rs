@@ -92,6 +92,8 @@ async fn every_language_answers_the_same() {
         json!({"text": "\n\n", "top": 0}),
         json!({"text": " \r\n\u{b}\u{c}x"}),
         json!({"text": "b a b a", "rounds": 3}),
+        // What is whole is an integer, however a model wrote it.
+        json!({"text": "b a b a", "rounds": 2.0, "top": 1e0}),
         json!({"text": long}),
         json!({"text": ""}),
         json!({"text": "nul\u{0}"}),

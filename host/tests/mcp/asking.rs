@@ -129,6 +129,43 @@ fn w2_the_command_that_decides_works_from_any_directory() {
     }
 }
 
+/// Decides the one call that waits, as somebody does who sees it in the list.
+#[track_caller]
+fn approve_what_waits(place: &Place) {
+    let runs = place.type_in(&["runs", "--json"]).json();
+    let waits = runs.as_array().unwrap().iter().find(|run| run["status"] == "waiting");
+    let run = waits.unwrap_or_else(|| panic!("{runs}"))["run_id"].as_str().unwrap().to_owned();
+    let record = place.type_in(&["show", &run, "--json"]).ends_with(0).stdout;
+    let events = record.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let call = events.filter_map(|event| Some(event["call_id"].as_str()?.to_owned())).next();
+    let call = call.unwrap_or_else(|| panic!("{record}"));
+    place.type_in(&["decide", &run, &call, "--resume", r#"{"approved": true}"#]).ends_with(0);
+}
+
+#[test]
+fn w2_who_answers_what_was_decided_elsewhere_gets_what_came_of_it() {
+    let place = place();
+    let call = json!({"name": "suspends", "arguments": {}});
+    let mut raw = Raw::begin(&place, "2026-07-28", json!({"elicitation": {"form": {}}}));
+    let required = raw.ask("tools/call", call.clone())["result"].clone();
+    let id = required["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    approve_what_waits(&place);
+    let mut again = call.clone();
+    again["requestState"] = required["requestState"].clone();
+    again["inputResponses"] = json!({id: {"action": "accept", "content": {"approved": false}}});
+    let result = raw.ask("tools/call", again.clone())["result"].clone();
+    assert_eq!(result["structuredContent"], json!({"approved": true}), "{result}");
+    assert_eq!(raw.ask("tools/call", again)["error"]["code"], -32602, "the call is done with");
+    // The same with a form that is shown already.
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({"elicitation": {}}));
+    raw.begin_asking(1, "tools/call", call);
+    let asked = raw.told("elicitation/create");
+    approve_what_waits(&place);
+    let content = json!({"action": "accept", "content": {"approved": false}});
+    raw.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": content}));
+    assert_eq!(raw.answer(1)["result"]["structuredContent"], json!({"approved": true}));
+}
+
 const HELPED: &str = "[[turn]]\ntext = \"I helped.\"\n";
 
 /// A place whose agent `helper` calls a tool that asks a person, twice in one turn.

@@ -190,3 +190,38 @@ fn more_than_is_carried_at_once_is_refused_until_calls_have_ended() {
         std::thread::sleep(Duration::from_millis(200));
     }
 }
+
+/// A request whose head does not say how long its body is.
+fn in_chunks(request: &str) -> String {
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let (head, _) = head.split_once("Content-Length").unwrap();
+    let (first, rest) = body.split_at(body.len() / 2);
+    let chunks = format!("{:x}\r\n{first}\r\n{:x}\r\n{rest}\r\n0\r\n\r\n", first.len(), rest.len());
+    format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunks}")
+}
+
+#[test]
+fn requests_that_do_not_say_how_long_they_are_take_the_room_that_they_need() {
+    let place = endless();
+    let server = Server::start(&place, &["--thread", "t"]);
+    let session = server.begin();
+    let written = |body: &str| {
+        let headers = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+        in_chunks(&server.request(&headers, body))
+    };
+    let kept: Vec<TcpStream> = (0..5)
+        .map(|id| {
+            // Of those that are small, and of those that need room before they are read.
+            let (_, body) = spins(&session, 10 + id, [100_000, 0][id / 4]);
+            let mut stream = server.open(&written(&body));
+            let mut begins = [0; 12];
+            stream.read_exact(&mut begins).unwrap();
+            assert_eq!(&begins, b"HTTP/1.1 200", "call {id}");
+            stream
+        })
+        .collect();
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 12}});
+    assert_eq!(server.send(&written(&cancel.to_string())).status, 202);
+    until_cancelled(&place);
+    drop(kept);
+}

@@ -82,6 +82,25 @@ fn a_server_that_ends_or_is_silent_before_the_handshake_is_spoken_to_with_it() {
     }
 }
 
+/// A place whose server sleeps for so long before it reads anything, and has so long to begin.
+fn slow_to_begin(seconds: f64, limit_ms: u64) -> Place {
+    let place = scripted(&format!("sleep {seconds}\n{}", server(TOOL, &answers(DONE))));
+    let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    let limit = format!("start_timeout_ms = {limit_ms}");
+    place.with_config(&config.replace("start_timeout_ms = 20_000", &limit))
+}
+
+#[test]
+fn a_server_that_takes_most_of_its_time_to_begin_comes_up() {
+    for (seconds, limit_ms) in [(7.0, 10_000), (10.5, 15_000)] {
+        let place = slow_to_begin(seconds, limit_ms);
+        calls(&place);
+        assert_eq!(heard(&place, "tools/call").len(), 1);
+    }
+    let never = slow_to_begin(600.0, 1_500).type_in(&["tools"]);
+    never.ends_with(0).says("the server other does not begin: it did not begin within 1500 ms");
+}
+
 #[test]
 fn what_a_server_without_a_handshake_tells_its_subscriber_is_heard() {
     let tool = r#"'"$(cat tool)"'"#;
@@ -96,8 +115,37 @@ fn what_a_server_without_a_handshake_tells_its_subscriber_is_heard() {
     assert_eq!(listed[0]["name"], "other__u", "{listed}");
 }
 
-/// A server that asks with its answer, and this question.
+#[test]
+fn l5_a_server_that_takes_no_subscription_or_ends_it_stays_connected() {
+    let script = server_without_handshake(TOOL, &answers(DONE));
+    let at = script.find("*'\"subscriptions/listen\"'*)").unwrap();
+    let end = at + script[at..].find(";;").unwrap();
+    let silent = format!("{}*'\"subscriptions/listen\"'*) : {}", &script[..at], &script[end..]);
+    calls(&scripted(&silent));
+    // It takes one, ends it at once, and refuses those after it.
+    let closed = r#"echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32603,"message":"closed"}}'"#;
+    let subscribes = &script[at..end];
+    let (pattern, takes) = subscribes.split_once(')').unwrap();
+    let once = format!("{pattern}) [ -e taken ] || {{ {takes}\ntouch taken; }}; {closed} ");
+    let place = scripted(&format!("{}{once}{}", &script[..at], &script[end..]));
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let began = std::time::Instant::now();
+    while heard(&place, "subscriptions/listen").len() < 3 {
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "it is not asked again");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(raw.call("other__t", json!({}))["isError"], false);
+    assert_eq!(heard(&place, "server/discover").len(), 1, "it is started once");
+}
+
+/// A server that asks with its answer, and this question, until it is answered.
 fn asking(question: &str) -> Place {
+    asking_until(question, &answers(DONE))
+}
+
+/// A server that asks with its answer, and does this once it is answered; `$required` is
+/// the question again.
+fn asking_until(question: &str, on_answer: &str) -> Place {
     let form = r#"{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}"#;
     let params = format!(r#"{{"mode":"form","message":"{question}","requestedSchema":{form}}}"#);
     let required = format!(
@@ -105,7 +153,7 @@ fn asking(question: &str) -> Place {
     );
     let on_call = format!(
         "case \"$line\" in *'\"inputResponses\"'*) {} ;; *) {} ;; esac",
-        answers(DONE),
+        on_answer.replace("$required", &answers(&required)),
         answers(&required)
     );
     scripted(&server_without_handshake(TOOL, &on_call))
@@ -130,4 +178,13 @@ fn w3_an_answer_goes_to_the_question_that_it_was_given_to() {
     let failed = decide(&place, &waits, r#"{"ok": true}"#).ends_with(1).json();
     assert_eq!(failed["error"]["code"], "tool_failed", "{failed}");
     assert!(failed["error"]["message"].as_str().unwrap().contains("it asked something else"), "{failed}");
+}
+
+#[test]
+fn w3_a_server_that_asks_once_more_after_its_answer_fails_the_call_and_asks_nobody_in_vain() {
+    let place = asking_until("Shall I?", "$required");
+    let waits = place.type_in(&["call", "other__t", "--json"]).ends_with(3).json();
+    let failed = decide(&place, &waits, r#"{"ok": true}"#).ends_with(1).json();
+    assert_eq!(failed["error"]["code"], "tool_failed", "{failed}");
+    assert!(failed["error"]["message"].as_str().unwrap().contains("or once more"), "{failed}");
 }

@@ -1,58 +1,65 @@
 //! How word of a changed list comes from a server: by itself, or, in newer versions of
 //! the protocol, to whoever subscribed.
 
-use super::connection::Gone;
+use super::pauses::Pauses;
 use rmcp::RoleClient;
 use rmcp::model::{ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{Peer, Subscription};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// How long to wait before a subscription that ended is made again.
-const PAUSE: Duration = Duration::from_millis(500);
+/// How long a server may take to take a subscription.
+const TAKES: Duration = Duration::from_secs(3);
 
 /// Word of changes, by whichever way it comes.
 pub(super) struct Changes {
+    server: String,
     peer: Peer<RoleClient>,
     /// By itself.
     told: Arc<Notify>,
-    /// To who subscribed; none where nothing comes that way.
+    /// To who subscribed; none where nothing comes that way just now.
     subscription: Option<Subscription>,
+    /// When the subscription was made.
+    since: Instant,
+    /// Before one that ended, or was not taken, is made again.
+    pauses: Pauses,
 }
 
 impl Changes {
-    /// Subscribes where that is how it is done. A server that does not take the
-    /// subscription though it says that its list changes has a list that is read once.
-    pub(super) async fn of(server: &str, peer: Peer<RoleClient>, told: Arc<Notify>) -> Self {
-        let mut changes = Self { peer, told, subscription: None };
-        if changes.are_subscribed_to() {
-            match changes.subscribe().await {
-                Ok(subscription) => changes.subscription = Some(subscription),
-                Err(Gone { why, .. }) => tracing::warn!("the server {server} tells of no changes: {why}"),
-            }
-        }
-        changes
+    /// What comes by itself, until [`Self::subscribe`].
+    pub(super) fn of(server: &str, peer: Peer<RoleClient>, told: Arc<Notify>) -> Self {
+        let (server, since, pauses) = (server.to_owned(), Instant::now(), Pauses::new());
+        Self { server, peer, told, subscription: None, since, pauses }
     }
 
-    /// Waits until the list may be another.
-    ///
-    /// # Errors
-    /// A subscription ended and cannot be made again: the server is gone.
-    pub(super) async fn next(&mut self) -> Result<(), Gone> {
-        let Some(subscription) = &mut self.subscription else {
-            self.told.notified().await;
-            return Ok(());
-        };
-        tokio::select! {
-            () = self.told.notified() => return Ok(()),
-            next = subscription.next() => if matches!(next, Ok(Some(_))) { return Ok(()) },
+    /// Waits until the list may be another. A subscription that ended is made again, after
+    /// pauses that grow for as long as it is not taken; the server works meanwhile.
+    pub(super) async fn next(&mut self) {
+        if !self.are_subscribed_to() {
+            return self.told.notified().await;
         }
-        // Whatever lies between may have closed it for its age.
-        tokio::time::sleep(PAUSE).await;
-        self.subscription = Some(self.subscribe().await?);
-        // It may have changed meanwhile.
-        Ok(())
+        let mut stayed = Duration::ZERO;
+        if let Some(subscription) = &mut self.subscription {
+            tokio::select! {
+                () = self.told.notified() => return,
+                next = subscription.next() => if matches!(next, Ok(Some(_))) { return },
+            }
+            // Whatever lies between may have closed it for its age.
+            (self.subscription, stayed) = (None, self.since.elapsed());
+        }
+        loop {
+            tokio::select! {
+                () = self.told.notified() => return,
+                () = tokio::time::sleep(self.pauses.after(stayed)) => {}
+            }
+            stayed = Duration::ZERO;
+            self.subscribe().await;
+            if self.subscription.is_some() {
+                // It may have changed meanwhile.
+                return;
+            }
+        }
     }
 
     fn are_subscribed_to(&self) -> bool {
@@ -61,9 +68,19 @@ impl Changes {
         info.protocol_version >= ProtocolVersion::V_2026_07_28 && tells == Some(true)
     }
 
-    async fn subscribe(&self) -> Result<Subscription, Gone> {
+    /// Subscribes where that is how it is done. A server that does not take the
+    /// subscription though it says that its list changes is not heard for a while.
+    pub(super) async fn subscribe(&mut self) {
+        if !self.are_subscribed_to() {
+            return;
+        }
         let mut wanted = SubscriptionFilter::new();
         wanted.tools_list_changed = Some(true);
-        self.peer.listen(wanted).await.map_err(|e| Gone::because(format!("its changes cannot be had: {e}")))
+        let server = &self.server;
+        match tokio::time::timeout(TAKES, self.peer.listen(wanted)).await {
+            Ok(Ok(subscription)) => (self.subscription, self.since) = (Some(subscription), Instant::now()),
+            Ok(Err(why)) => tracing::warn!("the server {server} tells of no changes: {why}"),
+            Err(_) => tracing::warn!("the server {server} tells of no changes: it takes no subscription"),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::lines::MAX_MESSAGE_BYTES;
 use super::changes::Changes;
+use super::patient::Patient;
 use super::runner::{Link, Unasked};
 use crate::config::ServerPlace;
 use crate::model::client_for;
@@ -114,7 +115,7 @@ impl Connection {
                 };
                 let wire = AsyncRwTransport::new_client(Metered::new(stdout, Arc::clone(link)), stdin)
                     .with_max_line_length(MAX_MESSAGE_BYTES);
-                let serving = serve_client_with_lifecycle(listener, wire, way.lifecycle());
+                let serving = serve_client_with_lifecycle(listener, Patient::new(wire), way.lifecycle());
                 (serving.await.map_err(gone)?, Some(child))
             }
             ServerPlace::Http { url, token_env } => {
@@ -134,12 +135,17 @@ impl Connection {
         };
         // What it lists is what it lists now.
         serving.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
-        let changes = Changes::of(link.server(), serving.peer().clone(), changed).await;
+        let changes = Changes::of(link.server(), serving.peer().clone(), changed);
         Ok(Self { serving, changes, child })
     }
 
     pub(super) fn peer(&self) -> Peer<RoleClient> {
         self.serving.peer().clone()
+    }
+
+    /// Has itself told of changes, where that has to be asked for.
+    pub(super) async fn subscribe(&mut self) {
+        self.changes.subscribe().await;
     }
 
     /// All its tools, page after page.
@@ -167,7 +173,7 @@ impl Connection {
         let mut changed = std::pin::pin!(changes.next());
         loop {
             tokio::select! {
-                changed = &mut changed => return changed.err().map(|gone| gone.why),
+                () = &mut changed => return None,
                 () = tokio::time::sleep(LOOK) => {}
             }
             if let Some(child) = child

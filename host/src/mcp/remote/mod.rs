@@ -9,10 +9,12 @@
 mod answered;
 mod changes;
 mod connection;
+mod patient;
 mod pauses;
 mod questions;
 mod runner;
 mod tools;
+mod ways;
 
 use crate::Host;
 use crate::config::{Config, ServerConfig};
@@ -26,6 +28,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
+use ways::Ways;
 
 /// How long a changed list is left alone before it is read: one that changes all the time
 /// is read so often at the most.
@@ -85,9 +88,9 @@ struct Kept {
 
 impl Kept {
     async fn keep(self) {
-        let (mut pauses, mut way) = (Pauses::new(), None);
+        let (mut pauses, mut ways) = (Pauses::new(), Ways::default());
         loop {
-            let (why, stayed) = match self.begin(&mut way).await {
+            let (why, stayed) = match self.begin(&mut ways).await {
                 Ok(connection) => {
                     let began = Instant::now();
                     (self.stay(connection).await, began.elapsed())
@@ -105,40 +108,72 @@ impl Kept {
         }
     }
 
-    /// Connects by the way that is known to work. Where none is known, by the newest and,
-    /// if that fails, with the handshake, both within the time that a server has; a way
-    /// that failed is left for the other the next time.
-    async fn begin(&self, way: &mut Option<Way>) -> Result<Connection, Gone> {
+    /// Connects within the time that a server has, by the way that is known to work. Where
+    /// none is known, both are tried.
+    async fn begin(&self, ways: &mut Ways) -> Result<Connection, Gone> {
         let whole = self.config.start_timeout;
-        let (first, within) = way.map_or((Way::Newest, whole / 2), |known| (known, whole));
-        let began = Instant::now();
-        match self.begin_by(first, within).await {
-            Ok(connection) => {
-                *way = Some(first);
-                return Ok(connection);
+        let begun = async {
+            match ways.known() {
+                Some(way) => Ok((self.begin_by(way).await?, Some(way))),
+                None => self.begin_by_either(whole / 2).await,
             }
-            Err(gone) if gone.nobody => return Err(gone),
-            Err(gone) if way.is_some() => {
-                *way = Some(first.other());
-                return Err(gone);
+        };
+        match tokio::time::timeout(whole, begun).await {
+            Ok(Ok((connection, way))) => {
+                if let Some(way) = way {
+                    ways.works(way);
+                }
+                Ok(connection)
             }
-            Err(_) => *way = Some(first),
+            Ok(Err(gone)) => {
+                if !gone.nobody {
+                    ways.failed();
+                }
+                Err(gone)
+            }
+            Err(_) => {
+                ways.timed_out();
+                Err(Gone::because(format!("it did not begin within {} ms", whole.as_millis())))
+            }
         }
-        let connection = self.begin_by(first.other(), whole.saturating_sub(began.elapsed())).await?;
-        *way = Some(first.other());
-        Ok(connection)
     }
 
-    async fn begin_by(&self, way: Way, within: Duration) -> Result<Connection, Gone> {
+    /// Connects by the newest way, and with the handshake if that fails. Where the newest
+    /// is silent for so long, the handshake is tried beside it: a server that takes its
+    /// time comes up by whichever is answered first. The way that works is named unless
+    /// the newest may work as well.
+    async fn begin_by_either(&self, silent: Duration) -> Result<(Connection, Option<Way>), Gone> {
+        let mut newest = std::pin::pin!(self.begin_by(Way::Newest));
+        let newest_failed = match tokio::time::timeout(silent, &mut newest).await {
+            Ok(Ok(connection)) => return Ok((connection, Some(Way::Newest))),
+            Ok(Err(gone)) if gone.nobody => return Err(gone),
+            Ok(Err(_)) => true,
+            Err(_) => false,
+        };
+        let mut handshake = std::pin::pin!(self.begin_by(Way::Handshake));
+        if !newest_failed {
+            tokio::select! {
+                biased;
+                begun = &mut newest => if let Ok(connection) = begun {
+                    return Ok((connection, Some(Way::Newest)));
+                },
+                begun = &mut handshake => return match begun {
+                    Ok(connection) => Ok((connection, None)),
+                    Err(_) => Ok((newest.await?, Some(Way::Newest))),
+                },
+            }
+        }
+        Ok((handshake.await?, Some(Way::Handshake)))
+    }
+
+    async fn begin_by(&self, way: Way) -> Result<Connection, Gone> {
         let ServerConfig { place, start_timeout, .. } = &self.config;
-        let begun = Connection::begin(place, &self.base_dir, &self.link, *start_timeout, way);
-        tokio::time::timeout(within, begun).await.unwrap_or_else(|_| {
-            Err(Gone::because(format!("it did not begin within {} ms", start_timeout.as_millis())))
-        })
+        Connection::begin(place, &self.base_dir, &self.link, *start_timeout, way).await
     }
 
     /// Offers the server's tools for as long as it is there; why it is not any more.
     async fn stay(&self, mut connection: Connection) -> String {
+        connection.subscribe().await;
         loop {
             match tokio::time::timeout(self.config.start_timeout, connection.list()).await {
                 Ok(Ok(listed)) => {

@@ -8,24 +8,32 @@ use rmcp::model::{
 use serde_json::Value;
 use tollgate_agent::context::Resumption;
 use tollgate_agent::outcome::{ResumeMode, Ticket};
+use tollgate_agent::schema::Schema;
 use tollgate_agent::text::clean;
 
 /// The action of what a server asks.
 const ACTION: &str = "elicit";
 
 /// What a person answered to a server, and to which question.
-#[derive(Debug, Clone)]
-pub(super) struct Decided {
-    message: String,
-    value: Value,
+#[derive(Debug, Clone, Default)]
+pub(super) enum Decided {
+    /// Nobody was asked.
+    #[default]
+    None,
+    /// The answer waits for its question.
+    Waiting { message: String, value: Value },
+    /// The answer was given, or the server asked something else. It gets no other.
+    Given,
 }
 
 impl Decided {
     /// What was decided; none where it was decided about something else than a question
     /// of this server, such as whether the call may be made at all.
-    pub(super) fn of(server: &str, resumption: &Resumption) -> Option<Self> {
-        let asked = resumption.action == ACTION && resumption.message.starts_with(&opening(server));
-        asked.then(|| Self { message: resumption.message.clone(), value: resumption.value.clone() })
+    pub(super) fn of(server: &str, resumption: &Resumption) -> Self {
+        if resumption.action != ACTION || !resumption.message.starts_with(&opening(server)) {
+            return Self::None;
+        }
+        Self::Waiting { message: resumption.message.clone(), value: resumption.value.clone() }
     }
 }
 
@@ -48,23 +56,36 @@ pub(super) enum Asked {
 }
 
 /// A question of the server, as what was decided leaves it. An answer is given once, and
-/// only to the question that it was given to.
-pub(super) fn asked(server: &str, params: &ElicitRequestParams, decided: &mut Option<Decided>) -> Asked {
+/// only to the question that it was given to: one in the same words, to which it is an
+/// answer. Whatever is asked after that is asked in vain.
+pub(super) fn asked(server: &str, params: &ElicitRequestParams, decided: &mut Decided) -> Asked {
     let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params else {
         return Asked::NotAForm;
     };
     let message = opening(server) + &clean(message, 3_000);
-    match decided.take() {
-        Some(decided) if decided.message == message => Asked::Answered(decided.value),
-        Some(_) => Asked::Other,
-        None => Asked::New(Ticket {
+    let response_schema = serde_json::to_value(requested_schema).ok();
+    if let Decided::None = decided {
+        return Asked::New(Ticket {
             action: ACTION.to_owned(),
             message,
             parameters: Value::Null,
-            response_schema: serde_json::to_value(requested_schema).ok(),
+            response_schema,
             resume_mode: ResumeMode::ReplayToolCall,
-        }),
+        });
     }
+    match std::mem::replace(decided, Decided::Given) {
+        Decided::Waiting { message: decided, value }
+            if decided == message && fits(response_schema.as_ref(), &value) =>
+        {
+            Asked::Answered(value)
+        }
+        _ => Asked::Other,
+    }
+}
+
+fn fits(schema: Option<&Value>, value: &Value) -> bool {
+    schema
+        .is_none_or(|schema| Schema::compile(schema).is_ok_and(|schema| schema.violations(value).is_empty()))
 }
 
 /// What a call whose answer says which input it needs is to do.
@@ -79,7 +100,7 @@ pub(super) enum Next {
 }
 
 /// What to do about an answer that says which input is required.
-pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut Option<Decided>) -> Next {
+pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut Decided) -> Next {
     let mut requests = required.input_requests.unwrap_or_default().into_iter();
     let Some((id, request)) = requests.next() else {
         return Next::Again(None, required.request_state);
@@ -106,9 +127,9 @@ pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut Op
     }
 }
 
-/// Why a call fails whose server asks something else than before: a sentence without its
+/// Why a call fails whose server asks something else than before, or more: a sentence without its
 /// end.
-pub(super) const OTHER: &str = "its call was made again with a person's answer, and it asked something else; it may ask one question in a call";
+pub(super) const OTHER: &str = "its call was made again with a person's answer, and it asked something else, or once more; it may ask one question in a call";
 
 #[cfg(test)]
 mod tests {
@@ -116,10 +137,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn form(message: &str) -> ElicitRequestParams {
-        let schema = json!({"type": "object", "properties": {}});
+    fn form_of(message: &str, schema: Value) -> ElicitRequestParams {
         serde_json::from_value(json!({"mode": "form", "message": message, "requestedSchema": schema}))
             .unwrap()
+    }
+
+    fn form(message: &str) -> ElicitRequestParams {
+        form_of(message, json!({"type": "object", "properties": {}}))
     }
 
     fn resumption(action: &str, message: &str) -> Resumption {
@@ -132,13 +156,23 @@ mod tests {
 
     #[test]
     fn an_answer_is_given_once_and_to_its_question() {
-        let Asked::New(ticket) = asked("s", &form("One?"), &mut None) else { panic!("nobody answered") };
+        let Asked::New(ticket) = asked("s", &form("One?"), &mut Decided::None) else {
+            panic!("nobody answered")
+        };
         let given = || Decided::of("s", &resumption(&ticket.action, &ticket.message));
         let mut decided = given();
         let first = asked("s", &form("One?"), &mut decided);
         assert!(matches!(first, Asked::Answered(value) if value == json!({"ok": true})));
-        assert!(matches!(asked("s", &form("One?"), &mut decided), Asked::New(_)), "it was given");
-        assert!(matches!(asked("s", &form("Two?"), &mut given()), Asked::Other));
+        for next in ["One?", "Two?"] {
+            assert!(matches!(asked("s", &form(next), &mut decided), Asked::Other), "{next}: it was given");
+        }
+        let mut decided = given();
+        for next in ["Two?", "One?"] {
+            assert!(matches!(asked("s", &form(next), &mut decided), Asked::Other), "{next}");
+        }
+        let number = json!({"type": "object", "properties": {"ok": {"type": "number"}}, "required": ["ok"]});
+        let other = asked("s", &form_of("One?", number), &mut given());
+        assert!(matches!(other, Asked::Other), "it is no answer to this");
     }
 
     #[test]
@@ -146,8 +180,10 @@ mod tests {
         for (action, message) in
             [("confirm", "May it run?"), ("elicit", "May it run?"), ("confirm", "The server 's' asks: One?")]
         {
-            assert!(Decided::of("s", &resumption(action, message)).is_none(), "{action}: {message}");
+            let decided = Decided::of("s", &resumption(action, message));
+            assert!(matches!(decided, Decided::None), "{action}: {message}");
         }
-        assert!(Decided::of("t", &resumption("elicit", "The server 's' asks: One?")).is_none());
+        let decided = Decided::of("t", &resumption("elicit", "The server 's' asks: One?"));
+        assert!(matches!(decided, Decided::None));
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct Link {
 struct OpenCall {
     reports: Arc<dyn ReportSink>,
     /// What a person answered to the question that the call asked before.
-    decided: Option<Decided>,
+    decided: Decided,
     /// What the server asks of a person.
     asked: Option<Ticket>,
     /// It asked something else than what was answered.
@@ -183,10 +183,11 @@ impl RemoteRunner {
         let link = &self.link;
         let name = &attempt.permit.tool().descriptor.name;
         let tool = self.tools.get(name).ok_or_else(|| link.gone("it has no such tool any more"))?;
-        let mut decided = attempt.resume.and_then(|resumption| Decided::of(&link.server, resumption));
+        let resumed = attempt.resume.map(|resumption| Decided::of(&link.server, resumption));
+        let mut decided = resumed.unwrap_or_default();
         // A server of a newer version says in its answer what it asks, and so for which call.
-        let asks =
-            !says_what_it_needs(&link.peer()?) && (link.asks.load(Ordering::Relaxed) || decided.is_some());
+        let waits = matches!(decided, Decided::Waiting { .. });
+        let asks = !says_what_it_needs(&link.peer()?) && (link.asks.load(Ordering::Relaxed) || waits);
         let (_alone, _shared) = match asks {
             true => (Some(link.alone.write().await), None),
             false => (None, Some(link.alone.read().await)),
@@ -195,7 +196,7 @@ impl RemoteRunner {
         let mut params = CallToolRequestParams::new(tool.name.clone());
         params.arguments = attempt.permit.arguments().value().as_object().cloned();
         for _ in 0..MAX_ROUNDS {
-            let required = match self.send(&peer, params.clone(), attempt, &decided).await? {
+            let required = match self.send(&peer, params.clone(), attempt, &mut decided).await? {
                 Answered::Result(result) => {
                     return Ok(outcome(&link.server, tool, result, link.answer_bytes));
                 }
@@ -219,7 +220,7 @@ impl RemoteRunner {
         peer: &Peer<RoleClient>,
         params: CallToolRequestParams,
         attempt: &AttemptRequest<'_>,
-        decided: &Option<Decided>,
+        decided: &mut Decided,
     ) -> Result<Answered, Fault> {
         let link = &self.link;
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
@@ -232,6 +233,7 @@ impl RemoteRunner {
         let open = Open::new(link, handle.progress_token.clone(), waiting, reports, decided.clone());
         let answered = handle.await_response().await;
         let closed = open.close();
+        *decided = closed.decided;
         if let Some(ticket) = closed.asked {
             return Ok(Answered::Asked(ticket));
         }
@@ -278,6 +280,8 @@ fn says_what_it_needs(peer: &Peer<RoleClient>) -> bool {
 /// What a server asked during a call.
 #[derive(Default)]
 struct Closed {
+    /// What is left of the answer to what it asked before.
+    decided: Decided,
     asked: Option<Ticket>,
     asked_other: bool,
     may_have_asked: bool,
@@ -297,7 +301,7 @@ impl<'a> Open<'a> {
         token: ProgressToken,
         waiting: (Peer<RoleClient>, RequestId),
         reports: Arc<dyn ReportSink>,
-        decided: Option<Decided>,
+        decided: Decided,
     ) -> Self {
         let call = OpenCall { reports, decided, asked: None, asked_other: false, may_have_asked: false };
         link.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), call);
@@ -310,6 +314,7 @@ impl<'a> Open<'a> {
         let mut calls = self.link.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let call = calls.get_mut(&self.token);
         call.map_or_else(Closed::default, |call| Closed {
+            decided: std::mem::take(&mut call.decided),
             asked: call.asked.take(),
             asked_other: call.asked_other,
             may_have_asked: call.may_have_asked,
