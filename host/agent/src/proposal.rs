@@ -41,12 +41,8 @@ impl Arguments {
         }
         match json::parse_exact(sent) {
             Ok(Value::Null) => Ok(Self::from_value(Value::Object(Map::new()))),
-            Ok(mut value) => {
-                json::unify_integers(&mut value);
-                // The host's text is seldom longer than what was sent.
-                let text = json::to_text(&value, sent.len());
-                Ok(Self { value: Arc::new(value), text: Arc::new(text) })
-            }
+            // The host's text is seldom longer than what was sent.
+            Ok(value) => Ok(Self::written(value, sent.len())),
             Err(e) => {
                 let quoted = crate::text::clean(sent, 1_000);
                 Err(Fault::new(
@@ -59,9 +55,14 @@ impl Arguments {
 
     /// Takes a value that is parsed already.
     #[must_use]
-    pub fn from_value(mut value: Value) -> Self {
+    pub fn from_value(value: Value) -> Self {
+        Self::written(value, 0)
+    }
+
+    /// With the host's serialization, of about so many bytes.
+    fn written(mut value: Value, likely_bytes: usize) -> Self {
         json::unify_integers(&mut value);
-        let text = json::to_text(&value, 0);
+        let text = json::to_text(&value, likely_bytes);
         Self { value: Arc::new(value), text: Arc::new(text) }
     }
 

@@ -61,13 +61,15 @@ impl Driver {
 
     /// What an attempt is lent of its run.
     pub(super) fn lent(&mut self, execution: &Execution) -> Lent {
-        let (call_id, attempt) = (execution.permit.call_id(), execution.attempt);
-        let teller = self.parts.teller.clone();
-        let reports = CallReports { teller, call_id: call_id.clone(), attempt };
+        let reports = CallReports {
+            teller: self.parts.teller.clone(),
+            call_id: execution.permit.call_id().clone(),
+            attempt: execution.attempt,
+        };
         let tool = execution.permit.tool();
         let is_own = tool.owner.id == HOST_ID;
         Lent {
-            children: self.children.of_attempt(&tool.delegates, attempt, reports.clone()),
+            children: self.children.of_attempt(&tool.delegates, reports.clone()),
             reports,
             history: is_own.then(|| Arc::clone(self.run.messages())),
         }

@@ -42,7 +42,7 @@ fn record_of(
         usage: (finished.usage.attempts > 0).then_some(finished.usage),
         ..AuditRecord::new(
             if denied { AuditKind::Denial } else { AuditKind::Call },
-            format_smolstr!("agent {}", spec.identity.agent_id),
+            who(spec),
             SmolStr::new_static(code.map_or("success", Code::as_str)),
         )
     }
@@ -66,7 +66,7 @@ pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Pe
         AuditRecord {
             run_id: Some(Arc::from(spec.identity.run_id.as_str())),
             call_id: Some(permit.call_id().to_owned()),
-            ..AuditRecord::new(AuditKind::Denial, format!("agent {}", spec.identity.agent_id), "not_granted")
+            ..AuditRecord::new(AuditKind::Denial, who(spec), "not_granted")
         }
         .of_component(tool.owner.id.clone(), Some(tool.owner.version.clone()))
         .of_tool(tool.descriptor.name.clone())
@@ -76,6 +76,11 @@ pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Pe
     if let Err(e) = store.note(records.collect()).await {
         tracing::warn!("the audit does not hold what a call was refused: {e}");
     }
+}
+
+/// The agent, as the audit names who did something.
+fn who(spec: &RunSpec) -> SmolStr {
+    format_smolstr!("agent {}", spec.identity.agent_id)
 }
 
 /// Of a direct call all events are committed at once, so that its beginning may be

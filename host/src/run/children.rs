@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::SmolStr;
 use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus, Delegates, Streaming};
 use tollgate_agent::message::TokenUsage;
 use tollgate_agent::run::children::ChildPlace;
@@ -70,11 +69,10 @@ pub(crate) struct ChildStart {
 
 /// A request for a child, from an attempt to its driver.
 pub(super) struct Ask {
-    call_id: SmolStr,
-    attempt: u32,
     ordinal: u32,
     digest: String,
     request: ChildRequest,
+    /// Whose attempt it is, and who is told of it.
     reports: CallReports,
     reply: oneshot::Sender<Answer>,
 }
@@ -82,8 +80,8 @@ pub(super) struct Ask {
 impl Ask {
     pub(super) fn as_ask(&self) -> ChildAsk<'_> {
         ChildAsk {
-            call_id: &self.call_id,
-            attempt: self.attempt,
+            call_id: &self.reports.call_id,
+            attempt: self.reports.attempt,
             ordinal: self.ordinal,
             digest: &self.digest,
             request: &self.request,
@@ -98,8 +96,8 @@ impl Ask {
     /// The input that records a child under this run id.
     pub(super) fn input(&self, run_id: &str) -> Input {
         Input::ChildAsked {
-            call_id: self.call_id.clone(),
-            attempt: self.attempt,
+            call_id: self.reports.call_id.clone(),
+            attempt: self.reports.attempt,
             ordinal: self.ordinal,
             agent_id: self.request.agent_id.clone(),
             digest: self.digest.clone(),
@@ -108,7 +106,7 @@ impl Ask {
     }
 
     pub(super) fn place(&self) -> ChildPlace {
-        (self.call_id.clone(), self.ordinal)
+        (self.reports.call_id.clone(), self.ordinal)
     }
 }
 
@@ -132,7 +130,6 @@ impl Children {
     pub(super) fn of_attempt(
         &mut self,
         delegates: &Arc<Delegates>,
-        attempt: u32,
         reports: CallReports,
     ) -> Arc<CallChildren> {
         let may_ask = !matches!(**delegates, Delegates::None);
@@ -140,7 +137,6 @@ impl Children {
         Arc::new(CallChildren {
             asks,
             delegates: Arc::clone(delegates),
-            attempt,
             reports,
             asked: AtomicU32::new(0),
             broke: AtomicBool::new(false),
@@ -256,7 +252,6 @@ pub(super) struct CallChildren {
     /// None where the tool may run no agent.
     asks: Option<AskSender>,
     delegates: Arc<Delegates>,
-    attempt: u32,
     reports: CallReports,
     asked: AtomicU32,
     broke: AtomicBool,
@@ -275,8 +270,7 @@ impl CallChildren {
         let asks = self.asks.as_ref().ok_or_else(gone)?;
         let (reply, answer) = oneshot::channel();
         let (digest, reports) = (digest(&request), self.reports.clone());
-        let call_id = reports.call_id.clone();
-        let ask = Ask { call_id, attempt: self.attempt, ordinal, digest, request, reports, reply };
+        let ask = Ask { ordinal, digest, request, reports, reply };
         asks.send(Box::new(ask)).await.map_err(|_| gone())?;
         match answer.await {
             Ok(Ok(outcome)) => Ok(outcome),

@@ -8,8 +8,7 @@ use smol_str::SmolStr;
 /// Counts of the calls that ran, or run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
-    /// A run calls few different tools, so they are kept in a list.
-    of_tool: Vec<(SmolStr, u32)>,
+    of_tool: ByTool<SmolStr>,
     in_run: u32,
 }
 
@@ -17,10 +16,7 @@ impl Tally {
     /// The call was let through; it counts once, however often that happens.
     pub(super) fn count(&mut self, call: &mut Call) {
         if !std::mem::replace(&mut call.counted, true) {
-            match self.of_tool.iter_mut().find(|(name, _)| *name == call.tool_name) {
-                Some((_, count)) => *count += 1,
-                None => self.of_tool.push((call.tool_name.clone(), 1)),
-            }
+            self.of_tool.add(call.tool_name.clone());
             self.in_run += 1;
         }
     }
@@ -32,24 +28,42 @@ impl Tally {
         calls: impl IntoIterator<Item = &'a Call>,
     ) -> impl Iterator<Item = CallsBefore> {
         // The calls that stand before, and do not count yet.
-        let mut fresh: Vec<&str> = Vec::new();
+        let (mut fresh_of_tool, mut fresh) = (ByTool::default(), 0);
         calls.into_iter().map(move |call| {
             let name = call.tool_name.as_str();
             let itself = u32::from(call.counted);
-            let fresh_here = count(fresh.iter().filter(|other| **other == name));
-            let counted = self.of_tool.iter().find(|(tool, _)| tool == name).map_or(0, |(_, count)| *count);
             let before = CallsBefore {
-                of_tool: counted + fresh_here - itself,
-                in_run: self.in_run + count(fresh.iter()) - itself,
+                of_tool: self.of_tool.get(name) + fresh_of_tool.get(name) - itself,
+                in_run: self.in_run + fresh - itself,
             };
             if !call.counted {
-                fresh.push(name);
+                fresh_of_tool.add(name);
+                fresh += 1;
             }
             before
         })
     }
 }
 
-fn count<T>(items: impl Iterator<Item = T>) -> u32 {
-    u32::try_from(items.count()).unwrap_or(u32::MAX)
+/// A count for each tool. A run calls few different ones, so they are kept in a list.
+#[derive(Debug, Clone)]
+struct ByTool<N>(Vec<(N, u32)>);
+
+impl<N> Default for ByTool<N> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<N: AsRef<str>> ByTool<N> {
+    fn get(&self, name: &str) -> u32 {
+        self.0.iter().find(|(tool, _)| tool.as_ref() == name).map_or(0, |(_, count)| *count)
+    }
+
+    fn add(&mut self, name: N) {
+        match self.0.iter_mut().find(|(tool, _)| tool.as_ref() == name.as_ref()) {
+            Some((_, count)) => *count += 1,
+            None => self.0.push((name, 1)),
+        }
+    }
 }
