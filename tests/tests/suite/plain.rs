@@ -292,6 +292,7 @@ impl Kind {
             }
             Kind::F32 => any::<f32>()
                 .prop_map(|float| match float.is_finite() {
+                    true if float.fract() == 0.0 => json!(f64::from(float)),
                     true => json!(float.to_string().parse::<f64>().unwrap()),
                     false => word(f64::from(float)),
                 })
@@ -402,6 +403,19 @@ proptest! {
             let returned = ended.result.map_err(|fault| TestCaseError::fail(fault.message))?.result;
             prop_assert_eq!(returned.data["value"].to_string(), value.to_string());
         }
+    }
+}
+
+/// The shortest digits of a great float are those of another whole number, which would be
+/// refused when the answer of one call is the argument of the next.
+#[test]
+fn l9_great_floats_return_as_they_went() {
+    let rig = Rig::new();
+    let loaded = rig.load_bytes("own", echo(&Kind::F32)).unwrap();
+    for great in [-50_516_400_000_000_f32, 16_777_216.0, 1e18, 1e20, f32::MAX] {
+        let arguments = json!({"whole": {"value": great, "rest": REST}}).to_string();
+        let ended = rig.call(&loaded, &arguments, &Limits::default(), Duration::from_secs(60));
+        assert_eq!(result(ended).data["value"], json!(great));
     }
 }
 

@@ -84,11 +84,12 @@ fn from_f64(float: f64) -> Value {
     Value::from(word)
 }
 
-/// By its shortest digits where they read back as the same float: 0.1, and not the
-/// seventeen digits of the float of 64 bits that is the same number.
+/// A fraction by its shortest digits where they read back as the same float: 0.1, and not
+/// the seventeen digits of the float of 64 bits that is the same number. A whole number
+/// as it is, since the shortest digits of a great one are another whole number.
 fn from_f32(float: f32) -> Value {
     match float.to_string().parse::<f64>() {
-        Ok(short) if short as f32 == float && short.is_finite() => Value::from(short),
+        Ok(short) if float.is_finite() && float.fract() != 0.0 && short as f32 == float => short.into(),
         _ => from_f64(f64::from(float)),
     }
 }
