@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -99,9 +99,7 @@ impl Listener for Bounded {
 /// What a connection showed of itself.
 #[derive(Debug)]
 struct Shown {
-    /// It made a request with the token.
-    known: AtomicBool,
-    /// How many such requests it made.
+    /// How many requests with the token it made.
     requests: AtomicUsize,
     /// How many of them are under way.
     serving: AtomicUsize,
@@ -114,7 +112,6 @@ struct Shown {
 impl Default for Shown {
     fn default() -> Self {
         Self {
-            known: AtomicBool::new(false),
             requests: AtomicUsize::new(0),
             serving: AtomicUsize::new(0),
             last: Mutex::new(Instant::now()),
@@ -124,8 +121,9 @@ impl Default for Shown {
 }
 
 impl Shown {
+    /// Whether it showed the token.
     fn is_known(&self) -> bool {
-        self.known.load(Ordering::Relaxed)
+        self.requests.load(Ordering::Relaxed) > 0
     }
 
     fn last(&self) -> Instant {
@@ -144,7 +142,6 @@ pub(super) struct Via(Arc<Shown>);
 impl Via {
     /// A request with the token is served until what is returned is dropped.
     pub(super) fn serve(&self) -> Serving {
-        self.0.known.store(true, Ordering::Relaxed);
         self.0.requests.fetch_add(1, Ordering::Relaxed);
         self.0.serving.fetch_add(1, Ordering::Relaxed);
         self.0.is_asked();

@@ -49,12 +49,8 @@ impl Door {
         Self { token: digest(token), sessions, load, loads, leaving }
     }
 
-    /// A place for a request of this session, or of a client that has none. One that
-    /// begins a session is nobody's yet, and kept out by no share but that of all.
-    fn claim(&self, session: Option<&str>, begins: bool, bytes: usize) -> Option<Slot> {
-        if begins {
-            return Load::claim(&self.load, bytes);
-        }
+    /// A place for a request of this session, or of a client that has none.
+    fn claim(&self, session: Option<&str>, bytes: usize) -> Option<Slot> {
         let session = session.unwrap_or_default();
         let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
         if loads.len() > 2 * MAX_SESSIONS {
@@ -131,7 +127,7 @@ impl Door {
             return Err(refused(StatusCode::NOT_FOUND, "there is no such session, or it has ended"));
         }
         let session = session.as_deref();
-        let room = |bytes: usize| self.claim(session, false, bytes);
+        let room = |bytes: usize| self.claim(session, bytes);
         let arrived = match tokio::time::timeout(ARRIVAL, read(&parts, body, room)).await {
             Ok(arrived) => arrived,
             Err(_) => {
@@ -151,12 +147,12 @@ impl Door {
             && let Some(kind) = request_kind(&body)
         {
             let slot = match slot {
-                Some(slot) => slot,
-                None => {
-                    let begins = begins && kind == Kind::Initialize;
-                    self.claim(session, begins, body.len()).ok_or_else(full)?
-                }
+                Some(slot) => Some(slot),
+                // A session that begins is nobody's yet, and kept out by no share but that of all.
+                None if begins && kind == Kind::Initialize => Load::claim(&self.load, body.len()),
+                None => self.claim(session, body.len()),
             };
+            let slot = slot.ok_or_else(full)?;
             if let Some(session) = session {
                 let (attends, gone) = self.leaving.attend(session, Some(slot.clone()));
                 attendance = Some(attends);

@@ -7,7 +7,7 @@ use super::door::{Door, admit};
 use super::lines::MAX_MESSAGE_BYTES;
 use super::offer::Offer;
 use super::pending::PendingCalls;
-use super::server::{Server, Sessionless};
+use super::server::{Conversation, Server};
 use crate::Host;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 use axum::Router;
@@ -100,7 +100,7 @@ impl HttpServer {
         let sessions = Arc::<LocalSessionManager>::default();
         let (offer, pending) = (Arc::new(offer), Arc::<PendingCalls>::default());
         let calls = options.session_calls;
-        let shared = Arc::new(Sessionless::new(&offer, calls));
+        let shared = Arc::new(Conversation::new(&offer, calls));
         let new_session = move || {
             let (offer, pending, shared) = (Arc::clone(&offer), Arc::clone(&pending), Arc::clone(&shared));
             Ok(Server::sharing(host.clone(), offer, pending, shared, calls))

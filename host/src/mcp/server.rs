@@ -39,39 +39,35 @@ pub(super) struct Server {
 struct Inner {
     host: Host,
     offer: Arc<Offer>,
-    thread_id: String,
+    own: Conversation,
     /// Of requests without a session, where the way they come has both kinds.
-    sessionless: Option<Arc<Sessionless>>,
+    sessionless: Option<Arc<Conversation>>,
     listing: Listing,
     pending: Arc<PendingCalls>,
-    calls: Semaphore,
     level: Mutex<Option<LoggingLevel>>,
     room: Room,
 }
 
-/// What clients without sessions share.
+/// A conversation, and what its calls have room in. Clients without sessions share one.
 #[derive(Debug)]
-pub(super) struct Sessionless {
-    /// The conversation that they read and change.
+pub(super) struct Conversation {
     thread_id: String,
     calls: Semaphore,
 }
 
-impl Sessionless {
-    /// So many of their calls run at once.
+impl Conversation {
+    /// One of its own, unless the operator chose one; so many of its calls run at once.
     pub(super) fn new(offer: &Offer, calls: usize) -> Self {
-        Self { thread_id: thread_of(offer), calls: Semaphore::new(calls.clamp(1, MAX_CALLS)) }
+        let thread_id = offer.thread_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+        Self { thread_id, calls: Semaphore::new(calls.clamp(1, MAX_CALLS)) }
     }
-}
-
-fn thread_of(offer: &Offer) -> String {
-    offer.thread_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string())
 }
 
 impl Server {
     /// A session with a conversation of its own, unless the operator chose one.
     pub(super) fn new(host: Host, offer: Offer, room: Room) -> Self {
-        Self::of(host, Arc::new(offer), Arc::default(), room, MAX_CALLS)
+        let own = Conversation::new(&offer, MAX_CALLS);
+        Self::of(host, Arc::new(offer), own, None, Arc::default(), room)
     }
 
     /// One of several sessions of a server that share the calls that wait, with so many
@@ -80,37 +76,31 @@ impl Server {
         host: Host,
         offer: Arc<Offer>,
         pending: Arc<PendingCalls>,
-        sessionless: Arc<Sessionless>,
+        sessionless: Arc<Conversation>,
         calls: usize,
     ) -> Self {
-        let mut server = Self::of(host, offer, pending, Room::default(), calls);
-        if let Some(inner) = Arc::get_mut(&mut server.inner) {
-            inner.sessionless = Some(sessionless);
-        }
-        server
+        let own = Conversation::new(&offer, calls);
+        Self::of(host, offer, own, Some(sessionless), pending, Room::default())
     }
 
-    fn of(host: Host, offer: Arc<Offer>, pending: Arc<PendingCalls>, room: Room, calls: usize) -> Self {
-        let inner = Inner {
-            host,
-            thread_id: thread_of(&offer),
-            offer,
-            sessionless: None,
-            listing: Listing::default(),
-            pending,
-            calls: Semaphore::new(calls.clamp(1, MAX_CALLS)),
-            level: Mutex::default(),
-            room,
-        };
-        Self { inner: Arc::new(inner) }
+    fn of(
+        host: Host,
+        offer: Arc<Offer>,
+        own: Conversation,
+        sessionless: Option<Arc<Conversation>>,
+        pending: Arc<PendingCalls>,
+        room: Room,
+    ) -> Self {
+        let (listing, level) = (Listing::default(), Mutex::default());
+        Self { inner: Arc::new(Inner { host, offer, own, sessionless, listing, pending, level, room }) }
     }
 
-    /// The conversation of a request, and what its calls have room in.
-    fn place_of(&self, context: &RequestContext<RoleServer>) -> (&str, &Semaphore) {
+    /// The conversation of a request.
+    fn conversation_of(&self, context: &RequestContext<RoleServer>) -> &Conversation {
         let has_session = || context.protocol_version().is_none_or(|v| v < ProtocolVersion::V_2026_07_28);
         match &self.inner.sessionless {
-            Some(shared) if !has_session() => (&shared.thread_id, &shared.calls),
-            _ => (&self.inner.thread_id, &self.inner.calls),
+            Some(shared) if !has_session() => shared,
+            _ => &self.inner.own,
         }
     }
 
@@ -213,7 +203,7 @@ impl ServerHandler for Server {
         }
         let level = *level.lock().unwrap_or_else(PoisonError::into_inner);
         let notices = Notices::wanted(&context, level, room, tool_name);
-        let (thread_id, calls) = self.place_of(&context);
+        let Conversation { thread_id, calls } = self.conversation_of(&context);
         let decide = offer.decide.as_str();
         let arguments = match sent(&context) {
             Some(raw) => Arc::clone(&raw.0),

@@ -130,7 +130,9 @@ impl<R: Input> Wire<R> {
                 self.out.send(&ServerJsonRpcMessage::error(error, Some(request.id.clone())));
                 return None;
             };
-            self.begun |= begins(&request.request);
+            if !self.begun {
+                self.begun = begins(&request.request);
+            }
             let extensions = request.request.extensions_mut();
             extensions.insert(slot);
             if let Some(arguments) = raw_arguments(line) {
@@ -142,14 +144,16 @@ impl<R: Input> Wire<R> {
     }
 }
 
-/// Whether a session begins with this: with the handshake, or, in versions that have none,
-/// with a request that says itself what the handshake would.
+/// Whether a session begins with this, which does not come too early: with the handshake,
+/// or, in versions that have none, with a request that says itself what the handshake would.
 fn begins(request: &ClientRequest) -> bool {
-    let version = request.get_meta().protocol_version();
     match request {
         ClientRequest::InitializeRequest(_) => true,
         ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
-        _ => !lacks_version(request) && version.is_some_and(|v| ProtocolVersion::KNOWN_VERSIONS.contains(&v)),
+        _ => {
+            let version = request.get_meta().protocol_version();
+            version.is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.contains(&version))
+        }
     }
 }
 

@@ -18,10 +18,8 @@ pub(super) struct Changes {
     peer: Peer<RoleClient>,
     /// By itself.
     told: Arc<Notify>,
-    /// To who subscribed; none where nothing comes that way just now.
-    subscription: Option<Subscription>,
-    /// When the subscription was made.
-    since: Instant,
+    /// To who subscribed, and since when; none where nothing comes that way just now.
+    subscription: Option<(Subscription, Instant)>,
     /// Before one that ended, or was not taken, is made again.
     pauses: Pauses,
 }
@@ -29,8 +27,7 @@ pub(super) struct Changes {
 impl Changes {
     /// What comes by itself, until [`Self::subscribe`].
     pub(super) fn of(server: &str, peer: Peer<RoleClient>, told: Arc<Notify>) -> Self {
-        let (server, since, pauses) = (server.to_owned(), Instant::now(), Pauses::new());
-        Self { server, peer, told, subscription: None, since, pauses }
+        Self { server: server.to_owned(), peer, told, subscription: None, pauses: Pauses::new() }
     }
 
     /// Waits until the list may be another. A subscription that ended is made again, after
@@ -40,13 +37,14 @@ impl Changes {
             return self.told.notified().await;
         }
         let mut stayed = Duration::ZERO;
-        if let Some(subscription) = &mut self.subscription {
+        if let Some((subscription, since)) = &mut self.subscription {
             tokio::select! {
                 () = self.told.notified() => return,
                 next = subscription.next() => if matches!(next, Ok(Some(_))) { return },
             }
             // Whatever lies between may have closed it for its age.
-            (self.subscription, stayed) = (None, self.since.elapsed());
+            stayed = since.elapsed();
+            self.subscription = None;
         }
         loop {
             tokio::select! {
@@ -78,7 +76,7 @@ impl Changes {
         wanted.tools_list_changed = Some(true);
         let server = &self.server;
         match tokio::time::timeout(TAKES, self.peer.listen(wanted)).await {
-            Ok(Ok(subscription)) => (self.subscription, self.since) = (Some(subscription), Instant::now()),
+            Ok(Ok(subscription)) => self.subscription = Some((subscription, Instant::now())),
             Ok(Err(why)) => tracing::warn!("the server {server} tells of no changes: {why}"),
             Err(_) => tracing::warn!("the server {server} tells of no changes: it takes no subscription"),
         }

@@ -48,9 +48,15 @@ pub(super) struct Link {
 /// A call that the server has.
 struct OpenCall {
     reports: Arc<dyn ReportSink>,
-    /// What a person answered to the question that the call asked before.
+    heard: Heard,
+}
+
+/// What a server asked during a call.
+#[derive(Default)]
+struct Heard {
+    /// What is left of the answer that a person gave to what it asked before.
     decided: Decided,
-    /// What the server asks of a person.
+    /// What it asks of a person.
     asked: Option<Ticket>,
     /// It asked something else than what was answered.
     asked_other: bool,
@@ -127,14 +133,14 @@ impl Link {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let several = calls.len() > 1;
         let mut open = calls.values_mut();
-        let (Some(call), false) = (open.next(), several) else {
-            calls.values_mut().for_each(|call| call.may_have_asked = true);
+        let (Some(OpenCall { heard, .. }), false) = (open.next(), several) else {
+            calls.values_mut().for_each(|call| call.heard.may_have_asked = true);
             return Err(Unasked::Unclear);
         };
-        match questions::asked(&self.server, params, &mut call.decided) {
+        match questions::asked(&self.server, params, &mut heard.decided) {
             Asked::Answered(value) => return Ok(value),
-            Asked::New(ticket) => call.asked = Some(ticket),
-            Asked::Other => call.asked_other = true,
+            Asked::New(ticket) => heard.asked = Some(ticket),
+            Asked::Other => heard.asked_other = true,
             Asked::NotAForm => return Err(Unasked::NotAForm),
         }
         Err(Unasked::Suspended)
@@ -187,16 +193,18 @@ impl RemoteRunner {
         let mut decided = resumed.unwrap_or_default();
         // A server of a newer version says in its answer what it asks, and so for which call.
         let waits = matches!(decided, Decided::Waiting { .. });
-        let asks = !says_what_it_needs(&link.peer()?) && (link.asks.load(Ordering::Relaxed) || waits);
+        let asks = (link.asks.load(Ordering::Relaxed) || waits) && !says_what_it_needs(&link.peer()?);
         let (_alone, _shared) = match asks {
             true => (Some(link.alone.write().await), None),
             false => (None, Some(link.alone.read().await)),
         };
         let peer = link.peer()?;
-        let mut params = CallToolRequestParams::new(tool.name.clone());
-        params.arguments = attempt.permit.arguments().value().as_object().cloned();
+        let (mut responses, mut state) = (None, None);
         for _ in 0..MAX_ROUNDS {
-            let required = match self.send(&peer, params.clone(), attempt, &mut decided).await? {
+            let mut params = CallToolRequestParams::new(tool.name.clone());
+            params.arguments = attempt.permit.arguments().value().as_object().cloned();
+            (params.input_responses, params.request_state) = (responses, state);
+            let required = match self.send(&peer, params, attempt, &mut decided).await? {
                 Answered::Result(result) => {
                     return Ok(outcome(&link.server, tool, result, link.answer_bytes));
                 }
@@ -205,9 +213,7 @@ impl RemoteRunner {
             };
             match questions::next(&link.server, required, &mut decided) {
                 Next::Suspend(ticket) => return Ok(suspended(ticket)),
-                Next::Again(responses, state) => {
-                    (params.input_responses, params.request_state) = (responses, state);
-                }
+                Next::Again(given, kept) => (responses, state) = (given, kept),
                 Next::Fail(why) => return Err(link.failed(&why)),
             }
         }
@@ -229,24 +235,25 @@ impl RemoteRunner {
             .await
             .map_err(|e| link.gone(&e.to_string()))?;
         let waiting = (handle.peer.clone(), handle.id.clone());
-        let reports = Arc::clone(&attempt.reports);
-        let open = Open::new(link, handle.progress_token.clone(), waiting, reports, decided.clone());
+        let heard = Heard { decided: std::mem::take(decided), ..Heard::default() };
+        let call = OpenCall { reports: Arc::clone(&attempt.reports), heard };
+        let open = Open::new(link, handle.progress_token.clone(), waiting, call);
         let answered = handle.await_response().await;
-        let closed = open.close();
-        *decided = closed.decided;
-        if let Some(ticket) = closed.asked {
+        let heard = open.close();
+        *decided = heard.decided;
+        if let Some(ticket) = heard.asked {
             return Ok(Answered::Asked(ticket));
         }
-        if closed.asked_other {
+        if heard.asked_other {
             return Err(link.failed(OTHER));
         }
         match answered {
             Ok(ServerResult::CallToolResult(result))
-                if closed.may_have_asked && result.is_error == Some(true) =>
+                if heard.may_have_asked && result.is_error == Some(true) =>
             {
                 Err(link.unclear())
             }
-            Err(ServiceError::McpError(_)) if closed.may_have_asked => Err(link.unclear()),
+            Err(ServiceError::McpError(_)) if heard.may_have_asked => Err(link.unclear()),
             Ok(ServerResult::CallToolResult(result)) => Ok(Answered::Result(result)),
             Ok(ServerResult::InputRequiredResult(required)) => Ok(Answered::Required(required)),
             Ok(_) => Err(link.gone("it answered something else than a result")),
@@ -277,16 +284,6 @@ fn says_what_it_needs(peer: &Peer<RoleClient>) -> bool {
     peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28)
 }
 
-/// What a server asked during a call.
-#[derive(Default)]
-struct Closed {
-    /// What is left of the answer to what it asked before.
-    decided: Decided,
-    asked: Option<Ticket>,
-    asked_other: bool,
-    may_have_asked: bool,
-}
-
 /// Keeps a call known to its link for as long as the server has it. Where nobody waits
 /// for the answer any more, the server is told.
 struct Open<'a> {
@@ -300,25 +297,17 @@ impl<'a> Open<'a> {
         link: &'a Link,
         token: ProgressToken,
         waiting: (Peer<RoleClient>, RequestId),
-        reports: Arc<dyn ReportSink>,
-        decided: Decided,
+        call: OpenCall,
     ) -> Self {
-        let call = OpenCall { reports, decided, asked: None, asked_other: false, may_have_asked: false };
         link.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), call);
         Self { link, token, waiting: Some(waiting) }
     }
 
     /// The server answered; what it asked meanwhile.
-    fn close(mut self) -> Closed {
+    fn close(mut self) -> Heard {
         self.waiting = None;
         let mut calls = self.link.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let call = calls.get_mut(&self.token);
-        call.map_or_else(Closed::default, |call| Closed {
-            decided: std::mem::take(&mut call.decided),
-            asked: call.asked.take(),
-            asked_other: call.asked_other,
-            may_have_asked: call.may_have_asked,
-        })
+        calls.remove(&self.token).map(|call| call.heard).unwrap_or_default()
     }
 }
 
