@@ -4,7 +4,7 @@
 
 mod harness;
 
-use harness::{Bench, anything, fault, returned, sandbox};
+use harness::{Bench, SLACK, anything, fault, returned, sandbox};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,9 +12,6 @@ use tollgate_agent::code::Code;
 use tollgate_agent::outcome::ToolStatus;
 use tollgate_artifacts::{Expectation, Guest, good, hostile};
 use tollgate_sandbox::{Limits, ProgressStatus, Report, ReportSink, Sandbox, SandboxConfig};
-
-/// Beyond what is promised, for a busy machine.
-const SLACK: Duration = Duration::from_secs(5);
 
 /// A guest of a test's own.
 fn guest(name: &'static str, source: &'static str) -> Guest {

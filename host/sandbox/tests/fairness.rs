@@ -4,7 +4,7 @@
 
 mod harness;
 
-use harness::{Bench, anything, fault, returned, sandbox};
+use harness::{Bench, SLACK, anything, fault, returned, sandbox};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tollgate_agent::code::Code;
@@ -14,8 +14,6 @@ use tollgate_sandbox::Limits;
 const SPINNERS: usize = 8;
 /// How long each of them may take.
 const LIMIT: Duration = Duration::from_secs(8);
-/// Beyond what is promised, for a busy machine.
-const SLACK: Duration = Duration::from_secs(5);
 
 #[test]
 fn t7_t2_an_echo_answers_while_more_guests_compute_than_there_are_cores() {

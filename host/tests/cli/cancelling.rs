@@ -27,9 +27,7 @@ pub(crate) fn interrupt(process: u32) {
 /// Runs the agent on the thread `t` until both calls are under way, interrupts it, and
 /// takes every event that it tells.
 fn interrupted(place: &Place) -> (Vec<Value>, Option<i32>) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    command.args(["run", "--json", "--thread", "t", "Go."]).current_dir(place.path());
-    command.env("TOLLGATE_DATA", place.path().join("data")).env("TOLLGATE_CACHE", place.path().join("cache"));
+    let mut command = place.program(&["run", "--json", "--thread", "t", "Go."]);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut events = Vec::new();

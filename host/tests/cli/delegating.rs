@@ -4,7 +4,7 @@
 use crate::cancelling::interrupt;
 use crate::place::Place;
 use serde_json::{Value, json};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use tollgate_artifacts::{hostile, rust_guest_bytes};
 
@@ -67,10 +67,7 @@ fn run_of(place: &Place, kind: &str) -> String {
 
 /// Types this in, and does not wait for it.
 fn begin(place: &Place, arguments: &[&str]) -> Child {
-    let mut begun = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    let typed = place.tollgate(arguments);
-    begun.args(typed.get_args()).current_dir(place.path());
-    begun.envs(typed.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut begun = place.program(arguments);
     begun.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
@@ -136,10 +133,10 @@ fn interrupted(researcher: &str, front: &str, typed: &[&str], once: &str) {
     place.write("front.toml", front);
     let mut begun = begin(&place, typed);
     until(once, || {
-        has_a_child(&place) && {
-            let child = run_of(&place, "child");
-            place.type_in(&["show", &child, "--json"]).ends_with(0).stdout.contains(once)
-        }
+        runs(&place).iter().filter(|run| run["kind"] == "child").any(|child| {
+            let child = child["run_id"].as_str().unwrap();
+            place.type_in(&["show", child, "--json"]).ends_with(0).stdout.contains(once)
+        })
     });
     assert!(begun.try_wait().unwrap().is_none(), "it is still at work");
     interrupt(begun.id());

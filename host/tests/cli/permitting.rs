@@ -13,9 +13,14 @@ fn place() -> Place {
     Place::new().with_tools(&[good::ECHO]).with_config(RULES)
 }
 
-/// The ids of the run and of the call that waits.
+/// A call that waits: the id of its run.
 fn waits(place: &Place, arguments: &str) -> String {
     place.type_in(&["call", "echo", arguments, "--json"]).ends_with(3);
+    waiting(place)
+}
+
+/// The id of the newest run that waits.
+fn waiting(place: &Place) -> String {
     let runs = place.type_in(&["runs", "--status", "waiting", "--json"]).ends_with(0).json();
     runs[0]["run_id"].as_str().unwrap().to_owned()
 }
@@ -62,9 +67,9 @@ fn w8_an_answer_for_the_thread_holds_in_the_next_process_and_in_no_other_thread(
     let place = place();
     let call = |thread: &str| place.type_in(&["call", "echo", r#"{"a": 1}"#, "--thread", thread]);
     call("mine").ends_with(3);
-    let runs = place.type_in(&["runs", "--status", "waiting", "--json"]).ends_with(0).json();
-    let run = runs[0]["run_id"].as_str().unwrap();
-    place.type_in(&["decide", run, "call-1", "--resume", r#"{"remember": "thread"}"#]).ends_with(0);
+    place
+        .type_in(&["decide", &waiting(&place), "call-1", "--resume", r#"{"remember": "thread"}"#])
+        .ends_with(0);
     call("mine").ends_with(0);
     call("other").ends_with(3);
 }
@@ -77,12 +82,11 @@ fn w8_an_answer_for_the_run_ends_with_its_run() {
     let run = || place.type_in(&["run", "--thread", "t", "Do it."]);
     place.write("turns.toml", calls);
     run().ends_with(3);
-    let runs = place.type_in(&["runs", "--status", "waiting", "--json"]).ends_with(0).json();
-    let waiting = runs[0]["run_id"].as_str().unwrap();
+    let waiting = waiting(&place);
 
     // The same call again, in the same run: nobody is asked.
     place.write("turns.toml", format!("{calls}\n[[turn]]\ntext = \"Done.\"\n"));
-    let answer = ["decide", waiting, "call-1-1", "--resume", r#"{"remember": "run"}"#];
+    let answer = ["decide", &waiting, "call-1-1", "--resume", r#"{"remember": "run"}"#];
     assert_eq!(place.type_in(&answer).ends_with(0).stdout, "Done.\n");
     place.write("turns.toml", calls);
     run().ends_with(3);

@@ -5,6 +5,7 @@ use assert_cmd::assert::Assert;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process;
 use tempfile::TempDir;
 use tollgate_artifacts::Guest;
 
@@ -46,7 +47,12 @@ impl Place {
 
     /// The program, as it is typed here.
     pub(crate) fn tollgate(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        Command::from_std(self.program(arguments))
+    }
+
+    /// The same, for who does not wait for its end.
+    pub(crate) fn program(&self, arguments: &[&str]) -> process::Command {
+        let mut command = process::Command::new(env!("CARGO_BIN_EXE_tollgate"));
         command.args(arguments).current_dir(self.path()).env("TOLLGATE_DATA", self.path().join("data"));
         command.env("TOLLGATE_CACHE", self.path().join("cache"));
         command.env_remove("TOLLGATE_LOG").env_remove("RUST_BACKTRACE");

@@ -1,7 +1,7 @@
 //! No language escapes what bounds a call: fuel, memory, time, and whoever cancels it.
 
 use crate::attended;
-use crate::built::{LANGUAGES, Language, Tools, limits_of_each, serve};
+use crate::built::{LANGUAGES, Language, compiled, limits_of_each, serve};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tollgate_agent::run::{CallEnd, RunStatus};
 use tollgate_sandbox::Report;
 
 /// Words without end: no tool comes through so many rounds.
-fn endless() -> String {
+pub(crate) fn endless() -> String {
     json!({"text": "a b ".repeat(1000), "rounds": 1_000_000_000}).to_string()
 }
 
@@ -30,10 +30,10 @@ fn is_report(told: &Told) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_ends_when_it_is_cancelled() {
-    let tools = Tools::build().await;
+    let tools = compiled();
     // Nothing else ends it before the bound below.
     let limits = limits_of_each(|_| "timeout_ms = 60_000\nfuel = 1_000_000_000_000".to_owned());
-    let host = serve(tools.folder(), &limits).await;
+    let host = serve(tools.path(), &limits).await;
     for language in &LANGUAGES {
         let mut call = host.start_call(CallRequest::new(language.tool(), endless())).await.unwrap();
         // It says whose call it is, and begins to compute.
@@ -51,8 +51,8 @@ async fn every_language_ends_when_it_is_cancelled() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_ends_when_its_fuel_is_used_up() {
-    let tools = Tools::build().await;
-    let host = serve(tools.folder(), "[limits]\nfuel = 1_000_000_000\n").await;
+    let tools = compiled();
+    let host = serve(tools.path(), "[limits]\nfuel = 1_000_000_000\n").await;
     for language in &LANGUAGES {
         let end = host.call(CallRequest::new(language.tool(), endless())).await.unwrap();
         assert_eq!(code(end, language), "out_of_fuel", "{}", language.name);
@@ -78,10 +78,10 @@ async fn small_call(host: &Host, language: &Language) -> Finished {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_ends_at_its_memory() {
-    let tools = Tools::build().await;
-    let small = small_calls(&tools.host).await;
+    let tools = compiled();
+    let small = small_calls(&serve(tools.path(), "").await).await;
     let limits = |language: &Language| format!("memory_bytes = {}", small[language.name] + (1 << 20));
-    let host = serve(tools.folder(), &limits_of_each(limits)).await;
+    let host = serve(tools.path(), &limits_of_each(limits)).await;
     small_calls(&host).await;
     let text: String = (0..100_000).map(|at| format!("w{at:06} ")).collect();
     for language in &LANGUAGES {
@@ -96,10 +96,10 @@ async fn every_language_ends_at_its_memory() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_ends_at_its_time_and_is_told_which_attempt_is_the_next() {
-    let tools = Tools::build().await;
+    let tools = compiled();
     // One after the other: each shall come to say something in every attempt.
     let limits = limits_of_each(|_| "timeout_ms = 3_000\nfuel = 1_000_000_000_000".to_owned());
-    let host = serve(tools.folder(), &limits).await;
+    let host = serve(tools.path(), &limits).await;
     for language in &LANGUAGES {
         let request = CallRequest::new(language.tool(), endless());
         let (end, reports) = attended(host.start_call(request).await.unwrap()).await;
@@ -129,7 +129,7 @@ fn documented() -> Vec<[u32; 3]> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_makes_as_many_instances_as_the_table_of_costs_says() {
-    let tools = Tools::build().await;
+    let tools = compiled();
     let rows = documented();
     assert_eq!(rows.len(), LANGUAGES.len());
     let of = |language: &Language| rows[LANGUAGES.iter().position(|l| l.name == language.name).unwrap()];
@@ -137,12 +137,12 @@ async fn every_language_makes_as_many_instances_as_the_table_of_costs_says() {
         let [instances, memories, tables] = of(language);
         format!("instances = {instances}\nmemories = {memories}\ntables = {tables}")
     });
-    small_calls(&serve(tools.folder(), &exact).await).await;
+    small_calls(&serve(tools.path(), &exact).await).await;
     for (at, limit) in ["instances", "memories", "tables"].into_iter().enumerate() {
         // Of memories there has to be one; a call that has no more says nothing here.
         let fewer = |language: &Language| of(language)[at].saturating_sub(1).max(u32::from(at == 1));
         let limits = limits_of_each(|language| format!("{limit} = {}", fewer(language)));
-        let host = serve(tools.folder(), &limits).await;
+        let host = serve(tools.path(), &limits).await;
         for language in LANGUAGES.iter().filter(|language| fewer(language) < of(language)[at]) {
             let CallEnd::Fault(fault) = small_call(&host, language).await.end else {
                 panic!("{} needs fewer {limit}", language.name)

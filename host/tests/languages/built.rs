@@ -31,27 +31,6 @@ impl Language {
     }
 }
 
-/// The tools, compiled, and a host that serves them.
-pub(crate) struct Tools {
-    /// With the default limits: no language needs more.
-    pub(crate) host: Host,
-    folder: tempfile::TempDir,
-}
-
-impl Tools {
-    /// Compiles what is not compiled yet, and loads it.
-    pub(crate) async fn build() -> Self {
-        let folder = compiled();
-        let host = serve(folder.path(), "").await;
-        Self { host, folder }
-    }
-
-    /// Where they lie, in `tools`.
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-}
-
 /// A directory whose `tools` hold the tool in every language, compiled as a person
 /// would where it is not compiled yet.
 pub(crate) fn compiled() -> tempfile::TempDir {

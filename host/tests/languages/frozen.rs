@@ -62,7 +62,7 @@ async fn guests_of_an_earlier_release_answer_the_same() {
         assert_eq!(recorded.lines().count(), questions().len(), "{release}");
         for language in &LANGUAGES {
             for (question, recorded) in questions().iter().zip(recorded.lines()) {
-                let answer = answer_of(&host, language, "frozen", question).await;
+                let answer = answer_of(&host, language, "frozen", &question.to_string()).await;
                 assert_eq!(answer, recorded, "{release}, {}: {question}", language.name);
             }
         }
@@ -86,6 +86,7 @@ async fn the_guests_of_this_release_are_frozen() {
     let host = serve(place.path(), "").await;
     let mut answers = File::create(folder.join("answers.jsonl")).unwrap();
     for question in questions() {
-        writeln!(answers, "{}", answer_of(&host, &LANGUAGES[0], "frozen", &question).await).unwrap();
+        writeln!(answers, "{}", answer_of(&host, &LANGUAGES[0], "frozen", &question.to_string()).await)
+            .unwrap();
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! No toolchain is needed: the guests are those of a release.
 
+use crate::bounded::endless;
 use crate::built::{LANGUAGES, limits_of_each, load, serve};
 use crate::frozen::newest;
 use serde_json::json;
@@ -56,7 +57,7 @@ impl Endless {
     /// So many more calls; how each ends arrives once it has ended.
     fn more(&mut self, calls: u32) -> UnboundedReceiver<RunEnd> {
         let (told, ends) = unbounded_channel();
-        let endless = json!({"text": "a b ".repeat(1000), "rounds": 1_000_000_000}).to_string();
+        let endless = endless();
         for _ in 0..calls {
             let language = &LANGUAGES[self.made % LANGUAGES.len()];
             self.made += 1;

@@ -13,26 +13,24 @@ mod load;
 mod projects;
 mod typescript;
 
-use built::{LANGUAGES, Language, Tools};
+use built::{LANGUAGES, Language, compiled, serve};
 use serde_json::{Value, json};
 use tollgate::run::{Piece, RunHandle, Told, Transient};
 use tollgate::{Agent, CallRequest, Host, Recorded, RunEnd, RunRequest, Turn};
-use tollgate_agent::run::{Decision, DecisionAnswer};
+use tollgate_agent::run::Decision;
 use tollgate_sandbox::{Level, Report};
 
 /// Puts the same arguments to every language on one thread of its own, and returns
 /// what all of them answer.
-async fn all_answer(tools: &Tools, thread: &str, arguments: &Value) -> String {
-    all_answer_text(tools, thread, &arguments.to_string()).await
+async fn all_answer(host: &Host, thread: &str, arguments: &Value) -> String {
+    all_answer_text(host, thread, &arguments.to_string()).await
 }
 
 /// The same, with arguments that need not be JSON.
-async fn all_answer_text(tools: &Tools, thread: &str, arguments: &str) -> String {
+async fn all_answer_text(host: &Host, thread: &str, arguments: &str) -> String {
     let mut answers = Vec::new();
     for language in &LANGUAGES {
-        let thread = format!("{thread}-{}", language.name);
-        let request = CallRequest::new(language.tool(), arguments).on_thread(thread);
-        answers.push(answer(tools.host.start_call(request).await.unwrap(), language).await);
+        answers.push(answer_of(host, language, thread, arguments).await);
     }
     all_equal(&answers, arguments)
 }
@@ -47,9 +45,9 @@ fn all_equal(answers: &[String], to: &str) -> String {
 }
 
 /// What a tool reports and how its call ends, as JSON without the tool's own name.
-async fn answer_of(host: &Host, language: &Language, thread: &str, arguments: &Value) -> String {
-    let request = CallRequest::new(language.tool(), arguments.to_string())
-        .on_thread(format!("{thread}-{}", language.name));
+async fn answer_of(host: &Host, language: &Language, thread: &str, arguments: &str) -> String {
+    let request =
+        CallRequest::new(language.tool(), arguments).on_thread(format!("{thread}-{}", language.name));
     answer(host.start_call(request).await.unwrap(), language).await
 }
 
@@ -82,7 +80,7 @@ async fn attended(mut run: RunHandle) -> (RunEnd, Vec<Report>) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_answers_the_same() {
-    let tools = Tools::build().await;
+    let host = serve(compiled().path(), "").await;
     let long = "wörd 😀 ".repeat(20_000);
     let cases = [
         json!({"text": "one two two three three three"}),
@@ -99,7 +97,7 @@ async fn every_language_answers_the_same() {
         json!({"text": "nul\u{0}"}),
     ];
     for (at, case) in cases.iter().enumerate() {
-        let answer = all_answer(&tools, &format!("same-{at}"), case).await;
+        let answer = all_answer(&host, &format!("same-{at}"), case).await;
         println!("{}", &answer.chars().take(120).collect::<String>());
     }
 }
@@ -107,7 +105,7 @@ async fn every_language_answers_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_refuses_bad_arguments_in_the_same_words() {
-    let tools = Tools::build().await;
+    let host = serve(compiled().path(), "").await;
     let cases = [
         "{}",
         r#"{"text": 1}"#,
@@ -130,7 +128,7 @@ async fn every_language_refuses_bad_arguments_in_the_same_words() {
         r#"{"text": "a""#,
     ];
     for case in cases {
-        let answer = all_answer_text(&tools, "refused", case).await;
+        let answer = all_answer_text(&host, "refused", case).await;
         assert!(answer.contains(r#""code":"invalid_arguments""#), "{case}: {answer}");
     }
 }
@@ -138,8 +136,7 @@ async fn every_language_refuses_bad_arguments_in_the_same_words() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_is_told_whose_call_it_is() {
-    let tools = Tools::build().await;
-    let (toolbox, _) = built::load(tools.folder(), "").await;
+    let (toolbox, _) = built::load(compiled().path(), "").await;
     // Long, and in no character of one byte: nobody may cut it to fit.
     let thread = "€".repeat(150);
     for language in &LANGUAGES {
@@ -158,10 +155,10 @@ async fn every_language_is_told_whose_call_it_is() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_remembers() {
-    let tools = Tools::build().await;
-    let first = all_answer(&tools, "state", &json!({"text": "one two"})).await;
-    let second = all_answer(&tools, "state", &json!({"text": "three"})).await;
-    let third = all_answer(&tools, "state", &json!({"text": "three"})).await;
+    let host = serve(compiled().path(), "").await;
+    let first = all_answer(&host, "state", &json!({"text": "one two"})).await;
+    let second = all_answer(&host, "state", &json!({"text": "three"})).await;
+    let third = all_answer(&host, "state", &json!({"text": "three"})).await;
     assert!(first.contains(r#""seen":0"#), "{first}");
     assert!(second.contains(r#""seen":2"#), "{second}");
     assert!(third.contains(r#""seen":3"#), "{third}");
@@ -170,22 +167,16 @@ async fn every_language_remembers() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_asks_and_goes_on() {
-    let tools = Tools::build().await;
+    let host = serve(compiled().path(), "").await;
     for (decided, expected) in [(json!(true), r#""words":2"#), (json!(false), "The person said no.")] {
         let (mut tickets, mut answers) = (Vec::new(), Vec::new());
         for language in &LANGUAGES {
             let arguments = json!({"text": "a b", "confirm": true}).to_string();
-            let end = tools.host.call(CallRequest::new(language.tool(), arguments)).await.unwrap();
+            let end = host.call(CallRequest::new(language.tool(), arguments)).await.unwrap();
             let asked = &end.waiting[0];
             tickets.push(serde_json::to_string(&asked.ticket).unwrap());
-            let decision = Decision {
-                id: "d1".to_owned(),
-                target: asked.call_id.to_string(),
-                answer: DecisionAnswer::Resume(decided.clone()),
-                reason: None,
-                at_ms: 0,
-            };
-            answers.push(answer(tools.host.decide(&end.run_id, decision).await.unwrap(), language).await);
+            let decision = Decision::resume(asked.call_id.as_str(), decided.clone()).with_id("d1");
+            answers.push(answer(host.decide(&end.run_id, decision).await.unwrap(), language).await);
         }
         let ticket: Value = serde_json::from_str(&all_equal(&tickets, "the ticket")).unwrap();
         assert_eq!((&ticket["action"], &ticket["message"]), (&json!("measure"), &json!("Measure 3 bytes?")));

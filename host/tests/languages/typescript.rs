@@ -2,6 +2,7 @@
 //! the example and a new project, and something against code that does not fit them.
 
 use crate::projects::tollgate;
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,8 +24,10 @@ fn tsc(project: &Path) -> String {
 fn the_library_and_the_example_are_well_typed() {
     for project in ["guest-sdk/js", "example-tools/text-stats/typescript"] {
         assert_eq!(tsc(&root().join(project)), "", "{project}");
-        let settings = fs::read_to_string(root().join(project).join("tsconfig.json")).unwrap();
-        assert!(settings.contains("\"strict\": true") || settings.contains("\"extends\""), "{project}");
+        let settings =
+            Command::new("tsc").args(["--showConfig", "--project"]).arg(root().join(project)).output();
+        let settings: Value = serde_json::from_slice(&settings.unwrap().stdout).unwrap();
+        assert_eq!(settings["compilerOptions"]["strict"], true, "{project}: {settings}");
     }
 }
 

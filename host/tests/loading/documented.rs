@@ -4,6 +4,7 @@
 
 use crate::versions::Place;
 use std::collections::BTreeMap;
+use wasm_encoder::{ComponentSection, CustomSection};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{PackageMetadata, Resolve};
 
@@ -48,30 +49,10 @@ fn shop(is_documented: bool) -> Vec<u8> {
     let mut component = ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap();
     if is_documented {
         let section = PackageMetadata::extract(&resolve, package).encode().unwrap();
-        custom_section(PackageMetadata::SECTION_NAME, &section, &mut component);
+        let name = PackageMetadata::SECTION_NAME.into();
+        CustomSection { name, data: section.into() }.append_to_component(&mut component);
     }
     component
-}
-
-/// Puts a section at a component's end.
-fn custom_section(name: &str, data: &[u8], component: &mut Vec<u8>) {
-    let mut content = leb128(name.len());
-    content.extend_from_slice(name.as_bytes());
-    content.extend_from_slice(data);
-    component.push(0);
-    component.extend(leb128(content.len()));
-    component.extend(content);
-}
-
-/// A length as wasm writes it.
-fn leb128(mut length: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while length > 0x7f {
-        bytes.push((length & 0x7f) as u8 | 0x80);
-        length >>= 7;
-    }
-    bytes.push(length as u8);
-    bytes
 }
 
 /// The description of each tool.

@@ -1,7 +1,8 @@
 //! The server stays alive, whatever its tools do: calls that never end, and calls that
 //! take all memory.
 
-use crate::http::Server;
+use crate::http::{Server, headers_of};
+use crate::http_clients::spins;
 use crate::place::Place;
 use crate::raw::Raw;
 use serde_json::{Value, json};
@@ -150,14 +151,11 @@ fn l8_a_client_that_takes_all_that_it_gets_over_http_leaves_room_for_another_ses
     // More calls than run at once for all, of more bytes than one session may have under
     // way. Their streams are kept: none of the calls ends before its limit.
     let mut kept = Vec::new();
-    let headers = [("Mcp-Session-Id", takes.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
     let statuses = (10..40).map(|id| {
-        let pad = json!({"pad": "x".repeat(1_000_000)});
-        let params = json!({"name": "spin-for-ever", "arguments": {}, "_meta": pad});
-        let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let request = server.request(&headers_of(&takes), &spins(id, 1_000_000));
         let mut stream = TcpStream::connect(&server.address).unwrap();
         // Who is refused is not read to the end.
-        let _ = stream.write_all(server.request(&headers, &body.to_string()).as_bytes());
+        let _ = stream.write_all(request.as_bytes());
         let mut begins = [0; 12];
         let read = stream.read_exact(&mut begins);
         kept.push(stream);

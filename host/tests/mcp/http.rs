@@ -90,9 +90,13 @@ impl Server {
     pub(crate) fn call(&self, session: &str, id: i64, name: &str, arguments: Value) -> Answer {
         let params = json!({"name": name, "arguments": arguments});
         let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
-        let headers = [("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")];
-        self.post(&headers, &body.to_string())
+        self.post(&headers_of(session), &body.to_string())
     }
+}
+
+/// What every request of a session says in its head.
+pub(crate) fn headers_of(session: &str) -> [(&str, &str); 2] {
+    [("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")]
 }
 
 impl Drop for Server {

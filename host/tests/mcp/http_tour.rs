@@ -1,17 +1,14 @@
 //! What a session over HTTP is told and asks beside its calls: progress, log lines,
 //! cancellation, questions, the end of the session, and what it keeps.
 
-use crate::http::{Answer, Server, TOKEN};
+use crate::http::{Answer, Server, TOKEN, headers_of};
+use crate::http_clients::{PATIENCE, endless, until_cancelled};
 use crate::place::Place;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
-use tollgate_artifacts::{good, hostile, rust_guest_bytes};
-
-/// Far beyond what anything here takes, and less than the limit of an endless call.
-const PATIENCE: Duration = Duration::from_secs(60);
+use tollgate_artifacts::{good, rust_guest_bytes};
 
 /// A session whose streams are all read as they come.
 struct Session<'a> {
@@ -42,19 +39,15 @@ impl<'a> Session<'a> {
         )
     }
 
-    fn headers(&self) -> [(&str, &str); 2] {
-        [("Mcp-Session-Id", &self.id), ("MCP-Protocol-Version", "2025-11-25")]
-    }
-
     /// Sends what is answered at once.
     fn tells(&self, message: &Value) -> Answer {
-        self.server.post(&self.headers(), &message.to_string())
+        self.server.post(&headers_of(&self.id), &message.to_string())
     }
 
     /// Sends a request, and reads the stream of its answer as it comes.
     fn asks(&self, id: i64, method: &str, params: Value) {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.reads(&self.server.request(&self.headers(), &message.to_string()));
+        self.reads(&self.server.request(&headers_of(&self.id), &message.to_string()));
     }
 
     fn reads(&self, request: &str) {
@@ -110,27 +103,6 @@ impl<'a> Session<'a> {
     }
 }
 
-fn spinning() -> Place {
-    Place::new()
-        .with_tools(&[good::ECHO, hostile::SPIN_FOR_EVER])
-        .with_config("[limits]\ntimeout_ms = 120_000\nfuel = 900_000_000_000\n")
-}
-
-/// Waits until so many calls were cancelled.
-#[track_caller]
-fn until_cancelled(place: &Place, wanted: usize) {
-    let began = Instant::now();
-    loop {
-        let runs = place.type_in(&["runs", "--json"]).json();
-        let cancelled = runs.as_array().unwrap().iter().filter(|run| run["status"] == "cancelled").count();
-        if cancelled == wanted {
-            return;
-        }
-        assert!(began.elapsed() < PATIENCE, "{runs}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
 #[test]
 fn e2_progress_and_log_lines_are_told_to_who_asked() {
     let place = Place::new().with_tools(&[good::REPORTS]);
@@ -155,7 +127,7 @@ fn e2_progress_and_log_lines_are_told_to_who_asked() {
 
 #[test]
 fn x1_a_call_that_is_cancelled_by_a_notification_ends_and_no_other() {
-    let place = spinning();
+    let place = endless();
     let server = Server::start(&place, &["--thread", "t"]);
     let mut session = Session::begin(&server, json!({}));
     for id in [1, 2] {
@@ -174,21 +146,25 @@ fn x1_a_call_that_is_cancelled_by_a_notification_ends_and_no_other() {
 fn w1_a_client_that_shows_forms_is_asked_and_the_call_goes_on() {
     let place = Place::new().with_tools(&[good::SUSPENDS]);
     let server = Server::start(&place, &[]);
-    let mut session = Session::begin(&server, json!({"elicitation": {}}));
+    let forms = json!({"elicitation": {}});
+    let (mut session, mut other) = (Session::begin(&server, forms.clone()), Session::begin(&server, forms));
     session.asks(1, "tools/call", json!({"name": "suspends", "arguments": {}}));
     let asked = session.told("elicitation/create");
     assert!(asked["params"]["message"].as_str().unwrap().contains("Shall I?"), "{asked}");
     let content = json!({"action": "accept", "content": {"approved": true}});
     assert_eq!(session.tells(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": content})).status, 202);
     assert_eq!(session.answer(1)["result"]["structuredContent"], json!({"approved": true}));
-    // Another session is none of its questions' business.
-    let mut other = Session::begin(&server, json!({}));
-    assert_eq!(other.call(1, "suspends")["structuredContent"]["status"], "approval_required");
+    // Its question is none of another session's business, which shows forms, too.
+    other.asks(1, "ping", json!({}));
+    other.answer(1);
+    assert!(other.early.is_empty(), "{:?}", other.early);
+    let mut formless = Session::begin(&server, json!({}));
+    assert_eq!(formless.call(1, "suspends")["structuredContent"]["status"], "approval_required");
 }
 
 #[test]
 fn x1_a_session_that_ends_takes_its_calls_with_it_and_no_others() {
-    let place = spinning();
+    let place = endless();
     let server = Server::start(&place, &["--thread", "t"]);
     let (mut ends, mut stays) = (Session::begin(&server, json!({})), Session::begin(&server, json!({})));
     for session in [&mut ends, &mut stays] {

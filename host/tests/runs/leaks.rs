@@ -11,7 +11,7 @@ use tollgate::config::Config;
 use tollgate::mcp::Servers;
 use tollgate::tollgate_sandbox::{Occupancy, Sandbox};
 use tollgate::tools::directory;
-use tollgate::{Agent, CallRequest, Event, Host, Recorded, RunLimits, RunRequest, RunStatus, Told, Turn};
+use tollgate::{Agent, CallRequest, Event, Host, Recorded, RunRequest, RunStatus, Told, Turn};
 use tollgate_artifacts::{good, hostile};
 
 const RUNS: usize = 1_000;
@@ -104,11 +104,14 @@ impl World {
             let tool = ["spin-for-ever", "sleep-for-ever", "other__waits", "sleep-for-ever"][n % 4];
             Turn::calls([(tool, json!({}))])
         });
-        let limits = RunLimits { timeout_ms: 240_000, ..config.limits.run.clone() };
         let agent = Agent::new("default", Recorded::new(turns.collect())).with_tools(["*"]);
         let sandbox = Sandbox::new(config.limits.sandbox.clone()).unwrap();
         let toolbox = directory::load(&sandbox, &config, &|_, _, _| {}).await.unwrap().toolbox;
-        let host = Host::builder().toolbox(toolbox).agent(agent.with_limits(limits)).build().unwrap();
+        let host = Host::builder()
+            .toolbox(toolbox)
+            .agent(agent.with_limits(config.limits.run.clone()))
+            .build()
+            .unwrap();
         let servers = Servers::connect(&host, &config).await;
         assert!(servers.notices.is_empty(), "{:?}", servers.notices);
         (Self { dir, sandbox, host }, servers)

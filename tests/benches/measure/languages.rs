@@ -122,12 +122,11 @@ impl Linked {
         Self { engine: engine.clone(), tool }
     }
 
-    fn store(&self, limits: StoreLimits) -> Store<Bare> {
-        let bare = Bare { wasi: WasiCtx::builder().build(), resources: ResourceTable::new(), limits };
-        let mut store = Store::new(&self.engine, bare);
+    fn store(&self) -> Store<Bare> {
+        let (wasi, resources) = (WasiCtx::builder().build(), ResourceTable::new());
+        let mut store = Store::new(&self.engine, Bare { wasi, resources, limits: StoreLimits::default() });
         store.set_fuel(u64::MAX).unwrap();
         store.set_epoch_deadline(u64::MAX / 2);
-        store.limiter(|bare| &mut bare.limits);
         store
     }
 
@@ -144,7 +143,10 @@ impl Linked {
 
     async fn least(&self, limits: impl Fn(usize) -> StoreLimits) -> usize {
         for most in 0..1_000 {
-            if self.tool.instantiate_async(&mut self.store(limits(most))).await.is_ok() {
+            let mut store = self.store();
+            store.data_mut().limits = limits(most);
+            store.limiter(|bare| &mut bare.limits);
+            if self.tool.instantiate_async(&mut store).await.is_ok() {
                 return most;
             }
         }
@@ -152,7 +154,7 @@ impl Linked {
     }
 
     async fn call(&self, name: &'static str) {
-        let mut store = self.store(StoreLimits::default());
+        let mut store = self.store();
         let tool: ToolComponent = self.tool.instantiate_async(&mut store).await.unwrap();
         let seen = format!("{}.words-seen", name.replace('_', "-"));
         let values = [Entry { key: &seen, value: "0" }];
