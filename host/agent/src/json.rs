@@ -69,9 +69,10 @@ pub fn parse_exact(text: &str) -> Result<Value, JsonError> {
     }
 }
 
-/// The value as text, the way this host writes it everywhere. `likely_bytes` is how
-/// long it probably becomes.
-pub(crate) fn to_text(value: &Value, likely_bytes: usize) -> String {
+/// The value as text, to the byte as serde_json writes it, and faster where it holds long
+/// strings. `likely_bytes` is how long it probably becomes, 0 where nobody knows.
+#[must_use]
+pub fn to_text(value: &Value, likely_bytes: usize) -> String {
     let mut text = String::with_capacity(likely_bytes);
     text::write(value, &mut text);
     text

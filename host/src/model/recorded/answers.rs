@@ -1,5 +1,6 @@
 //! Showing in a recorded text what tools answered when it was played.
 
+use memchr::memmem;
 use serde_json::Value;
 use tollgate_agent::message::Message;
 
@@ -44,8 +45,9 @@ impl<'a> Answers<'a> {
     pub(super) fn fill_value(&self, value: &Value) -> Result<Value, String> {
         match value {
             Value::String(text) => match next_reference(text) {
+                None => Ok(value.clone()),
                 Some(("", reference, "")) => self.find(reference),
-                _ => self.fill(text).map(Value::String),
+                Some(_) => self.fill(text).map(Value::String),
             },
             Value::Array(items) => items.iter().map(|item| self.fill_value(item)).collect(),
             Value::Object(map) => {
@@ -103,8 +105,9 @@ impl<'a> Answers<'a> {
 
 /// What stands before the first reference, the reference, and what follows.
 fn next_reference(text: &str) -> Option<(&str, &str, &str)> {
-    let (before, opened) = text.split_once(OPEN)?;
-    let (reference, after) = opened.split_once(CLOSE)?;
+    // Texts are long and references rare: this looks at many bytes at a time.
+    let (before, opened) = text.split_at(memmem::find(text.as_bytes(), OPEN.as_bytes())?);
+    let (reference, after) = opened[OPEN.len()..].split_once(CLOSE)?;
     Some((before, reference, after))
 }
 

@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tollgate_agent::json;
 use tollgate_agent::message::{
     AssistantMessage, Finish, Message, ModelCall, ModelReply, ModelRequest, TokenUsage,
 };
@@ -238,7 +239,7 @@ impl Turn {
                     name: call.name.clone(),
                     arguments: match &call.arguments {
                         Value::String(as_it_stands) => as_it_stands.clone(),
-                        value => answers.fill_value(value)?.to_string(),
+                        value => json::to_text(&answers.fill_value(value)?, 0),
                     },
                     provider_data: None,
                 })
