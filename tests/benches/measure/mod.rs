@@ -13,10 +13,10 @@ pub(crate) mod waiting;
 
 use std::path::PathBuf;
 
-/// The release build of the program, which lies beside the benches.
+/// The program as it is installed where every microsecond counts.
 pub(crate) fn program() -> PathBuf {
     let bench = std::env::current_exe().unwrap();
-    let program = bench.parent().unwrap().parent().unwrap().join("tollgate");
-    assert!(program.exists(), "build it first: cargo build --release");
+    let program = bench.ancestors().nth(3).unwrap().join("dist/tollgate");
+    assert!(program.exists(), "build it first: cargo build --profile dist");
     program
 }
