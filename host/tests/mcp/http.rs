@@ -267,8 +267,7 @@ fn l9_arguments_are_judged_as_they_were_written() {
     let server = Server::start(&place, &[]);
     let session = server.begin();
     let body = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"a":1,"a":2}}}"#;
-    let headers = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
-    let result = server.post(&headers, body).message()["result"].clone();
+    let result = server.post(&headers_of(&session), body).message()["result"].clone();
     assert_eq!(result["structuredContent"]["error"]["code"], "invalid_arguments", "{result}");
 }
 

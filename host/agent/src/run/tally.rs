@@ -46,14 +46,8 @@ impl Tally {
 }
 
 /// A count for each tool. A run calls few different ones, so they are kept in a list.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct ByTool<N>(Vec<(N, u32)>);
-
-impl<N> Default for ByTool<N> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
 
 impl<N: AsRef<str>> ByTool<N> {
     fn get(&self, name: &str) -> u32 {

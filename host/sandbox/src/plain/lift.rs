@@ -88,8 +88,12 @@ fn from_f64(float: f64) -> Value {
 /// the seventeen digits of the float of 64 bits that is the same number. A whole number
 /// as it is, since the shortest digits of a great one are another whole number.
 fn from_f32(float: f32) -> Value {
-    match float.to_string().parse::<f64>() {
-        Ok(short) if float.is_finite() && float.fract() != 0.0 && short as f32 == float => short.into(),
-        _ => from_f64(f64::from(float)),
+    if float.is_finite()
+        && float.fract() != 0.0
+        && let Ok(short) = float.to_string().parse::<f64>()
+        && short as f32 == float
+    {
+        return Value::from(short);
     }
+    from_f64(f64::from(float))
 }
