@@ -1,71 +1,124 @@
 //! Threads as they were last read: a call on one of them is spared the way to the disk,
-//! until anything is committed to the file.
+//! until another process commits to the file. What this one commits is followed.
 
-use super::open::{connect, explain};
-use crate::store::StoreError;
+use super::open::BUSY_TIMEOUT;
+use super::writer::Job;
+use crate::store::CommitError;
 use rusqlite::Connection;
 use std::collections::HashMap;
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 use tollgate_agent::run::Thread;
+use tollgate_agent::state::{KeyScope, StateChange};
 
 /// The most threads that are known, and the most messages of one.
 const MAX_THREADS: usize = 32;
 const MAX_MESSAGES: usize = 100;
 
-/// The threads that were read since the last commit.
+/// The threads that were read since another process committed.
 pub(super) struct Known {
+    /// The one that writes: what others commit gives it another version, and what it
+    /// commits itself does not.
+    connection: Arc<Mutex<Connection>>,
     inner: Mutex<Inner>,
 }
 
+#[derive(Default)]
 struct Inner {
-    /// Only asked whether anybody has committed.
-    watch: Connection,
     version: i64,
+    /// How many groups of commits were followed.
+    followed: u64,
     threads: HashMap<String, Thread>,
 }
 
-/// The file's version before a thread was read.
-pub(super) struct Version(Option<i64>);
+/// What was committed before a thread was read: by others, and by this process.
+#[derive(PartialEq)]
+pub(super) struct Before(Option<(i64, u64)>);
 
 impl Known {
-    pub(super) fn new(file: &Path) -> Result<Self, StoreError> {
-        let watch = connect(file)?;
-        // It is asked where nobody may wait.
-        watch.busy_timeout(Duration::ZERO).map_err(|e| explain("open", file, &e))?;
-        Ok(Self { inner: Mutex::new(Inner { watch, version: 0, threads: HashMap::new() }) })
+    pub(super) fn new(connection: Arc<Mutex<Connection>>) -> Self {
+        Self { connection, inner: Mutex::default() }
     }
 
-    /// The thread as it stands, where it is known; else the version with which to
+    /// The thread as it stands, where it is known; else that with which to
     /// [`learn`](Self::learn) it.
-    pub(super) fn get(&self, thread_id: &str) -> Result<Thread, Version> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(version) = inner.version() else { return Err(Version(None)) };
+    pub(super) fn get(&self, thread_id: &str) -> Result<Thread, Before> {
+        let mut inner = self.inner();
+        let Some(version) = self.version() else { return Err(Before(None)) };
         if version != inner.version {
             inner.version = version;
             inner.threads.clear();
         }
-        inner.threads.get(thread_id).cloned().ok_or(Version(Some(version)))
+        inner.threads.get(thread_id).cloned().ok_or_else(|| inner.now())
     }
 
-    /// Keeps a thread that was read after its version was asked for.
-    pub(super) fn learn(&self, thread_id: &str, thread: &Thread, version: &Version) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if version.0 == Some(inner.version)
+    /// Keeps a thread that was read after [`get`](Self::get) did not know it.
+    pub(super) fn learn(&self, thread_id: &str, thread: &Thread, before: &Before) {
+        let mut inner = self.inner();
+        if *before == inner.now()
             && thread.messages.len() <= MAX_MESSAGES
             && inner.threads.len() < MAX_THREADS
         {
             inner.threads.insert(thread_id.to_owned(), thread.clone());
         }
     }
+
+    /// Follows what was just written; the one who wrote it holds the connection still.
+    pub(super) fn follow(&self, jobs: &[Job], written: &[Result<(), CommitError>]) {
+        let mut inner = self.inner();
+        inner.followed += 1;
+        for (job, written) in jobs.iter().zip(written) {
+            match job {
+                // Of what failed nobody knows how far it came; what was refused left no trace.
+                _ if matches!(written, Err(CommitError::Failed(_))) => inner.threads.clear(),
+                _ if written.is_err() => {}
+                Job::Commit(prepared, _) | Job::Follow(prepared) => {
+                    let thread_id = &prepared.commit.thread_id;
+                    if !prepared.commit.messages.is_empty() {
+                        inner.threads.remove(&**thread_id);
+                    }
+                    prepared.changes().for_each(|change| inner.follow(thread_id, change));
+                }
+                Job::Change(thread_id, change, _) => inner.follow(thread_id, change),
+                Job::Flush(_) | Job::Note(..) => {}
+            }
+        }
+    }
+
+    /// Another number whenever another process has committed; none where it cannot be
+    /// had at once.
+    fn version(&self) -> Option<i64> {
+        let connection = match self.connection.try_lock() {
+            Ok(connection) => connection,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        // It is asked where nobody may wait.
+        connection.busy_timeout(Duration::ZERO).ok()?;
+        let version = || -> rusqlite::Result<i64> {
+            connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+        };
+        let version = version();
+        connection.busy_timeout(BUSY_TIMEOUT).ok()?;
+        version.ok()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Inner {
-    /// Another number whenever another connection, of any process, has committed; none
-    /// where it cannot be had at once.
-    fn version(&self) -> Option<i64> {
-        let mut statement = self.watch.prepare_cached("PRAGMA data_version").ok()?;
-        statement.query_row([], |row| row.get(0)).ok()
+    fn now(&self) -> Before {
+        Before(Some((self.version, self.followed)))
+    }
+
+    fn follow(&mut self, thread_id: &str, change: &StateChange) {
+        let Some(thread) = self.threads.get_mut(thread_id) else { return };
+        if thread.state.revision() + 1 == change.revision {
+            thread.state.apply_scope(change, KeyScope::Thread);
+        } else {
+            self.threads.remove(thread_id);
+        }
     }
 }

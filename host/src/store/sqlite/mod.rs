@@ -37,7 +37,7 @@ type Volatile = BTreeMap<String, Arc<serde_json::Value>>;
 pub struct SqliteStore {
     writer: Writer,
     readers: Arc<Readers>,
-    known: Known,
+    known: Arc<Known>,
     process: Arc<Process>,
     /// Keys that do not persist live as long as this process.
     volatile: Mutex<HashMap<Arc<str>, Volatile>>,
@@ -52,8 +52,9 @@ impl SqliteStore {
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         let (file, connection) = open::prepare(directory)?;
         let process = Arc::new(Process::register(directory)?);
-        let writer = Writer::start(connection, &file, Arc::clone(&process))?;
-        let known = Known::new(&file)?;
+        let connection = Arc::new(Mutex::new(connection));
+        let known = Arc::new(Known::new(Arc::clone(&connection)));
+        let writer = Writer::start(connection, Arc::clone(&known), &file, Arc::clone(&process))?;
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
         Ok(Self { writer, readers, known, process, volatile: Mutex::default() })
     }
@@ -100,10 +101,10 @@ impl Store for SqliteStore {
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
         let mut thread = match self.known.get(thread_id) {
             Ok(thread) => thread,
-            Err(version) => {
+            Err(before) => {
                 let id = thread_id.to_owned();
                 let thread = self.read(move |reader| reader.thread(&id)).await?;
-                self.known.learn(thread_id, &thread, &version);
+                self.known.learn(thread_id, &thread, &before);
                 thread
             }
         };

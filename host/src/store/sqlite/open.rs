@@ -15,7 +15,7 @@ const LOCK: &str = "tollgate.lock";
 /// What marks the file as a store of Tollgate's: "TOLG".
 const APPLICATION_ID: i32 = 0x544f_4c47;
 /// How long a process waits for its turn to write.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// What a connection keeps of the file in memory, in KiB, a quarter of what it would by
 /// default: a run writes at the end of the file, and the system keeps the rest of it.
 const CACHE_KIB: i32 = 512;
@@ -26,7 +26,7 @@ mod migrations {
 
 /// The newest migration that this program knows; to build the list of them takes longer
 /// than all else at a start.
-const NEWEST: i64 = 4;
+const NEWEST: i64 = 5;
 
 /// Makes or checks the store, brings it up to this version, and gives its path with a
 /// first connection to it.

@@ -6,8 +6,11 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most commits that share one transaction.
+/// The most commits that share one transaction, and the most for which nobody waits that
+/// are not written yet.
 const MAX_GROUP: usize = 256;
+/// So many of those are written without waiting for more: they are in memory until then.
+const ENOUGH: usize = 128;
 /// How long a commit for which nobody waits is kept for others to join it.
 const FOLLOWS_WITHIN: Duration = Duration::from_millis(50);
 
@@ -31,10 +34,13 @@ impl Queue {
     /// its reply with it.
     pub(super) fn push(&self, job: Job) {
         let mut inner = self.lock();
-        if !inner.closed {
-            inner.jobs.push_back(job);
-            self.news.notify_one();
+        if inner.closed {
+            return;
         }
+        inner.jobs.push_back(job);
+        // Whoever wakes finds the lock free.
+        drop(inner);
+        self.news.notify_one();
     }
 
     /// Adds a commit for which nobody waits; gives it back where nobody writes any more, or
@@ -47,7 +53,9 @@ impl Queue {
         inner.following += 1;
         inner.jobs.push_back(Job::Follow(commit));
         // Those that join the first find the writer waiting for them, until they are enough.
-        if inner.jobs.len() == 1 || inner.following == MAX_GROUP {
+        let wakes = inner.jobs.len() == 1 || inner.jobs.len() == ENOUGH;
+        drop(inner);
+        if wakes {
             self.news.notify_one();
         }
         Ok(())
@@ -104,8 +112,6 @@ impl Queue {
 
 impl Inner {
     fn may_wait(&self) -> bool {
-        !self.closed
-            && self.following < MAX_GROUP
-            && self.jobs.iter().all(|job| matches!(job, Job::Follow(_)))
+        !self.closed && self.jobs.len() < ENOUGH && self.jobs.iter().all(|job| matches!(job, Job::Follow(_)))
     }
 }

@@ -2,13 +2,14 @@
 //! that are known.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::{Process, SqliteStore, Writer, open};
+use super::{Known, Process, SqliteStore, Writer, open};
 use crate::store::{Commit, CommitError, RunFilter, Store};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tollgate_agent::context::RunIdentity;
+use tollgate_agent::message::Message;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, Task};
-use tollgate_agent::state::StateChange;
+use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 
 /// A writer on a disk with room for this many pages; 0 for as many as it likes.
 fn writer(directory: &Path, max_pages: i64) -> Writer {
@@ -18,7 +19,9 @@ fn writer(directory: &Path, max_pages: i64) -> Writer {
             connection.pragma_update_and_check(None, "max_page_count", max_pages, |row| row.get(0)).unwrap();
         assert_eq!(given, max_pages);
     }
-    Writer::start(connection, &file, Arc::new(Process::register(directory).unwrap())).unwrap()
+    let connection = Arc::new(Mutex::new(connection));
+    let known = Arc::new(Known::new(Arc::clone(&connection)));
+    Writer::start(connection, known, &file, Arc::new(Process::register(directory).unwrap())).unwrap()
 }
 
 fn commit(run: &str, events: Vec<Event>, after: u64) -> Commit {
@@ -142,4 +145,41 @@ async fn a_thread_is_read_anew_once_anybody_has_written_to_it() {
             assert_eq!(reads.thread("t").await.unwrap().state.revision(), revision);
         }
     }
+}
+
+#[tokio::test]
+async fn a_thread_that_is_known_follows_what_its_process_commits() {
+    let data = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(data.path()).unwrap();
+    let update = |scope, persistent, value: u64| KeyUpdate {
+        key: format!("a.{scope:?}").to_lowercase(),
+        scope,
+        persistent,
+        update: None,
+        value: Some(Arc::new(value.into())),
+    };
+    for revision in 1..=3 {
+        let updates = vec![update(KeyScope::Thread, true, revision), update(KeyScope::Run, true, revision)];
+        store.change("t", StateChange { revision, updates }).await.unwrap();
+        let state = store.thread("t").await.unwrap().state;
+        let fresh = SqliteStore::open(data.path()).unwrap().thread("t").await.unwrap().state;
+        assert_eq!(state, fresh, "as the file has it");
+        assert_eq!(
+            (state.revision(), state.get("a.thread"), state.get("a.run")),
+            (revision, Some(&revision.into()), None)
+        );
+        assert_eq!(
+            store.known.get("t").ok().map(|thread| thread.state),
+            Some(state),
+            "without a look into the file"
+        );
+    }
+    // What is refused leaves no trace, and a conversation is read again.
+    let refused = store.change("t", StateChange { revision: 3, updates: Vec::new() }).await;
+    assert!(matches!(refused, Err(CommitError::Conflict(_))), "{refused:?}");
+    assert_eq!(store.known.get("t").ok().map(|thread| thread.state.revision()), Some(3));
+    let messages = vec![Message::User("Good day.".to_owned())];
+    store.commit(Commit { messages, ..commit("r", vec![started()], 0) }).await.unwrap();
+    assert!(store.known.get("t").is_err());
+    assert_eq!(store.thread("t").await.unwrap().messages.len(), 1);
 }

@@ -1,5 +1,6 @@
 //! The thread that writes: one transaction for all that waits.
 
+use super::known::Known;
 use super::open::{Place, explain};
 use super::process::Process;
 use super::queue::Queue;
@@ -8,7 +9,7 @@ use crate::store::{AuditRecord, Commit, CommitError, StoreError};
 use rusqlite::Connection;
 use std::cell::OnceCell;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 use tollgate_agent::run::{Event, Numbered, RunSpec};
 use tollgate_agent::state::StateChange;
@@ -89,14 +90,15 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn start(
-        connection: Connection,
+        connection: Arc<Mutex<Connection>>,
+        known: Arc<Known>,
         file: &Path,
         process: Arc<Process>,
     ) -> Result<Self, StoreError> {
         let queue = Arc::new(Queue::default());
         let place = Place::of(file)?;
         let served = Served(Arc::clone(&queue));
-        let write = move || write_all(connection, &place, &process, &served.0);
+        let write = move || write_all(&connection, &known, &place, &process, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
         let thread = thread.map_err(|e| StoreError(format!("the system gives no thread: {e}")))?;
         Ok(Self { queue, thread: Some(thread) })
@@ -183,7 +185,7 @@ impl Lost {
     }
 }
 
-fn write_all(mut connection: Connection, place: &Place, process: &Process, queue: &Queue) {
+fn write_all(connection: &Mutex<Connection>, known: &Known, place: &Place, process: &Process, queue: &Queue) {
     let mut lost = Lost::default();
     while let Some(mut jobs) = queue.next_group() {
         if let Some(at) = jobs.iter().position(|job| matches!(job, Job::Commit(..)))
@@ -194,11 +196,14 @@ fn write_all(mut connection: Connection, place: &Place, process: &Process, queue
         let following: Vec<&Prepared> = jobs.iter().filter_map(Job::following).collect();
         let followed = following.len();
         following.into_iter().for_each(|prepared| drop(prepared.rows()));
+        let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
         let written = write_group(&mut connection, process, &jobs)
             .map_err(|e| explain("write to", &place.file, &e))
             // A file that nobody finds any more takes commits like any other.
             .and_then(|written| place.check().map(|()| written))
             .unwrap_or_else(|why| jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect());
+        known.follow(&jobs, &written);
+        drop(connection);
         let before = lost.records;
         for (job, written) in jobs.into_iter().zip(written) {
             if let (Some(prepared), Err(why)) = (job.following(), &written) {
