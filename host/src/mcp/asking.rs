@@ -2,8 +2,8 @@
 //!
 //! A client that can show a form is asked: by a request of the server's own, or,
 //! where the protocol's version has that, by an answer that says which input is
-//! required. Any other client is told how a person decides; the call goes on when it
-//! is repeated.
+//! required. One that knows tasks is handed one. Any other client is told how a person
+//! decides; the call goes on when it is repeated.
 
 use super::answer;
 use super::calling::{Calling, broken};
@@ -12,11 +12,12 @@ use super::pending::{Asked, Pending};
 use crate::HostError;
 use crate::run::RunEnd;
 use rmcp::model::{
-    CallToolResponse, ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest,
+    CallToolResponse, ClientCapabilities, ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest,
     InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
 };
 use serde_json::{Value, json};
 use tollgate_agent::run::DecisionAnswer;
+use tollgate_agent::run::event::Suspended;
 use tollgate_agent::schema::Schema;
 
 /// How often one form is shown again because what was entered does not fit.
@@ -28,6 +29,8 @@ enum Way {
     Request,
     /// It repeats the call with the input that was required.
     Repeat,
+    /// It looks after the call until somebody has decided elsewhere.
+    Task,
     /// Not at all.
     None,
 }
@@ -55,12 +58,13 @@ impl Calling<'_> {
                     return Ok(under_way(&end.run_id));
                 }
                 self.pending.forget(&end.run_id);
-                return self.ended(end);
+                return self.result(end).map(Into::into);
             };
             let pending = self.pending.add(asked, &end.run_id, question);
             match self.way() {
                 Way::None => return Ok(self.approval_required(&pending)),
                 Way::Repeat => return Ok(input_required(&pending)),
+                Way::Task => return self.as_task(&pending).await,
                 Way::Request => match self.ask(&pending).await? {
                     Some(next) => end = next,
                     None => return Ok(self.approval_required(&pending)),
@@ -80,7 +84,7 @@ impl Calling<'_> {
         let response = responses.and_then(|mut all| all.remove(&pending.question.suspension_id));
         let stands = match response {
             // It may have ended, or ask something else, once it was decided elsewhere.
-            None => self.recorded(&pending.run_id).await?,
+            None => self.recorded(&pending.run_id).await?.end,
             Some(response) => {
                 let result = serde_json::from_value::<ElicitResult>(response).map_err(|e| {
                     ErrorData::invalid_params(format!("the input is no answer to a form: {e}"), None)
@@ -122,13 +126,13 @@ impl Calling<'_> {
             Entered::Dismissed => return Ok(Entry::Open),
             Entered::Unreadable(why) => return Ok(Entry::Unfit(why)),
         };
-        match self.decide(pending, decision, reason).await {
+        let asked = pending.question.suspension_id.as_str();
+        match self.decide(&pending.run_id, asked, decision, reason).await {
             Ok(end) => Ok(Entry::Stands(Box::new(end))),
             Err(HostError::Refused(why)) => {
                 // Somebody may have decided elsewhere meanwhile.
-                let stands = self.recorded(&pending.run_id).await?;
-                let asked = &pending.question.suspension_id;
-                let waits = stands.waiting.iter().any(|question| question.suspension_id == *asked);
+                let stands = self.recorded(&pending.run_id).await?.end;
+                let waits = stands.waiting.iter().any(|question| question.suspension_id == asked);
                 Ok(if waits { Entry::Unfit(why) } else { Entry::Stands(Box::new(stands)) })
             }
             Err(e) => Err(broken(e)),
@@ -137,6 +141,7 @@ impl Calling<'_> {
 
     fn way(&self) -> Way {
         let capabilities = self.context.client_capabilities();
+        let knows_tasks = capabilities.as_ref().is_some_and(ClientCapabilities::supports_tasks);
         let elicits = capabilities.and_then(|capabilities| capabilities.elicitation).is_some_and(|elicits| {
             // A client that names no mode shows forms.
             elicits.form.is_some() || elicits.url.is_none()
@@ -144,9 +149,10 @@ impl Calling<'_> {
         let version = self.context.protocol_version();
         let repeats = version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
         match (elicits, repeats) {
-            (false, _) => Way::None,
             (true, true) => Way::Repeat,
             (true, false) => Way::Request,
+            (false, true) if knows_tasks => Way::Task,
+            (false, _) => Way::None,
         }
     }
 
@@ -154,15 +160,8 @@ impl Calling<'_> {
     fn approval_required(&self, pending: &Pending) -> CallToolResponse {
         let question = &pending.question;
         let (run, call) = (&pending.run_id, &question.call_id);
-        let decide = format!("{} {run} {call}", self.decide);
-        let value = question.ticket.response_schema.as_ref().map_or("", yes);
-        let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
-        let text = format!(
-            "Approval required: a person has to decide before `{}` goes on. It asks ({}): {}\n\
-             To approve: {approve}   To reject: {reject}\n\
-             Then repeat the very same call to get its result.",
-            question.tool_name, question.ticket.action, question.ticket.message
-        );
+        let HowToDecide { words, approve, reject } = self.how_to_decide(run, question);
+        let text = format!("{words}\nThen repeat the very same call to get its result.");
         let structured = json!({
             "status": "approval_required",
             "run_id": &**run,
@@ -180,6 +179,26 @@ impl Calling<'_> {
         });
         answer::refused(text, structured).into()
     }
+
+    /// How a person answers a question elsewhere.
+    pub(super) fn how_to_decide(&self, run_id: &str, question: &Suspended) -> HowToDecide {
+        let decide = format!("{} {run_id} {}", self.decide, question.call_id);
+        let value = question.ticket.response_schema.as_ref().map_or("", yes);
+        let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
+        let words = format!(
+            "Approval required: a person has to decide before `{}` goes on. It asks ({}): {}\n\
+             To approve: {approve}   To reject: {reject}",
+            question.tool_name, question.ticket.action, question.ticket.message
+        );
+        HowToDecide { words, approve, reject }
+    }
+}
+
+/// The question in words, and the two commands that answer it.
+pub(super) struct HowToDecide {
+    pub(super) words: String,
+    approve: String,
+    reject: String,
 }
 
 /// What is typed to say yes where the answer is to fit this: nothing, if that is `true`.

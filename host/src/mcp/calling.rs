@@ -2,7 +2,7 @@
 
 use super::answer;
 use super::notices::Notices;
-use super::pending::{Asked, Pending, PendingCalls};
+use super::pending::{Asked, PendingCalls};
 use crate::run::{RunEnd, RunHandle};
 use crate::{CallRequest, Host, HostError, RunRequest};
 use rmcp::RoleServer;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::proposal::Arguments;
-use tollgate_agent::run::{Decision, DecisionAnswer, Event, Run, Thread};
+use tollgate_agent::run::{Decision, DecisionAnswer, Event, Numbered, Run, Thread};
 use uuid::Uuid;
 
 /// How long a decision waits before it asks again for a thread that is at work.
@@ -61,7 +61,7 @@ impl Calling<'_> {
             None => self.begin(&params.name, &sent).await?,
         };
         if end.waiting.is_empty() {
-            return self.ended(end);
+            return self.result(end).map(Into::into);
         }
         self.settle(end, &asked()).await
     }
@@ -84,19 +84,20 @@ impl Calling<'_> {
         self.follow(handle).await
     }
 
-    /// The answer to a call that waits for nobody any more.
-    pub(super) fn ended(&self, end: RunEnd) -> Result<CallToolResponse, ErrorData> {
+    /// The result of a call that waits for nobody any more.
+    pub(super) fn result(&self, end: RunEnd) -> Result<CallToolResult, ErrorData> {
         if self.is_agent {
-            return Ok(answer::of_run(end).into());
+            return Ok(answer::of_run(end));
         }
         let finished = end.last_call.ok_or_else(|| broken("the call did not come to an end of its own"))?;
-        Ok(answer::of_call(finished).into())
+        Ok(answer::of_call(finished))
     }
 
     /// Carries a call on with a person's decision.
     pub(super) async fn decide(
         &mut self,
-        pending: &Pending,
+        run_id: &str,
+        suspension_id: &str,
         answer: DecisionAnswer,
         reason: Option<String>,
     ) -> Result<RunEnd, HostError> {
@@ -105,13 +106,13 @@ impl Calling<'_> {
             .map_err(|e| HostError::Refused(e.message.into_owned()))?;
         let decision = Decision {
             id: Uuid::now_v7().to_string(),
-            target: pending.question.suspension_id.clone(),
+            target: suspension_id.to_owned(),
             answer,
             reason,
             at_ms: crate::run::now_ms(),
         };
         loop {
-            match self.host.decide(&pending.run_id, decision.clone()).await {
+            match self.host.decide(run_id, decision.clone()).await {
                 // Another call of the thread is being decided; it takes its turn.
                 Err(HostError::Busy(_)) if !self.context.ct.is_cancelled() => {
                     tokio::time::sleep(BUSY_PAUSE).await;
@@ -147,7 +148,7 @@ impl Calling<'_> {
     }
 
     /// How a run that was decided elsewhere stands, from its record.
-    pub(super) async fn recorded(&self, run_id: &Arc<str>) -> Result<RunEnd, ErrorData> {
+    pub(super) async fn recorded(&self, run_id: &Arc<str>) -> Result<Recorded, ErrorData> {
         let record = self.host.store().events(run_id, 0).await.map_err(broken)?;
         let mut run = Run::new(Thread::default());
         let (mut last_call, mut text) = (None, String::new());
@@ -159,8 +160,20 @@ impl Calling<'_> {
                 _ => {}
             }
         }
-        Ok(RunEnd::of(&run, (Arc::clone(run_id), Arc::from(self.thread_id)), last_call, text))
+        let at_ms = |numbered: Option<&Arc<Numbered>>| numbered.map_or(0, |numbered| numbered.at_ms);
+        Ok(Recorded {
+            began_at_ms: at_ms(record.first()),
+            changed_at_ms: at_ms(record.last()),
+            end: RunEnd::of(&run, (Arc::clone(run_id), Arc::from(self.thread_id)), last_call, text),
+        })
     }
+}
+
+/// How a run stands, by its record.
+pub(super) struct Recorded {
+    pub(super) end: RunEnd,
+    pub(super) began_at_ms: u64,
+    pub(super) changed_at_ms: u64,
 }
 
 /// What an agent is asked to do; or what is wrong with its arguments.

@@ -22,6 +22,7 @@ mod pending;
 mod remote;
 mod server;
 mod stdio;
+mod tasks;
 mod wire;
 
 pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, new_token};

@@ -1,6 +1,7 @@
 //! Calls that wait for a person, so that a call that is repeated goes on instead of
 //! beginning anew.
 
+use super::tasks::Tasks;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
@@ -83,20 +84,25 @@ pub(super) struct Pending {
     bytes: usize,
 }
 
-/// All of them, oldest first.
+/// All of them.
 #[derive(Debug, Default)]
-pub(super) struct PendingCalls(Mutex<VecDeque<Pending>>);
+pub(super) struct PendingCalls {
+    /// Oldest first.
+    calls: Mutex<VecDeque<Pending>>,
+    /// Those that their clients know as tasks, and what became of them.
+    pub(super) tasks: Tasks,
+}
 
 impl PendingCalls {
     /// Whether no call waits, as is usual.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Remembers a call that waits; the handle stays with the run.
     pub(super) fn add(&self, asked: &Asked, run_id: &Arc<str>, question: &Arc<Suspended>) -> Pending {
         let bytes = serde_json::to_vec(&**question).map_or(0, |written| written.len());
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let known = calls.iter().position(|call| call.run_id == *run_id);
         let handle = known
             .and_then(|at| calls.remove(at))
@@ -118,7 +124,7 @@ impl PendingCalls {
 
     /// Takes out the call that is repeated: with its handle, or the same call anew.
     pub(super) fn take(&self, asked: &Asked, handle: Option<&str>) -> Option<Pending> {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let repeated =
             |call: &Pending| call.asked == *asked && handle.is_none_or(|handle| handle == call.handle);
         let at = calls.iter().position(repeated)?;
@@ -127,7 +133,7 @@ impl PendingCalls {
 
     /// Forgets the call of a run that has ended.
     pub(super) fn forget(&self, run_id: &str) {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.retain(|call| &*call.run_id != run_id);
     }
 }
@@ -173,12 +179,12 @@ mod tests {
         for number in 0..MAX_PENDING + 10 {
             calls.add(&asked(&format!("[{number}]")), &number.to_string().into(), &question(10));
         }
-        assert_eq!(calls.0.lock().unwrap().len(), MAX_PENDING);
+        assert_eq!(calls.calls.lock().unwrap().len(), MAX_PENDING);
         assert!(calls.take(&asked("[0]"), None).is_none(), "the oldest is forgotten");
         for number in 0..5 {
             calls.add(&asked(&number.to_string()), &format!("l{number}").into(), &question(10 * 1024 * 1024));
         }
-        let held: usize = calls.0.lock().unwrap().iter().map(|call| call.bytes).sum();
+        let held: usize = calls.calls.lock().unwrap().iter().map(|call| call.bytes).sum();
         assert!(held <= MAX_PENDING_BYTES, "{held}");
         assert!(calls.take(&asked("4"), None).is_some());
     }

@@ -12,10 +12,10 @@ use super::wire::{RawArguments, Room};
 use crate::Host;
 use axum::http::request::Parts;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData,
-    Implementation, ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
-    ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool as Listed,
-    ToolsCapability,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, ErrorCode,
+    ErrorData, GetTaskParams, GetTaskResult, Implementation, ListToolsResult, LoggingLevel,
+    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SetLevelRequestParams,
+    SubscriptionFilter, Tool as Listed, ToolsCapability, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -104,6 +104,14 @@ impl Server {
         }
     }
 
+    /// What a request has of its session, where nobody is told of what happens.
+    fn calling<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> Calling<'a> {
+        let Inner { host, offer, pending, .. } = &*self.inner;
+        let Conversation { thread_id, calls } = self.conversation_of(context);
+        let decide = offer.decide.as_str();
+        Calling { host, thread_id, pending, calls, context, notices: None, decide, is_agent: false }
+    }
+
     fn tools(&self) -> Arc<Vec<Listed>> {
         self.inner.listing.of(&self.inner.host, &self.inner.offer)
     }
@@ -128,7 +136,8 @@ impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let mut tools = ToolsCapability::default();
         tools.list_changed = Some(true);
-        let capabilities = ServerCapabilities::builder().enable_logging().enable_tools_with(tools).build();
+        let capabilities =
+            ServerCapabilities::builder().enable_logging().enable_tools_with(tools).enable_tasks().build();
         let this = Implementation::new("tollgate", env!("CARGO_PKG_VERSION")).with_title("Tollgate");
         ServerConfig::new(capabilities).with_server_info(this).with_instructions(INSTRUCTIONS)
     }
@@ -194,7 +203,7 @@ impl ServerHandler for Server {
         params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Inner { host, offer, pending, level, room, .. } = &*self.inner;
+        let Inner { host, offer, level, room, .. } = &*self.inner;
         let tool_name = params.name.as_ref();
         let is_agent = offer.has_agent(tool_name);
         let toolbox = host.toolbox();
@@ -203,14 +212,11 @@ impl ServerHandler for Server {
         }
         let level = *level.lock().unwrap_or_else(PoisonError::into_inner);
         let notices = Notices::wanted(&context, level, room, tool_name);
-        let Conversation { thread_id, calls } = self.conversation_of(&context);
-        let decide = offer.decide.as_str();
         let arguments = match sent(&context) {
             Some(raw) => Arc::clone(&raw.0),
             None => Arc::from(written(params.arguments.as_ref())),
         };
-        let mut calling =
-            Calling { host, thread_id, pending, calls, context: &context, notices, decide, is_agent };
+        let mut calling = Calling { notices, is_agent, ..self.calling(&context) };
         let call = calling.call(params, arguments);
         let Some(Gone(gone)) = of_request::<Gone>(&context) else { return call.await };
         let mut call = std::pin::pin!(call);
@@ -223,14 +229,47 @@ impl ServerHandler for Server {
         }
     }
 
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.calling(&context).look_at_task(&request.task_id).await.map(GetTaskResult::new)
+    }
+
+    /// A task asks its client for nothing, and what answers no question is passed over.
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.calling(&context).look_at_task(&request.task_id).await.map(drop)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.calling(&context).cancel_task(&request.task_id).await
+    }
+
     async fn on_custom_request(
         &self,
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         // Requests of known methods come here where their parameters do not fit.
-        const KNOWN: [&str; 5] =
-            ["tools/call", "tools/list", "logging/setLevel", "initialize", "subscriptions/listen"];
+        const KNOWN: [&str; 8] = [
+            "tools/call",
+            "tools/list",
+            "logging/setLevel",
+            "initialize",
+            "subscriptions/listen",
+            "tasks/get",
+            "tasks/update",
+            "tasks/cancel",
+        ];
         let method = text::clean(&request.method, 100);
         Err(if KNOWN.contains(&method.as_str()) {
             ErrorData::invalid_params(format!("the parameters do not fit {method}"), None)

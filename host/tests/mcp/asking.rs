@@ -99,6 +99,50 @@ fn w2_any_other_client_is_told_how_to_decide_and_the_call_goes_on_when_it_is_rep
     }
 }
 
+#[test]
+fn w2_a_client_that_knows_tasks_looks_after_the_call_until_it_is_decided() {
+    let place = place();
+    let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut raw = Raw::begin(&place, "2026-07-28", tasks.clone());
+    let call = json!({"name": "suspends", "arguments": {}});
+    let task = raw.ask("tools/call", call.clone())["result"].clone();
+    assert_eq!((&task["resultType"], &task["status"]), (&json!("task"), &json!("working")), "{task}");
+    assert!(task["createdAt"].as_str().unwrap().ends_with('Z') && task["ttlMs"].is_null(), "{task}");
+    let again = raw.ask("tools/call", call.clone())["result"].clone();
+    assert_eq!(again["taskId"], task["taskId"], "the same call is the same task");
+    let id = json!({"taskId": task["taskId"]});
+    // It asks its client for nothing, and takes nothing.
+    let update = json!({"taskId": task["taskId"], "inputResponses": {"x": {"action": "accept"}}});
+    assert_eq!(raw.ask("tasks/update", update)["result"], json!({"resultType": "complete"}));
+    let waits = raw.ask("tasks/get", id.clone())["result"].clone();
+    assert_eq!(waits["status"], "working", "{waits}");
+    let told = waits["statusMessage"].as_str().unwrap();
+    assert!(told.contains("Shall I?"), "{told}");
+    let approve = told.split_once("To approve: ").unwrap().1.split_once("   To reject:").unwrap().0;
+    decide_elsewhere(&json!(approve));
+    for _ in 0..2 {
+        let done = raw.ask("tasks/get", id.clone())["result"].clone();
+        assert_eq!(done["status"], "completed", "{done}");
+        assert_eq!(done["result"]["structuredContent"], json!({"approved": true}), "{done}");
+    }
+    assert!(raw.ask("tasks/cancel", id.clone())["result"].is_object());
+    assert_eq!(raw.ask("tasks/get", id)["result"]["status"], "completed", "it had ended");
+    // That call is done with: the next one asks anew, and is taken back.
+    let next = raw.ask("tools/call", call.clone())["result"]["taskId"].clone();
+    assert_ne!(next, task["taskId"]);
+    let id = json!({"taskId": next});
+    assert!(raw.ask("tasks/cancel", id.clone())["result"].is_object());
+    assert_eq!(raw.ask("tasks/get", id)["result"]["status"], "cancelled");
+    assert_eq!(raw.ask("tasks/get", json!({"taskId": "0123"}))["error"]["code"], -32602);
+    // Whoever shows forms as well is asked at once.
+    let mut both = tasks;
+    both["elicitation"] = json!({"form": {}});
+    let mut raw = Raw::begin(&place, "2026-07-28", both);
+    assert_eq!(raw.ask("tools/call", call)["result"]["resultType"], "input_required");
+    let mut raw = Raw::begin(&place, "2026-07-28", json!({}));
+    assert_eq!(raw.ask("tasks/get", json!({"taskId": "0123"}))["error"]["code"], -32021);
+}
+
 /// Types the command that a client was told, in a directory of its own and with no
 /// variables of ours.
 #[track_caller]

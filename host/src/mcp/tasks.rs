@@ -1,0 +1,162 @@
+//! Calls that wait for a person, as tasks of the protocol's extension
+//! `io.modelcontextprotocol/tasks` (SEP-2663). A client that knows them and cannot ask
+//! its person is handed a task in the place of a result, and looks at it until somebody
+//! has decided elsewhere.
+
+use super::calling::{Calling, Recorded};
+use super::pending::Pending;
+use rmcp::model::{
+    CallToolResponse, CallToolResult, CreateTaskResult, DetailedTask, ErrorData, JsonObject, Task,
+    TaskPayload, TaskStatus,
+};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use tollgate_agent::run::DecisionAnswer;
+use uuid::Uuid;
+
+/// The most tasks of one server that are remembered; the oldest is forgotten first, and
+/// its call still waits in the store.
+const MAX_TASKS: usize = 1_024;
+/// How long a client may let pass between two looks: a person decides meanwhile.
+const POLL_MS: u64 = 1_000;
+
+/// The run that a task stands for.
+#[derive(Debug, Clone)]
+struct Kept {
+    id: String,
+    thread_id: String,
+    run_id: Arc<str>,
+    is_agent: bool,
+    /// Whether its client took it back.
+    cancelled: bool,
+}
+
+/// All of them, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Tasks(Mutex<VecDeque<Kept>>);
+
+impl Tasks {
+    /// The task of this run, which is the same however often its call is repeated.
+    fn of_run(&self, thread_id: &str, run_id: &Arc<str>, is_agent: bool) -> Kept {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = tasks.iter().find(|kept| kept.run_id == *run_id) {
+            return kept.clone();
+        }
+        let kept = Kept {
+            // Nobody can guess it.
+            id: Uuid::new_v4().simple().to_string(),
+            thread_id: thread_id.to_owned(),
+            run_id: Arc::clone(run_id),
+            is_agent,
+            cancelled: false,
+        };
+        tasks.push_back(kept.clone());
+        if tasks.len() > MAX_TASKS {
+            tasks.pop_front();
+        }
+        kept
+    }
+
+    /// A task of this conversation.
+    fn find(&self, id: &str, thread_id: &str) -> Result<Kept, ErrorData> {
+        let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = tasks.iter().find(|kept| kept.id == id && kept.thread_id == thread_id);
+        let unknown = || ErrorData::invalid_params("there is no task of this taskId", None);
+        found.cloned().ok_or_else(unknown)
+    }
+
+    fn cancel(&self, id: &str) {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = tasks.iter_mut().find(|kept| kept.id == id) {
+            kept.cancelled = true;
+        }
+    }
+}
+
+impl Calling<'_> {
+    /// What a client is handed in the place of a result.
+    pub(super) async fn as_task(&self, pending: &Pending) -> Result<CallToolResponse, ErrorData> {
+        let kept = self.pending.tasks.of_run(self.thread_id, &pending.run_id, self.is_agent);
+        let recorded = self.recorded(&kept.run_id).await?;
+        Ok(CreateTaskResult::new(self.task(&kept, &recorded)).into())
+    }
+
+    /// How a task stands: its call waits or goes on, or has its result.
+    pub(super) async fn look_at_task(&mut self, id: &str) -> Result<DetailedTask, ErrorData> {
+        let kept = self.pending.tasks.find(id, self.thread_id)?;
+        let recorded = self.recorded(&kept.run_id).await?;
+        let task = self.task(&kept, &recorded);
+        let payload = match recorded.end.status {
+            None => TaskPayload::Working,
+            Some(_) if kept.cancelled => TaskPayload::Cancelled,
+            Some(_) => {
+                // The same call begins anew from here on.
+                self.pending.forget(&kept.run_id);
+                self.is_agent = kept.is_agent;
+                TaskPayload::Completed { result: object(&self.result(recorded.end)?) }
+            }
+        };
+        Ok(DetailedTask::new(task, payload))
+    }
+
+    /// Takes a task back: a call that waits ends as cancelled. One that somebody let go
+    /// on meanwhile is not stopped.
+    pub(super) async fn cancel_task(&mut self, id: &str) -> Result<(), ErrorData> {
+        let kept = self.pending.tasks.find(id, self.thread_id)?;
+        let waiting = self.recorded(&kept.run_id).await?.end.waiting;
+        let Some(question) = waiting.first() else { return Ok(()) };
+        let reason = Some("the client cancelled its task".to_owned());
+        let target = question.suspension_id.as_str();
+        // Whoever decided in the meantime was faster, which the client sees by a look.
+        if self.decide(&kept.run_id, target, DecisionAnswer::Cancel, reason).await.is_ok() {
+            self.pending.tasks.cancel(id);
+            self.pending.forget(&kept.run_id);
+        }
+        Ok(())
+    }
+
+    fn task(&self, kept: &Kept, recorded: &Recorded) -> Task {
+        let (began, changed) = (written(recorded.began_at_ms), written(recorded.changed_at_ms));
+        let task = Task::new(&kept.id, TaskStatus::Working, began, changed).with_poll_interval_ms(POLL_MS);
+        match recorded.end.waiting.first() {
+            Some(question) => task.with_status_message(self.how_to_decide(&kept.run_id, question).words),
+            None => task,
+        }
+    }
+}
+
+/// A moment as ISO 8601 has it.
+fn written(at_ms: u64) -> String {
+    let moment = jiff::Timestamp::from_millisecond(i64::try_from(at_ms).unwrap_or(i64::MAX));
+    moment.unwrap_or(jiff::Timestamp::MAX).to_string()
+}
+
+fn object(result: &CallToolResult) -> JsonObject {
+    match serde_json::to_value(result) {
+        Ok(serde_json::Value::Object(object)) => object,
+        _ => JsonObject::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_known_to_their_conversation_alone_and_bounded() {
+        let tasks = Tasks::default();
+        let kept = |number: usize| tasks.of_run("mine", &number.to_string().into(), false).id;
+        let (first, second) = (kept(0), kept(1));
+        assert_eq!(kept(0), first);
+        (2..=MAX_TASKS).for_each(|number| _ = kept(number));
+        assert_eq!(tasks.0.lock().unwrap_or_else(PoisonError::into_inner).len(), MAX_TASKS);
+        assert!(tasks.find(&first, "mine").is_err(), "the oldest is forgotten");
+        assert!(tasks.find(&second, "mine").is_ok() && tasks.find(&second, "another's").is_err());
+    }
+
+    #[test]
+    fn moments_are_written_as_iso_8601() {
+        assert_eq!(written(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
+        assert!(written(u64::MAX).starts_with("9999-12-"));
+    }
+}
