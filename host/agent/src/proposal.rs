@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// The longest text of arguments that is read, in bytes.
 pub const MAX_ARGUMENTS_BYTES: usize = 16 * 1024 * 1024;
+/// The most arguments that a refusal names.
+const MAX_NAMED: usize = 20;
 
 /// Arguments that were parsed, with the host's own serialization of them: the
 /// only text that gates, digests, records and guests ever see. A number without a
@@ -130,8 +132,9 @@ impl Proposal {
             return Err(Fault::new(
                 Code::InvalidArguments,
                 format!(
-                    "The arguments of '{tool_name}' do not fit its schema:\n{}",
-                    schema::describe(&violations)
+                    "The arguments of '{tool_name}' do not fit its schema:\n{}{}",
+                    schema::describe(&violations),
+                    known_arguments(&tool.descriptor.parameters, arguments.value()),
                 ),
             ));
         }
@@ -160,6 +163,22 @@ impl Proposal {
     pub fn arguments(&self) -> &Arguments {
         &self.arguments
     }
+}
+
+/// The arguments that there are, where one was sent that is not among them.
+fn known_arguments(parameters: &Value, sent: &Value) -> String {
+    let (Some(known), Some(sent)) = (parameters["properties"].as_object(), sent.as_object()) else {
+        return String::new();
+    };
+    if sent.keys().all(|name| known.contains_key(name)) {
+        return String::new();
+    }
+    if known.is_empty() {
+        return "\nIt takes no arguments.".to_owned();
+    }
+    let named = known.keys().take(MAX_NAMED).map(|name| format!("`{}`", crate::text::clean(name, 64)));
+    let more = if known.len() > MAX_NAMED { ", ..." } else { "" };
+    format!("\nIts arguments: {}{more}", named.collect::<Vec<_>>().join(", "))
 }
 
 fn not_found(catalog: &Catalog, offered: impl Fn(&str) -> bool, wanted: &str) -> Fault {

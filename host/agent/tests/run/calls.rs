@@ -73,7 +73,11 @@ fn l2_arguments_are_checked_by_the_host() {
     assert_eq!(world.code("a"), Some(Code::InvalidArguments));
     let answer = world.answer("a");
     assert!(answer.contains("/n") && answer.contains("/path"), "{answer}");
+    assert!(!answer.contains("Its arguments"), "it sent no others: {answer}");
     assert!(!names(&world.events).contains(&"gated"));
+    let world = World::calling(&[("a", "typed", r#"{"n":1,"paht":"x"}"#)]);
+    let answer = world.answer("a");
+    assert!(answer.contains("paht") && answer.ends_with("Its arguments: `n`, `path`"), "{answer}");
 }
 
 #[test]
