@@ -1,4 +1,4 @@
-//! The whole governed call beside the raw floor, for criterion: `cargo bench -p
+//! The whole governed call beside the raw floor, for criterion: `cargo bench --profile dist -p
 //! tollgate-tests --bench call`. Absolute times depend on the machine and on what
 //! else it does; `scripts/bench` measures the ratios.
 

@@ -1,5 +1,5 @@
 //! What loading a hundred tools from the cache costs, beside reading and deserializing
-//! the same bytes with wasmtime alone: `cargo bench -p tollgate-tests --bench load`.
+//! the same bytes with wasmtime alone: `cargo bench --profile dist -p tollgate-tests --bench load`.
 //!
 //! The tools are the example tools in Rust, each several times under other names, so
 //! that no two are the same bytes. Both sides use as many threads, and take turns.
