@@ -10,7 +10,7 @@ use tollgate::store::{RunFilter, RunSummary, SqliteStore, Store, StoreError};
 
 /// Opens the store that was named with `--data`, or the one of this user.
 pub(crate) fn open_store(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
-    Ok(Arc::new(SqliteStore::open(&data_dir(globals)?)?.writing_in_place()))
+    Ok(Arc::new(SqliteStore::open(&data_dir(globals)?)?))
 }
 
 /// A store that another thread opens while tools are loaded.
@@ -27,7 +27,7 @@ impl OpeningStore {
     pub(crate) async fn opened(self) -> Result<Arc<dyn Store>, Failure> {
         let opened =
             self.0.await.map_err(|e| Failure::failed(format!("opening the store broke off: {e}")))?;
-        Ok(Arc::new(opened?.writing_in_place()))
+        Ok(Arc::new(opened?))
     }
 }
 

@@ -1,8 +1,7 @@
 //! A store in one SQLite file, for any number of processes on one machine.
 //!
 //! Commits go through one writer thread, which takes what has come in meanwhile
-//! into the same transaction, so that calls at once share one sync of the disk; one
-//! alone may be written where it is asked for.
+//! into the same transaction, so that calls at once share one sync of the disk.
 //! A commit is answered when the disk has it (`synchronous = FULL`), save for those
 //! that may follow. Several processes write to one file in turn; a process that carries a run holds a
 //! locked file, so that the others can tell a run at work from one whose process
@@ -11,7 +10,6 @@
 mod audit;
 mod known;
 mod open;
-mod pen;
 mod process;
 mod queue;
 mod read;
@@ -59,16 +57,6 @@ impl SqliteStore {
         let writer = Writer::start(connection, Arc::clone(&known), &file, Arc::clone(&process))?;
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
         Ok(Self { writer, readers, known, process, volatile: Mutex::default() })
-    }
-
-    /// Has a commit written on the thread of whoever asks for it, where nobody else writes:
-    /// that spares it the way to another thread and back. It is for programs that drive
-    /// their host from a multi-threaded runtime of tokio and not from within a
-    /// [`LocalSet`](tokio::task::LocalSet), where a commit would panic.
-    #[must_use]
-    pub fn writing_in_place(mut self) -> Self {
-        self.writer.in_place = true;
-        self
     }
 
     /// The id under which this process carries runs.

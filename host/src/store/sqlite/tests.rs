@@ -2,7 +2,6 @@
 //! that are known.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::writer::{Job, Prepared};
 use super::{Known, Process, SqliteStore, Writer, open};
 use crate::store::{Commit, CommitError, RunFilter, Store};
 use std::path::Path;
@@ -183,34 +182,4 @@ async fn a_thread_that_is_known_follows_what_its_process_commits() {
     store.commit(Commit { messages, ..commit("r", vec![started()], 0) }).await.unwrap();
     assert!(store.known.get("t").is_err());
     assert_eq!(store.thread("t").await.unwrap().messages.len(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_commit_that_meets_no_other_is_written_where_it_is_asked_for() {
-    let data = tempfile::tempdir().unwrap();
-    let mut writer = writer(data.path(), 0);
-    writer.in_place = true;
-    let job = |run: &str, after| Job::Follow(Box::new(Prepared::new(commit(run, vec![started()], after))));
-    assert!(matches!(writer.pen.write_here(job("alone", 0)), Ok(Ok(()))));
-    assert!(matches!(writer.pen.write_here(job("alone", 0)), Ok(Err(CommitError::Advanced))), "it is there");
-    {
-        let _another = writer.pen.connection.lock().unwrap();
-        assert!(writer.pen.write_here(job("beside", 0)).is_err(), "it takes its turn");
-    }
-    writer.pen.lost().add("r", &CommitError::Advanced);
-    assert!(writer.pen.write_here(job("late", 0)).is_err(), "the loss is told first");
-    let told = writer.commit(commit("late", vec![started()], 0)).await.unwrap_err();
-    assert!(told.to_string().contains("lost"), "{told}");
-    writer.commit(commit("late", vec![started()], 0)).await.unwrap();
-    writer.commit(commit("late", vec![said()], 1)).await.unwrap();
-}
-
-#[tokio::test]
-async fn nothing_is_written_in_place_where_that_would_hold_up_everything_else() {
-    let data = tempfile::tempdir().unwrap();
-    let mut writer = writer(data.path(), 0);
-    writer.in_place = true;
-    let job = Job::Follow(Box::new(Prepared::new(commit("r", vec![started()], 0))));
-    assert!(writer.pen.write_here(job).is_err(), "this runtime has one thread");
-    writer.commit(commit("r", vec![started()], 0)).await.unwrap();
 }

@@ -1,16 +1,15 @@
-//! The thread that writes: one transaction for all that waits. A commit that meets no
-//! other may be written by whoever asks for it.
+//! The thread that writes: one transaction for all that waits.
 
 use super::known::Known;
-use super::open::Place;
-use super::pen::Pen;
+use super::open::{Place, explain};
 use super::process::Process;
 use super::queue::Queue;
+use super::write::write_group;
 use crate::store::{AuditRecord, Commit, CommitError, StoreError};
 use rusqlite::Connection;
 use std::cell::OnceCell;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 use tollgate_agent::run::{Event, Numbered, RunSpec};
 use tollgate_agent::state::StateChange;
@@ -43,7 +42,7 @@ pub(super) struct Rows {
 }
 
 impl Prepared {
-    pub(super) fn new(mut commit: Commit) -> Self {
+    fn new(mut commit: Commit) -> Self {
         let (run_id, at_ms) = (Arc::clone(&commit.run_id), commit.at_ms);
         let events = (commit.after + 1..).zip(std::mem::take(&mut commit.events));
         let events = events
@@ -86,9 +85,6 @@ fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
 /// The thread that writes; it ends when this is dropped.
 pub(super) struct Writer {
     queue: Arc<Queue>,
-    pub(super) pen: Arc<Pen>,
-    /// Whether a commit may be written on the thread of whoever asks.
-    pub(super) in_place: bool,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -100,13 +96,12 @@ impl Writer {
         process: Arc<Process>,
     ) -> Result<Self, StoreError> {
         let queue = Arc::new(Queue::default());
-        let (place, lost) = (Place::of(file)?, Mutex::default());
-        let pen = Arc::new(Pen { connection, known, place, process, lost });
-        let (served, of_thread) = (Served(Arc::clone(&queue)), Arc::clone(&pen));
-        let write = move || write_all(&of_thread, &served.0);
+        let place = Place::of(file)?;
+        let served = Served(Arc::clone(&queue));
+        let write = move || write_all(&connection, &known, &place, &process, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
         let thread = thread.map_err(|e| StoreError(format!("the system gives no thread: {e}")))?;
-        Ok(Self { queue, pen, in_place: false, thread: Some(thread) })
+        Ok(Self { queue, thread: Some(thread) })
     }
 
     /// The commit's events, numbered, once they are durable; at once where they may
@@ -121,16 +116,7 @@ impl Writer {
             }
         }
         prepared.rows()?;
-        let (reply, answer) = oneshot::channel();
-        let mut job = Job::Commit(prepared, reply);
-        if self.in_place {
-            match self.pen.write_here(job) {
-                Ok(written) => return written.map(|()| events),
-                Err(back) => job = back,
-            }
-        }
-        self.queue.push(job);
-        answer.await.map_err(|_| gone())??;
+        self.ask(|reply| Job::Commit(prepared, reply)).await??;
         Ok(events)
     }
 
@@ -148,14 +134,11 @@ impl Writer {
     }
 
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
+        let gone = || StoreError("the store's writer has stopped; restart the program".to_owned());
         let (reply, answer) = oneshot::channel();
         self.queue.push(job(reply));
         answer.await.map_err(|_| gone())
     }
-}
-
-fn gone() -> StoreError {
-    StoreError("the store's writer has stopped; restart the program".to_owned())
 }
 
 impl Drop for Writer {
@@ -177,18 +160,50 @@ impl Drop for Served {
     }
 }
 
-fn write_all(pen: &Pen, queue: &Queue) {
+/// Records that were lost after their calls were answered: the next commit says so.
+#[derive(Default)]
+struct Lost {
+    records: usize,
+    why: String,
+}
+
+impl Lost {
+    fn add(&mut self, run_id: &str, why: &CommitError) {
+        self.records += 1;
+        if self.records == 1 {
+            self.why = format!("{run_id}: {why}");
+        }
+    }
+
+    fn words(&self) -> String {
+        format!("records of answered calls are lost ({}), the first that of {}", self.records, self.why)
+    }
+
+    fn take(&mut self) -> Option<CommitError> {
+        let lost = std::mem::take(self);
+        (lost.records > 0).then(|| CommitError::Failed(StoreError(lost.words())))
+    }
+}
+
+fn write_all(connection: &Mutex<Connection>, known: &Known, place: &Place, process: &Process, queue: &Queue) {
+    let mut lost = Lost::default();
     while let Some(mut jobs) = queue.next_group() {
         if let Some(at) = jobs.iter().position(|job| matches!(job, Job::Commit(..)))
-            && let Some(why) = pen.lost().take()
+            && let Some(why) = lost.take()
         {
             answer(jobs.remove(at), Err(why));
         }
         let following: Vec<&Prepared> = jobs.iter().filter_map(Job::following).collect();
         let followed = following.len();
         following.into_iter().for_each(|prepared| drop(prepared.rows()));
-        let written = pen.write(&jobs);
-        let mut lost = pen.lost();
+        let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = write_group(&mut connection, process, &jobs)
+            .map_err(|e| explain("write to", &place.file, &e))
+            // A file that nobody finds any more takes commits like any other.
+            .and_then(|written| place.check().map(|()| written))
+            .unwrap_or_else(|why| jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect());
+        known.follow(&jobs, &written);
+        drop(connection);
         let before = lost.records;
         for (job, written) in jobs.into_iter().zip(written) {
             if let (Some(prepared), Err(why)) = (job.following(), &written) {
@@ -199,7 +214,6 @@ fn write_all(pen: &Pen, queue: &Queue) {
         if lost.records > before {
             tracing::error!("{}", lost.words());
         }
-        drop(lost);
         queue.followed(followed);
     }
 }
