@@ -5,6 +5,10 @@
 /// are invisible or change the direction of writing. What was cut is marked.
 #[must_use]
 pub fn clean(text: &str, max_bytes: usize) -> String {
+    // Most texts are plain, and seen to be so at once.
+    if text.len() <= max_bytes && text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
+        return text.to_owned();
+    }
     let mut cleaned = String::with_capacity(text.len().min(max_bytes));
     for c in text.chars().filter(|c| !is_unwanted(*c)) {
         if cleaned.len() + c.len_utf8() > max_bytes {

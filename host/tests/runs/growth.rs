@@ -3,6 +3,7 @@
 use crate::place::sqlite;
 use crate::world::host_on;
 use std::time::{Duration, Instant};
+use tollgate::store::RunFilter;
 use tollgate::{CallRequest, Host};
 
 /// The median of many direct calls, each of which is one commit.
@@ -22,6 +23,8 @@ async fn the_time_of_a_commit_does_not_grow_with_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let host = host_on(sqlite(folder.path()), Vec::new());
     let before = time_of_a_commit(&host).await;
+    // Whoever reads waits for records that follow.
+    assert_eq!(host.store().runs(RunFilter { limit: 100, ..RunFilter::default() }).await.unwrap().len(), 40);
     let filler = "INSERT INTO events (run, number, at_ms, body)
         WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 301000)
         SELECT (SELECT max(id) FROM runs), i, 7, printf('{\"type\":\"step_finished\",\"step\":%d}', i) FROM n";

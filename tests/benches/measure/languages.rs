@@ -30,7 +30,7 @@ const LANGUAGES: [(&str, &str); 6] = [
 ];
 const ROUNDS: usize = 40;
 /// Calls of each side in a round; a host is made for them.
-const CALLS: usize = 20;
+const CALLS: usize = 50;
 const ARGUMENTS: &str = r#"{"text":"one two two three three three, and so on: a hundred bytes or so of ordinary words, as ever."}"#;
 
 /// Prints a row for each language.

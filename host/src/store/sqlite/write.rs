@@ -21,7 +21,10 @@ pub(super) fn write_group(
     let mut written = Vec::with_capacity(jobs.len());
     for job in jobs {
         written.push(match job {
-            Job::Commit(prepared, _) | Job::Follow(prepared) => {
+            Job::Commit(prepared, _) => write_commit(&transaction, process, prepared)?,
+            Job::Follow(prepared) => {
+                // Calls go on meanwhile: each is spared a wait for all of the group.
+                std::thread::yield_now();
                 write_commit(&transaction, process, prepared)?
             }
             Job::Flush(_) => Ok(()),

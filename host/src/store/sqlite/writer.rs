@@ -195,7 +195,11 @@ fn write_all(connection: &Mutex<Connection>, known: &Known, place: &Place, proce
         }
         let following: Vec<&Prepared> = jobs.iter().filter_map(Job::following).collect();
         let followed = following.len();
-        following.into_iter().for_each(|prepared| drop(prepared.rows()));
+        for prepared in following {
+            // Nobody waits for these, and whoever computes meanwhile shall not wait for them.
+            std::thread::yield_now();
+            drop(prepared.rows());
+        }
         let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
         let written = write_group(&mut connection, process, &jobs)
             .map_err(|e| explain("write to", &place.file, &e))
