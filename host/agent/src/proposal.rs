@@ -176,9 +176,13 @@ fn known_arguments(parameters: &Value, sent: &Value) -> String {
     if known.is_empty() {
         return "\nIt takes no arguments.".to_owned();
     }
-    let named = known.keys().take(MAX_NAMED).map(|name| format!("`{}`", crate::text::clean(name, 64)));
-    let more = if known.len() > MAX_NAMED { ", ..." } else { "" };
-    format!("\nIts arguments: {}{more}", named.collect::<Vec<_>>().join(", "))
+    let mut named: Vec<String> =
+        known.keys().map(|name| format!("`{}`", crate::text::clean(name, 64))).collect();
+    // In an order that does not depend on the language in which the tool was written.
+    named.sort_unstable();
+    let more = if named.len() > MAX_NAMED { ", ..." } else { "" };
+    named.truncate(MAX_NAMED);
+    format!("\nIts arguments: {}{more}", named.join(", "))
 }
 
 fn not_found(catalog: &Catalog, offered: impl Fn(&str) -> bool, wanted: &str) -> Fault {
