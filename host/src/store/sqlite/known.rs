@@ -19,7 +19,7 @@ const MAX_MESSAGES: usize = 100;
 pub(super) struct Known {
     /// The one that writes: what others commit gives it another version, and what it
     /// commits itself does not.
-    connection: Arc<Mutex<Connection>>,
+    pub(super) connection: Arc<Mutex<Connection>>,
     inner: Mutex<Inner>,
 }
 
@@ -28,6 +28,8 @@ struct Inner {
     version: i64,
     /// How many groups of commits were followed.
     followed: u64,
+    /// This process writes: nobody else can, and what others wrote before is known of.
+    writing: bool,
     threads: HashMap<String, Thread>,
 }
 
@@ -44,12 +46,21 @@ impl Known {
     /// [`learn`](Self::learn) it.
     pub(super) fn get(&self, thread_id: &str) -> Result<Thread, Before> {
         let mut inner = self.inner();
-        let Some(version) = self.version() else { return Err(Before(None)) };
-        if version != inner.version {
-            inner.version = version;
-            inner.threads.clear();
+        match self.version() {
+            Some(version) => inner.see(version),
+            None if inner.writing => {}
+            None => return Err(Before(None)),
         }
         inner.threads.get(thread_id).cloned().ok_or_else(|| inner.now())
+    }
+
+    /// Takes note that a transaction that writes has begun on this connection.
+    pub(super) fn begin_writing(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let version = data_version(connection)?;
+        let mut inner = self.inner();
+        inner.see(version);
+        inner.writing = true;
+        Ok(())
     }
 
     /// Keeps a thread that was read after [`get`](Self::get) did not know it.
@@ -67,6 +78,7 @@ impl Known {
     pub(super) fn follow(&self, jobs: &[Job], written: &[Result<(), CommitError>]) {
         let mut inner = self.inner();
         inner.followed += 1;
+        inner.writing = false;
         for (job, written) in jobs.iter().zip(written) {
             match job {
                 // Of what failed nobody knows how far it came; what was refused left no trace.
@@ -95,10 +107,7 @@ impl Known {
         };
         // It is asked where nobody may wait.
         connection.busy_timeout(Duration::ZERO).ok()?;
-        let version = || -> rusqlite::Result<i64> {
-            connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
-        };
-        let version = version();
+        let version = data_version(&connection);
         connection.busy_timeout(BUSY_TIMEOUT).ok()?;
         version.ok()
     }
@@ -108,7 +117,18 @@ impl Known {
     }
 }
 
+fn data_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+}
+
 impl Inner {
+    fn see(&mut self, version: i64) {
+        if version != self.version {
+            self.version = version;
+            self.threads.clear();
+        }
+    }
+
     fn now(&self) -> Before {
         Before(Some((self.version, self.followed)))
     }

@@ -174,6 +174,15 @@ async fn a_thread_that_is_known_follows_what_its_process_commits() {
             "without a look into the file"
         );
     }
+    // It is known while this process writes, and only then, for another may have written.
+    {
+        let connection = store.known.connection.lock().unwrap();
+        assert!(store.known.get("t").is_err());
+        store.known.begin_writing(&connection).unwrap();
+        assert_eq!(store.known.get("t").ok().map(|thread| thread.state.revision()), Some(3));
+        store.known.follow(&[], &[]);
+        assert!(store.known.get("t").is_err());
+    }
     // What is refused leaves no trace, and a conversation is read again.
     let refused = store.change("t", StateChange { revision: 3, updates: Vec::new() }).await;
     assert!(matches!(refused, Err(CommitError::Conflict(_))), "{refused:?}");

@@ -1,6 +1,7 @@
 //! Writing: the rows of one transaction.
 
 use super::audit;
+use super::known::Known;
 use super::process::Process;
 use super::read::changes_since;
 use super::writer::{Job, Prepared};
@@ -14,10 +15,12 @@ use tollgate_agent::state::{KeyScope, StateChange};
 /// written before it is known that all of it may be. An error of SQLite undoes all.
 pub(super) fn write_group(
     connection: &mut Connection,
+    known: &Known,
     process: &Process,
     jobs: &[Job],
 ) -> rusqlite::Result<Vec<Result<(), CommitError>>> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    known.begin_writing(&transaction)?;
     let mut written = Vec::with_capacity(jobs.len());
     for job in jobs {
         written.push(match job {

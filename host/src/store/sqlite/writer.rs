@@ -201,7 +201,7 @@ fn write_all(connection: &Mutex<Connection>, known: &Known, place: &Place, proce
             drop(prepared.rows());
         }
         let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = write_group(&mut connection, process, &jobs)
+        let written = write_group(&mut connection, known, process, &jobs)
             .map_err(|e| explain("write to", &place.file, &e))
             // A file that nobody finds any more takes commits like any other.
             .and_then(|written| place.check().map(|()| written))
