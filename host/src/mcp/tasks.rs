@@ -3,8 +3,9 @@
 //! its person is handed a task in the place of a result, and looks at it until somebody
 //! has decided elsewhere.
 
-use super::calling::{Calling, Recorded};
+use super::calling::{Calling, Recorded, broken};
 use super::pending::Pending;
+use crate::HostError;
 use rmcp::model::{
     CallToolResponse, CallToolResult, CreateTaskResult, DetailedTask, ErrorData, JsonObject, Task,
     TaskPayload, TaskStatus,
@@ -107,12 +108,16 @@ impl Calling<'_> {
         let Some(question) = waiting.first() else { return Ok(()) };
         let reason = Some("the client cancelled its task".to_owned());
         let target = question.suspension_id.as_str();
-        // Whoever decided in the meantime was faster, which the client sees by a look.
-        if self.decide(&kept.run_id, target, DecisionAnswer::Cancel, reason).await.is_ok() {
-            self.pending.tasks.cancel(id);
-            self.pending.forget(&kept.run_id);
+        match self.decide(&kept.run_id, target, DecisionAnswer::Cancel, reason).await {
+            Ok(_) => {
+                self.pending.tasks.cancel(id);
+                self.pending.forget(&kept.run_id);
+                Ok(())
+            }
+            // Whoever decided in the meantime was faster, which the client sees by a look.
+            Err(HostError::Refused(_)) => Ok(()),
+            Err(e) => Err(broken(e)),
         }
-        Ok(())
     }
 
     fn task(&self, kept: &Kept, recorded: &Recorded) -> Task {
