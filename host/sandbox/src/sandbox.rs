@@ -301,7 +301,7 @@ impl Inner {
         store.set_hostcall_fuel(usize::try_from(limits.crossing_bytes).unwrap_or(usize::MAX));
         store.set_max_component_handles(limits.handles as usize);
         store.set_fuel(limits.fuel).map_err(|error| Ending::Host(error.to_string()))?;
-        term.watch(&mut store);
+        term.watch(&mut store, self.ticker.company());
         Ok(store)
     }
 }

@@ -5,7 +5,7 @@
 //! runtime is busy with guests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use wasmtime::Engine;
@@ -41,6 +41,11 @@ impl Ticker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
+    /// Of how many instances it is the clock.
+    pub(crate) fn company(&self) -> Company {
+        Company(Arc::clone(&self.shared))
+    }
+
     /// Keeps it ticking for as long as the guard lives.
     pub(crate) fn keep_ticking(&self) -> Ticking<'_> {
         self.shared.running.fetch_add(1, SeqCst);
@@ -62,6 +67,16 @@ impl Drop for Ticker {
             // It only sleeps and counts; there is nothing to learn from its end.
             let _ = thread.join();
         }
+    }
+}
+
+/// Who else has the ticker tick.
+pub(crate) struct Company(Arc<Shared>);
+
+impl Company {
+    /// Whether one call runs, and no other.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.0.running.load(Relaxed) <= 1
     }
 }
 
