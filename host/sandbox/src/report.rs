@@ -71,6 +71,12 @@ pub enum Level {
 pub trait ReportSink: Send + Sync {
     /// Takes the report, or answers false where it has no room for it.
     fn offer(&self, report: Report) -> bool;
+
+    /// Whether anybody may take a report; where nobody does, none is made, and each counts
+    /// as lost.
+    fn is_heard(&self) -> bool {
+        true
+    }
 }
 
 /// A bounded channel; what does not fit is lost.
@@ -83,6 +89,10 @@ impl ReportSink for tokio::sync::mpsc::Sender<Report> {
 /// Nobody listens.
 impl ReportSink for () {
     fn offer(&self, _report: Report) -> bool {
+        false
+    }
+
+    fn is_heard(&self) -> bool {
         false
     }
 }

@@ -209,6 +209,10 @@ impl ReportSink for CallReports {
         let Self { teller, call_id, attempt } = self;
         teller.transient(Piece::CallReport { call_id: call_id.clone(), attempt: *attempt, report })
     }
+
+    fn is_heard(&self) -> bool {
+        self.teller.is_heard()
+    }
 }
 
 fn gone(tool_name: &str) -> Fault {

@@ -156,6 +156,11 @@ impl Teller {
         }
     }
 
+    /// Whether there may be anybody to tell something transient.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.hub.is_some() || !self.bus.is_empty()
+    }
+
     /// Tells something transient; false where nobody listens, or reads too slowly.
     pub(crate) fn transient(&self, piece: Piece) -> bool {
         let is_heard = !self.bus.is_empty();
