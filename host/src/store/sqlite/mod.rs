@@ -10,6 +10,7 @@
 mod audit;
 mod known;
 mod open;
+mod pen;
 mod process;
 mod queue;
 mod read;

@@ -26,6 +26,8 @@ struct Inner {
     jobs: VecDeque<Job>,
     /// Of them, or of those being written, commits for which nobody waits.
     following: usize,
+    /// A group was given and is being written.
+    writing: bool,
     closed: bool,
 }
 
@@ -66,6 +68,12 @@ impl Queue {
         self.lock().following > 0
     }
 
+    /// Whether nothing waits, and nothing is being written.
+    pub(super) fn is_idle(&self) -> bool {
+        let inner = self.lock();
+        inner.jobs.is_empty() && !inner.writing && !inner.closed
+    }
+
     /// Says that so many of them are written, or lost.
     pub(super) fn followed(&self, number: usize) {
         self.lock().following -= number;
@@ -83,10 +91,11 @@ impl Queue {
         self.lock().jobs.clear();
     }
 
-    /// What is written next as one transaction: all that waits, and while nobody waits
+    /// What is written next as one transaction, after what was given before: all that waits, and while nobody waits
     /// for any of it, what comes soon. None once it is closed and empty.
     pub(super) fn next_group(&self) -> Option<Vec<Job>> {
         let mut inner = self.lock();
+        inner.writing = false;
         while inner.jobs.is_empty() {
             if inner.closed {
                 return None;
@@ -101,6 +110,7 @@ impl Queue {
             }
             inner = self.news.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        inner.writing = true;
         let size = inner.jobs.len().min(MAX_GROUP);
         Some(inner.jobs.drain(..size).collect())
     }

@@ -7,19 +7,18 @@ use super::read::changes_since;
 use super::writer::{Job, Prepared};
 use crate::store::summary::{label, status_after};
 use crate::store::{CommitError, ComponentFile};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tollgate_agent::run::RunSpec;
 use tollgate_agent::state::{KeyScope, StateChange};
 
-/// One transaction. A commit that is refused leaves the others alone: nothing of it is
+/// Writes these within the transaction, and commits it. A commit that is refused leaves the others alone: nothing of it is
 /// written before it is known that all of it may be. An error of SQLite undoes all.
 pub(super) fn write_group(
-    connection: &mut Connection,
+    transaction: Transaction<'_>,
     known: &Known,
     process: &Process,
     jobs: &[Job],
 ) -> rusqlite::Result<Vec<Result<(), CommitError>>> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     known.begin_writing(&transaction)?;
     let mut written = Vec::with_capacity(jobs.len());
     for job in jobs {

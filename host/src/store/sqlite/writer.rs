@@ -1,15 +1,16 @@
-//! The thread that writes: one transaction for all that waits.
+//! Who asks for something to be written, and the thread that writes: one transaction for
+//! all that waits.
 
 use super::known::Known;
-use super::open::{Place, explain};
+use super::pen::Pen;
 use super::process::Process;
 use super::queue::Queue;
-use super::write::write_group;
 use crate::store::{AuditRecord, Commit, CommitError, StoreError};
 use rusqlite::Connection;
-use std::cell::OnceCell;
+use std::borrow::Cow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tollgate_agent::run::{Event, Numbered, RunSpec};
 use tollgate_agent::state::StateChange;
@@ -27,15 +28,17 @@ pub(super) enum Job {
     Change(Arc<str>, StateChange, Reply<Result<(), CommitError>>),
 }
 
-/// A commit and its rows, which are serialized before a transaction begins.
+/// A commit, and its rows where somebody waits for it: whoever asks for it serializes
+/// them, not the thread that writes for all.
 pub(super) struct Prepared {
     /// The commit, without its events.
     pub(super) commit: Commit,
     pub(super) events: Vec<Arc<Numbered>>,
-    rows: OnceCell<Result<Rows, StoreError>>,
+    rows: Option<Rows>,
 }
 
 /// What is kept of a commit's events and messages.
+#[derive(Clone)]
 pub(super) struct Rows {
     pub(super) events: Vec<String>,
     pub(super) messages: Vec<String>,
@@ -48,7 +51,7 @@ impl Prepared {
         let events = events
             .map(|(number, event)| Arc::new(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event }))
             .collect();
-        Self { commit, events, rows: OnceCell::new() }
+        Self { commit, events, rows: None }
     }
 
     /// What is to be done, where these are the first events of a run.
@@ -64,17 +67,16 @@ impl Prepared {
         self.events.iter().filter_map(|numbered| numbered.event.change())
     }
 
-    /// The rows; whoever asks first serializes them.
-    pub(super) fn rows(&self) -> Result<&Rows, StoreError> {
-        let rows = self.rows.get_or_init(|| {
-            let events = self.events.iter().map(|numbered| serialize(&numbered.event));
-            let messages = self.commit.messages.iter().map(serialize);
-            Ok(Rows {
-                events: events.collect::<Result<_, _>>()?,
-                messages: messages.collect::<Result<_, _>>()?,
-            })
-        });
-        rows.as_ref().map_err(Clone::clone)
+    /// The rows. Those of a commit for which nobody waits are made when they are written,
+    /// and gone after it: a whole group of them is never in memory at once.
+    pub(super) fn rows(&self) -> Result<Cow<'_, Rows>, StoreError> {
+        self.rows.as_ref().map_or_else(|| self.serialized().map(Cow::Owned), |rows| Ok(Cow::Borrowed(rows)))
+    }
+
+    fn serialized(&self) -> Result<Rows, StoreError> {
+        let events = self.events.iter().map(|numbered| serialize(&numbered.event));
+        let messages = self.commit.messages.iter().map(serialize);
+        Ok(Rows { events: events.collect::<Result<_, _>>()?, messages: messages.collect::<Result<_, _>>()? })
     }
 }
 
@@ -85,6 +87,7 @@ fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
 /// The thread that writes; it ends when this is dropped.
 pub(super) struct Writer {
     queue: Arc<Queue>,
+    pen: Arc<Pen>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -95,13 +98,13 @@ impl Writer {
         file: &Path,
         process: Arc<Process>,
     ) -> Result<Self, StoreError> {
+        let pen = Arc::new(Pen::new(connection, known, file, process)?);
         let queue = Arc::new(Queue::default());
-        let place = Place::of(file)?;
-        let served = Served(Arc::clone(&queue));
-        let write = move || write_all(&connection, &known, &place, &process, &served.0);
+        let (served, of_thread) = (Served(Arc::clone(&queue)), Arc::clone(&pen));
+        let write = move || write_all(&of_thread, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
         let thread = thread.map_err(|e| StoreError(format!("the system gives no thread: {e}")))?;
-        Ok(Self { queue, thread: Some(thread) })
+        Ok(Self { queue, pen, thread: Some(thread) })
     }
 
     /// The commit's events, numbered, once they are durable; at once where they may
@@ -115,7 +118,7 @@ impl Writer {
                 Err(back) => prepared = back,
             }
         }
-        prepared.rows()?;
+        prepared.rows = Some(prepared.serialized()?);
         self.ask(|reply| Job::Commit(prepared, reply)).await??;
         Ok(events)
     }
@@ -136,8 +139,20 @@ impl Writer {
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
         let gone = || StoreError("the store's writer has stopped; restart the program".to_owned());
         let (reply, answer) = oneshot::channel();
-        self.queue.push(job(reply));
+        if let Some(job) = self.write_at_once(job(reply)) {
+            self.queue.push(job);
+        }
         answer.await.map_err(|_| gone())
+    }
+
+    /// Writes this here and now, where that holds up nobody; else gives it back.
+    fn write_at_once(&self, job: Job) -> Option<Job> {
+        // With one thread for all tasks, it would hold up all of them.
+        let others = Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1);
+        if !others || !self.queue.is_idle() {
+            return Some(job);
+        }
+        self.pen.write_at_once(job, || self.queue.is_idle()).err()
     }
 }
 
@@ -160,83 +175,31 @@ impl Drop for Served {
     }
 }
 
-/// Records that were lost after their calls were answered: the next commit says so.
-#[derive(Default)]
-struct Lost {
-    records: usize,
-    why: String,
-}
-
-impl Lost {
-    fn add(&mut self, run_id: &str, why: &CommitError) {
-        self.records += 1;
-        if self.records == 1 {
-            self.why = format!("{run_id}: {why}");
-        }
-    }
-
-    fn words(&self) -> String {
-        format!("records of answered calls are lost ({}), the first that of {}", self.records, self.why)
-    }
-
-    fn take(&mut self) -> Option<CommitError> {
-        let lost = std::mem::take(self);
-        (lost.records > 0).then(|| CommitError::Failed(StoreError(lost.words())))
-    }
-}
-
-fn write_all(connection: &Mutex<Connection>, known: &Known, place: &Place, process: &Process, queue: &Queue) {
-    let mut lost = Lost::default();
-    while let Some(mut jobs) = queue.next_group() {
-        if let Some(at) = jobs.iter().position(|job| matches!(job, Job::Commit(..)))
-            && let Some(why) = lost.take()
-        {
-            answer(jobs.remove(at), Err(why));
-        }
-        let following: Vec<&Prepared> = jobs.iter().filter_map(Job::following).collect();
-        let followed = following.len();
-        for prepared in following {
-            // Nobody waits for these, and whoever computes meanwhile shall not wait for them.
-            std::thread::yield_now();
-            drop(prepared.rows());
-        }
-        let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = write_group(&mut connection, known, process, &jobs)
-            .map_err(|e| explain("write to", &place.file, &e))
-            // A file that nobody finds any more takes commits like any other.
-            .and_then(|written| place.check().map(|()| written))
-            .unwrap_or_else(|why| jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect());
-        known.follow(&jobs, &written);
-        drop(connection);
-        let before = lost.records;
-        for (job, written) in jobs.into_iter().zip(written) {
-            if let (Some(prepared), Err(why)) = (job.following(), &written) {
-                lost.add(&prepared.commit.run_id, why);
-            }
-            answer(job, written);
-        }
-        if lost.records > before {
-            tracing::error!("{}", lost.words());
-        }
+fn write_all(pen: &Pen, queue: &Queue) {
+    while let Some(jobs) = queue.next_group() {
+        let followed = jobs.iter().filter_map(Job::following).count();
+        pen.write(jobs);
         queue.followed(followed);
+        pen.tidy();
     }
 }
 
 impl Job {
-    fn following(&self) -> Option<&Prepared> {
+    /// The commit, where nobody waits for it.
+    pub(super) fn following(&self) -> Option<&Prepared> {
         match self {
             Self::Follow(prepared) => Some(prepared),
             _ => None,
         }
     }
-}
 
-fn answer(job: Job, written: Result<(), CommitError>) {
-    // Whoever asked may be gone; what is written stays written.
-    match job {
-        Job::Commit(_, reply) | Job::Change(_, _, reply) => drop(reply.send(written)),
-        Job::Follow(_) => {}
-        Job::Flush(reply) => drop(reply.send(())),
-        Job::Note(_, reply) => drop(reply.send(written.map_err(|e| StoreError(e.to_string())))),
+    /// Tells whoever asked for it, who may be gone; what is written stays written.
+    pub(super) fn answer(self, written: Result<(), CommitError>) {
+        match self {
+            Self::Commit(_, reply) | Self::Change(_, _, reply) => drop(reply.send(written)),
+            Self::Follow(_) => {}
+            Self::Flush(reply) => drop(reply.send(())),
+            Self::Note(_, reply) => drop(reply.send(written.map_err(|e| StoreError(e.to_string())))),
+        }
     }
 }

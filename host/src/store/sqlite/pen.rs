@@ -1,0 +1,181 @@
+//! What writes: the one connection that does, who may use it when, and what becomes of
+//! what was written.
+//!
+//! It is used by the thread that writes for all, and by whoever asks while nobody else
+//! does, which spares both a thread that has to be woken. Who asks is a task, and its
+//! thread is another's too: it writes by itself only where the disk was quick last time,
+//! another process is not writing, and it can leave the log as long as it has become.
+
+use super::known::Known;
+use super::open::{BUSY_TIMEOUT, Place, explain};
+use super::process::Process;
+use super::write::write_group;
+use super::writer::Job;
+use crate::store::{CommitError, StoreError};
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A task holds up others for no longer than this: two turns of a guest that computes.
+const QUICK: Duration = Duration::from_millis(2);
+/// So many pages of the log are moved to where they belong: 4 MB, as SQLite does by itself.
+const MANY_PAGES: i32 = 1_000;
+
+/// The connection that writes.
+pub(super) struct Pen {
+    connection: Arc<Mutex<Connection>>,
+    known: Arc<Known>,
+    place: Place,
+    process: Arc<Process>,
+    lost: Mutex<Lost>,
+    /// How long the log is, in pages.
+    log_pages: Arc<AtomicI32>,
+    /// Whether the disk had what was written last within [`QUICK`].
+    was_quick: AtomicBool,
+}
+
+/// What was asked for, and what came of it.
+type Done = Vec<(Job, Result<(), CommitError>)>;
+
+impl Pen {
+    pub(super) fn new(
+        connection: Arc<Mutex<Connection>>,
+        known: Arc<Known>,
+        file: &Path,
+        process: Arc<Process>,
+    ) -> Result<Self, StoreError> {
+        let log_pages = Arc::new(AtomicI32::new(0));
+        let counted = Arc::clone(&log_pages);
+        // In the place of SQLite's own, which would move the pages within the commit.
+        let count = move |_: &mut rusqlite::hooks::Wal, pages| {
+            counted.store(pages, Relaxed);
+            Ok(())
+        };
+        let hooked = locked(&connection).wal_hook(Some(count));
+        hooked.map_err(|e| explain("open", file, &e))?;
+        let (place, lost, was_quick) = (Place::of(file)?, Mutex::default(), AtomicBool::new(false));
+        Ok(Self { connection, known, place, process, lost, log_pages, was_quick })
+    }
+
+    /// Writes these as one transaction, and answers them.
+    pub(super) fn write(&self, jobs: Vec<Job>) {
+        let mut connection = locked(&self.connection);
+        let began = Instant::now();
+        let turn = connection.busy_timeout(BUSY_TIMEOUT);
+        let transaction = turn.and_then(|()| immediate(&mut connection));
+        let done = self.write_in(transaction, jobs, began);
+        // Whoever is answered finds it free.
+        drop(connection);
+        self.answer(done);
+    }
+
+    /// The same for one, without waiting for anybody; gives it back where somebody would
+    /// have to be waited for. `is_turn` tells whether nobody asked before, while nobody
+    /// else of this process can write.
+    pub(super) fn write_at_once(&self, job: Job, is_turn: impl FnOnce() -> bool) -> Result<(), Job> {
+        let ready = self.was_quick.load(Relaxed) && !self.has_much_to_move();
+        let Some(mut connection) = ready.then(|| self.connection.try_lock().ok()).flatten() else {
+            return Err(job);
+        };
+        if !is_turn() || connection.busy_timeout(Duration::ZERO).is_err() {
+            return Err(job);
+        }
+        let began = Instant::now();
+        let Ok(transaction) = immediate(&mut connection) else { return Err(job) };
+        let done = self.write_in(Ok(transaction), vec![job], began);
+        drop(connection);
+        self.answer(done);
+        Ok(())
+    }
+
+    /// Moves what the log holds to where it belongs, once that is much.
+    pub(super) fn tidy(&self) {
+        if !self.has_much_to_move() {
+            return;
+        }
+        let moved = locked(&self.connection).wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE);
+        if let Err(why) = moved {
+            // Nothing is lost: it is tried again after the next commit.
+            tracing::warn!("{}", explain("tidy up", &self.place.file, &why));
+        }
+        self.log_pages.store(0, Relaxed);
+    }
+
+    fn has_much_to_move(&self) -> bool {
+        self.log_pages.load(Relaxed) >= MANY_PAGES
+    }
+
+    fn write_in(
+        &self,
+        transaction: rusqlite::Result<Transaction<'_>>,
+        mut jobs: Vec<Job>,
+        began: Instant,
+    ) -> Done {
+        let mut done = Vec::with_capacity(jobs.len());
+        if let Some(at) = jobs.iter().position(|job| matches!(job, Job::Commit(..)))
+            && let Some(why) = locked(&self.lost).take()
+        {
+            done.push((jobs.remove(at), Err(why)));
+        }
+        let written = transaction
+            .and_then(|transaction| write_group(transaction, &self.known, &self.process, &jobs))
+            .map_err(|e| explain("write to", &self.place.file, &e))
+            // A file that nobody finds any more takes commits like any other.
+            .and_then(|written| self.place.check().map(|()| written))
+            .unwrap_or_else(|why| jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect());
+        self.known.follow(&jobs, &written);
+        self.was_quick.store(began.elapsed() < QUICK, Relaxed);
+        done.extend(jobs.into_iter().zip(written));
+        done
+    }
+
+    fn answer(&self, done: Done) {
+        let mut lost = locked(&self.lost);
+        let before = lost.records;
+        for (job, written) in done {
+            if let (Some(prepared), Err(why)) = (job.following(), &written) {
+                lost.add(&prepared.commit.run_id, why);
+            }
+            job.answer(written);
+        }
+        if lost.records > before {
+            tracing::error!("{}", lost.words());
+        }
+    }
+}
+
+fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn immediate(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate)
+}
+
+/// Records that were lost after their calls were answered: the next commit says so.
+#[derive(Default)]
+struct Lost {
+    records: usize,
+    why: String,
+}
+
+impl Lost {
+    fn add(&mut self, run_id: &str, why: &CommitError) {
+        self.records += 1;
+        if self.records == 1 {
+            self.why = format!("{run_id}: {why}");
+        }
+    }
+
+    fn words(&self) -> String {
+        format!("records of answered calls are lost ({}), the first that of {}", self.records, self.why)
+    }
+
+    fn take(&mut self) -> Option<CommitError> {
+        let lost = std::mem::take(self);
+        (lost.records > 0).then(|| CommitError::Failed(StoreError(lost.words())))
+    }
+}
