@@ -18,6 +18,7 @@ mod lines;
 mod load;
 mod notices;
 mod offer;
+mod out;
 mod pending;
 mod remote;
 mod server;

@@ -3,7 +3,7 @@
 
 #![expect(deprecated, reason = "the protocol is to lose logging; its versions until then have it")]
 
-use super::wire::Room;
+use super::out::Room;
 use crate::run::{EventStream, Piece, Told, Transient};
 use rmcp::RoleServer;
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};

@@ -7,8 +7,9 @@ use super::calling::Calling;
 use super::leaving::Gone;
 use super::notices::Notices;
 use super::offer::{Listing, Offer, PAGE_TOOLS, is_hosts_own};
+use super::out::Room;
 use super::pending::PendingCalls;
-use super::wire::{RawArguments, Room};
+use super::wire::RawArguments;
 use crate::Host;
 use axum::http::request::Parts;
 use rmcp::model::{

@@ -2,6 +2,7 @@
 //! lasts.
 
 use super::offer::Offer;
+use super::out::Output;
 use super::server::Server;
 use super::wire::{Input, Wire};
 use crate::Host;
@@ -13,9 +14,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::text::clean;
 
@@ -29,8 +31,8 @@ use tollgate_agent::text::clean;
 /// anything is no error.
 pub async fn serve_stdio(host: Host, offer: Offer) -> io::Result<()> {
     let gone = CancellationToken::new();
-    let (read, write) = streams();
-    let wire = Wire::new(read, write, gone.clone());
+    let (read, output) = streams();
+    let wire = Wire::new(read, output, gone.clone());
     let server = Server::new(host, offer, wire.room());
     let served = match serve_server_with_ct(server, wire, gone.clone()).await {
         Ok(serving) => {
@@ -50,10 +52,10 @@ pub async fn serve_stdio(host: Host, offer: Offer) -> io::Result<()> {
 
 /// Standard input and output without a thread for each, where the system has that:
 /// clients give pipes or sockets.
-fn streams() -> (StandardInput, Pin<Box<dyn AsyncWrite + Send>>) {
+fn streams() -> (StandardInput, Output) {
     let read = open_input().unwrap_or_else(|_| StandardInput::Other(tokio::io::stdin()));
-    let write = open_output().unwrap_or_else(|_| Box::pin(tokio::io::stdout()));
-    (read, write)
+    let output = open_output().unwrap_or_else(|_| Output::Other(Mutex::new(tokio::io::stdout())));
+    (read, output)
 }
 
 fn open_input() -> io::Result<StandardInput> {
@@ -64,11 +66,11 @@ fn open_input() -> io::Result<StandardInput> {
     Ok(StandardInput::Socket(socket(&io::stdin())?))
 }
 
-fn open_output() -> io::Result<Pin<Box<dyn AsyncWrite + Send>>> {
+fn open_output() -> io::Result<Output> {
     if let Ok(pipe) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1") {
-        return Ok(Box::pin(pipe));
+        return Ok(Output::Pipe(pipe));
     }
-    Ok(Box::pin(socket(&io::stdout())?))
+    Ok(Output::Socket(socket(&io::stdout())?))
 }
 
 fn socket(stream: &impl AsFd) -> io::Result<UnixStream> {

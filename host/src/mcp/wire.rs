@@ -7,6 +7,7 @@
 
 use super::lines::{Lines, MAX_MESSAGE_BYTES, Read};
 use super::load::{Load, MAX_REQUESTS};
+use super::out::{Out, Output, Room};
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta, ProtocolVersion,
@@ -17,18 +18,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Notify, mpsc};
+use tokio::io::AsyncRead;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::text::clean;
 
-/// How many bytes of answers may wait for a client that reads slowly, before it is
-/// read from no more.
-const MAX_UNSENT_BYTES: usize = 8 * 1024 * 1024;
-/// The most bytes that are handed to the system at once.
-const WRITTEN_AT_ONCE_BYTES: usize = 64 * 1024;
 /// How often a client that is not read from is looked at, in case that it left.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long calls may take to end by themselves once the input has ended.
@@ -65,24 +59,21 @@ pub(super) struct Wire<R> {
 
 impl<R: Input> Wire<R> {
     /// A wire between these two streams. `gone` is cancelled once the client left.
-    pub(super) fn new(
-        read: R,
-        write: impl AsyncWrite + Unpin + Send + 'static,
-        gone: CancellationToken,
-    ) -> Self {
-        let out = Out::start(write, gone.clone());
+    pub(super) fn new(read: R, output: Output, gone: CancellationToken) -> Self {
+        let out = Out::start(output, gone.clone());
         Self { lines: Lines::new(read), out, load: Arc::default(), gone, begun: false }
     }
 
     /// Whom to ask whether there is room for more that nobody has to be told.
     pub(super) fn room(&self) -> Room {
-        Room(Some(Arc::clone(&self.out.unsent)))
+        self.out.room()
     }
 
     async fn wait_for_room(&mut self) -> Option<()> {
-        while self.out.unsent.bytes() > MAX_UNSENT_BYTES {
+        let room = self.room();
+        while !room.is_there() {
             tokio::select! {
-                () = self.out.unsent.sent.notified() => {}
+                () = self.out.sent() => {}
                 () = self.gone.cancelled() => return None,
                 () = tokio::time::sleep(LOOK) => if self.lines.stream().is_left() { return None },
             }
@@ -209,90 +200,8 @@ impl<R: Input> Transport<RoleServer> for Wire<R> {
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
-        self.out.close().await;
+        self.out.close(LAST_ANSWERS).await;
         Ok(())
-    }
-}
-
-/// Answers on their way out, written by a task of their own.
-struct Out {
-    queue: Option<mpsc::UnboundedSender<Vec<u8>>>,
-    unsent: Arc<Unsent>,
-    writing: Option<tokio::task::JoinHandle<()>>,
-}
-
-#[derive(Default)]
-struct Unsent {
-    bytes: AtomicUsize,
-    sent: Notify,
-}
-
-impl Unsent {
-    fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
-    }
-}
-
-impl Out {
-    fn start(write: impl AsyncWrite + Unpin + Send + 'static, gone: CancellationToken) -> Self {
-        let (queue, waiting) = mpsc::unbounded_channel();
-        let unsent = Arc::<Unsent>::default();
-        let writing = tokio::spawn(write_out(write, waiting, Arc::clone(&unsent), gone));
-        Self { queue: Some(queue), unsent, writing: Some(writing) }
-    }
-
-    fn send(&self, message: &ServerJsonRpcMessage) {
-        let Some(queue) = &self.queue else { return };
-        let Ok(mut line) = serde_json::to_vec(message) else { return };
-        line.push(b'\n');
-        self.unsent.bytes.fetch_add(line.len(), Ordering::Relaxed);
-        // Nobody writes any more: the client is gone, and its calls are being ended.
-        let _ = queue.send(line);
-    }
-
-    /// Writes what is left, for a moment.
-    async fn close(&mut self) {
-        self.queue = None;
-        if let Some(mut writing) = self.writing.take()
-            && tokio::time::timeout(LAST_ANSWERS, &mut writing).await.is_err()
-        {
-            writing.abort();
-        }
-    }
-}
-
-async fn write_out(
-    mut write: impl AsyncWrite + Unpin,
-    mut waiting: mpsc::UnboundedReceiver<Vec<u8>>,
-    unsent: Arc<Unsent>,
-    gone: CancellationToken,
-) {
-    while let Some(mut lines) = waiting.recv().await {
-        while lines.len() < WRITTEN_AT_ONCE_BYTES
-            && let Ok(next) = waiting.try_recv()
-        {
-            lines.extend_from_slice(&next);
-        }
-        let written = async {
-            write.write_all(&lines).await?;
-            write.flush().await
-        };
-        if written.await.is_err() {
-            gone.cancel();
-            return;
-        }
-        unsent.bytes.fetch_sub(lines.len(), Ordering::Relaxed);
-        unsent.sent.notify_waiters();
-    }
-}
-
-/// Whether a client reads fast enough to be told what it can do without.
-#[derive(Clone, Default)]
-pub(super) struct Room(Option<Arc<Unsent>>);
-
-impl Room {
-    pub(super) fn is_there(&self) -> bool {
-        self.0.as_ref().is_none_or(|unsent| unsent.bytes() <= MAX_UNSENT_BYTES)
     }
 }
 
