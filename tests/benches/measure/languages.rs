@@ -33,14 +33,15 @@ const ROUNDS: usize = 40;
 const CALLS: usize = 50;
 const ARGUMENTS: &str = r#"{"text":"one two two three three three, and so on: a hundred bytes or so of ordinary words, as ever."}"#;
 
-/// Prints a row for each language.
-pub(crate) async fn table() {
+/// Prints a row for each of these languages, or for all where there is none.
+pub(crate) async fn table(only: Vec<String>) {
+    let wanted = |language: &str| only.is_empty() || only.iter().any(|word| word == language);
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     println!(
         "| language | size | compiled in | first call | later calls | fuel | memory | instances | memories | tables | floor | ratio | beyond the floor |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
-    for (language, tool) in LANGUAGES {
+    for (language, tool) in LANGUAGES.into_iter().filter(|(language, _)| wanted(language)) {
         let wasm = build(folder.path(), language);
         row(language, tool, &wasm).await;
     }
