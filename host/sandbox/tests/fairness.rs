@@ -7,6 +7,7 @@ mod harness;
 use harness::{Bench, SLACK, anything, fault, returned, sandbox};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::Builder;
 use tollgate_agent::code::Code;
 use tollgate_artifacts::{good, hostile};
 use tollgate_sandbox::Limits;
@@ -23,6 +24,32 @@ fn t7_t2_an_echo_answers_while_more_guests_compute_than_there_are_cores() {
     // that at least. On an idle machine it is some milliseconds.
     let slowest = slowest.unwrap();
     assert!(slowest < SLACK, "{slowest:?}");
+}
+
+#[test]
+fn others_have_their_turn_on_the_only_thread_of_a_guest_that_computes_alone() {
+    let mut runtime = Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).event_interval(1).global_queue_interval(1).enable_all();
+    let runtime = runtime.build().unwrap();
+    let turns = runtime.block_on(runtime.spawn(turns_beside_a_guest())).unwrap();
+    // It computes for two seconds. One that always went first would leave one turn or two.
+    assert!(turns > 20, "{turns}");
+}
+
+/// How often a task that is made, and then a timer, have their turn meanwhile.
+async fn turns_beside_a_guest() -> u32 {
+    let mut spinner = Bench::load(&sandbox(), &hostile::SPIN_FOR_EVER).await.unwrap();
+    spinner.timeout = Duration::from_secs(2);
+    spinner.limits = Limits { fuel: u64::MAX, ..Limits::default() };
+    let spinning = tokio::spawn(async move { fault(spinner.call(anything()).await).code });
+    let mut turns = 0;
+    while !spinning.is_finished() {
+        tokio::spawn(async {}).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        turns += 1;
+    }
+    assert_eq!(spinning.await.unwrap(), Code::TimedOut);
+    turns
 }
 
 async fn slowest_echo() -> Duration {

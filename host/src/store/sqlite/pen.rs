@@ -179,3 +179,72 @@ impl Lost {
         (lost.records > 0).then(|| CommitError::Failed(StoreError(lost.words())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::store::sqlite::open;
+    use tokio::sync::oneshot::{Receiver, channel};
+    use tollgate_agent::state::StateChange;
+
+    fn pen(directory: &Path) -> Pen {
+        let (file, connection) = open::prepare(directory).unwrap();
+        let connection = Arc::new(Mutex::new(connection));
+        let known = Arc::new(Known::new(Arc::clone(&connection)));
+        let process = Arc::new(Process::register(directory).unwrap());
+        Pen::new(connection, known, &file, process).unwrap()
+    }
+
+    fn change(revision: u64) -> (Job, Receiver<Result<(), CommitError>>) {
+        let (reply, answer) = channel();
+        (Job::Change(Arc::from("t"), StateChange { revision, updates: Vec::new() }, reply), answer)
+    }
+
+    #[test]
+    fn who_asks_writes_only_where_nobody_has_to_be_waited_for() {
+        let data = tempfile::tempdir().unwrap();
+        let pen = pen(data.path());
+        let (job, mut answer) = change(1);
+        let job = pen.write_at_once(job, || true).unwrap_err();
+        pen.write(vec![job]);
+        assert!(answer.try_recv().unwrap().is_ok(), "how quick the disk is was not known before");
+        pen.was_quick.store(true, Relaxed);
+        let (job, mut answer) = change(2);
+        let job = pen.write_at_once(job, || false).unwrap_err();
+        {
+            let _at_work = locked(&pen.connection);
+            assert!(pen.write_at_once(change(2).0, || true).is_err());
+        }
+        let other = open::connect(&pen.place.file).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let job = pen.write_at_once(job, || true).unwrap_err();
+        assert!(answer.try_recv().is_err());
+        other.execute_batch("ROLLBACK").unwrap();
+        assert!(pen.write_at_once(job, || true).is_ok());
+        assert!(answer.try_recv().unwrap().is_ok());
+        // What is refused is answered too, by whoever wrote it.
+        pen.was_quick.store(true, Relaxed);
+        let (again, mut answer) = change(2);
+        assert!(pen.write_at_once(again, || true).is_ok());
+        assert!(matches!(answer.try_recv().unwrap(), Err(CommitError::Conflict(_))));
+    }
+
+    #[test]
+    fn the_log_is_moved_between_commits_and_begun_anew() {
+        let data = tempfile::tempdir().unwrap();
+        let pen = pen(data.path());
+        let mut revision = 0;
+        while !pen.has_much_to_move() {
+            revision += 1;
+            pen.write(vec![change(revision).0]);
+        }
+        pen.was_quick.store(true, Relaxed);
+        assert!(pen.write_at_once(change(revision + 1).0, || true).is_err(), "that is not for a task");
+        pen.tidy();
+        pen.was_quick.store(true, Relaxed);
+        assert!(pen.write_at_once(change(revision + 1).0, || true).is_ok());
+        let pages = pen.log_pages.load(Relaxed);
+        assert!((1..MANY_PAGES / 10).contains(&pages), "{pages}");
+    }
+}
