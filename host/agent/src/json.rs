@@ -8,6 +8,7 @@ mod deep;
 mod text;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
@@ -168,11 +169,10 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            if map.contains_key(&key) {
-                return Err(A::Error::custom(repeated(&key)));
-            }
-            let value = entries.next_value_seed(Strict)?;
-            map.insert(key, value);
+            match map.entry(key) {
+                Entry::Occupied(first) => return Err(A::Error::custom(repeated(first.key()))),
+                Entry::Vacant(free) => free.insert(entries.next_value_seed(Strict)?),
+            };
         }
         Ok(Value::Object(map))
     }
