@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// are not written yet.
 const MAX_GROUP: usize = 256;
 /// So many of those are written without waiting for more: they are in memory until then.
-const ENOUGH: usize = 128;
+const ENOUGH: usize = 64;
 /// How long a commit for which nobody waits is kept for others to join it.
 const FOLLOWS_WITHIN: Duration = Duration::from_millis(50);
 
