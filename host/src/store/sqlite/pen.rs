@@ -14,6 +14,7 @@ use super::writer::Job;
 use crate::store::{CommitError, StoreError};
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,9 @@ const QUICK: Duration = Duration::from_millis(2);
 /// So many pages of the log are moved to where they belong: 4 MB, as SQLite does by itself.
 const MANY_PAGES: i32 = 1_000;
 
+/// The most digests that are remembered.
+const MOST_KEPT: usize = 1_000;
+
 /// The connection that writes.
 pub(super) struct Pen {
     connection: Arc<Mutex<Connection>>,
@@ -31,6 +35,8 @@ pub(super) struct Pen {
     place: Place,
     process: Arc<Process>,
     lost: Mutex<Lost>,
+    /// Components, by digest, whose bytes the store has: a commit copies those of others.
+    kept: Mutex<HashSet<Arc<str>>>,
     /// How long the log is, in pages.
     log_pages: Arc<AtomicI32>,
     /// Whether the disk had what was written last within [`QUICK`].
@@ -56,8 +62,9 @@ impl Pen {
         };
         let hooked = locked(&connection).wal_hook(Some(count));
         hooked.map_err(|e| explain("open", file, &e))?;
-        let (place, lost, was_quick) = (Place::of(file)?, Mutex::default(), AtomicBool::new(false));
-        Ok(Self { connection, known, place, process, lost, log_pages, was_quick })
+        let (place, was_quick) = (Place::of(file)?, AtomicBool::new(false));
+        let (lost, kept) = (Mutex::default(), Mutex::default());
+        Ok(Self { connection, known, place, process, lost, kept, log_pages, was_quick })
     }
 
     /// Writes these as one transaction, and answers them.
@@ -76,7 +83,7 @@ impl Pen {
     /// have to be waited for. `is_turn` tells whether nobody asked before, while nobody
     /// else of this process can write.
     pub(super) fn write_at_once(&self, job: Job, is_turn: impl FnOnce() -> bool) -> Result<(), Job> {
-        let ready = self.was_quick.load(Relaxed) && !self.has_much_to_move();
+        let ready = self.was_quick.load(Relaxed) && !self.has_much_to_move() && !self.copies_components(&job);
         let Some(mut connection) = ready.then(|| self.connection.try_lock().ok()).flatten() else {
             return Err(job);
         };
@@ -97,11 +104,19 @@ impl Pen {
             return;
         }
         let moved = locked(&self.connection).wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE);
-        if let Err(why) = moved {
-            // Nothing is lost: it is tried again after the next commit.
+        // Where another process moves it there is nothing to do, and where it cannot be moved
+        // nothing is lost: it is tried again after the next commit.
+        if let Err(why) = moved
+            && why.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy)
+        {
             tracing::warn!("{}", explain("tidy up", &self.place.file, &why));
         }
         self.log_pages.store(0, Relaxed);
+    }
+
+    fn copies_components(&self, job: &Job) -> bool {
+        let kept = locked(&self.kept);
+        job.components().iter().any(|component| !kept.contains(&component.digest))
     }
 
     fn has_much_to_move(&self) -> bool {
@@ -127,6 +142,14 @@ impl Pen {
             .and_then(|written| self.place.check().map(|()| written))
             .unwrap_or_else(|why| jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect());
         self.known.follow(&jobs, &written);
+        let mut kept = locked(&self.kept);
+        if kept.len() > MOST_KEPT {
+            kept.clear();
+        }
+        for (job, _) in jobs.iter().zip(&written).filter(|(_, written)| written.is_ok()) {
+            kept.extend(job.components().iter().map(|component| Arc::clone(&component.digest)));
+        }
+        drop(kept);
         self.was_quick.store(began.elapsed() < QUICK, Relaxed);
         done.extend(jobs.into_iter().zip(written));
         done

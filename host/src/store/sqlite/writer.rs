@@ -5,7 +5,7 @@ use super::known::Known;
 use super::pen::Pen;
 use super::process::Process;
 use super::queue::Queue;
-use crate::store::{AuditRecord, Commit, CommitError, StoreError};
+use crate::store::{AuditRecord, Commit, CommitError, ComponentFile, StoreError};
 use rusqlite::Connection;
 use std::borrow::Cow;
 use std::path::Path;
@@ -190,6 +190,14 @@ impl Job {
         match self {
             Self::Follow(prepared) => Some(prepared),
             _ => None,
+        }
+    }
+
+    /// The components that the commit refers to.
+    pub(super) fn components(&self) -> &[ComponentFile] {
+        match self {
+            Self::Commit(prepared, _) | Self::Follow(prepared) => &prepared.commit.components,
+            _ => &[],
         }
     }
 
