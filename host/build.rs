@@ -6,6 +6,8 @@ use std::process::Command;
 
 /// The functions that calls and starts go through (`scripts/link-order`).
 const ORDER: &str = "link-order.txt";
+/// Where Rust links with its own lld.
+const LLD_TARGET: &str = "x86_64-unknown-linux-gnu";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -44,7 +46,17 @@ fn orders_functions() -> bool {
     let profile = Path::new(&output).ancestors().nth(3).and_then(Path::file_name);
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     let own_linker = env::var_os("RUSTC_LINKER").is_none() && !flags.contains("link");
-    own_linker && is("TARGET", "x86_64-unknown-linux-gnu") && profile.is_some_and(|name| name == "dist")
+    let usual = own_linker && is("TARGET", LLD_TARGET) && profile.is_some_and(|name| name == "dist");
+    usual && brings_lld()
+}
+
+/// Whether this Rust has its own lld: not every build of it does, and other linkers do not
+/// know the option.
+fn brings_lld() -> bool {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let Ok(told) = Command::new(rustc).args(["--print", "sysroot"]).output() else { return false };
+    let Ok(sysroot) = String::from_utf8(told.stdout) else { return false };
+    Path::new(sysroot.trim()).join("lib/rustlib").join(LLD_TARGET).join("bin/gcc-ld/ld.lld").exists()
 }
 
 fn is(name: &str, value: &str) -> bool {

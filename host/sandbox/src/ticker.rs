@@ -41,7 +41,7 @@ impl Ticker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Of how many instances it is the clock.
+    /// By which a guest knows whether others run by this clock.
     pub(crate) fn company(&self) -> Company {
         Company(Arc::clone(&self.shared))
     }

@@ -79,9 +79,9 @@ fn tell(store: &mut Store<'_>, bytes: usize, report: impl FnOnce(&Bounds) -> Opt
 impl Reports {
     fn tell(&mut self, bytes: u64, report: impl FnOnce(&Bounds) -> Option<Report>) {
         let fits = self.left > 0 && bytes <= self.each_bytes && bytes <= self.bytes_left;
-        let fits = fits && self.sink.is_heard();
         let bounds = Bounds { text_bytes: usize::try_from(self.each_bytes).unwrap_or(usize::MAX) };
         let told = fits
+            && self.sink.is_heard()
             && report(&bounds).is_some_and(|mut report| {
                 self.blanked.report(&mut report);
                 self.left -= 1;

@@ -4,7 +4,8 @@
 //! It is used by the thread that writes for all, and by whoever asks while nobody else
 //! does, which spares both a thread that has to be woken. Who asks is a task, and its
 //! thread is another's too: it writes by itself only where the disk was quick last time,
-//! another process is not writing, and it can leave the log as long as it has become.
+//! another process is not writing, no component has to be copied, and it can leave the log as
+//! long as it has become.
 
 use super::known::Known;
 use super::open::{BUSY_TIMEOUT, Place, explain};
