@@ -76,7 +76,7 @@ async fn calls_per_second(folder: &Path, toolbox: &Toolbox, tool: &str, runs: us
 
 /// The events of each commit, as the driver divides a record.
 fn commits(store: &Connection) -> Vec<Vec<(i64, i64, String)>> {
-    let mut rows = store.prepare("SELECT run, number, body FROM events ORDER BY run, number").unwrap();
+    let mut rows = store.prepare("SELECT run, number, body FROM events ORDER BY id").unwrap();
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
     let ends = ["\"type\":\"call_proposed\"", "\"type\":\"call_started\"", "\"type\":\"step_started\""];
     let mut commits = vec![Vec::new()];
@@ -111,7 +111,7 @@ fn floor_per_second(recorded: &Path, runs: usize) -> f64 {
     for commit in &commits {
         store.execute_batch("BEGIN IMMEDIATE").unwrap();
         let mut insert = store
-            .prepare_cached("INSERT INTO events (run, number, at_ms, body) VALUES (?1, ?2, 7, ?3)")
+            .prepare_cached("INSERT INTO events (id, at_ms, body) VALUES ((?1 << 32) | ?2, 7, ?3)")
             .unwrap();
         for (run, number, body) in commit {
             insert.execute(params![run, number, body]).unwrap();
@@ -131,9 +131,9 @@ async fn commit_in_store_of(toolbox: &Toolbox, events: i64) -> f64 {
     let store = Arc::new(SqliteStore::open(folder.path()).unwrap());
     let host = Host::builder().toolbox(toolbox.clone()).store(store).build().unwrap();
     host.call(CallRequest::new("counter", "{}")).await.unwrap();
-    let filler = "INSERT INTO events (run, number, at_ms, body)
+    let filler = "INSERT INTO events (id, at_ms, body)
         WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 999 + ?1)
-        SELECT (SELECT max(id) FROM runs), i, 7, printf('{\"type\":\"step_finished\",\"step\":%d}', i) FROM n";
+        SELECT ((SELECT max(id) FROM runs) << 32) | i, 7, printf('{\"type\":\"step_finished\",\"step\":%d}', i) FROM n";
     let other = Connection::open(folder.path().join("tollgate.db")).unwrap();
     other.execute(filler, [events]).unwrap();
     let mut times = Vec::new();

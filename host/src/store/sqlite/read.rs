@@ -76,7 +76,8 @@ impl Reader<'_> {
     }
 
     fn messages(&self, thread: i64) -> Result<Vec<Message>, StoreError> {
-        let bodies = self.column("SELECT body FROM messages WHERE thread = ?1 ORDER BY position", thread)?;
+        let query = "SELECT body FROM messages WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32 ORDER BY id";
+        let bodies = self.column(query, thread)?;
         bodies.iter().map(|body| self.parse("message", body)).collect()
     }
 
@@ -94,10 +95,12 @@ impl Reader<'_> {
     pub(super) fn events(&self, run_id: &Arc<str>, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
         let query = || -> rusqlite::Result<Vec<(u64, u64, String)>> {
             let mut statement = self.connection.prepare_cached(
-                "SELECT number, at_ms, body FROM events
-                 WHERE run = (SELECT id FROM runs WHERE run_id = ?1) AND number > ?2 ORDER BY number",
+                "SELECT e.number, e.at_ms, e.body FROM runs r
+                 JOIN events e ON e.id > (r.id << 32) + ?2 AND e.id < (r.id + 1) << 32
+                 WHERE r.run_id = ?1 ORDER BY e.id",
             )?;
-            let rows = statement.query_map(params![run_id.as_ref(), after.cast_signed()], |row| {
+            let after = u32::try_from(after).unwrap_or(u32::MAX);
+            let rows = statement.query_map(params![run_id.as_ref(), after], |row| {
                 Ok((
                     row.get::<_, i64>(0)?.cast_unsigned(),
                     row.get::<_, i64>(1)?.cast_unsigned(),
@@ -243,7 +246,7 @@ pub(super) fn changes_since(
 ) -> rusqlite::Result<Vec<StateChange>> {
     let mut statement = connection.prepare_cached(
         "SELECT coalesce(c.body, e.body), c.body IS NULL FROM changes c
-         LEFT JOIN events e ON e.run = c.run AND e.number = c.number
+         LEFT JOIN events e ON e.id = (c.run << 32) | c.number
          WHERE c.thread = ?1 AND c.revision > ?2 ORDER BY c.revision LIMIT ?3",
     )?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);

@@ -62,7 +62,7 @@ fn write_commit(
     let thread = thread.id_or_insert(connection, &commit.thread_id)?;
     let run = write_run(connection, process, &standing, thread, prepared)?;
     let mut insert =
-        connection.prepare_cached("INSERT INTO events (run, number, at_ms, body) VALUES (?1, ?2, ?3, ?4)")?;
+        connection.prepare_cached("INSERT INTO events (id, at_ms, body) VALUES ((?1 << 32) | ?2, ?3, ?4)")?;
     for (numbered, body) in prepared.events.iter().zip(&rows.events) {
         let number = numbered.number;
         insert.execute(params![run, number.cast_signed(), commit.at_ms.cast_signed(), body])?;
@@ -238,7 +238,7 @@ fn write_messages(connection: &Connection, thread: i64, messages: &[String]) -> 
         .prepare_cached("SELECT messages FROM threads WHERE id = ?1")?
         .query_row([thread], |row| row.get(0))?;
     let mut insert =
-        connection.prepare_cached("INSERT INTO messages (thread, position, body) VALUES (?1, ?2, ?3)")?;
+        connection.prepare_cached("INSERT INTO messages (id, body) VALUES ((?1 << 32) | ?2, ?3)")?;
     for (position, body) in (known..).zip(messages) {
         insert.execute(params![thread, position, body])?;
     }
