@@ -33,6 +33,7 @@ pub(crate) struct Instance {
     /// The call that it serves; none in a sealed instance.
     pub(crate) serves: Option<Serves>,
     wasi: Option<Box<Wasi>>,
+    world: Option<World>,
     /// What a recorded attempt took, where this one plays it back.
     replay: Option<Arc<Taken>>,
     crossing_bytes: u64,
@@ -73,13 +74,12 @@ pub(crate) struct Reports {
 }
 
 /// What WASI keeps for a guest. Made when the guest first asks for any of it, which
-/// most calls never do.
+/// most calls never do, or no more of it than the seed of its hash maps.
 struct Wasi {
     ctx: WasiCtx,
     http: WasiHttpCtx,
     egress: Egress,
     capture: Capture,
-    world: World,
 }
 
 impl Instance {
@@ -93,6 +93,7 @@ impl Instance {
             table,
             serves: None,
             wasi: None,
+            world: None,
             replay: None,
             crossing_bytes: limits.crossing_bytes,
             console_bytes: limits.console_bytes,
@@ -171,12 +172,12 @@ impl Instance {
 
     /// What the guest takes from the world.
     pub(crate) fn world(&mut self) -> &World {
-        &self.parts().0.world
+        self.world.get_or_insert_with(|| World::new(self.replay.clone()))
     }
 
     /// What the guest took from the world; none where it took nothing.
     pub(crate) fn taken(&self) -> Option<Arc<Taken>> {
-        let taken = self.wasi.as_ref()?.world.taken();
+        let taken = self.world.as_ref()?.taken();
         (!taken.is_nothing()).then(|| Arc::new(taken))
     }
 
@@ -186,8 +187,8 @@ impl Instance {
     }
 
     fn parts(&mut self) -> (&mut Wasi, &mut ResourceTable) {
+        let world = self.world.get_or_insert_with(|| World::new(self.replay.clone()));
         let wasi = self.wasi.get_or_insert_with(|| {
-            let world = World::new(self.replay.clone());
             let serves = self.serves.as_mut();
             Box::new(Wasi::new(world, self.console_bytes, self.random_bytes, &self.boundary, serves))
         });
@@ -197,7 +198,7 @@ impl Instance {
 
 impl Wasi {
     fn new(
-        world: World,
+        world: &World,
         console_bytes: u64,
         random_bytes: u64,
         boundary: &Boundary,
@@ -217,14 +218,14 @@ impl Wasi {
             .stderr(capture.clone())
             .wall_clock(clocks::Wall(world.clone()))
             .monotonic_clock(clocks::Monotonic(world.clone()))
-            .secure_random(random::stream(&world, random::SECURE))
-            .insecure_random(random::stream(&world, random::INSECURE))
+            .secure_random(random::stream(world, random::SECURE))
+            .insecure_random(random::stream(world, random::INSECURE))
             .max_random_size(random_bytes)
             .build();
         let ledger = serves.as_ref().map(|serves| Arc::clone(&serves.ledger)).unwrap_or_default();
         let outbound = serves.and_then(|serves| serves.outbound.take());
         let egress = Egress { outbound, ledger, world: world.clone() };
-        Self { ctx, http: http::context(), egress, capture, world }
+        Self { ctx, http: http::context(), egress, capture }
     }
 }
 
