@@ -189,9 +189,11 @@ fn request(sent: &str) -> Result<String, Box<CallToolResult>> {
     }
 }
 
-/// Waits until the session has room for one more call.
+/// Waits until the session has room for one more call. One that was cancelled before it
+/// was looked at gets its turn where there is room, and is recorded as cancelled.
 async fn turn<'a>(calls: &'a Semaphore, ct: &CancellationToken) -> Result<SemaphorePermit<'a>, ErrorData> {
     tokio::select! {
+        biased;
         turn = calls.acquire() => turn.map_err(broken),
         () = ct.cancelled() => Err(broken("the call was cancelled")),
     }
@@ -200,4 +202,21 @@ async fn turn<'a>(calls: &'a Semaphore, ct: &CancellationToken) -> Result<Semaph
 /// The host itself broke; whatever a tool does is not here.
 pub(super) fn broken(error: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(tollgate_agent::text::clean(&error.to_string(), 1_000), None)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_is_cancelled_early_has_its_turn_where_there_is_room() {
+        let (calls, ct) = (Semaphore::new(1), CancellationToken::new());
+        ct.cancel();
+        for _ in 0..64 {
+            assert!(turn(&calls, &ct).await.is_ok());
+        }
+        let _other = calls.acquire().await.unwrap();
+        assert!(turn(&calls, &ct).await.is_err(), "nobody waits for it any more");
+    }
 }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tollgate::model::{ModelFault, RetryPolicy, Retrying};
+use tollgate::store::RunFilter;
 use tollgate::{
-    Agent, Event, FnTool, Host, Piece, Recorded, RunEnd, RunLimits, RunRequest, RunStatus, Told, Turn,
+    Agent, CallRequest, Event, FnTool, Host, Piece, Recorded, RunEnd, RunLimits, RunRequest, RunStatus, Told,
+    Turn,
 };
 use tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate_agent::message::{Finish, Message, TokenUsage};
@@ -175,4 +177,15 @@ async fn x3_the_thread_of_a_cancelled_run_goes_on() {
     let end = host.run(say("And now?")).await.unwrap().wait().await.unwrap();
     assert_eq!(end.text, "Now I am back.");
     assert_valid(&host).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x1_a_call_that_was_cancelled_before_it_began_is_recorded_as_cancelled() {
+    let host = Host::builder().toolbox(toolbox()).build().unwrap();
+    let request = CallRequest::new("slow", "{}").on_thread("t");
+    request.cancel.cancel();
+    let end = host.call(request).await.unwrap();
+    assert!(matches!(end.status, Some(RunStatus::Cancelled { .. })), "{:?}", end.status);
+    let runs = host.store().runs(RunFilter::default()).await.unwrap();
+    assert_eq!(runs.iter().map(|run| run.status.as_str()).collect::<Vec<_>>(), ["cancelled"]);
 }
