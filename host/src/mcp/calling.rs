@@ -17,6 +17,7 @@ use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::{Decision, DecisionAnswer, Event, Numbered, Run, Thread};
 use uuid::Uuid;
 
+const CANCELLED: &str = "the call was cancelled";
 /// How long a decision waits before it asks again for a thread that is at work.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -69,6 +70,7 @@ impl Calling<'_> {
     /// Lets an agent work on a request, in a conversation of its own.
     async fn work(&mut self, agent_id: &str, request: String) -> Result<RunEnd, ErrorData> {
         let _turn = turn(self.calls, &self.context.ct).await?;
+        still_wanted(&self.context.ct)?;
         let handle = self.host.run(RunRequest::new(agent_id, request)).await.map_err(broken)?;
         self.follow(handle).await
     }
@@ -101,8 +103,9 @@ impl Calling<'_> {
         answer: DecisionAnswer,
         reason: Option<String>,
     ) -> Result<RunEnd, HostError> {
-        let _turn = turn(self.calls, &self.context.ct)
-            .await
+        let turn = turn(self.calls, &self.context.ct).await;
+        let _turn = turn
+            .and_then(|turn| still_wanted(&self.context.ct).map(|()| turn))
             .map_err(|e| HostError::Refused(e.message.into_owned()))?;
         let decision = Decision {
             id: Uuid::now_v7().to_string(),
@@ -189,13 +192,20 @@ fn request(sent: &str) -> Result<String, Box<CallToolResult>> {
     }
 }
 
+/// What cannot be taken back once it has begun does not begin for a client that has taken
+/// back its request: an agent's work, a person's decision.
+fn still_wanted(ct: &CancellationToken) -> Result<(), ErrorData> {
+    if ct.is_cancelled() { Err(broken(CANCELLED)) } else { Ok(()) }
+}
+
 /// Waits until the session has room for one more call. One that was cancelled before it
-/// was looked at gets its turn where there is room, and is recorded as cancelled.
+/// was looked at gets its turn where there is room: a tool's call ends at once then, and is
+/// recorded as cancelled.
 async fn turn<'a>(calls: &'a Semaphore, ct: &CancellationToken) -> Result<SemaphorePermit<'a>, ErrorData> {
     tokio::select! {
         biased;
         turn = calls.acquire() => turn.map_err(broken),
-        () = ct.cancelled() => Err(broken("the call was cancelled")),
+        () = ct.cancelled() => Err(broken(CANCELLED)),
     }
 }
 

@@ -1,9 +1,11 @@
 //! Opening the file: where it lies, whether it is ours, and whether this version
 //! can read it.
 
+use super::process;
 use crate::store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use std::error::Error as _;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,15 +39,30 @@ pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreEr
     let mut connection = open_file(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     check_ours(&connection, &file)?;
     check_not_newer(&connection, &file)?;
-    if applied(&connection)? < NEWEST {
-        // One transaction for all: a migration and the note that it was made are two steps,
-        // and a process may be killed between them.
-        let runner = migrations::migrations::runner().set_grouped(true);
-        runner.run(&mut connection).map_err(|e| {
-            StoreError(format!("cannot bring the store {} up to this version: {e}", file.display()))
-        })?;
+    let has = applied(&connection)?;
+    if has < NEWEST {
+        if has > 0 {
+            let store = file.display();
+            if process::any_lives(directory) {
+                return Err(StoreError(format!(
+                    "the store {store} is of an earlier version, and a tollgate of that version uses it; end that one, then try again"
+                )));
+            }
+            tracing::info!("the store {store} is brought up to this version, which may take a while");
+        }
+        bring_up(&mut connection, &file)?;
     }
     Ok((file, connection))
+}
+
+fn bring_up(connection: &mut Connection, file: &Path) -> Result<(), StoreError> {
+    // One transaction for all: a migration and the note that it was made are two steps,
+    // and a process may be killed between them.
+    let runner = migrations::migrations::runner().set_grouped(true);
+    runner.run(connection).map(drop).map_err(|why| match why.source().and_then(|of| of.downcast_ref()) {
+        Some(of_sqlite) => explain("bring up to this version", file, of_sqlite),
+        None => StoreError(format!("cannot bring the store {} up to this version: {why}", file.display())),
+    })
 }
 
 /// One more connection to the store, which is there.
@@ -208,6 +225,48 @@ fn applied(connection: &Connection) -> Result<i64, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::process::Process;
+    use super::{FILE, prepare};
+    use std::path::Path;
+
+    const OF_THE_FIRST_RELEASE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/store-0.1.0.db");
+
+    fn of_the_first_release(directory: &Path) {
+        std::fs::copy(OF_THE_FIRST_RELEASE, directory.join(FILE)).unwrap();
+    }
+
+    #[test]
+    fn a_store_that_an_earlier_version_uses_is_left_as_it_is() {
+        let data = tempfile::tempdir().unwrap();
+        of_the_first_release(data.path());
+        let earlier = Process::register(data.path()).unwrap();
+        let refused = prepare(data.path()).unwrap_err().to_string();
+        assert!(refused.contains("uses it; end that one"), "{refused}");
+        drop(earlier);
+        let (_, connection) = prepare(data.path()).unwrap();
+        let orphans = "SELECT count(*) FROM events WHERE run NOT IN (SELECT id FROM runs)";
+        assert_eq!(connection.query_row(orphans, [], |row| row.get::<_, i64>(0)), Ok(0));
+        let _of_this_version = Process::register(data.path()).unwrap();
+        prepare(data.path()).unwrap();
+    }
+
+    #[test]
+    fn what_keeps_a_store_from_being_brought_up_is_explained() {
+        let data = tempfile::tempdir().unwrap();
+        of_the_first_release(data.path());
+        let file = data.path().join(FILE);
+        let mut full = super::connect(&file).unwrap();
+        let pages: i64 = full.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        let given =
+            full.pragma_update_and_check(None, "max_page_count", pages + 1, |row| row.get::<_, i64>(0));
+        assert_eq!(given, Ok(pages + 1));
+        let refused = super::bring_up(&mut full, &file).unwrap_err().to_string();
+        assert!(refused.contains("the disk is full; free some room"), "{refused}");
+        drop(full);
+        prepare(data.path()).unwrap();
+    }
+
     #[test]
     fn the_newest_migration_is_the_one_that_is_known() {
         let runner = super::migrations::migrations::runner();

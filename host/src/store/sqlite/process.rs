@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
+/// Where the files are, within the data directory.
+const DIRECTORY: &str = "processes";
+
 /// This process, as others see it.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -24,7 +27,7 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn register(data: &Path) -> Result<Self, StoreError> {
-        let directory = data.join("processes");
+        let directory = data.join(DIRECTORY);
         let id = Uuid::now_v7().to_string();
         let lock = || -> std::io::Result<File> {
             std::fs::create_dir_all(&directory)?;
@@ -67,20 +70,27 @@ impl Process {
     /// Whether another process, of this id, lives.
     fn is_alive(&self, id: &str) -> bool {
         // Ids come from the database; one that is no id names no file.
-        if Uuid::parse_str(id).is_err() {
-            return false;
+        Uuid::parse_str(id).is_ok() && lives(&self.directory.join(id))
+    }
+}
+
+/// Whether any process has this data directory open.
+pub(super) fn any_lives(data: &Path) -> bool {
+    let Ok(files) = std::fs::read_dir(data.join(DIRECTORY)) else { return false };
+    files.flatten().any(|file| lives(&file.path()))
+}
+
+/// Whether the process lives whose file this is.
+fn lives(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    match file.try_lock_shared() {
+        Ok(()) => {
+            // Gone; what it left behind is of no use to anybody.
+            let _ = std::fs::remove_file(path);
+            false
         }
-        let path = self.directory.join(id);
-        let Ok(file) = File::open(&path) else { return false };
-        match file.try_lock_shared() {
-            Ok(()) => {
-                // Gone; what it left behind is of no use to anybody.
-                let _ = std::fs::remove_file(&path);
-                false
-            }
-            Err(TryLockError::WouldBlock) => true,
-            Err(TryLockError::Error(_)) => true,
-        }
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(_)) => true,
     }
 }
 

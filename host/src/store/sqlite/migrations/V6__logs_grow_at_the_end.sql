@@ -1,6 +1,8 @@
--- Most rows are added behind all others. Where the key is an integer, what does not fit
--- any more begins a new page; with a key of two columns rows were moved among three pages
--- each time, and all of them had to be written.
+-- Most rows are added behind all others: those of the newest run and conversation. Where
+-- the key is an integer, what does not fit any more begins a new page; with a key of two
+-- columns rows were moved among three pages then, which all had to be written, and a row of
+-- more than a kilobyte had pages of its own. Ids of runs and threads must never be given
+-- again while rows of theirs are here.
 CREATE TABLE events_by_id (
     -- the run's id, and in the lower 32 bits the event's number within the run
     id INTEGER PRIMARY KEY,
