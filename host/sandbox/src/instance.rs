@@ -33,6 +33,7 @@ pub(crate) struct Instance {
     /// The call that it serves; none in a sealed instance.
     pub(crate) serves: Option<Serves>,
     wasi: Option<Box<Wasi>>,
+    /// Apart from WASI: a guest that asks for the seed of its hash maps needs no more.
     world: Option<World>,
     /// What a recorded attempt took, where this one plays it back.
     replay: Option<Arc<Taken>>,
@@ -74,7 +75,7 @@ pub(crate) struct Reports {
 }
 
 /// What WASI keeps for a guest. Made when the guest first asks for any of it, which
-/// most calls never do, or no more of it than the seed of its hash maps.
+/// most calls never do.
 struct Wasi {
     ctx: WasiCtx,
     http: WasiHttpCtx,
@@ -187,12 +188,11 @@ impl Instance {
     }
 
     fn parts(&mut self) -> (&mut Wasi, &mut ResourceTable) {
-        let world = self.world.get_or_insert_with(|| World::new(self.replay.clone()));
-        let wasi = self.wasi.get_or_insert_with(|| {
-            let serves = self.serves.as_mut();
-            Box::new(Wasi::new(world, self.console_bytes, self.random_bytes, &self.boundary, serves))
+        let wasi = self.wasi.take().unwrap_or_else(|| {
+            let (world, serves) = (self.world().clone(), self.serves.as_mut());
+            Box::new(Wasi::new(&world, self.console_bytes, self.random_bytes, &self.boundary, serves))
         });
-        (wasi, &mut self.table)
+        (self.wasi.insert(wasi), &mut self.table)
     }
 }
 

@@ -69,8 +69,7 @@ impl Calling<'_> {
 
     /// Lets an agent work on a request, in a conversation of its own.
     async fn work(&mut self, agent_id: &str, request: String) -> Result<RunEnd, ErrorData> {
-        let _turn = turn(self.calls, &self.context.ct).await?;
-        still_wanted(&self.context.ct)?;
+        let _turn = turn_if_wanted(self.calls, &self.context.ct).await?;
         let handle = self.host.run(RunRequest::new(agent_id, request)).await.map_err(broken)?;
         self.follow(handle).await
     }
@@ -103,9 +102,8 @@ impl Calling<'_> {
         answer: DecisionAnswer,
         reason: Option<String>,
     ) -> Result<RunEnd, HostError> {
-        let turn = turn(self.calls, &self.context.ct).await;
-        let _turn = turn
-            .and_then(|turn| still_wanted(&self.context.ct).map(|()| turn))
+        let _turn = turn_if_wanted(self.calls, &self.context.ct)
+            .await
             .map_err(|e| HostError::Refused(e.message.into_owned()))?;
         let decision = Decision {
             id: Uuid::now_v7().to_string(),
@@ -192,12 +190,6 @@ fn request(sent: &str) -> Result<String, Box<CallToolResult>> {
     }
 }
 
-/// What cannot be taken back once it has begun does not begin for a client that has taken
-/// back its request: an agent's work, a person's decision.
-fn still_wanted(ct: &CancellationToken) -> Result<(), ErrorData> {
-    if ct.is_cancelled() { Err(broken(CANCELLED)) } else { Ok(()) }
-}
-
 /// Waits until the session has room for one more call. One that was cancelled before it
 /// was looked at gets its turn where there is room: a tool's call ends at once then, and is
 /// recorded as cancelled.
@@ -207,6 +199,16 @@ async fn turn<'a>(calls: &'a Semaphore, ct: &CancellationToken) -> Result<Semaph
         turn = calls.acquire() => turn.map_err(broken),
         () = ct.cancelled() => Err(broken(CANCELLED)),
     }
+}
+
+/// The same for what cannot be taken back once it has begun, an agent's work and a person's
+/// decision: it does not begin for a client that has taken back its request.
+async fn turn_if_wanted<'a>(
+    calls: &'a Semaphore,
+    ct: &CancellationToken,
+) -> Result<SemaphorePermit<'a>, ErrorData> {
+    let turn = turn(calls, ct).await?;
+    if ct.is_cancelled() { Err(broken(CANCELLED)) } else { Ok(turn) }
 }
 
 /// The host itself broke; whatever a tool does is not here.
@@ -225,6 +227,7 @@ mod tests {
         ct.cancel();
         for _ in 0..64 {
             assert!(turn(&calls, &ct).await.is_ok());
+            assert!(turn_if_wanted(&calls, &ct).await.is_err(), "it could not be taken back");
         }
         let _other = calls.acquire().await.unwrap();
         assert!(turn(&calls, &ct).await.is_err(), "nobody waits for it any more");

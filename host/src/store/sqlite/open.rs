@@ -38,19 +38,15 @@ pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreEr
     let file = directory.join(FILE);
     let mut connection = open_file(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     check_ours(&connection, &file)?;
-    check_not_newer(&connection, &file)?;
-    let has = applied(&connection)?;
-    if has < NEWEST {
-        if has > 0 {
+    match applied_and_known(&connection, &file)? {
+        NEWEST => {}
+        0 => bring_up(&mut connection, &file)?,
+        _ => {
+            check_unused(directory, &file)?;
             let store = file.display();
-            if process::any_lives(directory) {
-                return Err(StoreError(format!(
-                    "the store {store} is of an earlier version, and a tollgate of that version uses it; end that one, then try again"
-                )));
-            }
-            tracing::info!("the store {store} is brought up to this version, which may take a while");
+            tracing::warn!("the store {store} is brought up to this version, which may take a while");
+            bring_up(&mut connection, &file)?;
         }
-        bring_up(&mut connection, &file)?;
     }
     Ok((file, connection))
 }
@@ -60,7 +56,7 @@ fn bring_up(connection: &mut Connection, file: &Path) -> Result<(), StoreError> 
     // and a process may be killed between them.
     let runner = migrations::migrations::runner().set_grouped(true);
     runner.run(connection).map(drop).map_err(|why| match why.source().and_then(|of| of.downcast_ref()) {
-        Some(of_sqlite) => explain("bring up to this version", file, of_sqlite),
+        Some(of_sqlite) => explain("convert", file, of_sqlite),
         None => StoreError(format!("cannot bring the store {} up to this version: {why}", file.display())),
     })
 }
@@ -199,13 +195,25 @@ fn check_ours(connection: &Connection, file: &Path) -> Result<(), StoreError> {
     connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(|e| explain("write", file, &e))
 }
 
-fn check_not_newer(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+/// The newest migration that the file has had, which this program knows.
+fn applied_and_known(connection: &Connection, file: &Path) -> Result<i64, StoreError> {
     let (has, knows) = (applied(connection)?, NEWEST);
     if has <= knows {
-        return Ok(());
+        return Ok(has);
     }
     Err(StoreError(format!(
         "the store {} has version {has} and this program knows up to {knows}; use the newer tollgate that wrote it",
+        file.display()
+    )))
+}
+
+/// A process of the version that the store is of could write to it no more.
+fn check_unused(directory: &Path, file: &Path) -> Result<(), StoreError> {
+    if !process::any_lives(directory) {
+        return Ok(());
+    }
+    Err(StoreError(format!(
+        "the store {} is of an earlier version, and a tollgate of that version uses it; end that one, then try again",
         file.display()
     )))
 }
