@@ -157,7 +157,7 @@ fn show(finished: &Finished, output: &Output) {
             }
         }
     }
-    for update in finished.change.iter().flat_map(|change| &change.updates) {
+    for update in finished.change.iter().flat_map(|change| change.updates.iter()) {
         output.say(&format!("{DIM}state {} changed{DIM:#}", update.key));
     }
     output.say(&format!("{DIM}{}{DIM:#}", used(&finished.usage)));
@@ -223,6 +223,6 @@ fn pending(end: &RunEnd, waiting: &Suspended, output: &Output) {
 }
 
 fn mutations(change: Option<&StateChange>) -> Value {
-    let updates = change.into_iter().flat_map(|change| &change.updates);
+    let updates = change.into_iter().flat_map(|change| change.updates.iter());
     updates.map(|u| json!({"key": u.key, "update": u.update, "value": u.value})).collect()
 }

@@ -220,7 +220,7 @@ impl<'a> Narrator<'a> {
         };
         self.say(&line);
         if let Some(change) = &finished.change {
-            let keys: Vec<&str> = change.updates.iter().map(|update| update.key.as_str()).collect();
+            let keys: Vec<&str> = change.updates.iter().map(|update| &*update.key).collect();
             let words = format!("state committed: {}, revision {}", keys.join(", "), change.revision);
             self.say(&format!("    {words}"));
         }

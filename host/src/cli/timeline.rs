@@ -246,7 +246,7 @@ impl Timeline {
     /// The keys that a call changed, with what they became.
     fn changed(&mut self, change: Option<&StateChange>) {
         let Some(change) = change else { return };
-        for update in &change.updates {
+        for update in change.updates.iter() {
             let value = update.value.as_ref().map(|value| shown_line(&value.to_string(), LINE_CHARS));
             let value = value.unwrap_or_else(|| "(not kept)".to_owned());
             let (key, revision) = (shown_line(&update.key, 130), change.revision);

@@ -58,7 +58,7 @@ fn started(call_id: &str, attempt: u32) -> Event {
 }
 
 fn finished(call_id: &str, tool: &str, end: CallEnd, changes: &[(&str, Value)]) -> Event {
-    let updates: Vec<KeyUpdate> =
+    let updates: std::sync::Arc<[KeyUpdate]> =
         changes.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone())).collect();
     Event::CallFinished(Arc::new(Finished {
         call_id: call_id.into(),

@@ -17,9 +17,12 @@ pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[Event]) -> Vec<
         Event::CallFinished(finished) => Some(finished),
         _ => None,
     });
-    ended
-        .filter_map(|finished| Some(record_of(finished, run, run_id, spec_of(run, events)?, events)))
-        .collect()
+    // A record is large, and most commits have one.
+    let mut records = Vec::with_capacity(ended.clone().count());
+    records.extend(
+        ended.filter_map(|finished| Some(record_of(finished, run, run_id, spec_of(run, events)?, events))),
+    );
+    records
 }
 
 fn record_of(

@@ -11,7 +11,7 @@ use crate::run::told::hushed;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(super) struct Children {
     host: Host,
     /// Where attempts ask; made for the first that may.
     asks: Option<(AskSender, mpsc::Receiver<Box<Ask>>)>,
-    live: HashMap<ChildPlace, Live>,
+    live: BTreeMap<ChildPlace, Live>,
 }
 
 /// A child under way, and who waits for it.
@@ -112,7 +112,7 @@ impl Ask {
 
 impl Children {
     pub(super) fn new(host: Host) -> Self {
-        Self { host, asks: None, live: HashMap::new() }
+        Self { host, asks: None, live: BTreeMap::new() }
     }
 
     /// The next request of an attempt. There is always one more to wait for.

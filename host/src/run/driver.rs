@@ -15,6 +15,7 @@ use crate::host::Host;
 use crate::store::{Commit, CommitError, Store, StoreError};
 use crate::tools::Toolbox;
 use futures::future::BoxFuture;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -30,6 +31,8 @@ use tracing::Instrument as _;
 /// How long a cancelled run waits for its calls: their grace, as long
 /// again to stop them, and some for a file operation that the system has begun.
 const CANCEL_WAIT: Duration = Duration::from_millis(400);
+/// How many events a direct call of a tool has in all, unless something comes between.
+const DIRECT_EVENTS: usize = 8;
 /// How often one input is decided anew because others wrote to the thread.
 const MAX_CONFLICTS: u32 = 1_000;
 
@@ -86,17 +89,24 @@ impl Driver {
     }
 
     /// Carries the run on from this input.
-    pub(crate) async fn drive(self: Box<Self>, first: Input) -> Result<RunEnd, RunError> {
-        Ok(self.drive_to_rest(first).await?.0)
+    pub(crate) async fn drive(mut self: Box<Self>, first: Input) -> Result<RunEnd, RunError> {
+        self.carry(first).await?;
+        Ok(self.end())
     }
 
     /// The same, with the run as it stands then.
-    pub(crate) async fn drive_to_rest(self: Box<Self>, first: Input) -> Result<(RunEnd, Run), RunError> {
-        let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
-        self.carry_to_rest(first).instrument(span).await
+    pub(crate) async fn drive_to_rest(mut self: Box<Self>, first: Input) -> Result<(RunEnd, Run), RunError> {
+        self.carry(first).await?;
+        Ok((self.end(), self.run))
     }
 
-    async fn carry_to_rest(mut self: Box<Self>, first: Input) -> Result<(RunEnd, Run), RunError> {
+    /// Pinned where it is begun, as all that is large: a future that is passed on is copied.
+    async fn carry(&mut self, first: Input) -> Result<(), RunError> {
+        let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
+        pin!(self.carry_to_rest(first)).instrument(span).await
+    }
+
+    async fn carry_to_rest(&mut self, first: Input) -> Result<(), RunError> {
         let carried = Carried::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.run_id));
         self.step(first).await?;
         self.deadline = self.deadline();
@@ -124,7 +134,7 @@ impl Driver {
             self.children.end_all(&self.run).await;
         }
         carried.rests();
-        Ok(self.end())
+        Ok(())
     }
 
     /// Whether nothing is to be done before somebody says something. Children that
@@ -153,6 +163,7 @@ impl Driver {
             }
             if self.may_hold_back(&events) {
                 events.iter().try_for_each(|event| self.apply(event))?;
+                self.held_back.reserve(DIRECT_EVENTS.saturating_sub(self.held_back.len()));
                 self.held_back.extend(events);
                 return Ok(());
             }
@@ -274,8 +285,10 @@ impl Driver {
                     let store = Arc::clone(&self.parts.store);
                     let (span, cancel) = (spans::attempt(&execution), cancel.child_token());
                     let lent = self.lent(&execution);
-                    let attempt = execute(toolbox, store, spec, execution, lent, cancel);
-                    Box::pin(attempt.instrument(span))
+                    Box::pin(async move {
+                        let attempt = execute(toolbox, store, spec, execution, lent, cancel);
+                        pin!(attempt).instrument(span).await
+                    })
                 }
                 Effect::After(ended) => {
                     let scene = Scene::new(&self.parts.hooks, toolbox.catalog(), &self.run);
@@ -358,9 +371,9 @@ impl Driver {
         Ok(())
     }
 
-    fn end(self) -> (RunEnd, Run) {
-        let ids = (self.parts.run_id, self.parts.thread_id);
-        (RunEnd::of(&self.run, ids, self.last_call, self.end_text), self.run)
+    fn end(&mut self) -> RunEnd {
+        let ids = (Arc::clone(&self.parts.run_id), Arc::clone(&self.parts.thread_id));
+        RunEnd::of(&self.run, ids, self.last_call.take(), std::mem::take(&mut self.end_text))
     }
 }
 

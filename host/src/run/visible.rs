@@ -60,7 +60,8 @@ impl Visible {
                 answers.iter_mut().for_each(|answer| self.blank_pending(&mut answer.mutations));
             }
             event => {
-                let updates = event.change_mut().into_iter().flat_map(|change| &mut change.updates);
+                let updates =
+                    event.change_mut().into_iter().flat_map(|change| Arc::make_mut(&mut change.updates));
                 for update in updates.filter(|update| !self.has(&update.key)) {
                     (update.update, update.value) = (None, None);
                 }

@@ -168,7 +168,9 @@ impl AuditRecord {
         match self.kind {
             AuditKind::Enabling => Sign::Well,
             AuditKind::Call => {
-                let code = Code::ALL.iter().find(|code| code.as_str() == self.decision);
+                let is_code = |code: &&Code| code.as_str() == self.decision;
+                // Most calls succeed, and that is no code.
+                let code = if self.decision == "success" { None } else { Code::ALL.iter().find(is_code) };
                 Sign::of(code.copied())
             }
             _ => Sign::Nothing,

@@ -23,7 +23,7 @@ pub(crate) fn started(run: &str) -> Event {
 }
 
 pub(crate) fn changed(revision: u64, value: u64) -> Event {
-    let updates = vec![KeyUpdate::restored("k.n", json!(value))];
+    let updates = [KeyUpdate::restored("k.n", json!(value))].into();
     Event::CallFinished(Arc::new(Finished {
         call_id: "c".into(),
         tool_name: "echo".into(),
@@ -167,7 +167,7 @@ with_each_store! {
     }
 
     async fn s4_null_is_a_value(at: StoreAt) {
-        let updates = vec![KeyUpdate::restored("k.n", serde_json::Value::Null)];
+        let updates = [KeyUpdate::restored("k.n", serde_json::Value::Null)].into();
         at.open().change("t", StateChange { revision: 1, updates }).await.unwrap();
         assert_eq!(at.open().thread("t").await.unwrap().state.get("k.n"), Some(&serde_json::Value::Null));
     }
@@ -176,7 +176,8 @@ with_each_store! {
         let fleeting = KeyUpdate { persistent: false, ..KeyUpdate::restored("k.secret", json!("hunter2")) };
         let mut event = changed(1, 1);
         if let Event::CallFinished(finished) = &mut event {
-            Arc::make_mut(finished).change.as_mut().unwrap().updates.push(fleeting);
+            let change = Arc::make_mut(finished).change.as_mut().unwrap();
+            change.updates = change.updates.iter().cloned().chain([fleeting]).collect();
         }
         let store = at.open();
         store.commit(commit("r", 0, vec![started("r"), event])).await.unwrap();

@@ -50,7 +50,10 @@ impl Run {
                     self.call_ids.insert(proposed.call_id.clone());
                 }
                 self.usage.calls += 1;
-                self.turn_mut()?.calls.push(Call::new(proposed));
+                let calls = &mut self.turn_mut()?.calls;
+                // Most turns have one, and a call is large.
+                calls.reserve_exact(usize::from(calls.is_empty()));
+                calls.push(Call::new(proposed));
             }
             Event::CallValidated { call_id, .. } => self.call_mut(call_id)?.validation = Validation::Passed,
             Event::CallGated { call_id, verdicts } => self.call_gated(call_id, verdicts)?,

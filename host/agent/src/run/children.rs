@@ -340,7 +340,7 @@ fn seeded(catalog: &Catalog, agent: &AgentSpec, key: &str, value: &Value) -> Res
     }
     let value = Some(Arc::new(value.clone()));
     let (scope, persistent) = (definition.scope, definition.persistent);
-    Ok(KeyUpdate { key: key.to_owned(), scope, persistent, update: value.clone(), value })
+    Ok(KeyUpdate { key: Arc::from(key), scope, persistent, update: value.clone(), value })
 }
 
 /// Whether the agent has a use for the key: one of its tools reads or writes it, or

@@ -62,25 +62,25 @@ impl Asked {
 
 /// Who asks for actions, in words, and which it was granted.
 pub(super) struct Speaker<'a> {
-    /// Such as `The tool 'hand'`.
-    pub(super) words: String,
+    /// Such as `tool`.
+    kind: &'static str,
+    name: &'a str,
     /// The component or plugin.
-    pub(super) owner: &'a str,
-    pub(super) grants: ActionGrants,
+    owner: &'a str,
+    grants: ActionGrants,
 }
 
 impl<'a> Speaker<'a> {
     fn tool(tool: &'a Tool) -> Self {
-        let words = format!("The tool '{}'", tool.descriptor.name);
-        Self { words, owner: &tool.owner.id, grants: tool.actions }
+        Self { kind: "tool", name: &tool.descriptor.name, owner: &tool.owner.id, grants: tool.actions }
     }
 
     pub(super) fn plugin(name: &'a str, grants: ActionGrants) -> Self {
-        Self { words: format!("The plugin '{name}'"), owner: name, grants }
+        Self { kind: "plugin", name, owner: name, grants }
     }
 
     fn bad(&self, why: &str) -> Fault {
-        Fault::new(Code::BadAction, format!("{} {why}", self.words))
+        Fault::new(Code::BadAction, format!("The {} '{}' {why}", self.kind, self.name))
     }
 
     fn ungranted(&self, action: &str) -> Fault {
@@ -93,8 +93,7 @@ impl<'a> Speaker<'a> {
 
     /// A note as the model reads it: marked with who left it.
     fn note(&self, note: &str) -> String {
-        let (article, rest) = self.words.split_at(1);
-        format!("Note left by {}{rest}:\n{}", article.to_lowercase(), clean(note, MAX_NOTE_BYTES))
+        format!("Note left by the {} '{}':\n{}", self.kind, self.name, clean(note, MAX_NOTE_BYTES))
     }
 }
 
@@ -271,11 +270,11 @@ fn handed_over(state: &State, from: &str, to: &AgentSpec) -> StateChange {
     before.dedup();
     let value = Some(Arc::new(json!({"agent": to, "from": before})));
     let update = KeyUpdate {
-        key: AGENT_KEY.to_owned(),
+        key: Arc::from(AGENT_KEY),
         scope: KeyScope::Thread,
         persistent: true,
         update: value.clone(),
         value,
     };
-    StateChange { revision: state.revision() + 1, updates: vec![update] }
+    StateChange { revision: state.revision() + 1, updates: [update].into() }
 }

@@ -224,8 +224,8 @@ impl Replay {
         let updates = change.updates.iter().filter(|update| of(update.scope));
         for update in updates {
             match update.value {
-                Some(_) => self.unknown_keys.remove(&update.key),
-                None => self.unknown_keys.insert(update.key.clone()),
+                Some(_) => self.unknown_keys.remove(&*update.key),
+                None => self.unknown_keys.insert(update.key.to_string()),
             };
         }
     }

@@ -6,7 +6,6 @@ use crate::json;
 use crate::outcome::{Fault, Mutation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The most mutations that one call may return.
@@ -24,7 +23,7 @@ pub struct StateChange {
     /// The state's revision once this is applied.
     pub revision: u64,
     /// Each update with the value that it led to, in the order of the mutations.
-    pub updates: Vec<KeyUpdate>,
+    pub updates: Arc<[KeyUpdate]>,
 }
 
 /// One key's update. Of keys that do not persist a record holds the name alone, and of
@@ -32,7 +31,7 @@ pub struct StateChange {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct KeyUpdate {
     /// The key.
-    pub key: String,
+    pub key: Arc<str>,
     /// Whether the key ends with the run or lives with the thread.
     pub scope: KeyScope,
     /// Whether update and value go into the record.
@@ -50,7 +49,7 @@ impl KeyUpdate {
     #[must_use]
     pub fn restored(key: &str, value: Value) -> Self {
         let value = Some(Arc::new(value));
-        Self { key: key.to_owned(), scope: KeyScope::Thread, persistent: true, update: value.clone(), value }
+        Self { key: Arc::from(key), scope: KeyScope::Thread, persistent: true, update: value.clone(), value }
     }
 }
 
@@ -99,7 +98,6 @@ pub fn propose(
 pub struct Joining<'a> {
     keys: &'a KeySet,
     now: &'a Snapshot,
-    joined: BTreeMap<&'a str, Arc<Value>>,
     updates: Vec<KeyUpdate>,
 }
 
@@ -107,20 +105,20 @@ impl<'a> Joining<'a> {
     /// Nothing yet, on the state as it stands.
     #[must_use]
     pub fn on(keys: &'a KeySet, now: &'a Snapshot) -> Self {
-        Self { keys, now, joined: BTreeMap::new(), updates: Vec::new() }
+        Self { keys, now, updates: Vec::new() }
     }
 
     /// Joins one part, all of it or nothing.
     ///
     /// # Errors
     /// As [`propose`]; what was joined before stays.
-    pub fn add(&mut self, access: &Access, mutations: &'a [Mutation]) -> Result<(), Fault> {
+    pub fn add(&mut self, access: &Access, mutations: &[Mutation]) -> Result<(), Fault> {
         if mutations.is_empty() {
             return Ok(());
         }
         check_sizes(mutations)?;
-        let mut part: BTreeMap<&str, Arc<Value>> = BTreeMap::new();
-        let mut updates = Vec::with_capacity(mutations.len());
+        // Few, so that whoever wants the value of a key looks through them.
+        let mut updates: Vec<KeyUpdate> = Vec::with_capacity(mutations.len());
         for mutation in mutations {
             let key = mutation.key.as_str();
             let definition = self
@@ -128,20 +126,22 @@ impl<'a> Joining<'a> {
                 .get(key)
                 .filter(|_| access.may_write(key))
                 .ok_or_else(|| bad(key, "it was not declared writable by this component"))?;
-            let known = part.get(key).or_else(|| self.joined.get(key)).map(AsRef::as_ref);
+            let known = last_of(key, &updates).or_else(|| last_of(key, &self.updates));
             let value = known.or_else(|| self.now.get(self.keys, key)).unwrap_or(&definition.initial);
-            let next = Arc::new(joined_value(definition, value, &mutation.update)?);
-            part.insert(key, Arc::clone(&next));
+            let next = joined_value(definition, value, &mutation.update)?;
             updates.push(KeyUpdate {
-                key: key.to_owned(),
+                key: Arc::from(key),
                 scope: definition.scope,
                 persistent: definition.persistent,
                 update: Some(Arc::new(mutation.update.clone())),
-                value: Some(next),
+                value: Some(Arc::new(next)),
             });
         }
-        part.iter().try_for_each(|(key, value)| check_value(key, value))?;
-        self.joined.append(&mut part);
+        // Only what a key comes to is kept, so only that has to be small enough.
+        for (at, update) in updates.iter().enumerate() {
+            let is_last = last_of(&update.key, &updates[at + 1..]).is_none();
+            update.value.iter().filter(|_| is_last).try_for_each(|value| check_value(&update.key, value))?;
+        }
         self.updates.append(&mut updates);
         Ok(())
     }
@@ -150,8 +150,13 @@ impl<'a> Joining<'a> {
     #[must_use]
     pub fn into_change(self) -> Option<StateChange> {
         let revision = self.now.revision() + 1;
-        (!self.updates.is_empty()).then_some(StateChange { revision, updates: self.updates })
+        (!self.updates.is_empty()).then_some(StateChange { revision, updates: self.updates.into() })
     }
+}
+
+/// What the key came to with these updates; none where none is of it.
+fn last_of<'a>(key: &str, updates: &'a [KeyUpdate]) -> Option<&'a Value> {
+    updates.iter().rfind(|update| *update.key == *key)?.value.as_deref()
 }
 
 fn joined_value(definition: &KeyDefinition, value: &Value, update: &Value) -> Result<Value, Fault> {
@@ -187,8 +192,8 @@ pub fn conflict<'a>(keys: &KeySet, since: &[&StateChange], mutations: &'a [Mutat
         let reducer = &keys.get(key)?.reducer;
         since
             .iter()
-            .flat_map(|change| &change.updates)
-            .filter(|earlier| earlier.key == key)
+            .flat_map(|change| change.updates.iter())
+            .filter(|earlier| *earlier.key == *key)
             .any(|earlier| match &earlier.update {
                 Some(earlier) => reducer.conflicts(earlier, update),
                 None => !reducer.commutes(),

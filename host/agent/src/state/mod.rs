@@ -65,7 +65,7 @@ impl State {
         let values = Arc::make_mut(&mut self.values);
         for update in change.updates.iter().filter(|update| wanted(update)) {
             if let Some(value) = &update.value {
-                values.insert(Arc::from(update.key.as_str()), Arc::clone(value));
+                values.insert(Arc::clone(&update.key), Arc::clone(value));
             }
         }
     }

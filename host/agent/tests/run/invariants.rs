@@ -85,7 +85,7 @@ impl Watch {
 
     /// Another run changed the thread.
     pub(crate) fn absorbed(&mut self, change: &StateChange) {
-        if change.updates.iter().any(|update| update.key == "kit.city") {
+        if change.updates.iter().any(|update| &*update.key == "kit.city") {
             self.cities.push(change.revision);
         }
     }
@@ -100,7 +100,7 @@ impl Watch {
         };
         let hooked =
             |id: &SmolStr| [true, false].iter().any(|at| self.hooked.contains_key(&(id.clone(), *at)));
-        let writes = change.updates.iter().any(|update| update.key == "kit.city");
+        let writes = change.updates.iter().any(|update| &*update.key == "kit.city");
         if let Some(call_id) = call_id.filter(|id| writes && !hooked(id)) {
             let began = self.began[call_id];
             let unseen = self.cities.iter().find(|revision| **revision > began);

@@ -260,7 +260,7 @@ fn others_write(world: &mut World, key: u8, value: u8) {
         1 => ("kit.doc", json!({"n": value})),
         _ => ("kit.count", json!(value)),
     };
-    let updates = vec![KeyUpdate::restored(key, value)];
+    let updates = [KeyUpdate::restored(key, value)].into();
     world.absorb(&StateChange { revision: world.run.state().revision() + 1, updates });
 }
 

@@ -92,7 +92,7 @@ fn changes_of_others_are_missed_and_taken_over() {
     let batch = Event::BatchStarted { call_ids: Vec::new(), revision: 2 };
     assert_eq!(replay.behind(&batch), Some(2));
     for revision in 1..=2 {
-        let updates = vec![KeyUpdate::restored("kit.city", json!(revision))];
+        let updates = [KeyUpdate::restored("kit.city", json!(revision))].into();
         replay.absorb(&StateChange { revision, updates });
     }
     assert_eq!(replay.behind(&batch), None);
@@ -103,7 +103,8 @@ fn changes_of_others_are_missed_and_taken_over() {
 fn w4_what_is_remembered_of_an_answer_builds_on_what_others_wrote_before() {
     let mut world = World::asked(RunLimits::default()).with_gates(|_, _| vec![suspend(PERMISSIONS_ID)]);
     world.reply(&[("a", "look", "{}")]);
-    let theirs = StateChange { revision: 1, updates: vec![KeyUpdate::restored("kit.city", json!("Rome"))] };
+    let theirs =
+        StateChange { revision: 1, updates: [KeyUpdate::restored("kit.city", json!("Rome"))].into() };
     world.absorb(&theirs);
     world.resume("1", "a", json!({"remember": "thread"}));
     let mut replay = Replay::default();

@@ -32,7 +32,7 @@ use tollgate_agent::state::{KeyScope, StateChange};
 use writer::Writer;
 
 /// The values of one thread's keys that do not persist.
-type Volatile = BTreeMap<String, Arc<serde_json::Value>>;
+type Volatile = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
 
 /// Keeps everything in a directory; what a client was told survives the process.
 pub struct SqliteStore {
@@ -79,7 +79,7 @@ impl SqliteStore {
     /// Keeps what the record leaves out, and adds it to events that come back.
     fn remember<'a>(&self, thread_id: &Arc<str>, changes: impl Iterator<Item = &'a StateChange>) {
         let fleeting: Vec<_> = changes
-            .flat_map(|change| &change.updates)
+            .flat_map(|change| change.updates.iter())
             .filter(|update| !update.persistent && update.scope == KeyScope::Thread)
             .filter_map(|update| Some((update.key.clone(), update.value.clone()?)))
             .collect();

@@ -222,7 +222,7 @@ mod tests {
 
     fn change(revision: u64) -> (Job, Receiver<Result<(), CommitError>>) {
         let (reply, answer) = channel();
-        (Job::Change(Arc::from("t"), StateChange { revision, updates: Vec::new() }, reply), answer)
+        (Job::Change(Arc::from("t"), StateChange { revision, updates: [].into() }, reply), answer)
     }
 
     #[test]

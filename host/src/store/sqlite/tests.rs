@@ -140,7 +140,7 @@ async fn a_thread_is_read_anew_once_anybody_has_written_to_it() {
     let data = tempfile::tempdir().unwrap();
     let (store, other) = (SqliteStore::open(data.path()).unwrap(), SqliteStore::open(data.path()).unwrap());
     for (writes, revision) in [(&store, 1), (&other, 2), (&store, 3)] {
-        writes.change("t", StateChange { revision, updates: Vec::new() }).await.unwrap();
+        writes.change("t", StateChange { revision, updates: [].into() }).await.unwrap();
         for reads in [&store, &other, &store] {
             assert_eq!(reads.thread("t").await.unwrap().state.revision(), revision);
         }
@@ -152,14 +152,15 @@ async fn a_thread_that_is_known_follows_what_its_process_commits() {
     let data = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(data.path()).unwrap();
     let update = |scope, persistent, value: u64| KeyUpdate {
-        key: format!("a.{scope:?}").to_lowercase(),
+        key: format!("a.{scope:?}").to_lowercase().into(),
         scope,
         persistent,
         update: None,
         value: Some(Arc::new(value.into())),
     };
     for revision in 1..=3 {
-        let updates = vec![update(KeyScope::Thread, true, revision), update(KeyScope::Run, true, revision)];
+        let updates =
+            [update(KeyScope::Thread, true, revision), update(KeyScope::Run, true, revision)].into();
         store.change("t", StateChange { revision, updates }).await.unwrap();
         let state = store.thread("t").await.unwrap().state;
         let fresh = SqliteStore::open(data.path()).unwrap().thread("t").await.unwrap().state;
@@ -184,7 +185,7 @@ async fn a_thread_that_is_known_follows_what_its_process_commits() {
         assert!(store.known.get("t").is_err());
     }
     // What is refused leaves no trace, and a conversation is read again.
-    let refused = store.change("t", StateChange { revision: 3, updates: Vec::new() }).await;
+    let refused = store.change("t", StateChange { revision: 3, updates: [].into() }).await;
     assert!(matches!(refused, Err(CommitError::Conflict(_))), "{refused:?}");
     assert_eq!(store.known.get("t").ok().map(|thread| thread.state.revision()), Some(3));
     let messages = vec![Message::User("Good day.".to_owned())];

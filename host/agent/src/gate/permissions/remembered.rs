@@ -91,13 +91,13 @@ pub(crate) fn change(state: &State, asked: &Suspended, answer: &Value) -> Option
     let too_many = rules.len().saturating_sub(MAX_REMEMBERED);
     rules.drain(..too_many);
     let update = KeyUpdate {
-        key: key.to_owned(),
+        key: Arc::from(key),
         scope,
         persistent: true,
         update: Some(Arc::new(update)),
         value: Some(Arc::new(Value::Array(rules))),
     };
-    Some(StateChange { revision: state.revision() + 1, updates: vec![update] })
+    Some(StateChange { revision: state.revision() + 1, updates: [update].into() })
 }
 
 /// Whether an answer that this run or thread remembers is about the call.

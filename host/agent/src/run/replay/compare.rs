@@ -49,6 +49,7 @@ pub(super) fn first_difference(
 /// which stands first in the record's change; values of keys that both wrote; and what
 /// hooks put in the place of the call's own end.
 pub(super) fn leave_the_tools(recorded: &mut Event, now: Option<&mut Event>, written: &[String]) {
+    let is_written = |key: &str| written.iter().any(|written| written == key);
     let mut replaced = false;
     if let Event::CallFinished(finished) = recorded
         && let finished = Arc::make_mut(finished)
@@ -57,14 +58,14 @@ pub(super) fn leave_the_tools(recorded: &mut Event, now: Option<&mut Event>, wri
         (finished.end, replaced) = (*own, true);
     }
     if let Some(change) = change_mut(recorded).and_then(Option::as_mut)
-        && change.updates.iter().map(|update| &update.key).take(written.len()).eq(written)
+        && change.updates.iter().map(|update| &*update.key).take(written.len()).eq(written)
     {
-        change.updates.drain(..written.len());
+        change.updates = change.updates[written.len()..].into();
     }
     for change in [Some(recorded), now].into_iter().flatten().filter_map(change_mut) {
         change.take_if(|change| replaced || change.updates.is_empty());
-        let updates = change.iter_mut().flat_map(|change| &mut change.updates);
-        updates.filter(|update| written.contains(&update.key)).for_each(|update| update.value = None);
+        let updates = change.iter_mut().flat_map(|change| Arc::make_mut(&mut change.updates));
+        updates.filter(|update| is_written(&update.key)).for_each(|update| update.value = None);
     }
 }
 

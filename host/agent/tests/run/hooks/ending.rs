@@ -65,7 +65,7 @@ fn h3_what_does_not_persist_is_in_no_record() {
 fn h3_a_change_of_others_while_hooks_are_asked_is_a_conflict() {
     let mut world = with_slow_hooks(&[("a", "look", "{}")]);
     world.end("a", sets("city", json!("Bern")));
-    let updates = vec![KeyUpdate::restored("kit.city", json!("Rome"))];
+    let updates = [KeyUpdate::restored("kit.city", json!("Rome"))].into();
     world.absorb(&StateChange { revision: 1, updates });
     hooked(&mut world, "a");
     assert_eq!(world.code("a"), Some(Code::StateConflict), "the hooks saw its end: it does not run again");
