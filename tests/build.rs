@@ -1,5 +1,5 @@
-//! How the benches are linked: as the program is, whose functions lie in the order in
-//! which calls go through them. `scripts/bench` finds that order and names its file.
+//! How the benches are linked where `scripts/bench` names an order: like those of the
+//! program, their functions lie in the order in which calls go through them.
 
 use std::env;
 
@@ -10,6 +10,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed={ORDER}");
     if let Ok(order) = env::var(ORDER) {
+        println!("cargo::rerun-if-changed={order}");
         for argument in
             ["-Xlinker", &format!("--symbol-ordering-file={order}"), "-Wl,--no-warn-symbol-ordering"]
         {
