@@ -16,6 +16,9 @@ pub const MAX_MUTATION_BYTES: usize = 256 * 1024;
 pub const MAX_MUTATIONS_BYTES: usize = 1024 * 1024;
 /// The most bytes of one key's value.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
+/// The most bytes of all values that the mutations of one call lead to, each of which is
+/// in the record: small updates to a large value would come to 64 such values.
+pub const MAX_VALUES_BYTES: usize = 4 * MAX_VALUE_BYTES;
 
 /// One event's worth of change to the state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,8 +120,9 @@ impl<'a> Joining<'a> {
             return Ok(());
         }
         check_sizes(mutations)?;
-        // Few, so that whoever wants the value of a key looks through them.
+        // So few that they are looked through for what a key came to last.
         let mut updates: Vec<KeyUpdate> = Vec::with_capacity(mutations.len());
+        let mut led_to = 0;
         for mutation in mutations {
             let key = mutation.key.as_str();
             let definition = self
@@ -129,6 +133,12 @@ impl<'a> Joining<'a> {
             let known = last_of(key, &updates).or_else(|| last_of(key, &self.updates));
             let value = known.or_else(|| self.now.get(self.keys, key)).unwrap_or(&definition.initial);
             let next = joined_value(definition, value, &mutation.update)?;
+            led_to += check_value(key, &next)?;
+            if led_to > MAX_VALUES_BYTES {
+                let all =
+                    format!("the values of its call would have more than {MAX_VALUES_BYTES} bytes in all");
+                return Err(bad(key, &all));
+            }
             updates.push(KeyUpdate {
                 key: Arc::from(key),
                 scope: definition.scope,
@@ -136,11 +146,6 @@ impl<'a> Joining<'a> {
                 update: Some(Arc::new(mutation.update.clone())),
                 value: Some(Arc::new(next)),
             });
-        }
-        // Only what a key comes to is kept, so only that has to be small enough.
-        for (at, update) in updates.iter().enumerate() {
-            let is_last = last_of(&update.key, &updates[at + 1..]).is_none();
-            update.value.iter().filter(|_| is_last).try_for_each(|value| check_value(&update.key, value))?;
         }
         self.updates.append(&mut updates);
         Ok(())
@@ -173,15 +178,17 @@ fn joined_value(definition: &KeyDefinition, value: &Value, update: &Value) -> Re
     }
 }
 
-fn check_value(key: &str, value: &Value) -> Result<(), Fault> {
-    if json_bytes(value) > MAX_VALUE_BYTES {
+/// How many bytes a value has that may be kept.
+fn check_value(key: &str, value: &Value) -> Result<usize, Fault> {
+    let bytes = json_bytes(value);
+    if bytes > MAX_VALUE_BYTES {
         return Err(bad(key, &format!("its value would be larger than {MAX_VALUE_BYTES} bytes")));
     }
     // An element that is appended stands one level deeper than it was sent.
     if json::depth(value) > json::MAX_DEPTH {
         return Err(bad(key, &format!("its value would nest deeper than {} levels", json::MAX_DEPTH)));
     }
-    Ok(())
+    Ok(bytes)
 }
 
 /// Whether mutations meant for an older snapshot may still be applied after a
@@ -320,6 +327,20 @@ mod tests {
             (0..5).map(|_| mutation("t.items", json!("x".repeat(MAX_MUTATION_BYTES - 10)))).collect();
         assert!(propose(&keys, &access, &state.snapshot(), &heavy).is_err());
         assert_eq!(state.revision(), 1);
+    }
+
+    #[test]
+    fn s2_small_updates_do_not_lead_to_many_large_values() {
+        let (keys, access) = keys();
+        let state = State::restored(1, [("t.items".to_owned(), json!(["x".repeat(15 << 20)]))]);
+        let appended = |count: usize| {
+            let mutations: Vec<Mutation> = (0..count).map(|_| mutation("t.items", json!(1))).collect();
+            propose(&keys, &access, &state.snapshot(), &mutations)
+        };
+        assert_eq!(appended(4).unwrap().unwrap().updates.len(), 4);
+        let fault = appended(5).unwrap_err();
+        assert_eq!(fault.code, Code::BadMutation);
+        assert!(fault.message.contains("67108864 bytes in all"), "{}", fault.message);
     }
 
     #[test]
