@@ -10,6 +10,8 @@ use tollgate_artifacts::HOSTILE;
 const LATE: u32 = 4;
 /// One in so many may be late: the machine has other work, too.
 const CALLS_A_LATE_ONE: usize = 50;
+/// What takes less in the middle is quick.
+const QUICK: Duration = Duration::from_millis(1);
 /// None may take so many times as long. A neighbour that does not give way holds a
 /// core for as long as its fuel lasts, which is longer.
 const STUCK: u32 = 30;
@@ -65,7 +67,14 @@ impl Lateness {
 
     pub(super) fn check(&self) {
         let fair = by_tool(&self.fair);
-        let usual = |took: &Took| fair.get(took.tool).map(|times| percentile(times, 99));
+        // Quick ones are one kind: of the few of one tool perhaps none met a busy core.
+        let is_quick = |times: &Vec<Duration>| percentile(times, 50) < QUICK;
+        let mut quick = fair.values().filter(|times| is_quick(times)).flatten().copied().collect::<Vec<_>>();
+        quick.sort();
+        let usual = |took: &Took| {
+            let times = fair.get(took.tool)?;
+            Some(percentile(if is_quick(times) { &quick } else { times }, 99))
+        };
         // Of a tool that was not called beside both there is nothing to compare.
         let compared: Vec<(&Took, Duration)> =
             self.hostile.iter().filter_map(|took| Some((took, usual(took)?))).collect();
