@@ -4,8 +4,12 @@
 //! may disagree on what it says, so a repeated key is refused, and so is a
 //! number that this host would hand on as another number.
 
+mod canonical;
 mod deep;
+mod lazy;
 mod text;
+
+pub use lazy::Json;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;

@@ -5,6 +5,7 @@
 
 use crate::code::Code;
 use crate::hook::ToolFilter;
+use crate::json::Json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub struct ToolResult {
     pub status: ToolStatus,
     /// The answer itself; `null` where there is none.
     #[serde(default)]
-    pub data: Value,
+    pub data: Json,
     /// A sentence beside the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -39,19 +40,19 @@ impl ToolResult {
     /// A success with this answer.
     #[must_use]
     pub fn success(data: impl Into<Value>) -> Self {
-        Self { status: ToolStatus::Success, data: data.into(), message: None }
+        Self { status: ToolStatus::Success, data: data.into().into(), message: None }
     }
 
     /// A success with this answer and a sentence beside it.
     #[must_use]
     pub fn success_with_message(data: impl Into<Value>, message: impl Into<String>) -> Self {
-        Self { status: ToolStatus::Success, data: data.into(), message: Some(message.into()) }
+        Self { status: ToolStatus::Success, data: data.into().into(), message: Some(message.into()) }
     }
 
     /// The tool's own answer that it did not work.
     #[must_use]
     pub fn error(message: impl Into<String>) -> Self {
-        Self { status: ToolStatus::Error, data: Value::Null, message: Some(message.into()) }
+        Self { status: ToolStatus::Error, data: Json::default(), message: Some(message.into()) }
     }
 
     /// An error with a code of the tool's own: its data is
@@ -61,7 +62,7 @@ impl ToolResult {
         let (code, message) = (code.into(), message.into());
         Self {
             status: ToolStatus::Error,
-            data: json!({"error": {"code": code, "message": message}}),
+            data: json!({"error": {"code": code, "message": message}}).into(),
             message: Some(message),
         }
     }
@@ -69,14 +70,14 @@ impl ToolResult {
     /// Waits for a plain confirmation.
     #[must_use]
     pub fn suspended(message: impl Into<String>) -> Self {
-        Self { status: ToolStatus::Pending(None), data: Value::Null, message: Some(message.into()) }
+        Self { status: ToolStatus::Pending(None), data: Json::default(), message: Some(message.into()) }
     }
 
     /// Waits for the answer to this ticket.
     #[must_use]
     pub fn suspended_with(ticket: Ticket) -> Self {
         let message = Some(ticket.message.clone());
-        Self { status: ToolStatus::Pending(Some(Box::new(ticket))), data: Value::Null, message }
+        Self { status: ToolStatus::Pending(Some(Box::new(ticket))), data: Json::default(), message }
     }
 
     /// Whether the tool did what it was asked.

@@ -67,7 +67,7 @@ impl Blanked {
     fn output(&self, output: &mut ToolOutput) {
         let ToolOutput { result, mutations, actions } = output;
         let ToolResult { status, data, message } = Arc::make_mut(result);
-        self.0.value(data);
+        data.change(|value| self.0.value(value));
         self.some(message.as_mut());
         if let ToolStatus::Pending(Some(ticket)) = status {
             self.ticket(ticket);

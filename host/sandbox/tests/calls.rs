@@ -28,7 +28,7 @@ async fn an_echo_answers_and_its_use_is_counted() {
     assert_eq!(attempt.usage.attempts, 1);
     assert_eq!(attempt.dropped_reports, 0);
     let result = returned(attempt).result;
-    assert_eq!((&result.status, &result.data), (&ToolStatus::Success, &arguments));
+    assert_eq!((&result.status, &*result.data), (&ToolStatus::Success, &arguments));
 }
 
 #[tokio::test]

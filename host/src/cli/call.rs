@@ -141,7 +141,7 @@ fn show(finished: &Finished, output: &Output) {
                 let style = if result.is_error() { BAD } else { BOLD };
                 output.say(&format!("{style}{}{style:#}", shown(message)));
             }
-            match &result.data {
+            match &*result.data {
                 Value::Null => {}
                 Value::String(text) => output.line(&shown(text)),
                 data => output.line(&shown(&serde_json::to_string_pretty(data).unwrap_or_default())),
@@ -185,7 +185,7 @@ fn finished_json(finished: &Finished) -> Value {
             let words = result.message.clone().unwrap_or_default();
             let error = code.map_or(Value::Null, |code| json!({"code": code, "message": words}));
             let status = if result.is_error() { "error" } else { "success" };
-            (status, result.data.clone(), json!(result.message), error)
+            (status, json!(result.data), json!(result.message), error)
         }
         CallEnd::Fault(fault) => {
             ("error", Value::Null, Value::Null, json!({"code": fault.code, "message": fault.message}))

@@ -16,7 +16,7 @@ pub(super) fn of_call(finished: Finished) -> CallToolResult {
     let structured = match finished.end {
         // What was cut for the model is not sent whole beside it.
         _ if read.content.len() + 16 > MAX_ANSWER_BYTES => None,
-        CallEnd::Result(result) => structure(Arc::unwrap_or_clone(result).data),
+        CallEnd::Result(result) => structure(Arc::unwrap_or_clone(result).data.into_value()),
         CallEnd::Fault(fault) => Some(json!({"error": {"code": fault.code, "message": &*read.content}})),
     };
     result(read.content.to_string(), structured, read.is_error)

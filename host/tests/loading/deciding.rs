@@ -43,7 +43,7 @@ fn granting(place: &Place, directory: &str) -> String {
 /// How many directories the tool has, or why it does not say.
 async fn directories(host: &Host) -> Value {
     match host.call(CallRequest::new(TOOL, "{}")).await.unwrap().last_call.unwrap().end {
-        CallEnd::Result(result) => result.data.clone(),
+        CallEnd::Result(result) => Value::clone(&result.data),
         CallEnd::Fault(fault) => fault.code.as_str().into(),
     }
 }

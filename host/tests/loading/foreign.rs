@@ -29,8 +29,8 @@ const GUESTS: [(&str, &str, &str); 10] = [
 async fn answer(host: &Host, tool: &str, arguments: &Value) -> Result<Value, Value> {
     let end = host.call(CallRequest::new(tool, arguments.to_string())).await.unwrap();
     match end.last_call.unwrap().end {
-        CallEnd::Result(result) if result.is_error() => Err(result.data.clone()),
-        CallEnd::Result(result) => Ok(result.data.clone()),
+        CallEnd::Result(result) if result.is_error() => Err(Value::clone(&result.data)),
+        CallEnd::Result(result) => Ok(Value::clone(&result.data)),
         CallEnd::Fault(fault) => panic!("{tool} {arguments}: {}: {}", fault.code, fault.message),
     }
 }

@@ -47,7 +47,7 @@ impl World {
     async fn call(&self, tool: &str, arguments: Value) -> Value {
         let end: RunEnd = self.host.call(CallRequest::new(tool, arguments.to_string())).await.unwrap();
         match end.last_call.unwrap().end {
-            CallEnd::Result(result) => result.data.clone(),
+            CallEnd::Result(result) => Value::clone(&result.data),
             CallEnd::Fault(fault) => panic!("{fault:?}"),
         }
     }

@@ -16,7 +16,7 @@ async fn call(host: &Host, thread: &str, tool: &str, arguments: Value) -> CallEn
 
 fn data(end: CallEnd) -> Value {
     match end {
-        CallEnd::Result(result) => result.data.clone(),
+        CallEnd::Result(result) => Value::clone(&result.data),
         CallEnd::Fault(fault) => panic!("{fault:?}"),
     }
 }

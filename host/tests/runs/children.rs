@@ -109,7 +109,7 @@ pub(crate) async fn run(host: &Host) -> RunEnd {
 
 pub(crate) fn data(end: &RunEnd) -> Value {
     match &end.last_call.as_ref().unwrap().end {
-        CallEnd::Result(result) if result.is_success() => result.data.clone(),
+        CallEnd::Result(result) if result.is_success() => Value::clone(&result.data),
         other => panic!("{other:?}"),
     }
 }

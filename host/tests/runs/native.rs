@@ -78,7 +78,7 @@ async fn k6_what_a_closure_returns_becomes_its_result() {
         let end = called(&host, "gives", "{}").await;
         let result = end.result().unwrap();
         match result.is_success() {
-            true => Ok(result.data.clone()),
+            true => Ok(Value::clone(&result.data)),
             false => Err(result.message.clone().unwrap_or_default()),
         }
     }

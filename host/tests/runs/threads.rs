@@ -59,7 +59,7 @@ async fn until_a_call_runs(handle: &mut RunHandle) {
 async fn add(host: &Host) -> Value {
     let request = CallRequest::new("add", r#"{"n": 1}"#).on_thread("t");
     match host.call(request).await.unwrap().last_call.unwrap().end {
-        CallEnd::Result(result) => result.data.clone(),
+        CallEnd::Result(result) => Value::clone(&result.data),
         CallEnd::Fault(fault) => panic!("{fault:?}"),
     }
 }

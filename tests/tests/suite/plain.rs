@@ -140,7 +140,7 @@ fn l4_a_result_is_a_success_or_the_tools_own_error() {
     assert_eq!(result(call(&rig, failing(0, "nope!"), &json!({}))), ToolResult::success(Value::Null));
     let error = result(call(&rig, failing(1, "\\1b[31m"), &json!({})));
     assert!(error.is_error());
-    assert_eq!((error.data, error.message.as_deref()), (json!("\u{1b}[31m"), Some("[31m")));
+    assert_eq!((error.data.into_value(), error.message.as_deref()), (json!("\u{1b}[31m"), Some("[31m")));
 }
 
 #[test]

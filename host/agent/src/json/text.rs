@@ -54,7 +54,7 @@ fn write_string(string: &str, text: &mut String) {
 }
 
 /// Where the first byte is that cannot stand in a string as it is.
-fn next_escaped(bytes: &[u8]) -> Option<usize> {
+pub(super) fn next_escaped(bytes: &[u8]) -> Option<usize> {
     let is_escaped = |byte: &u8| *byte < b' ' || *byte == b'"' || *byte == b'\\';
     let mut plain = 0;
     // Without a way out in the middle a block is a few instructions.

@@ -2,11 +2,9 @@
 
 use super::call::CallEnd;
 use crate::code::Code;
-use crate::json;
 use crate::message::Answer;
 use crate::outcome::ToolResult;
 use crate::text;
-use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -27,18 +25,10 @@ pub fn answer(call_id: &str, tool_name: &str, end: &CallEnd) -> Answer {
 }
 
 fn of_result(result: &ToolResult) -> Cow<'_, str> {
-    match (&result.message, &result.data) {
-        (Some(message), _) if result.is_error() => Cow::Borrowed(message),
-        (Some(message), Value::Null) => Cow::Borrowed(message),
-        (Some(message), data) => Cow::Owned(format!("{message}\n{}", of_data(data))),
-        (None, data) => of_data(data),
-    }
-}
-
-fn of_data(data: &Value) -> Cow<'_, str> {
-    match data {
-        Value::String(text) => Cow::Borrowed(text),
-        other => Cow::Owned(json::to_text(other, 0)),
+    match &result.message {
+        Some(message) if result.is_error() || result.data.is_null() => Cow::Borrowed(message),
+        Some(message) => Cow::Owned(format!("{message}\n{}", result.data.words())),
+        None => result.data.words(),
     }
 }
 
@@ -55,7 +45,7 @@ fn bounded(content: Cow<'_, str>) -> Arc<str> {
 mod tests {
     use super::*;
     use crate::outcome::Fault;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn read(result: ToolResult) -> (String, bool) {
         let answer = answer("c1", "tool", &CallEnd::Result(Arc::new(result)));

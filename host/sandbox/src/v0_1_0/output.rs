@@ -4,7 +4,7 @@ use super::types;
 use serde_json::Value;
 use std::sync::Arc;
 use tollgate_agent::code::Code;
-use tollgate_agent::json;
+use tollgate_agent::json::{self, Json, JsonError};
 use tollgate_agent::outcome::{
     Action, Fault, Mutation, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus,
 };
@@ -91,7 +91,8 @@ pub(super) fn lift_result(tool: &str, given: types::ToolResult) -> Result<ToolRe
                 ToolStatus::Pending(Some(Box::new(lift_ticket(tool, ticket)?)))
             }
         },
-        data: parse(tool, "the data of its result", &given.data)?,
+        data: Json::from_text(given.data)
+            .map_err(|(why, text)| malformed(tool, "the data of its result", &why, &text))?,
         message: given.message.map(|message| clean(&message, MAX_ANSWER_BYTES)),
     })
 }
@@ -164,11 +165,13 @@ fn error_text(error: &types::ToolError) -> (Code, &str) {
 }
 
 fn parse(tool: &str, what: &str, text: &str) -> Result<Value, Fault> {
-    json::parse(text).map_err(|why| {
-        Fault::new(
-            Code::MalformedOutput,
-            format!("Tool '{tool}' returned {what} as something that is not acceptable JSON: {why}."),
-        )
-        .with_detail(clean(text, 500))
-    })
+    json::parse(text).map_err(|why| malformed(tool, what, &why, text))
+}
+
+fn malformed(tool: &str, what: &str, why: &JsonError, text: &str) -> Fault {
+    Fault::new(
+        Code::MalformedOutput,
+        format!("Tool '{tool}' returned {what} as something that is not acceptable JSON: {why}."),
+    )
+    .with_detail(clean(text, 500))
 }

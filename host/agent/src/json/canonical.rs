@@ -1,0 +1,255 @@
+//! Text that is JSON to the byte as this host writes it: no blanks, no escape that need
+//! not be, no number in another notation. Such a text may stand for its value.
+//!
+//! Only what is common is recognized: what is canonical and not recognized (numbers with
+//! a fraction, characters that only `\u` can write) is read like any other text.
+
+use super::text::next_escaped;
+
+/// The most levels of nesting that are looked into.
+pub(super) const MAX_LEVELS: usize = 32;
+/// The most members of all objects that are open at one time.
+const MAX_MEMBERS: usize = 64;
+/// As many digits certainly fit 64 bits.
+const MAX_DIGITS: usize = 18;
+
+/// Whether the text is an object or a list as this host writes it, without a repeated key.
+pub(super) fn is_canonical(text: &str) -> bool {
+    if !text.starts_with(['{', '[']) {
+        return false;
+    }
+    let mut reader = Reader { text: text.as_bytes(), at: 0, keys: Vec::with_capacity(MAX_MEMBERS / 4) };
+    reader.value(0).is_some() && reader.at == text.len()
+}
+
+/// Goes through a text once, and gives up with `None`.
+struct Reader<'t> {
+    text: &'t [u8],
+    at: usize,
+    /// The keys of the objects that are open, as they are written: each in one way alone.
+    keys: Vec<&'t [u8]>,
+}
+
+impl<'t> Reader<'t> {
+    fn value(&mut self, levels: usize) -> Option<()> {
+        match self.next()? {
+            b'"' => self.string().map(|_| ()),
+            b'{' if levels < MAX_LEVELS => self.members(levels + 1),
+            b'[' if levels < MAX_LEVELS => self.items(levels + 1),
+            b't' => self.rest_of(b"rue"),
+            b'f' => self.rest_of(b"alse"),
+            b'n' => self.rest_of(b"ull"),
+            b'0' => Some(()),
+            b'1'..=b'9' => self.digits(),
+            b'-' => matches!(self.next()?, b'1'..=b'9').then(|| self.digits())?,
+            _ => None,
+        }
+    }
+
+    fn members(&mut self, levels: usize) -> Option<()> {
+        if self.skips(b'}') {
+            return Some(());
+        }
+        let others = self.keys.len();
+        loop {
+            let key = (self.next()? == b'"').then(|| self.string())??;
+            if self.keys.len() == MAX_MEMBERS || self.keys[others..].contains(&key) {
+                return None;
+            }
+            self.keys.push(key);
+            self.rest_of(b":")?;
+            self.value(levels)?;
+            match self.next()? {
+                b',' => {}
+                b'}' => break,
+                _ => return None,
+            }
+        }
+        self.keys.truncate(others);
+        Some(())
+    }
+
+    fn items(&mut self, levels: usize) -> Option<()> {
+        if self.skips(b']') {
+            return Some(());
+        }
+        loop {
+            self.value(levels)?;
+            match self.next()? {
+                b',' => {}
+                b']' => return Some(()),
+                _ => return None,
+            }
+        }
+    }
+
+    /// What is left of a string, without its quotes.
+    fn string(&mut self) -> Option<&'t [u8]> {
+        let began = self.at;
+        loop {
+            self.at += next_escaped(self.text.get(self.at..)?)?;
+            match self.next()? {
+                b'"' => return Some(&self.text[began..self.at - 1]),
+                b'\\' => {
+                    matches!(self.next()?, b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't').then_some(())?;
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// What is left of a whole number.
+    fn digits(&mut self) -> Option<()> {
+        let left = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += left;
+        let goes_on = matches!(self.text.get(self.at), Some(b'.' | b'e' | b'E'));
+        (left < MAX_DIGITS && !goes_on).then_some(())
+    }
+
+    fn rest_of(&mut self, word: &[u8]) -> Option<()> {
+        let follows = self.text[self.at..].starts_with(word);
+        self.at += word.len();
+        follows.then_some(())
+    }
+
+    fn skips(&mut self, byte: u8) -> bool {
+        let follows = self.text.get(self.at) == Some(&byte);
+        self.at += usize::from(follows);
+        follows
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = *self.text.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::json::{parse, to_text};
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    #[test]
+    fn what_this_host_writes_is_recognized() {
+        for text in [
+            "{}",
+            "[]",
+            "[[],{}]",
+            r#"{"a":[1,-2,0,true,false,null,"ä😀\n\"\\\t"],"b":{"a":{"a":""}},"c":[{"a":1},{"a":2}]}"#,
+            "[999999999999999999,-999999999999999999]",
+        ] {
+            assert!(is_canonical(text), "{text}");
+            assert_eq!(to_text(&parse(text).unwrap(), 0), text);
+        }
+    }
+
+    #[test]
+    fn what_it_would_write_otherwise_or_refuse_is_not() {
+        for text in [
+            "",
+            "1",
+            "\"text\"",
+            "null",
+            "[ ]",
+            "[1 ]",
+            " []",
+            "[]\n",
+            "[] []",
+            "[1,]",
+            "[,1]",
+            "[1",
+            "[\"",
+            "[\"\\",
+            "[nul",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":1",
+            "{\"a\" :1}",
+            "{a:1}",
+            "{\"a\":1,}",
+            "{\"a\":1]",
+            "[1}",
+            "[01]",
+            "[-0]",
+            "[-]",
+            "[+1]",
+            "[1.0]",
+            "[1e2]",
+            "[1E2]",
+            "[12345678901234567890123]",
+            "[\"\\/\"]",
+            "[\"\\u0041\"]",
+            "[\"\\u001F\"]",
+            "[\"\u{1}\"]",
+            "{\"a\":1,\"a\":2}",
+            "[{\"a\":{\"a\":1},\"b\":0,\"a\":2}]",
+        ] {
+            assert!(!is_canonical(text), "{text}");
+        }
+        let deep = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert!(is_canonical(&deep(MAX_LEVELS)) && !is_canonical(&deep(MAX_LEVELS + 1)));
+        let wide = |keys: usize| to_text(&(0..keys).map(|key| (key.to_string(), Value::Null)).collect(), 0);
+        assert!(is_canonical(&wide(MAX_MEMBERS)) && !is_canonical(&wide(MAX_MEMBERS + 1)));
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (-1e9..1e9).prop_map(Value::from),
+            "(\\PC|[\\x00-\\x1f\"\\\\]){0,20}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::hash_map("[ab\"\\\\\n]{0,3}", inner, 0..6)
+                    .prop_map(|map| map.into_iter().collect()),
+            ]
+        })
+    }
+
+    /// What is recognized reads as JSON, and is written as it was.
+    fn holds(text: &str) -> Result<(), TestCaseError> {
+        if is_canonical(text) {
+            let value = parse(text);
+            prop_assert!(value.is_ok(), "{text}: {value:?}");
+            prop_assert_eq!(to_text(&value.unwrap(), 0), text);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_recognized_stands_for_its_value(value in any_json()) {
+            let text = to_text(&value, 0);
+            holds(&text)?;
+            holds(&serde_json::to_string_pretty(&value).unwrap())?;
+        }
+
+        #[test]
+        fn whatever_becomes_of_a_text(value in any_json(), at in any::<prop::sample::Index>(),
+                                      with in "[\\[\\]{},:\"\\\\0-9.eE+\\-tnu \n]{0,2}", cut in 0..3_usize) {
+            let mut text = to_text(&value, 0);
+            let mut place = at.index(text.len() + 1);
+            while !text.is_char_boundary(place) {
+                place -= 1;
+            }
+            let mut end = (place + cut).min(text.len());
+            while !text.is_char_boundary(end) {
+                end += 1;
+            }
+            text.replace_range(place..end, &with);
+            holds(&text)?;
+        }
+
+        #[test]
+        fn of_brackets_and_quotes_alone(text in "[\\[{][\\[\\]{},:\"\\\\1-]{0,12}") {
+            holds(&text)?;
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! JSON that is read when somebody looks into it.
+
+use super::{JsonError, canonical, parse, to_text};
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::OnceLock;
+
+/// A JSON value, or the text that says the same.
+///
+/// An object or a list that comes as this host would write it stays the text that it is
+/// until somebody looks into the value, which many a call's data never sees: it is kept,
+/// answered and recorded as text. Everything else is read at once.
+#[derive(Clone)]
+pub struct Json(Kept);
+
+#[derive(Clone)]
+enum Kept {
+    Value(Value),
+    Text { text: String, value: OnceLock<Box<Value>> },
+}
+
+impl Json {
+    /// Takes JSON as it came, refusing what [`parse`] refuses.
+    ///
+    /// # Errors
+    /// As [`parse`]; the text is handed back beside the reason.
+    pub fn from_text(text: String) -> Result<Self, (JsonError, String)> {
+        if canonical::is_canonical(&text) {
+            return Ok(Self(Kept::Text { text, value: OnceLock::new() }));
+        }
+        parse(&text).map(Self::from).map_err(|why| (why, text))
+    }
+
+    /// The value as text, to the byte as serde_json writes it.
+    #[must_use]
+    pub fn text(&self) -> Cow<'_, str> {
+        match &self.0 {
+            Kept::Value(value) => Cow::Owned(to_text(value, 0)),
+            Kept::Text { text, .. } => Cow::Borrowed(text),
+        }
+    }
+
+    /// What the value says: a string without its quotes, anything else as [`text`](Self::text).
+    #[must_use]
+    pub fn words(&self) -> Cow<'_, str> {
+        match &self.0 {
+            Kept::Value(Value::String(words)) => Cow::Borrowed(words),
+            _ => self.text(),
+        }
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self.0, Kept::Value(Value::Null))
+    }
+
+    /// Changes the value.
+    pub fn change(&mut self, change: impl FnOnce(&mut Value)) {
+        let mut value = std::mem::take(self).into_value();
+        change(&mut value);
+        *self = Self::from(value);
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn into_value(self) -> Value {
+        match self.0 {
+            Kept::Value(value) => value,
+            Kept::Text { text, value } => value.into_inner().map_or_else(|| read(&text), |value| *value),
+        }
+    }
+}
+
+/// Reads a text that was recognized.
+#[expect(clippy::expect_used, reason = "what is canonical can be read: `canonical` is tested for that")]
+fn read(text: &str) -> Value {
+    parse(text).expect("canonical JSON")
+}
+
+impl Deref for Json {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        match &self.0 {
+            Kept::Value(value) => value,
+            Kept::Text { text, value } => value.get_or_init(|| Box::new(read(text))),
+        }
+    }
+}
+
+impl From<Value> for Json {
+    fn from(value: Value) -> Self {
+        Self(Kept::Value(value))
+    }
+}
+
+impl Default for Json {
+    fn default() -> Self {
+        Self::from(Value::Null)
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kept::Text { text, .. }, Kept::Text { text: others, .. }) if text == others => true,
+            _ => **self == **other,
+        }
+    }
+}
+
+/// Compared as a [`Value`] is: `data == 2`, `data == "text"`, `data == json!({"a": 1})`.
+macro_rules! compared_with {
+    ($($other:ty),*) => {$(
+        impl PartialEq<$other> for Json {
+            fn eq(&self, other: &$other) -> bool {
+                **self == *other
+            }
+        }
+    )*};
+}
+
+compared_with!(Value, bool, i32, i64, u32, u64, f64, str, &str, String);
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Kept::Text { text, value } if value.get().is_none() => {
+                serde_json::from_str::<&RawValue>(text).map_err(S::Error::custom)?.serialize(serializer)
+            }
+            _ => (**self).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    fn read(text: &str) -> Json {
+        Json::from_text(text.to_owned()).unwrap()
+    }
+
+    fn is_text(json: &Json) -> bool {
+        matches!(&json.0, Kept::Text { value, .. } if value.get().is_none())
+    }
+
+    #[test]
+    fn what_nobody_looks_into_stays_text() {
+        let kept = read(r#"{"a":[1,"x"]}"#);
+        assert_eq!(kept.to_string(), r#"{"a":[1,"x"]}"#);
+        assert_eq!(serde_json::to_string(&[&kept]).unwrap(), r#"[{"a":[1,"x"]}]"#);
+        assert_eq!(serde_json::to_value(&kept).unwrap(), json!({"a": [1, "x"]}));
+        assert!(kept == kept.clone() && is_text(&kept));
+        assert_eq!(kept["a"][0], 1);
+        assert!(!is_text(&kept));
+        assert_eq!(
+            (kept.text().as_ref(), kept.clone().into_value()),
+            (r#"{"a":[1,"x"]}"#, json!({"a": [1, "x"]}))
+        );
+    }
+
+    #[test]
+    fn what_this_host_writes_otherwise_is_read_at_once() {
+        for (written, text) in [("[1.50]", "[1.5]"), ("{ }", "{}"), ("\"a\"", "\"a\""), (" null", "null")] {
+            let json = read(written);
+            assert!(!is_text(&json));
+            assert_eq!(json.text(), text);
+        }
+        assert!(Json::from_text(r#"{"a":1,"a":1}"#.to_owned()).is_err());
+    }
+
+    #[test]
+    fn text_and_value_are_equal_and_both_are_recorded() {
+        let (text, value) = (read(r#"{"a":1,"b":2}"#), Json::from(json!({"b": 2, "a": 1})));
+        assert_eq!(text, value);
+        assert_eq!(read(r#"{"a":1,"b":2}"#), read(r#"{"b":2,"a":1}"#));
+        assert_ne!(text, Json::default());
+        assert_eq!(serde_json::from_str::<Json>(&serde_json::to_string(&text).unwrap()).unwrap(), value);
+    }
+
+    #[test]
+    fn what_is_changed_is_what_is_kept() {
+        let mut json = read(r#"["a"]"#);
+        json.change(|value| value[0] = json!("b"));
+        assert_eq!((json.text().as_ref(), &json), (r#"["b"]"#, &Json::from(json!(["b"]))));
+    }
+}
