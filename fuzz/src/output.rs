@@ -49,7 +49,7 @@ pub(crate) fn run(bytes: &[u8]) {
         replay: None,
         children: Arc::new(()),
         reports: Arc::new(()),
-        cancel: CancellationToken::new(),
+        cancel: &CancellationToken::new(),
     };
     match crate::runtime().block_on(component.call(call)).outcome {
         Outcome::Returned(output) => settle(catalog, &permit, state, output),

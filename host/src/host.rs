@@ -258,8 +258,7 @@ impl Host {
         let mut run = self.fold(thread, &thread_id, &record).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
-        run.decide(self.toolbox().catalog(), 0, input.clone())
-            .map_err(|e| HostError::Refused(e.to_string()))?;
+        run.decide(self.toolbox().catalog(), 0, &input).map_err(|e| HostError::Refused(e.to_string()))?;
         let cancel = CancellationToken::new();
         let (hub, teller, events) = self.listened(&run_id);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);

@@ -1,13 +1,21 @@
 //! Text that a stranger wrote and that a person or a model will read.
 
+use std::borrow::Cow;
+
 /// Cuts a text to `max_bytes` at a character boundary and takes out control
 /// characters (tab and newline stay), terminal escapes, and the characters that
 /// are invisible or change the direction of writing. What was cut is marked.
 #[must_use]
 pub fn clean(text: &str, max_bytes: usize) -> String {
+    cleaned(text, max_bytes).into_owned()
+}
+
+/// The same, of a text that is mostly clean.
+#[must_use]
+pub fn cleaned(text: &str, max_bytes: usize) -> Cow<'_, str> {
     // Most texts are plain, and seen to be so at once.
     if text.len() <= max_bytes && text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
-        return text.to_owned();
+        return Cow::Borrowed(text);
     }
     let mut cleaned = String::with_capacity(text.len().min(max_bytes));
     for c in text.chars().filter(|c| !is_unwanted(*c)) {
@@ -17,7 +25,7 @@ pub fn clean(text: &str, max_bytes: usize) -> String {
         }
         cleaned.push(c);
     }
-    cleaned
+    Cow::Owned(cleaned)
 }
 
 /// Cuts a text to `max_bytes`, mark included, at a character boundary.

@@ -48,7 +48,7 @@ pub struct Call<'a> {
     /// Who runs child agents for it.
     pub children: Arc<dyn ChildRunner>,
     /// Cancels the call: the guest is told, and stopped within some 100 ms.
-    pub cancel: CancellationToken,
+    pub cancel: &'a CancellationToken,
 }
 
 /// What one attempt came to. Nothing that a guest does is missing from here, and

@@ -114,7 +114,7 @@ impl Host {
     }
 
     fn takes(&self, run: &Run, input: &Input) -> bool {
-        run.decide(self.toolbox().catalog(), 0, input.clone()).is_ok_and(|events| !events.is_empty())
+        run.decide(self.toolbox().catalog(), 0, input).is_ok_and(|events| !events.is_empty())
     }
 
     fn ran(&self, run: &Run, exports: &[String]) -> ChildRan {

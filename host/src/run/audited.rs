@@ -1,7 +1,6 @@
 //! What the audit says of calls: one record for each that ended, made of the events
 //! that are committed together with it.
 
-use super::perform::now_ms;
 use crate::store::{AuditKind, AuditRecord, Store};
 use std::sync::Arc;
 use tollgate_agent::code::Code;
@@ -37,7 +36,6 @@ fn record_of(
         matches!(code, Some(Code::Denied | Code::Blocked | Code::NotRun | Code::Disabled | Code::Overloaded));
     let owner = owner_of(&finished.call_id, run, events);
     let mut record = AuditRecord {
-        at_ms: now_ms(),
         component_id: owner.map(|owner| owner.id.clone()),
         digest: owner.map(|owner| owner.version.clone()),
         run_id: Some(Arc::clone(run_id)),
@@ -49,7 +47,7 @@ fn record_of(
             SmolStr::new_static(code.map_or("success", Code::as_str)),
         )
     }
-    .of_tool(tollgate_agent::text::clean(&finished.tool_name, 100));
+    .of_tool(tollgate_agent::text::cleaned(&finished.tool_name, 100));
     if let CallEnd::Fault(fault) = &finished.end {
         let by = gate_of(&finished.call_id, events).map(|gate| format!("gate {gate}: ")).unwrap_or_default();
         record = record.because(&format!("{by}{}", fault.message));

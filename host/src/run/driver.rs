@@ -156,7 +156,7 @@ impl Driver {
         for _ in 0..MAX_CONFLICTS {
             let events = self
                 .run
-                .decide(self.parts.toolbox.catalog(), now_ms(), input.clone())
+                .decide(self.parts.toolbox.catalog(), now_ms(), &input)
                 .map_err(|e| RunError(e.to_string()))?;
             if events.is_empty() {
                 return Ok(());
@@ -283,7 +283,7 @@ impl Driver {
                 Effect::Execute(execution) => {
                     let (toolbox, spec) = (Arc::clone(toolbox), Arc::clone(self.run.spec()));
                     let store = Arc::clone(&self.parts.store);
-                    let (span, cancel) = (spans::attempt(&execution), cancel.child_token());
+                    let (span, cancel) = (spans::attempt(&execution), cancel.clone());
                     let lent = self.lent(&execution);
                     Box::pin(async move {
                         let attempt = execute(toolbox, store, spec, execution, lent, cancel);

@@ -77,7 +77,7 @@ impl Runner for ComponentRunner {
             replay: attempt.replay,
             reports: attempt.reports,
             children: attempt.children,
-            cancel: attempt.cancel.clone(),
+            cancel: attempt.cancel,
         };
         self.component.call(call).await
     }

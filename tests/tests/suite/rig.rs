@@ -244,7 +244,7 @@ impl Loaded {
             replay: None,
             children: Arc::new(()),
             reports: told,
-            cancel: CancellationToken::new(),
+            cancel: &CancellationToken::new(),
         };
         self.component.call(call).await
     }

@@ -23,30 +23,35 @@ impl Run {
     /// # Errors
     /// The input is not taken, in words for whoever gave it: a second start, a
     /// decision that does not fit, a message to a run that is at work.
-    pub fn decide(&self, catalog: &Catalog, now_ms: u64, input: Input) -> Result<Vec<Event>, Refused> {
+    pub fn decide(&self, catalog: &Catalog, now_ms: u64, input: &Input) -> Result<Vec<Event>, Refused> {
         let mut draft = Draft::new(self, catalog, now_ms);
         match input {
             Input::Start(spec) => self.begin(&mut draft, spec, Seed::default())?,
-            Input::StartSeeded(spec, seed) => self.begin(&mut draft, spec, seed)?,
-            Input::Replied { ask, reply, hooked } if self.phase == Phase::Asking && ask == self.asks => {
-                self.hear(&mut draft, reply, hooked);
+            Input::StartSeeded(spec, seed) => self.begin(&mut draft, spec, seed.clone())?,
+            Input::Replied { ask, reply, hooked } if self.phase == Phase::Asking && *ask == self.asks => {
+                self.hear(&mut draft, reply.clone(), hooked.clone());
             }
-            Input::ModelFailed { ask, error } if self.phase == Phase::Asking && ask == self.asks => {
-                draft.finish_run(RunStatus::Failed { error });
+            Input::ModelFailed { ask, error } if self.phase == Phase::Asking && *ask == self.asks => {
+                draft.finish_run(RunStatus::Failed { error: error.clone() });
             }
-            Input::Validated { call_id, fault } => draft.validated(&call_id, fault),
-            Input::Judged { round, answers, hooked } => draft.judged(round, answers, hooked),
-            Input::Hooked { call_id, answers } => draft.hooks_answered(&call_id, answers),
+            Input::Validated { call_id, fault } => draft.validated(call_id, fault.as_ref()),
+            Input::Judged { round, answers, hooked } => draft.judged(*round, answers, hooked),
+            Input::Hooked { call_id, answers } => draft.hooks_answered(call_id, answers.clone()),
             Input::Attempted { call_id, attempt, outcome, usage, taken } => {
-                draft.attempted(&call_id, attempt, outcome, usage, taken);
+                draft.attempted(call_id, *attempt, outcome, *usage, taken.as_ref());
             }
             Input::ChildAsked { call_id, attempt, ordinal, agent_id, digest, run_id } => {
-                draft.child_asked((call_id, ordinal), attempt, agent_id, digest, run_id);
+                let place = (call_id.clone(), *ordinal);
+                draft.child_asked(place, *attempt, agent_id.clone(), digest.clone(), run_id.clone());
             }
-            Input::ChildStands { call_id, ordinal, end } => draft.child_stands((call_id, ordinal), end),
-            Input::Decided(decision) => self.take_decision(&mut draft, decision)?,
-            Input::Message(text) => self.supersede(&mut draft, text)?,
-            Input::Cancel { reason } => draft.end_early(Code::Cancelled, RunStatus::Cancelled { reason }),
+            Input::ChildStands { call_id, ordinal, end } => {
+                draft.child_stands((call_id.clone(), *ordinal), end.clone());
+            }
+            Input::Decided(decision) => self.take_decision(&mut draft, decision.clone())?,
+            Input::Message(text) => self.supersede(&mut draft, text.clone())?,
+            Input::Cancel { reason } => {
+                draft.end_early(Code::Cancelled, RunStatus::Cancelled { reason: reason.clone() });
+            }
             Input::WallTimeUp => {
                 draft.end_early(Code::Cancelled, RunStatus::Stopped { limit: "wall_ms".to_owned() });
             }
@@ -56,11 +61,11 @@ impl Run {
         Ok(draft.into_events())
     }
 
-    fn begin(&self, draft: &mut Draft<'_>, spec: Arc<RunSpec>, seed: Seed) -> Result<(), Refused> {
+    fn begin(&self, draft: &mut Draft<'_>, spec: &Arc<RunSpec>, seed: Seed) -> Result<(), Refused> {
         if self.phase != Phase::New {
             return Err(Refused("the run has begun already".to_owned()));
         }
-        draft.push(Event::RunStarted { spec: Arc::clone(&spec) });
+        draft.push(Event::RunStarted { spec: Arc::clone(spec) });
         if seed != Seed::default() {
             draft.push(Event::RunSeeded { change: seed.change, messages: seed.messages });
         }
@@ -72,7 +77,7 @@ impl Run {
             Task::Call { tool_name, arguments } => {
                 let read = Arguments::read(arguments);
                 draft.propose(propose(draft.catalog, |name| spec.offers(name), "call-1", tool_name, read));
-                draft.settle_as(&spec);
+                draft.settle_as(spec);
             }
         }
         Ok(())

@@ -12,17 +12,16 @@ use crate::hook::HookAnswer;
 use crate::outcome::{Fault, Ticket, ToolStatus, Usage};
 use crate::text::clean;
 use smol_str::SmolStr;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Draft<'_> {
     /// A tool's own check of its arguments answered.
-    pub(super) fn validated(&mut self, call_id: &str, fault: Option<Fault>) {
+    pub(super) fn validated(&mut self, call_id: &str, fault: Option<&Fault>) {
         let asked = |call: &&Call| call.wants_judgement() && call.validation == Validation::Unasked;
         let Some(call) = self.call(call_id).filter(asked) else { return };
-        self.push(Event::CallValidated { call_id: call.id.clone(), fault: fault.clone() });
+        self.push(Event::CallValidated { call_id: call.id.clone(), fault: fault.cloned() });
         if let Some(fault) = fault {
-            self.finish(call_id, fault);
+            self.finish(call_id, fault.clone());
             self.settle();
         }
     }
@@ -32,8 +31,8 @@ impl Draft<'_> {
     pub(super) fn judged(
         &mut self,
         round: u32,
-        answers: Vec<(SmolStr, Arc<[Recorded]>)>,
-        hooked: Vec<(SmolStr, Vec<HookAnswer>)>,
+        answers: &[(SmolStr, Arc<[Recorded]>)],
+        hooked: &[(SmolStr, Vec<HookAnswer>)],
     ) {
         let run = self.run;
         let current = |turn: &&Turn| turn.rounds == round && turn.batch.is_none();
@@ -44,17 +43,17 @@ impl Draft<'_> {
         for call in wanting().filter(|call| call.tool(self.catalog).is_none()).collect::<Vec<_>>() {
             self.without_tool(call);
         }
-        let mut hooked: BTreeMap<SmolStr, Vec<HookAnswer>> = hooked.into_iter().collect();
         let (mut batch, mut first): (Vec<&Call>, bool) = (Vec::new(), true);
         let pending = wanting().filter(|call| call.tool(self.catalog).is_some()).collect::<Vec<_>>();
         for (call, (call_id, verdicts)) in pending.into_iter().zip(answers) {
-            if call.id != call_id {
+            if call.id != *call_id {
                 break;
             }
-            let Some(held) = held(&verdicts, &call.approved_gates) else {
-                self.push(Event::CallGated { call_id, verdicts });
+            let gated = || Event::CallGated { call_id: call_id.clone(), verdicts: Arc::clone(verdicts) };
+            let Some(held) = held(verdicts, &call.approved_gates) else {
+                self.push(gated());
                 first = false;
-                if self.pass_hooks(call, &mut hooked) {
+                if self.pass_hooks(call, hooked) {
                     batch.push(call);
                 }
                 if run.spec.limits.concurrency == 1 {
@@ -63,7 +62,7 @@ impl Draft<'_> {
                 continue;
             };
             if first {
-                self.push(Event::CallGated { call_id, verdicts });
+                self.push(gated());
                 self.hold(call, held);
             }
             break;
@@ -73,9 +72,10 @@ impl Draft<'_> {
 
     /// Whether the call may run, as far as the hooks before it are concerned. One that
     /// fails ends the call.
-    fn pass_hooks(&mut self, call: &Call, hooked: &mut BTreeMap<SmolStr, Vec<HookAnswer>>) -> bool {
-        let Some(answers) = hooked.remove(&call.id).filter(|_| call.hooked.is_none()) else { return true };
-        let Some(fault) = self.hooked_before(call, answers) else { return true };
+    fn pass_hooks(&mut self, call: &Call, hooked: &[(SmolStr, Vec<HookAnswer>)]) -> bool {
+        let answers = hooked.iter().find(|(call_id, _)| *call_id == call.id && call.hooked.is_none());
+        let Some((_, answers)) = answers else { return true };
+        let Some(fault) = self.hooked_before(call, answers.clone()) else { return true };
         self.finish(&call.id, fault);
         false
     }

@@ -14,7 +14,6 @@ use crate::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult,
 use crate::state::StateChange;
 use crate::state::change::{Joining, conflict};
 use crate::taken::Taken;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Draft<'_> {
@@ -22,15 +21,15 @@ impl Draft<'_> {
         &mut self,
         call_id: &str,
         attempt: u32,
-        outcome: Arc<Outcome>,
+        outcome: &Arc<Outcome>,
         usage: Usage,
-        taken: Option<Arc<Taken>>,
+        taken: Option<&Arc<Taken>>,
     ) {
         let Some(call) = self.call(call_id).filter(|c| c.is_under_way() && c.attempts == attempt) else {
             return;
         };
         if let Some(taken) = taken {
-            self.push(Event::CallTook { call_id: call.id.clone(), attempt, taken });
+            self.push(Event::CallTook { call_id: call.id.clone(), attempt, taken: Arc::clone(taken) });
         }
         if let Outcome::Faulted(fault) = outcome.as_ref()
             && fault.code == Code::TimedOut
@@ -39,13 +38,13 @@ impl Draft<'_> {
             self.push(Event::CallRetried { call_id: call.id.clone(), attempt, fault: fault.clone(), usage });
             return self.start_call(call, attempt + 1, self.now_ms + RETRY_PAUSE_MS);
         }
-        self.land(BTreeMap::from([(call.id.as_str(), (outcome, usage))]));
+        self.land(&[(call.id.as_str(), Arc::clone(outcome), usage)]);
     }
 
     /// What was under way when the host stopped runs again where that is harmless.
     pub(super) fn restarted(&mut self) {
         let run = self.run;
-        let mut interrupted = BTreeMap::new();
+        let mut interrupted = Vec::new();
         for call in run.calls().iter().filter(|call| call.is_under_way()) {
             if self.may_run_again(call) {
                 self.start_call(call, call.attempts + 1, 0);
@@ -56,10 +55,10 @@ impl Draft<'_> {
                 call.tool_name
             );
             let fault = Fault::new(Code::Interrupted, message);
-            interrupted.insert(call.id.as_str(), (Arc::new(fault.into()), Usage::default()));
+            interrupted.push((call.id.as_str(), Arc::new(fault.into()), Usage::default()));
         }
         if !interrupted.is_empty() {
-            self.land(interrupted);
+            self.land(&interrupted);
         }
     }
 
@@ -72,11 +71,11 @@ impl Draft<'_> {
 
     /// Applies what has returned already, as far as it is its turn now.
     pub(super) fn land_more(&mut self) {
-        self.land(BTreeMap::new());
+        self.land(&[]);
     }
 
     /// Applies what has returned, in the order of the calls; what is early waits.
-    fn land(&mut self, mut landed: BTreeMap<&str, (Arc<Outcome>, Usage)>) {
+    fn land(&mut self, landed: &[(&str, Arc<Outcome>, Usage)]) {
         let run = self.run;
         let Some(turn) = &run.turn else { return };
         let Some(batch) = &turn.batch else { return };
@@ -90,14 +89,14 @@ impl Draft<'_> {
             if self.is_ending(call) {
                 in_order = false;
             }
-            match (landed.remove(call.id.as_str()), &call.returned) {
-                (Some((outcome, usage)), _) => {
+            match (landed.iter().find(|(call_id, ..)| call.id == *call_id), &call.returned) {
+                (Some((_, outcome, usage)), _) => {
                     under_way -= 1;
                     if in_order {
-                        self.commit(call, &outcome, usage);
+                        self.commit(call, outcome, *usage);
                         in_order = !self.is_ending(call);
                     } else {
-                        self.returned_early(call, outcome, usage);
+                        self.returned_early(call, Arc::clone(outcome), *usage);
                     }
                 }
                 (None, Some((outcome, usage))) if in_order => {

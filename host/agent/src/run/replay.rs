@@ -173,7 +173,7 @@ impl Replay {
         // Hooks are asked by nobody again: what they did is left out on both sides.
         let (run, written) = self.without_hooks(&attempt.call_id);
         let catalog = catalog.as_recorded(matches!(recorded.event, Event::CallEnding(_)));
-        let follows = match run.decide(&catalog, recorded.at_ms, input) {
+        let follows = match run.decide(&catalog, recorded.at_ms, &input) {
             Ok(events) => events,
             Err(refused) => return Finding::NotReplayable { why: refused.to_string() },
         };

@@ -20,15 +20,18 @@ pub use native::{KeyReducer, NativeReducer};
 pub use pending::PendingMutation;
 pub use reducer::Reducer;
 
+use litemap::LiteMap;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Values by their keys: few, so that a sorted list is smaller and faster than a tree.
+type Values = LiteMap<Arc<str>, Arc<Value>>;
 
 /// The values of a thread's keys, or of a run's, and how often they changed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
     revision: u64,
-    values: Arc<BTreeMap<Arc<str>, Arc<Value>>>,
+    values: Arc<Values>,
 }
 
 impl State {
@@ -74,7 +77,9 @@ impl State {
     pub fn adopt(&mut self, other: &State) {
         self.revision = other.revision;
         let values = Arc::make_mut(&mut self.values);
-        values.extend(other.values.iter().map(|(key, value)| (Arc::clone(key), Arc::clone(value))));
+        for (key, value) in other.values.iter() {
+            values.insert(Arc::clone(key), Arc::clone(value));
+        }
     }
 
     /// A state as a store kept it.
@@ -106,7 +111,7 @@ impl State {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     revision: u64,
-    values: Arc<BTreeMap<Arc<str>, Arc<Value>>>,
+    values: Arc<Values>,
 }
 
 impl Snapshot {

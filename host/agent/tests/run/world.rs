@@ -92,7 +92,7 @@ impl World {
 
     /// Decides, commits, applies, and asks what is to be done, as a host does.
     pub(crate) fn try_give(&mut self, input: Input) -> Result<Vec<Event>, Refused> {
-        let events = self.run.decide(&self.catalog, self.now_ms, input)?;
+        let events = self.run.decide(&self.catalog, self.now_ms, &input)?;
         for event in &events {
             let number = self.run.events() + 1;
             let stored =

@@ -134,7 +134,7 @@ impl Bench {
                 replay: self.replay.as_ref(),
                 reports,
                 children: Arc::clone(&self.children),
-                cancel: self.cancel.clone(),
+                cancel: &self.cancel,
             })
             .await
     }
