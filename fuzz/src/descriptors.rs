@@ -9,6 +9,7 @@ use tollgate_agent::{json, name};
 pub(crate) fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (descriptor, arguments) = text.split_once('\n').unwrap_or((text, "{}"));
+    [descriptor, arguments].into_iter().for_each(crate::output::stays_what_it_says);
     let Ok(descriptor) = json::from_record::<ComponentDescriptor>(descriptor) else { return };
     let mut catalog = Catalog::default();
     let owner = || Owner {

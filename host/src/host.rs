@@ -328,11 +328,11 @@ pub(crate) fn new_id() -> Arc<str> {
     Arc::from(&*Uuid::now_v7().hyphenated().encode_lower(&mut Uuid::encode_buffer()))
 }
 
-fn spec(run_id: &str, thread_id: &str, agent: &Agent, task: Task) -> Arc<RunSpec> {
+fn spec(run_id: &Arc<str>, thread_id: &Arc<str>, agent: &Agent, task: Task) -> Arc<RunSpec> {
     Arc::new(RunSpec {
         identity: RunIdentity {
-            run_id: run_id.into(),
-            thread_id: thread_id.into(),
+            run_id: Arc::clone(run_id).into(),
+            thread_id: Arc::clone(thread_id).into(),
             agent_id: SmolStr::new(&agent.spec.view.id),
             ..RunIdentity::default()
         },

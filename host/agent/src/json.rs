@@ -21,6 +21,9 @@ pub const MAX_DEPTH: usize = 128;
 /// The same for the host's own records.
 const MAX_RECORD_DEPTH: usize = 2 * MAX_DEPTH;
 
+/// How the keys begin by which `serde_json` tells its own values from others.
+const RESERVED: &str = "$serde_json::";
+
 /// Why a text was refused as JSON, with line and column where there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -31,7 +34,8 @@ pub struct JsonError(String);
 ///
 /// # Errors
 /// The text is not JSON by RFC 8259, repeats a key within one object, nests too
-/// deep, or holds a number beyond the range of a 64-bit float.
+/// deep, holds a number beyond the range of a 64-bit float, or has a key that begins with
+/// `$serde_json::`, which could be recorded and not be read again.
 pub fn parse(text: &str) -> Result<Value, JsonError> {
     let nesting = deep::nesting(text);
     if nesting > MAX_DEPTH {
@@ -173,6 +177,7 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
+            check_key(&key).map_err(A::Error::custom)?;
             match map.entry(key) {
                 Entry::Occupied(first) => return Err(A::Error::custom(repeated(first.key()))),
                 Entry::Vacant(free) => free.insert(entries.next_value_seed(Strict)?),
@@ -182,9 +187,21 @@ impl<'de> Visitor<'de> for Strict {
     }
 }
 
+/// Refuses a key that would not be read back as what it is: a member of this name stands
+/// for something else to the library that writes and reads records.
+fn check_key(key: &str) -> Result<(), String> {
+    match key.starts_with(RESERVED) {
+        false => Ok(()),
+        true => Err(format!("the key \"{}\" is reserved", shown(key))),
+    }
+}
+
+fn shown(key: &str) -> String {
+    key.chars().take(64).collect()
+}
+
 fn repeated(key: &str) -> String {
-    let shown: String = key.chars().take(64).collect();
-    format!("the key \"{shown}\" is repeated")
+    format!("the key \"{}\" is repeated", shown(key))
 }
 
 /// The number tokens of a text that is known to be JSON.
@@ -252,6 +269,17 @@ mod tests {
         assert!(error.to_string().contains("the key \"b\" is repeated"), "{error}");
         // The same key spelled with an escape is the same key.
         assert!(parse(r#"{"a":1,"\u0061":2}"#).is_err());
+    }
+
+    #[test]
+    fn l9_keys_that_mean_something_else_to_the_reader_of_records_are_refused() {
+        for key in ["$serde_json::private::RawValue", "\\u0024serde_json::private::Number"] {
+            let deep = format!("{}{{\"{key}\":\"1\"}}{}", "[".repeat(127), "]".repeat(127));
+            for text in [format!("{{\"{key}\":\"[\"}}"), format!("[{{\"a\":0,\"{key}\":1}}]"), deep] {
+                assert!(parse(&text).unwrap_err().to_string().contains("is reserved"), "{text}");
+                assert!(Json::from_text(text).is_err());
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use tollgate::config::Config;
 use tollgate_agent::health::TRAPS_THAT_DISABLE;
 use tollgate_agent::run::answer::MAX_ANSWER_BYTES;
-use tollgate_agent::state::change::{MAX_MUTATION_BYTES, MAX_MUTATIONS, MAX_MUTATIONS_BYTES};
+use tollgate_agent::state::change::{
+    MAX_MUTATION_BYTES, MAX_MUTATIONS, MAX_MUTATIONS_BYTES, MAX_VALUE_BYTES, MAX_VALUES_BYTES,
+};
 use tollgate_agent::{json as agent_json, schema};
 use tollgate_sandbox::{
     COMPILE_MEMORY_BYTES, COMPILED_AT_ONCE, DESCRIBE_FUEL, DESCRIBE_TIME, MAX_COMPONENT_BYTES,
@@ -31,6 +33,8 @@ pub(super) fn as_json(opened: &Opened) -> Value {
         "mutations": MAX_MUTATIONS,
         "mutation_bytes": MAX_MUTATION_BYTES,
         "mutations_bytes": MAX_MUTATIONS_BYTES,
+        "value_bytes": MAX_VALUE_BYTES,
+        "values_bytes": MAX_VALUES_BYTES,
         "schema_bytes": schema::MAX_SCHEMA_BYTES,
         "subschemas": schema::MAX_SUBSCHEMAS,
         "schema_depth": schema::MAX_SCHEMA_DEPTH,

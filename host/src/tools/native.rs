@@ -268,6 +268,9 @@ pub(crate) struct NativeRunner {
 impl Runner for NativeRunner {
     async fn run(&self, attempt: AttemptRequest<'_>) -> Attempt {
         let began = Instant::now();
+        // Code of the embedding program may end its attempt by it, and not the run.
+        let cancel = attempt.cancel.child_token();
+        let attempt = AttemptRequest { cancel: &cancel, ..attempt };
         let outcome = match self.execute(&attempt).await {
             Ok(output) => Outcome::Returned(output),
             Err(fault) => Outcome::Faulted(fault),

@@ -62,6 +62,8 @@ fn every_limit_is_read_back() {
         ("mutations", 64),
         ("mutation_bytes", 256 << 10),
         ("mutations_bytes", 1 << 20),
+        ("value_bytes", 16 << 20),
+        ("values_bytes", 64 << 20),
         ("schema_bytes", 64 << 10),
         ("component_bytes", 64 << 20),
         ("custom_section_bytes", 1 << 20),

@@ -4,6 +4,7 @@
 //! Only what is common is recognized: what is canonical and not recognized (numbers with
 //! a fraction, characters that only `\u` can write) is read like any other text.
 
+use super::RESERVED;
 use super::text::next_escaped;
 
 /// The most levels of nesting that are looked into.
@@ -53,7 +54,8 @@ impl<'t> Reader<'t> {
         let others = self.keys.len();
         loop {
             let key = (self.next()? == b'"').then(|| self.string())??;
-            if self.keys.len() == MAX_MEMBERS || self.keys[others..].contains(&key) {
+            let is_reserved = key.starts_with(RESERVED.as_bytes());
+            if is_reserved || self.keys.len() == MAX_MEMBERS || self.keys[others..].contains(&key) {
                 return None;
             }
             self.keys.push(key);
@@ -129,7 +131,7 @@ impl<'t> Reader<'t> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::json::{parse, to_text};
+    use crate::json::{Json, from_record, parse, to_text};
     use proptest::prelude::*;
     use serde_json::Value;
 
@@ -187,6 +189,7 @@ mod tests {
             "[\"\u{1}\"]",
             "{\"a\":1,\"a\":2}",
             "[{\"a\":{\"a\":1},\"b\":0,\"a\":2}]",
+            "{\"$serde_json::private::RawValue\":\"1\"}",
         ] {
             assert!(!is_canonical(text), "{text}");
         }
@@ -207,18 +210,23 @@ mod tests {
         leaf.prop_recursive(4, 40, 6, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-                prop::collection::hash_map("[ab\"\\\\\n]{0,3}", inner, 0..6)
+                prop::collection::hash_map("[ab\"\\\\\n]{0,3}|\\$serde_json::private::RawValue", inner, 0..6)
                     .prop_map(|map| map.into_iter().collect()),
             ]
         })
     }
 
-    /// What is recognized reads as JSON, and is written as it was.
+    /// What is recognized reads as JSON, and is written, copied and recorded as it was.
     fn holds(text: &str) -> Result<(), TestCaseError> {
         if is_canonical(text) {
             let value = parse(text);
             prop_assert!(value.is_ok(), "{text}: {value:?}");
-            prop_assert_eq!(to_text(&value.unwrap(), 0), text);
+            let value = value.unwrap();
+            prop_assert_eq!(to_text(&value, 0), text);
+            let kept = Json::from_text(text.to_owned()).unwrap();
+            prop_assert_eq!(serde_json::to_value(&kept).unwrap(), value);
+            let record = serde_json::to_string(&[&kept]).unwrap();
+            prop_assert_eq!(from_record::<[Json; 1]>(&record).unwrap(), [kept]);
         }
         Ok(())
     }

@@ -98,6 +98,7 @@ impl<'t> Visitor<'t> for MembersVisitor {
         let mut members: Vec<(String, &RawValue)> = Vec::new();
         let mut keys = std::collections::BTreeSet::new();
         while let Some((key, value)) = entries.next_entry::<String, &RawValue>()? {
+            super::check_key(&key).map_err(A::Error::custom)?;
             if !keys.insert(key.clone()) {
                 return Err(A::Error::custom(super::repeated(&key)));
             }

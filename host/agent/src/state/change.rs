@@ -16,8 +16,8 @@ pub const MAX_MUTATION_BYTES: usize = 256 * 1024;
 pub const MAX_MUTATIONS_BYTES: usize = 1024 * 1024;
 /// The most bytes of one key's value.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
-/// The most bytes of all values that the mutations of one call lead to, each of which is
-/// in the record: small updates to a large value would come to 64 such values.
+/// The most bytes of all values that the mutations of one call lead to, of hooks around it
+/// too. Each is in the record: small updates to a large value would come to 64 such values.
 pub const MAX_VALUES_BYTES: usize = 4 * MAX_VALUE_BYTES;
 
 /// One event's worth of change to the state.
@@ -102,13 +102,15 @@ pub struct Joining<'a> {
     keys: &'a KeySet,
     now: &'a Snapshot,
     updates: Vec<KeyUpdate>,
+    /// How many bytes the values have that they lead to.
+    led_to: usize,
 }
 
 impl<'a> Joining<'a> {
     /// Nothing yet, on the state as it stands.
     #[must_use]
     pub fn on(keys: &'a KeySet, now: &'a Snapshot) -> Self {
-        Self { keys, now, updates: Vec::new() }
+        Self { keys, now, updates: Vec::new(), led_to: 0 }
     }
 
     /// Joins one part, all of it or nothing.
@@ -122,8 +124,8 @@ impl<'a> Joining<'a> {
         check_sizes(mutations)?;
         // So few that they are looked through for what a key came to last.
         let mut updates: Vec<KeyUpdate> = Vec::with_capacity(mutations.len());
-        let mut led_to = 0;
-        for mutation in mutations {
+        let mut led_to = self.led_to;
+        for (at, mutation) in mutations.iter().enumerate() {
             let key = mutation.key.as_str();
             let definition = self
                 .keys
@@ -133,11 +135,16 @@ impl<'a> Joining<'a> {
             let known = last_of(key, &updates).or_else(|| last_of(key, &self.updates));
             let value = known.or_else(|| self.now.get(self.keys, key)).unwrap_or(&definition.initial);
             let next = joined_value(definition, value, &mutation.update)?;
-            led_to += check_value(key, &next)?;
+            let bytes = json_bytes(&next);
+            led_to = led_to.saturating_add(bytes);
             if led_to > MAX_VALUES_BYTES {
                 let all =
                     format!("the values of its call would have more than {MAX_VALUES_BYTES} bytes in all");
                 return Err(bad(key, &all));
+            }
+            // Only what a key comes to is kept, so only that has to be small enough.
+            if mutations[at + 1..].iter().all(|later| later.key != mutation.key) {
+                check_value(key, &next, bytes)?;
             }
             updates.push(KeyUpdate {
                 key: Arc::from(key),
@@ -148,6 +155,7 @@ impl<'a> Joining<'a> {
             });
         }
         self.updates.append(&mut updates);
+        self.led_to = led_to;
         Ok(())
     }
 
@@ -178,9 +186,7 @@ fn joined_value(definition: &KeyDefinition, value: &Value, update: &Value) -> Re
     }
 }
 
-/// How many bytes a value has that may be kept.
-fn check_value(key: &str, value: &Value) -> Result<usize, Fault> {
-    let bytes = json_bytes(value);
+fn check_value(key: &str, value: &Value, bytes: usize) -> Result<(), Fault> {
     if bytes > MAX_VALUE_BYTES {
         return Err(bad(key, &format!("its value would be larger than {MAX_VALUE_BYTES} bytes")));
     }
@@ -188,7 +194,7 @@ fn check_value(key: &str, value: &Value) -> Result<usize, Fault> {
     if json::depth(value) > json::MAX_DEPTH {
         return Err(bad(key, &format!("its value would nest deeper than {} levels", json::MAX_DEPTH)));
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// Whether mutations meant for an older snapshot may still be applied after a

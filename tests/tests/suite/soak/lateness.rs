@@ -89,6 +89,14 @@ impl Lateness {
             compared.len()
         );
         assert_eq!(stuck, 0, "good calls were stuck behind attacks");
+        for (tool, times) in by_tool(&self.hostile) {
+            let Some(usual) = fair.get(tool).map(|times| percentile(times, 50)) else { continue };
+            let middle = percentile(&times, 50);
+            assert!(
+                middle <= usual * LATE * LATE,
+                "{tool} takes {middle:?} in the middle, and {usual:?} usually"
+            );
+        }
     }
 }
 
