@@ -50,8 +50,10 @@ async fn swaps_under_load_lose_no_call_and_leave_nothing_behind() {
     let calls = calls.load(Relaxed);
     assert!(calls > u64::from(swaps) / 10, "only {calls} calls were made meanwhile");
     let left = Left::behind();
-    // Each version that stayed would keep mappings and a good deal of memory.
-    assert!(left.mappings < after_a_tenth.mappings + 40, "{left:?} after {after_a_tenth:?}");
+    // Each version that stayed would keep several mappings and a good deal of memory;
+    // threads and the allocator take some dozens, by how busy the machine is.
+    let most = after_a_tenth.mappings + swaps as usize / 4;
+    assert!(left.mappings < most, "{left:?} after {after_a_tenth:?}");
     assert!(
         left.bytes < after_a_tenth.bytes + MOST_GROWTH_BYTES,
         "{left:?} after {after_a_tenth:?}, {calls} calls"
