@@ -9,7 +9,7 @@ use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::code::Code;
 use tollgate_agent::context::{AgentView, RunIdentity};
 use tollgate_agent::gate::{Judgement, Permit, Recorded, Verdict, judge};
-use tollgate_agent::json::{self, Json};
+use tollgate_agent::json::{self, LazyJson};
 use tollgate_agent::outcome::{Outcome, ToolOutput};
 use tollgate_agent::proposal::{Arguments, Proposal};
 use tollgate_agent::run::answer::answer;
@@ -80,12 +80,12 @@ fn settle(catalog: &Catalog, permit: &Permit, mut state: State, output: ToolOutp
 /// JSON that is kept as text is what this host would write of its value.
 pub(crate) fn stays_what_it_says(text: &str) {
     let read = json::parse(text);
-    let Ok(kept) = Json::from_text(text.to_owned()) else { return assert!(read.is_err(), "{text}") };
+    let Ok(kept) = LazyJson::from_text(text.to_owned()) else { return assert!(read.is_err(), "{text}") };
     let value = read.unwrap();
     assert_eq!(kept.text(), json::to_text(&value, 0));
     assert_eq!(serde_json::to_value(&kept).unwrap(), value);
     let record = serde_json::to_string(&kept).unwrap();
-    assert_eq!(json::from_record::<Json>(&record).unwrap(), kept);
+    assert_eq!(json::from_record::<LazyJson>(&record).unwrap(), kept);
     assert_eq!(kept.into_value(), value);
 }
 

@@ -9,7 +9,7 @@ mod deep;
 mod lazy;
 mod text;
 
-pub use lazy::Json;
+pub use lazy::LazyJson;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
@@ -277,7 +277,7 @@ mod tests {
             let deep = format!("{}{{\"{key}\":\"1\"}}{}", "[".repeat(127), "]".repeat(127));
             for text in [format!("{{\"{key}\":\"[\"}}"), format!("[{{\"a\":0,\"{key}\":1}}]"), deep] {
                 assert!(parse(&text).unwrap_err().to_string().contains("is reserved"), "{text}");
-                assert!(Json::from_text(text).is_err());
+                assert!(LazyJson::from_text(text).is_err());
             }
         }
     }

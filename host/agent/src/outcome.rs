@@ -5,7 +5,7 @@
 
 use crate::code::Code;
 use crate::hook::ToolFilter;
-use crate::json::Json;
+use crate::json::LazyJson;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct ToolResult {
     pub status: ToolStatus,
     /// The answer itself; `null` where there is none.
     #[serde(default)]
-    pub data: Json,
+    pub data: LazyJson,
     /// A sentence beside the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -52,7 +52,7 @@ impl ToolResult {
     /// The tool's own answer that it did not work.
     #[must_use]
     pub fn error(message: impl Into<String>) -> Self {
-        Self { status: ToolStatus::Error, data: Json::default(), message: Some(message.into()) }
+        Self { status: ToolStatus::Error, data: LazyJson::default(), message: Some(message.into()) }
     }
 
     /// An error with a code of the tool's own: its data is
@@ -70,14 +70,14 @@ impl ToolResult {
     /// Waits for a plain confirmation.
     #[must_use]
     pub fn suspended(message: impl Into<String>) -> Self {
-        Self { status: ToolStatus::Pending(None), data: Json::default(), message: Some(message.into()) }
+        Self { status: ToolStatus::Pending(None), data: LazyJson::default(), message: Some(message.into()) }
     }
 
     /// Waits for the answer to this ticket.
     #[must_use]
     pub fn suspended_with(ticket: Ticket) -> Self {
         let message = Some(ticket.message.clone());
-        Self { status: ToolStatus::Pending(Some(Box::new(ticket))), data: Json::default(), message }
+        Self { status: ToolStatus::Pending(Some(Box::new(ticket))), data: LazyJson::default(), message }
     }
 
     /// Whether the tool did what it was asked.

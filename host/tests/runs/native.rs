@@ -139,6 +139,29 @@ async fn x1_during_the_grace_a_native_call_sees_that_it_is_cancelled_and_ends_by
     );
 }
 
+/// Cancels its own attempt.
+struct Quits;
+
+#[async_trait]
+impl NativeTool for Quits {
+    fn descriptor(&self) -> ToolDescriptor {
+        ToolDescriptor::new("quits", "quits", "Quits.")
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        call.attempt().cancel.cancel();
+        Ok(ToolResult::success("done").into())
+    }
+}
+
+#[tokio::test]
+async fn x1_a_native_tool_cancels_its_own_attempt_and_not_whoever_calls() {
+    let (host, request) = (host(Quits), CallRequest::new("quits", "{}"));
+    let cancel = request.cancel.clone();
+    assert_eq!(host.call(request).await.unwrap().result().unwrap().data, "done");
+    assert!(!cancel.is_cancelled());
+}
+
 #[tokio::test(start_paused = true)]
 async fn x1_after_the_grace_a_native_call_that_goes_on_is_dropped() {
     struct Dropped(Arc<AtomicU32>);

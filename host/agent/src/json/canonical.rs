@@ -8,7 +8,7 @@ use super::RESERVED;
 use super::text::next_escaped;
 
 /// The most levels of nesting that are looked into.
-pub(super) const MAX_LEVELS: usize = 32;
+const MAX_LEVELS: usize = 32;
 /// The most members of all objects that are open at one time.
 const MAX_MEMBERS: usize = 64;
 /// As many digits certainly fit 64 bits.
@@ -131,7 +131,7 @@ impl<'t> Reader<'t> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::json::{Json, from_record, parse, to_text};
+    use crate::json::{LazyJson, from_record, parse, to_text};
     use proptest::prelude::*;
     use serde_json::Value;
 
@@ -223,10 +223,10 @@ mod tests {
             prop_assert!(value.is_ok(), "{text}: {value:?}");
             let value = value.unwrap();
             prop_assert_eq!(to_text(&value, 0), text);
-            let kept = Json::from_text(text.to_owned()).unwrap();
+            let kept = LazyJson::from_text(text.to_owned()).unwrap();
             prop_assert_eq!(serde_json::to_value(&kept).unwrap(), value);
             let record = serde_json::to_string(&[&kept]).unwrap();
-            prop_assert_eq!(from_record::<[Json; 1]>(&record).unwrap(), [kept]);
+            prop_assert_eq!(from_record::<[LazyJson; 1]>(&record).unwrap(), [kept]);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 /// until somebody looks into the value, which many a call's data never sees: it is kept,
 /// answered and recorded as text. Everything else is read at once.
 #[derive(Clone)]
-pub struct Json(Kept);
+pub struct LazyJson(Kept);
 
 #[derive(Clone)]
 enum Kept {
@@ -24,7 +24,7 @@ enum Kept {
     Text { text: String, value: OnceLock<Box<Value>> },
 }
 
-impl Json {
+impl LazyJson {
     /// Takes JSON as it came, refusing what [`parse`] refuses.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ fn read(text: &str) -> Value {
     parse(text).expect("canonical JSON")
 }
 
-impl Deref for Json {
+impl Deref for LazyJson {
     type Target = Value;
 
     fn deref(&self) -> &Value {
@@ -94,19 +94,19 @@ impl Deref for Json {
     }
 }
 
-impl From<Value> for Json {
+impl From<Value> for LazyJson {
     fn from(value: Value) -> Self {
         Self(Kept::Value(value))
     }
 }
 
-impl Default for Json {
+impl Default for LazyJson {
     fn default() -> Self {
         Self::from(Value::Null)
     }
 }
 
-impl PartialEq for Json {
+impl PartialEq for LazyJson {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Kept::Text { text, .. }, Kept::Text { text: others, .. }) if text == others => true,
@@ -118,7 +118,7 @@ impl PartialEq for Json {
 /// Compared as a [`Value`] is: `data == 2`, `data == "text"`, `data == json!({"a": 1})`.
 macro_rules! compared_with {
     ($($other:ty),*) => {$(
-        impl PartialEq<$other> for Json {
+        impl PartialEq<$other> for LazyJson {
             fn eq(&self, other: &$other) -> bool {
                 **self == *other
             }
@@ -128,19 +128,19 @@ macro_rules! compared_with {
 
 compared_with!(Value, bool, i32, i64, u32, u64, f64, str, &str, String);
 
-impl fmt::Display for Json {
+impl fmt::Display for LazyJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
     }
 }
 
-impl fmt::Debug for Json {
+impl fmt::Debug for LazyJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl Serialize for Json {
+impl Serialize for LazyJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             Kept::Text { text, value } if value.get().is_none() => {
@@ -151,7 +151,7 @@ impl Serialize for Json {
     }
 }
 
-impl<'de> Deserialize<'de> for Json {
+impl<'de> Deserialize<'de> for LazyJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Value::deserialize(deserializer).map(Self::from)
     }
@@ -163,11 +163,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(text: &str) -> Json {
-        Json::from_text(text.to_owned()).unwrap()
+    fn read(text: &str) -> LazyJson {
+        LazyJson::from_text(text.to_owned()).unwrap()
     }
 
-    fn is_text(json: &Json) -> bool {
+    fn is_text(json: &LazyJson) -> bool {
         matches!(&json.0, Kept::Text { value, .. } if value.get().is_none())
     }
 
@@ -193,22 +193,22 @@ mod tests {
             assert!(!is_text(&json));
             assert_eq!(json.text(), text);
         }
-        assert!(Json::from_text(r#"{"a":1,"a":1}"#.to_owned()).is_err());
+        assert!(LazyJson::from_text(r#"{"a":1,"a":1}"#.to_owned()).is_err());
     }
 
     #[test]
     fn text_and_value_are_equal_and_both_are_recorded() {
-        let (text, value) = (read(r#"{"a":1,"b":2}"#), Json::from(json!({"b": 2, "a": 1})));
+        let (text, value) = (read(r#"{"a":1,"b":2}"#), LazyJson::from(json!({"b": 2, "a": 1})));
         assert_eq!(text, value);
         assert_eq!(read(r#"{"a":1,"b":2}"#), read(r#"{"b":2,"a":1}"#));
-        assert_ne!(text, Json::default());
-        assert_eq!(serde_json::from_str::<Json>(&serde_json::to_string(&text).unwrap()).unwrap(), value);
+        assert_ne!(text, LazyJson::default());
+        assert_eq!(serde_json::from_str::<LazyJson>(&serde_json::to_string(&text).unwrap()).unwrap(), value);
     }
 
     #[test]
     fn what_is_changed_is_what_is_kept() {
         let mut json = read(r#"["a"]"#);
         json.change(|value| value[0] = json!("b"));
-        assert_eq!((json.text().as_ref(), &json), (r#"["b"]"#, &Json::from(json!(["b"]))));
+        assert_eq!((json.text().as_ref(), &json), (r#"["b"]"#, &LazyJson::from(json!(["b"]))));
     }
 }

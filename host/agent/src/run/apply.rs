@@ -3,7 +3,7 @@
 use super::answer::answer;
 use super::call::{Call, CallStatus, Validation};
 use super::children::{Child, ChildStanding};
-use super::event::{Event, Finished, Suspended};
+use super::event::{Event, Finished, Proposed, Suspended};
 use super::spec::{AgentSpec, Decision, DecisionAnswer, MAX_CONTINUATIONS, RunSpec, Task};
 use super::turn::{Batch, Turn};
 use super::{Phase, Run};
@@ -44,17 +44,7 @@ impl Run {
             Event::MessageAdded { text } => self.say(Message::User(text.clone())),
             Event::StepStarted { step } => self.start_step(*step),
             Event::ModelReplied { reply, .. } => self.replied(reply),
-            Event::CallProposed(proposed) => {
-                // A direct call has no model that could give an id twice.
-                if self.step > 0 {
-                    self.call_ids.insert(proposed.call_id.clone());
-                }
-                self.usage.calls += 1;
-                let calls = &mut self.turn_mut()?.calls;
-                // Most turns have one, and a call is large.
-                calls.reserve_exact(usize::from(calls.is_empty()));
-                calls.push(Call::new(proposed));
-            }
+            Event::CallProposed(proposed) => self.call_proposed(proposed)?,
             Event::CallValidated { call_id, .. } => self.call_mut(call_id)?.validation = Validation::Passed,
             Event::CallGated { call_id, verdicts } => self.call_gated(call_id, verdicts)?,
             Event::BatchStarted { call_ids, .. } => self.start_batch(call_ids)?,
@@ -101,6 +91,16 @@ impl Run {
             Event::RunFinished { status, .. } => self.phase = Phase::Finished(status.clone()),
         }
         self.end_round(event);
+        Ok(())
+    }
+
+    fn call_proposed(&mut self, proposed: &Proposed) -> Result<(), ForbiddenMove> {
+        // A direct call has no model that could give an id twice.
+        if self.step > 0 {
+            self.call_ids.insert(proposed.call_id.clone());
+        }
+        self.usage.calls += 1;
+        self.turn_mut()?.add(Call::new(proposed));
         Ok(())
     }
 

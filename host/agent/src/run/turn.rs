@@ -36,6 +36,12 @@ impl Turn {
         Self { reply, calls: Vec::new(), batch: None, rounds: 0, transfer: None }
     }
 
+    /// A call joins. Most turns have one, and a call is large.
+    pub(super) fn add(&mut self, call: Call) {
+        self.calls.reserve_exact(usize::from(self.calls.is_empty()));
+        self.calls.push(call);
+    }
+
     pub(super) fn position(&self, call_id: &str) -> Option<usize> {
         self.calls.iter().position(|call| call.id == call_id)
     }

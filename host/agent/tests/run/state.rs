@@ -3,8 +3,10 @@
 use crate::world::{World, allow, deny, done, faults, sets, writes};
 use serde_json::{Value, json};
 use tollgate_agent::code::Code;
-use tollgate_agent::outcome::ToolResult;
+use tollgate_agent::outcome::{Mutation, ToolResult};
 use tollgate_agent::run::{Event, RunLimits};
+use tollgate_agent::state::change::{MAX_VALUE_BYTES, propose};
+use tollgate_agent::state::{Access, KeyDefinition, KeyScope, KeySet, Reducer, State};
 
 fn value(world: &World, key: &str) -> Option<Value> {
     world.run.state().get(&format!("kit.{key}")).cloned()
@@ -178,4 +180,19 @@ fn t6_one_calls_failure_leaves_its_siblings_alone() {
     world.end("c", sets("count", json!(1)));
     world.end("b", done("B"));
     assert_eq!((world.code("b"), world.code("c"), value(&world, "count")), (None, None, Some(json!(1))));
+}
+
+#[test]
+fn s2_only_what_a_key_comes_to_has_to_be_small_enough() {
+    let (mut keys, mut access) = (KeySet::default(), Access::default());
+    let key = KeyDefinition::new("t.doc", json!({}), None, Reducer::MergePatch, KeyScope::Thread, true);
+    keys.insert(key.unwrap()).unwrap();
+    access.allow("t.doc", true, true);
+    let nearly_full = json!({"old": "x".repeat(MAX_VALUE_BYTES - 100)});
+    let state = State::restored(1, [("t.doc".to_owned(), nearly_full)]);
+    let update = |update: Value| Mutation { key: "t.doc".to_owned(), update };
+    let (grows, shrinks) = (update(json!({"new": "y".repeat(200)})), update(json!({"old": null})));
+    let proposed = |mutations: &[Mutation]| propose(&keys, &access, &state.snapshot(), mutations);
+    assert!(proposed(&[grows.clone(), shrinks]).is_ok());
+    assert_eq!(proposed(&[grows]).unwrap_err().code, Code::BadMutation);
 }

@@ -4,7 +4,7 @@ use super::types;
 use serde_json::Value;
 use std::sync::Arc;
 use tollgate_agent::code::Code;
-use tollgate_agent::json::{self, Json, JsonError};
+use tollgate_agent::json::{self, JsonError, LazyJson};
 use tollgate_agent::outcome::{
     Action, Fault, Mutation, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus,
 };
@@ -91,7 +91,7 @@ pub(super) fn lift_result(tool: &str, given: types::ToolResult) -> Result<ToolRe
                 ToolStatus::Pending(Some(Box::new(lift_ticket(tool, ticket)?)))
             }
         },
-        data: Json::from_text(given.data)
+        data: LazyJson::from_text(given.data)
             .map_err(|(why, text)| malformed(tool, "the data of its result", &why, &text))?,
         message: given.message.map(|message| clean(&message, MAX_ANSWER_BYTES)),
     })
