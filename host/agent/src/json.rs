@@ -192,7 +192,10 @@ impl<'de> Visitor<'de> for Strict {
 fn check_key(key: &str) -> Result<(), String> {
     match key.starts_with(RESERVED) {
         false => Ok(()),
-        true => Err(format!("the key \"{}\" is reserved", shown(key))),
+        true => Err(format!(
+            "the key \"{}\" is reserved (name it otherwise: what begins with \"{RESERVED}\" is not read back from a record)",
+            shown(key)
+        )),
     }
 }
 
