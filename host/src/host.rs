@@ -296,17 +296,15 @@ impl Host {
         cancel: CancellationToken,
         teller: Teller,
     ) -> DriverParts {
-        DriverParts {
-            store: Arc::clone(&self.inner.store),
-            gates: self.inner.gates.clone(),
-            hooks: self.inner.hooks.clone(),
-            toolbox: self.toolbox(),
-            host: self.clone(),
-            teller,
-            cancel,
-            run_id,
-            thread_id,
-        }
+        DriverParts { host: self.clone(), toolbox: self.toolbox(), teller, cancel, run_id, thread_id }
+    }
+
+    pub(crate) fn gates(&self) -> &Gates {
+        &self.inner.gates
+    }
+
+    pub(crate) fn hooks(&self) -> &Panel {
+        &self.inner.hooks
     }
 
     /// Who replies for the agent.

@@ -21,8 +21,13 @@ const MAX_NAMED: usize = 20;
 /// fraction is an integer in it, however it was sent: `2.0` and `2e0` are `2`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arguments {
-    value: Arc<Value>,
-    text: Arc<String>,
+    read: Arc<Read>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Read {
+    value: Value,
+    text: String,
 }
 
 impl Arguments {
@@ -65,25 +70,25 @@ impl Arguments {
     fn written(mut value: Value, likely_bytes: usize) -> Self {
         json::unify_integers(&mut value);
         let text = json::to_text(&value, likely_bytes);
-        Self { value: Arc::new(value), text: Arc::new(text) }
+        Self { read: Arc::new(Read { value, text }) }
     }
 
     /// The parsed value.
     #[must_use]
     pub fn value(&self) -> &Value {
-        &self.value
+        &self.read.value
     }
 
     /// The host's serialization.
     #[must_use]
     pub fn text(&self) -> &str {
-        &self.text
+        &self.read.text
     }
 }
 
 impl Serialize for Arguments {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.value.serialize(serializer)
+        self.read.value.serialize(serializer)
     }
 }
 

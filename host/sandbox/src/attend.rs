@@ -30,17 +30,16 @@ const GRACE: Duration = Duration::from_millis(60);
 const FILE_GRACE: Duration = Duration::from_millis(30);
 
 /// When a guest must end.
-#[derive(Clone)]
-pub(crate) struct Term {
+pub(crate) struct Term<'a> {
     deadline: Deadline,
-    cancel: CancellationToken,
+    cancel: &'a CancellationToken,
     file_grace: Duration,
 }
 
-impl Term {
-    /// From now on, for so long, unless it is cancelled.
-    pub(crate) fn new(timeout: Duration, cancel: CancellationToken) -> Self {
-        Self { deadline: Deadline::after(timeout), cancel, file_grace: Duration::ZERO }
+impl<'a> Term<'a> {
+    /// From this moment on, for so long, unless it is cancelled.
+    pub(crate) fn new(began: Instant, timeout: Duration, cancel: &'a CancellationToken) -> Self {
+        Self { deadline: Deadline::at(began + timeout), cancel, file_grace: Duration::ZERO }
     }
 
     /// Sees file operations through.
@@ -54,24 +53,9 @@ impl Term {
         &self.deadline
     }
 
-    /// Has the guest of this store interrupted at each tick: it ends, or it gives
-    /// way to others.
-    pub(crate) fn watch(&self, store: &mut Store<Instance>, company: Company) {
-        let term = self.clone();
-        let mut cancelled_at = None;
-        let mut stayed = false;
-        store.epoch_deadline_callback(move |_| {
-            if term.deadline.has_passed() {
-                return Err(Stop::Deadline.into());
-            }
-            if term.cancel.is_cancelled() && cancelled_at.get_or_insert_with(Instant::now).elapsed() >= GRACE
-            {
-                return Err(Stop::Cancelled.into());
-            }
-            stayed = !stayed && company.is_alone();
-            Ok(give_way(stayed))
-        });
-        store.set_epoch_deadline(1);
+    /// What ends it early.
+    pub(crate) fn cancel(&self) -> &CancellationToken {
+        self.cancel
     }
 
     /// Waits for the guest's work, or for the moment at which it must end. The work is
@@ -103,9 +87,28 @@ impl Term {
     async fn end(&self) -> Ending {
         tokio::select! {
             () = self.deadline.passed() => Ending::Deadline,
-            () = cancelled_and_grace(&self.cancel) => Ending::Cancelled,
+            () = cancelled_and_grace(self.cancel) => Ending::Cancelled,
         }
     }
+}
+
+/// Has the guest of this store interrupted at each tick: it ends, or it gives way to
+/// others.
+pub(crate) fn watch(store: &mut Store<Instance>, company: Company) {
+    let mut cancelled_at = None;
+    let mut stayed = false;
+    store.epoch_deadline_callback(move |store| {
+        let Instance { deadline, cancel, .. } = store.data();
+        if deadline.has_passed() {
+            return Err(Stop::Deadline.into());
+        }
+        if cancel.is_cancelled() && cancelled_at.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+            return Err(Stop::Cancelled.into());
+        }
+        stayed = !stayed && company.is_alone();
+        Ok(give_way(stayed))
+    });
+    store.set_epoch_deadline(1);
 }
 
 /// Lets others go first until the next tick, on the thread where the guest is or on
@@ -142,7 +145,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_of_the_host_is_an_ending() {
-        let term = Term::new(Duration::from_secs(60), CancellationToken::new());
+        let cancel = CancellationToken::new();
+        let term = Term::new(Instant::now(), Duration::from_secs(60), &cancel);
         let panics = async { if !term.deadline.has_passed() { panic!("on purpose") } else { Ok(()) } };
         let ending = term.attend(pin!(panics)).await;
         assert_eq!(ending, Err(Ending::Host("a host function panicked: on purpose".to_owned())));
@@ -151,7 +155,8 @@ mod tests {
     #[tokio::test]
     async fn x1_a_file_operation_under_way_is_waited_for() {
         for (file_grace, done) in [(Duration::from_secs(60), true), (Duration::ZERO, false)] {
-            let term = Term { file_grace, ..Term::new(Duration::from_millis(1), CancellationToken::new()) };
+            let cancel = CancellationToken::new();
+            let term = Term { file_grace, ..Term::new(Instant::now(), Duration::from_millis(1), &cancel) };
             let (tell, told) = std::sync::mpsc::channel();
             let operation = async {
                 tokio::time::sleep(Duration::from_millis(500)).await;
@@ -166,9 +171,9 @@ mod tests {
     async fn waiting_ends_at_the_deadline_and_after_the_grace() {
         let cancel = CancellationToken::new();
         let forever = || std::future::pending::<wasmtime::Result<()>>();
-        let term = Term::new(Duration::from_millis(20), cancel.clone());
+        let term = Term::new(Instant::now(), Duration::from_millis(20), &cancel);
         assert_eq!(term.attend(pin!(forever())).await, Err(Ending::Deadline));
-        let term = Term::new(Duration::from_secs(60), cancel.clone());
+        let term = Term::new(Instant::now(), Duration::from_secs(60), &cancel);
         cancel.cancel();
         let began = Instant::now();
         assert_eq!(term.attend(pin!(forever())).await, Err(Ending::Cancelled));

@@ -15,7 +15,7 @@ pub trait ChildRunner: Send + Sync {
 /// Runs none.
 impl ChildRunner for () {
     fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>> {
-        let agent = tollgate_agent::text::clean(&request.agent_id, 64);
+        let agent = tollgate_agent::text::clean(&request.agent_id, 140);
         Box::pin(std::future::ready(Err(ChildError::NotGranted(agent))))
     }
 }

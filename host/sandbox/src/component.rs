@@ -165,9 +165,8 @@ impl Component {
         let began = Instant::now();
         // A replay takes no notice of how long things took; a guest is told the same.
         let patience = if call.replay.is_some() { host.config.timeout_ceiling } else { timeout };
-        let term = Term::new(patience, call.cancel.clone()).using_files(!call.grants.files().is_empty());
-        let instance = Instance::serving(&call, &limits, term.deadline(), &turn);
-        let mut store = host.store(instance, &limits, &term);
+        let term = Term::new(began, patience, call.cancel).using_files(!call.grants.files().is_empty());
+        let mut store = host.store(Instance::serving(&call, &limits, &term, &turn), &limits);
         let returned = match &mut store {
             Ok(store) => term.attend(pin!(self.linked.execute(code, store, &call, timeout))).await,
             Err(ending) => Err(ending.clone()),
@@ -304,8 +303,9 @@ impl Linked {
         let turn = self.host.turns.take(limits.memory_bytes, DESCRIBE_TIME).await;
         let _turn = turn.map_err(|_| Ending::NoSlot)?;
         let _ticking = self.host.ticker.keep_ticking();
-        let term = Term::new(DESCRIBE_TIME, CancellationToken::new());
-        let mut store = self.host.store(Instance::sealed(&limits), &limits, &term)?;
+        let cancel = CancellationToken::new();
+        let term = Term::new(Instant::now(), DESCRIBE_TIME, &cancel);
+        let mut store = self.host.store(Instance::sealed(&limits, &term), &limits)?;
         let sealed = code.sealed(&self.host)?;
         term.attend(pin!(work(&mut store, sealed))).await
     }
@@ -331,14 +331,14 @@ fn attempt(outcome: Outcome, store: &Store<Instance>, limits: &Limits, began: In
         attempts: 1,
         ..Usage::default()
     };
-    let ledger = instance.serves.as_ref().map(|serves| &serves.ledger);
+    let ledger = instance.boundary.ledger();
     Attempt {
         outcome,
         usage,
         taken: instance.taken(),
         console: instance.console(),
         dropped_reports: instance.dropped_reports(),
-        http_requests: ledger.map_or(0, |ledger| ledger.sent()),
-        denied: ledger.map(|ledger| ledger.denied()).unwrap_or_default(),
+        http_requests: ledger.sent(),
+        denied: ledger.denied(),
     }
 }

@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_is_over_the_bound_is_counted() {
-        let mut capture = Capture::new(4, Boundary::new(&Limits::default()));
+        let mut capture = Capture::new(4, Boundary::new(&Limits::default(), Arc::default()));
         capture.clone().write("abc".into()).unwrap();
         capture.write("def".into()).unwrap();
         assert_eq!(capture.finish(), Console { text: "abcd".into(), dropped_bytes: 2 });
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn a_flood_ends_the_call() {
         let limits = Limits { boundary_bytes: 4, ..Limits::default() };
-        let mut capture = Capture::new(100, Boundary::new(&limits));
+        let mut capture = Capture::new(100, Boundary::new(&limits, Arc::default()));
         assert!(matches!(capture.write("abcdef".into()), Err(StreamError::Trap(_))));
     }
 

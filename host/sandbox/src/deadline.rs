@@ -33,8 +33,12 @@ impl Deadline {
     /// So long from now.
     #[must_use]
     pub fn after(timeout: Duration) -> Self {
-        let now = Instant::now();
-        let clock = Mutex::new(Clock { at: now + timeout, waits: 0, since: now });
+        Self::at(Instant::now() + timeout)
+    }
+
+    /// This moment.
+    pub(crate) fn at(at: Instant) -> Self {
+        let clock = Mutex::new(Clock { at, waits: 0, since: at });
         Self { shared: Arc::new(Shared { clock, went_on: Notify::new() }) }
     }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::gate::{GateDescriptor, ProposedCall, Verdict};
 use tollgate_agent::outcome::Fault;
@@ -210,9 +210,10 @@ impl LinkedGate {
         let turn = self.host.turns.take(limits.memory_bytes, PATIENCE).await;
         let _turn = turn.map_err(|_| Ending::NoSlot)?;
         let _ticking = self.host.ticker.keep_ticking();
-        let term = Term::new(limits.timeout(), CancellationToken::new());
+        let cancel = CancellationToken::new();
+        let term = Term::new(Instant::now(), limits.timeout(), &cancel);
         let limits = limits.of_call();
-        let mut store = self.host.store(Instance::sealed(&limits), &limits, &term)?;
+        let mut store = self.host.store(Instance::sealed(&limits, &term), &limits)?;
         store.data().enter(bytes).map_err(|stop| Ending::of(&stop.into()))?;
         term.attend(pin!(work(&mut store, &self.pre))).await
     }

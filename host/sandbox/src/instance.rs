@@ -2,6 +2,7 @@
 //! its call. It lives in the instance's store and ends with it.
 
 use crate::attempt::{Call, Console};
+use crate::attend::Term;
 use crate::blanking::Blanked;
 use crate::children::ChildRunner;
 use crate::console::Capture;
@@ -11,7 +12,6 @@ use crate::grants::{Grants, Power};
 use crate::interfaces::filesystem::Quota;
 use crate::interfaces::http::{self, Egress};
 use crate::interfaces::{clocks, random};
-use crate::ledger::Ledger;
 use crate::limits::Limits;
 use crate::meter::{Boundary, Meter, Stop};
 use crate::report::ReportSink;
@@ -30,6 +30,10 @@ pub(crate) struct Instance {
     pub(crate) meter: Meter,
     pub(crate) boundary: Boundary,
     pub(crate) table: ResourceTable,
+    /// When it must end.
+    pub(crate) deadline: Deadline,
+    /// What ends it early.
+    pub(crate) cancel: CancellationToken,
     /// The call that it serves; none in a sealed instance.
     pub(crate) serves: Option<Serves>,
     wasi: Option<Box<Wasi>>,
@@ -49,18 +53,9 @@ pub(crate) struct Serves {
     pub(crate) access: Arc<Access>,
     pub(crate) grants: Grants,
     pub(crate) quota: Quota,
-    pub(crate) ledger: Arc<Ledger>,
     outbound: Option<Outbound>,
     pub(crate) reports: Reports,
-    pub(crate) cancel: CancellationToken,
-    pub(crate) waits: Waits,
-}
-
-/// What a call needs to wait for child runs.
-#[derive(Clone)]
-pub(crate) struct Waits {
     pub(crate) children: Arc<dyn ChildRunner>,
-    pub(crate) deadline: Deadline,
     pub(crate) turn: Arc<Turn>,
 }
 
@@ -85,13 +80,15 @@ struct Wasi {
 
 impl Instance {
     /// An instance in which every power refuses.
-    pub(crate) fn sealed(limits: &Limits) -> Self {
+    pub(crate) fn sealed(limits: &Limits, term: &Term<'_>) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles as usize);
         Self {
             meter: Meter::new(limits),
-            boundary: Boundary::new(limits),
+            boundary: Boundary::new(limits, Arc::default()),
             table,
+            deadline: term.deadline().clone(),
+            cancel: term.cancel().clone(),
             serves: None,
             wasi: None,
             world: None,
@@ -102,21 +99,20 @@ impl Instance {
         }
     }
 
-    /// An instance that serves a call until its deadline.
-    pub(crate) fn serving(call: &Call<'_>, limits: &Limits, deadline: &Deadline, turn: &Arc<Turn>) -> Self {
-        let sealed = Self::sealed(limits);
-        let ledger = Arc::new(Ledger::default());
+    /// An instance that serves a call until its term.
+    pub(crate) fn serving(call: &Call<'_>, limits: &Limits, term: &Term<'_>, turn: &Arc<Turn>) -> Self {
+        let sealed = Self::sealed(limits, term);
+        let ledger = Arc::clone(sealed.boundary.ledger());
         let outbound = call.grants.http().map(|grant| {
             let (grant, ledger) = (Arc::clone(grant), Arc::clone(&ledger));
-            Outbound::new(grant, limits, sealed.boundary.clone(), deadline.clone(), ledger)
+            Outbound::new(grant, limits, sealed.boundary.clone(), term.deadline().clone(), ledger)
         });
         let serves = Serves {
             snapshot: call.snapshot.clone(),
             keys: call.keys.clone(),
             access: Arc::clone(&call.permit.tool().access),
             grants: call.grants.clone(),
-            quota: Quota::new(limits.written_bytes, Arc::clone(&ledger)),
-            ledger,
+            quota: Quota::new(limits.written_bytes, ledger),
             outbound,
             reports: Reports {
                 sink: Arc::clone(&call.reports),
@@ -126,12 +122,8 @@ impl Instance {
                 dropped: 0,
                 blanked: Blanked::for_grants(call.grants),
             },
-            cancel: call.cancel.clone(),
-            waits: Waits {
-                children: Arc::clone(&call.children),
-                deadline: deadline.clone(),
-                turn: Arc::clone(turn),
-            },
+            children: Arc::clone(&call.children),
+            turn: Arc::clone(turn),
         };
         Self { serves: Some(serves), replay: call.replay.cloned(), ..sealed }
     }
@@ -156,9 +148,7 @@ impl Instance {
 
     /// Notes that the guest tried what it was not granted.
     pub(crate) fn deny(&self, power: Power, what: &str) {
-        if let Some(serves) = &self.serves {
-            serves.ledger.deny(&format!("{}: {what}", power.as_str()));
-        }
+        self.boundary.ledger().deny(&format!("{}: {what}", power.as_str()));
     }
 
     /// What the guest wrote to standard output and error.
@@ -222,7 +212,7 @@ impl Wasi {
             .insecure_random(random::stream(world, random::INSECURE))
             .max_random_size(random_bytes)
             .build();
-        let ledger = serves.as_ref().map(|serves| Arc::clone(&serves.ledger)).unwrap_or_default();
+        let ledger = Arc::clone(boundary.ledger());
         let outbound = serves.and_then(|serves| serves.outbound.take());
         let egress = Egress { outbound, ledger, world: world.clone() };
         Self { ctx, http: http::context(), egress, capture }

@@ -1,7 +1,7 @@
 //! What a call did beyond computing, and what it was refused, for whoever reads it
 //! afterwards.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use tollgate_agent::text::clean;
 
@@ -10,10 +10,16 @@ const MAX_DENIALS: usize = 16;
 /// The longest of them, in bytes.
 const MAX_DENIAL_BYTES: usize = 300;
 
-/// One call's notes: requests that were sent, and refusals of whatever power. A refusal
-/// begins with the power's name.
+/// One call's notes: what crossed the boundary, requests that were sent, bytes that were
+/// written, and refusals of whatever power. A refusal begins with the power's name.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    /// Bytes that went into the guest.
+    pub(crate) entered_bytes: AtomicU64,
+    /// Bytes that came from it.
+    pub(crate) left_bytes: AtomicU64,
+    /// Bytes written to granted directories.
+    written_bytes: AtomicU64,
     sent: AtomicU32,
     denied: Mutex<Vec<String>>,
 }
@@ -32,6 +38,17 @@ impl Ledger {
     /// already.
     pub(crate) fn send(&self, limit: u32) -> bool {
         self.sent.fetch_update(Relaxed, Relaxed, |sent| (sent < limit).then_some(sent + 1)).is_ok()
+    }
+
+    /// Counts bytes that are written; false, and not counted, where there would be more.
+    pub(crate) fn write(&self, bytes: u64, limit: u64) -> bool {
+        let within = |written: u64| written.checked_add(bytes).filter(|all| *all <= limit);
+        self.written_bytes.fetch_update(Relaxed, Relaxed, within).is_ok()
+    }
+
+    /// Takes back what was not written after all.
+    pub(crate) fn unwrite(&self, bytes: u64) {
+        self.written_bytes.fetch_sub(bytes, Relaxed);
     }
 
     /// How many requests were sent.

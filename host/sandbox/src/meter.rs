@@ -5,6 +5,7 @@
 //! a guest that is told "no" by a return value usually ends in an `unreachable`
 //! that says nothing.
 
+use crate::ledger::Ledger;
 use crate::limits::Limits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -136,23 +137,28 @@ impl ResourceLimiter for Meter {
 /// the streams that a guest holds.
 #[derive(Debug, Clone)]
 pub(crate) struct Boundary {
-    counts: Arc<(AtomicU64, AtomicU64)>,
+    ledger: Arc<Ledger>,
     limit: u64,
 }
 
 impl Boundary {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        Self { counts: Arc::default(), limit: limits.boundary_bytes }
+    pub(crate) fn new(limits: &Limits, ledger: Arc<Ledger>) -> Self {
+        Self { ledger, limit: limits.boundary_bytes }
+    }
+
+    /// Where it is noted.
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
     }
 
     /// Counts bytes on their way to the guest.
     pub(crate) fn enter(&self, bytes: u64) -> Result<(), Stop> {
-        self.count(&self.counts.0, bytes)
+        self.count(&self.ledger.entered_bytes, bytes)
     }
 
     /// Counts bytes that came from the guest.
     pub(crate) fn leave(&self, bytes: u64) -> Result<(), Stop> {
-        self.count(&self.counts.1, bytes)
+        self.count(&self.ledger.left_bytes, bytes)
     }
 
     fn count(&self, sum: &AtomicU64, bytes: u64) -> Result<(), Stop> {
@@ -200,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_two_directions_are_counted_apart() {
-        let boundary = Boundary::new(&Limits { boundary_bytes: 10, ..Limits::default() });
+        let boundary = Boundary::new(&Limits { boundary_bytes: 10, ..Limits::default() }, Arc::default());
         assert_eq!(boundary.enter(10), Ok(()));
         assert_eq!(boundary.clone().leave(9), Ok(()));
         assert_eq!(boundary.leave(2), Err(Stop::Boundary));

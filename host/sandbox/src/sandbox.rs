@@ -4,7 +4,7 @@ mod gates;
 
 pub use gates::Guest;
 
-use crate::attend::Term;
+use crate::attend::watch;
 use crate::compile::{Compatibility, Compiling};
 use crate::component::{Component, Described, Linked, Origin};
 use crate::config::SandboxConfig;
@@ -289,19 +289,14 @@ fn open_cache(
 }
 
 impl Inner {
-    /// A store for one instance, under these limits and until this term.
-    pub(crate) fn store(
-        &self,
-        instance: Instance,
-        limits: &Limits,
-        term: &Term,
-    ) -> Result<Store<Instance>, Ending> {
+    /// A store for one instance, under these limits.
+    pub(crate) fn store(&self, instance: Instance, limits: &Limits) -> Result<Store<Instance>, Ending> {
         let mut store = Store::new(&self.engine, instance);
         store.limiter(|instance| &mut instance.meter);
         store.set_hostcall_fuel(usize::try_from(limits.crossing_bytes).unwrap_or(usize::MAX));
         store.set_max_component_handles(limits.handles as usize);
         store.set_fuel(limits.fuel).map_err(|error| Ending::Host(error.to_string()))?;
-        term.watch(&mut store, self.ticker.company());
+        watch(&mut store, self.ticker.company());
         Ok(store)
     }
 }

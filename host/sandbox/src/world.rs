@@ -14,7 +14,8 @@ pub(crate) struct World(Arc<Mutex<Notes>>);
 
 struct Notes {
     taken: Taken,
-    began: Instant,
+    /// When the guest first asked for the monotonic time.
+    began: Option<Instant>,
     played: Option<Played>,
 }
 
@@ -30,7 +31,7 @@ impl World {
     /// The world itself, or what an earlier attempt saw of it.
     pub(crate) fn new(replay: Option<Arc<Taken>>) -> Self {
         let played = replay.map(|notes| Played { notes, at: 0, times: 0 });
-        Self(Arc::new(Mutex::new(Notes { taken: Taken::default(), began: Instant::now(), played })))
+        Self(Arc::new(Mutex::new(Notes { taken: Taken::default(), began: None, played })))
     }
 
     /// The time of day, in milliseconds since the Unix epoch.
@@ -51,7 +52,7 @@ impl World {
         ms
     }
 
-    /// Milliseconds since the guest first asked for anything of WASI.
+    /// Milliseconds since the guest first asked for them.
     pub(crate) fn monotonic_ms(&self) -> u64 {
         let mut notes = self.notes();
         let ms = match notes.played(|reading| matches!(reading, Reading::Monotonic(_))) {
@@ -59,7 +60,10 @@ impl World {
             Some(_) => {
                 notes.last(|reading| if let Reading::Monotonic(ms) = reading { Some(*ms) } else { None }) + 1
             }
-            None => u64::try_from(notes.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            None => {
+                let began = *notes.began.get_or_insert_with(Instant::now);
+                u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
+            }
         };
         notes.taken.read(Reading::Monotonic(ms));
         ms

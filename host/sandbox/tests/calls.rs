@@ -9,7 +9,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tollgate_agent::code::Code;
-use tollgate_agent::outcome::ToolStatus;
+use tollgate_agent::outcome::{Outcome, ToolStatus};
 use tollgate_artifacts::{Expectation, Guest, good, hostile};
 use tollgate_sandbox::{Limits, ProgressStatus, Report, ReportSink, Sandbox, SandboxConfig};
 
@@ -201,6 +201,23 @@ async fn a_host_function_that_panics_fails_its_call_and_poisons_nothing() {
         assert!(fault.detail.unwrap().contains("cannot take"));
     }
     assert!(returned(bench.call(anything()).await).result.is_success());
+}
+
+#[tokio::test]
+async fn a_report_costs_its_guest_the_same_whether_anybody_listens_or_not() {
+    for (guest, ends) in [(&good::REPORTS, None), (&hostile::LOG_INVALID_UTF8, Some(Code::Trapped))] {
+        let bench = Bench::load(&sandbox(), guest).await.unwrap();
+        let heard = bench.call(anything()).await;
+        let unheard = bench.call_with(anything(), Arc::new(())).await;
+        assert_eq!(heard.usage.fuel, unheard.usage.fuel, "{}", guest.name);
+        for attempt in [heard, unheard] {
+            let code = match attempt.outcome {
+                Outcome::Returned(_) => None,
+                Outcome::Faulted(fault) => Some(fault.code),
+            };
+            assert_eq!(code, ends, "{}", guest.name);
+        }
+    }
 }
 
 #[tokio::test]

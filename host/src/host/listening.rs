@@ -20,8 +20,8 @@ impl Host {
         };
         // Listened to before the store is read, so that nothing falls in between.
         let listening = live.map(|hub| hub.listen());
-        let mut record = self.inner.store.events(run_id, after).await?;
-        record.iter_mut().for_each(|event| *event = self.inner.bus.visible().of(event));
+        let record = self.inner.store.events(run_id, after).await?;
+        let record: Vec<_> = record.into_iter().map(|event| self.inner.bus.visible().of(event)).collect();
         match listening {
             Some(stream) => Ok(stream.behind(record, after)),
             None if !record.is_empty() => Ok(EventStream::of_record(record)),

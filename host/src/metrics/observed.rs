@@ -26,11 +26,11 @@ impl Observed {
 
 #[async_trait]
 impl Store for Observed {
-    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
         let records = commit.audit.clone();
-        let committed = self.store.commit(commit).await?;
+        self.store.commit(commit).await?;
         self.count(&records);
-        Ok(committed)
+        Ok(())
     }
 
     async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
@@ -70,6 +70,10 @@ impl Store for Observed {
 
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.component(digest).await
+    }
+
+    fn keeps_components(&self) -> bool {
+        self.store.keeps_components()
     }
 
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {

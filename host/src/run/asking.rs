@@ -53,7 +53,7 @@ impl Driver {
         let cancel = self.parts.cancel.child_token();
         let place = ask.place();
         let start = ChildStart { run_id, plan, decision, exports, cancel };
-        if let Some(work) = self.children.take_up(ask, start, &self.parts.teller) {
+        if let Some(work) = self.children.take_up(&self.parts.host, ask, start, &self.parts.teller) {
             self.work.push(EffectKey::Child(place.0, place.1), work);
         }
         Ok(())
@@ -69,7 +69,7 @@ impl Driver {
         let tool = execution.permit.tool();
         let is_own = tool.owner.id == HOST_ID;
         Lent {
-            children: self.children.of_attempt(&tool.delegates, reports.clone()),
+            children: self.children.of_attempt(&tool.delegates, &reports),
             reports,
             history: is_own.then(|| Arc::clone(self.run.messages())),
         }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Permit, Recorded};
 use tollgate_agent::run::event::{Finished, ToolVersion};
-use tollgate_agent::run::{CallEnd, Event, Run, RunSpec};
+use tollgate_agent::run::{CallEnd, Event, Numbered, Run, RunSpec};
 use tollgate_agent::{SmolStr, format_smolstr};
 
 /// A record for each call that ends in these events. `run` is as it stood before them,
 /// or after.
-pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[Event]) -> Vec<AuditRecord> {
-    let ended = events.iter().filter_map(|event| match event {
+pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[Numbered]) -> Vec<AuditRecord> {
+    let ended = events.iter().filter_map(|event| match &event.event {
         Event::CallFinished(finished) => Some(finished),
         _ => None,
     });
@@ -29,7 +29,7 @@ fn record_of(
     run: &Run,
     run_id: &Arc<str>,
     spec: &RunSpec,
-    events: &[Event],
+    events: &[Numbered],
 ) -> AuditRecord {
     let code = finished.end.code();
     let denied =
@@ -86,16 +86,16 @@ fn who(spec: &RunSpec) -> SmolStr {
 
 /// Of a direct call all events are committed at once, so that its beginning may be
 /// among them.
-fn spec_of<'a>(run: &'a Run, events: &'a [Event]) -> Option<&'a RunSpec> {
-    let started = events.iter().find_map(|event| match event {
+fn spec_of<'a>(run: &'a Run, events: &'a [Numbered]) -> Option<&'a RunSpec> {
+    let started = events.iter().find_map(|event| match &event.event {
         Event::RunStarted { spec } => Some(spec.as_ref()),
         _ => None,
     });
     started.or_else(|| (run.events() > 0).then(|| run.spec().as_ref()))
 }
 
-fn owner_of<'a>(call_id: &str, run: &'a Run, events: &'a [Event]) -> Option<&'a ToolVersion> {
-    let proposed = events.iter().find_map(|event| match event {
+fn owner_of<'a>(call_id: &str, run: &'a Run, events: &'a [Numbered]) -> Option<&'a ToolVersion> {
+    let proposed = events.iter().find_map(|event| match &event.event {
         Event::CallProposed(proposed) if proposed.call_id == call_id => Some(proposed.owner.as_ref()),
         _ => None,
     });
@@ -103,8 +103,8 @@ fn owner_of<'a>(call_id: &str, run: &'a Run, events: &'a [Event]) -> Option<&'a 
 }
 
 /// The gate whose answer stands, where it is told in these events.
-fn gate_of<'a>(call_id: &str, events: &'a [Event]) -> Option<&'a str> {
-    let verdicts = events.iter().rev().find_map(|event| match event {
+fn gate_of<'a>(call_id: &str, events: &'a [Numbered]) -> Option<&'a str> {
+    let verdicts = events.iter().rev().find_map(|event| match &event.event {
         Event::CallGated { call_id: of, verdicts } if of == call_id => Some(verdicts),
         _ => None,
     })?;

@@ -1,20 +1,20 @@
 //! Who carries a run, and that it is let go where the host fails.
 
-use crate::store::Store;
+use crate::host::Host;
 use std::sync::Arc;
 
 /// A run that is being carried. Where it is dropped before the run came to rest,
 /// the store is told that the run is anybody's: without that, it would look as if
 /// it were at work for as long as this process lives.
 pub(super) struct Carried {
-    store: Arc<dyn Store>,
+    host: Host,
     run_id: Arc<str>,
     rests: bool,
 }
 
 impl Carried {
-    pub(super) fn new(store: Arc<dyn Store>, run_id: Arc<str>) -> Self {
-        Self { store, run_id, rests: false }
+    pub(super) fn new(host: Host, run_id: Arc<str>) -> Self {
+        Self { host, run_id, rests: false }
     }
 
     /// The run has ended, or waits for a person.
@@ -26,7 +26,7 @@ impl Carried {
 impl Drop for Carried {
     fn drop(&mut self) {
         if !self.rests {
-            self.store.let_go(&self.run_id);
+            self.host.store().let_go(&self.run_id);
         }
     }
 }

@@ -30,8 +30,8 @@ const MAX_ASKS: usize = 64;
 const END_WAIT: Duration = Duration::from_secs(2);
 
 /// The children of one run that are under way in this process.
+#[derive(Default)]
 pub(super) struct Children {
-    host: Host,
     /// Where attempts ask; made for the first that may.
     asks: Option<(AskSender, mpsc::Receiver<Box<Ask>>)>,
     live: BTreeMap<ChildPlace, Live>,
@@ -111,10 +111,6 @@ impl Ask {
 }
 
 impl Children {
-    pub(super) fn new(host: Host) -> Self {
-        Self { host, asks: None, live: BTreeMap::new() }
-    }
-
     /// The next request of an attempt. There is always one more to wait for.
     pub(super) async fn next_ask(&mut self) -> Box<Ask> {
         if let Some((_, asks)) = &mut self.asks
@@ -126,27 +122,29 @@ impl Children {
         std::future::pending().await
     }
 
-    /// Who asks for the children of one attempt.
+    /// Who asks for the children of one attempt; none where its tool may run no agent.
     pub(super) fn of_attempt(
         &mut self,
         delegates: &Arc<Delegates>,
-        reports: CallReports,
-    ) -> Arc<CallChildren> {
-        let may_ask = !matches!(**delegates, Delegates::None);
-        let asks = may_ask.then(|| self.asks.get_or_insert_with(|| mpsc::channel(MAX_ASKS)).0.clone());
-        Arc::new(CallChildren {
-            asks,
+        reports: &CallReports,
+    ) -> Option<Arc<CallChildren>> {
+        if matches!(**delegates, Delegates::None) {
+            return None;
+        }
+        Some(Arc::new(CallChildren {
+            asks: self.asks.get_or_insert_with(|| mpsc::channel(MAX_ASKS)).0.clone(),
             delegates: Arc::clone(delegates),
-            reports,
+            reports: reports.clone(),
             asked: AtomicU32::new(0),
             broke: AtomicBool::new(false),
-        })
+        }))
     }
 
     /// Lets the request wait for its child, which is taken up where it is not under
     /// way. What is given back is to be waited for, once for each child.
     pub(super) fn take_up(
         &mut self,
+        host: &Host,
         ask: Ask,
         start: ChildStart,
         teller: &Teller,
@@ -163,7 +161,7 @@ impl Children {
             streaming: ask.request.streaming,
             reports: ask.reports,
         };
-        let (host, cancel) = (self.host.clone(), start.cancel.clone());
+        let (host, cancel) = (host.clone(), start.cancel.clone());
         let task = tokio::spawn(async move { host.carry_child(start, told).await });
         let end = async move {
             let ran = match task.await {
@@ -190,12 +188,17 @@ impl Children {
 
     /// Ends a child for which nobody waits any more. None where its end is waited
     /// for already.
-    pub(super) fn end(&self, place: ChildPlace, run_id: String) -> Option<BoxFuture<'static, Input>> {
+    pub(super) fn end(
+        &self,
+        host: &Host,
+        place: ChildPlace,
+        run_id: String,
+    ) -> Option<BoxFuture<'static, Input>> {
         if let Some(live) = self.live.get(&place) {
             live.cancel.cancel();
             return None;
         }
-        let host = self.host.clone();
+        let host = host.clone();
         let ended = async move {
             let ran = host.end_child(&run_id).await.unwrap_or_else(|e| ChildRan::broke(e.to_string()));
             Arc::new(ran)
@@ -204,11 +207,11 @@ impl Children {
     }
 
     /// Ends the children that a run leaves behind when it ends, within bounds.
-    pub(super) async fn end_all(&self, run: &Run) {
+    pub(super) async fn end_all(&self, host: &Host, run: &Run) {
         let ends = run.open_children().map(|(place, child)| {
             let live = self.live.get(place).map(|live| live.end.clone());
             let run_id = child.run_id.clone();
-            let (host, cancel) = (self.host.clone(), self.live.get(place).map(|live| live.cancel.clone()));
+            let cancel = self.live.get(place).map(|live| live.cancel.clone());
             async move {
                 match (live, cancel) {
                     (Some(end), Some(cancel)) => {
@@ -249,8 +252,7 @@ fn stands(place: ChildPlace, end: SharedEnd) -> BoxFuture<'static, Input> {
 
 /// Asks for the children of one attempt, each in its place.
 pub(super) struct CallChildren {
-    /// None where the tool may run no agent.
-    asks: Option<AskSender>,
+    asks: AskSender,
     delegates: Arc<Delegates>,
     reports: CallReports,
     asked: AtomicU32,
@@ -267,11 +269,10 @@ impl CallChildren {
     async fn ask(&self, ordinal: u32, request: ChildRequest) -> Result<ChildOutcome, ChildError> {
         let gone = || ChildError::ExecutionFailed("the run of this call is over".to_owned());
         self.delegates.check(&request)?;
-        let asks = self.asks.as_ref().ok_or_else(gone)?;
         let (reply, answer) = oneshot::channel();
         let (digest, reports) = (digest(&request), self.reports.clone());
         let ask = Ask { ordinal, digest, request, reports, reply };
-        asks.send(Box::new(ask)).await.map_err(|_| gone())?;
+        self.asks.send(Box::new(ask)).await.map_err(|_| gone())?;
         match answer.await {
             Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(ChildRefusal::Error(error))) => Err(error),

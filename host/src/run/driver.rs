@@ -4,15 +4,14 @@ use super::audited::records_of;
 use super::carried::Carried;
 use super::children::{Ask, Children};
 use super::components::components_of;
-use super::hooking::{Panel, Scene};
-use super::judging::Round;
+use super::hooking::Scene;
+use super::judging::{Round, ask_native};
 use super::perform::{execute, now_ms, validate};
 use super::unit::{begins_direct, ends, may_follow, only_asks_gates};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller, spans};
-use crate::gates::Gates;
 use crate::host::Host;
-use crate::store::{Commit, CommitError, Store, StoreError};
+use crate::store::{Commit, CommitError, StoreError};
 use crate::tools::Toolbox;
 use futures::future::BoxFuture;
 use std::pin::pin;
@@ -38,12 +37,9 @@ const MAX_CONFLICTS: u32 = 1_000;
 
 /// What a driver needs from its host.
 pub(crate) struct DriverParts {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) gates: Gates,
-    pub(crate) hooks: Panel,
-    pub(crate) toolbox: Arc<Toolbox>,
-    /// Where the newest toolbox is published.
+    /// Whose store, gates and hooks they are, and where the newest toolbox is published.
     pub(crate) host: Host,
+    pub(crate) toolbox: Arc<Toolbox>,
     pub(crate) teller: Teller,
     pub(crate) cancel: CancellationToken,
     pub(crate) run_id: Arc<str>,
@@ -74,7 +70,7 @@ impl Driver {
     /// A driver of a run that stands as its record says.
     pub(crate) fn new(parts: DriverParts, run: Run, known_messages: usize) -> Box<Self> {
         Box::new(Self {
-            children: Children::new(parts.host.clone()),
+            children: Children::default(),
             deadline: None,
             parts,
             run,
@@ -107,7 +103,7 @@ impl Driver {
     }
 
     async fn carry_to_rest(&mut self, first: Input) -> Result<(), RunError> {
-        let carried = Carried::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.run_id));
+        let carried = Carried::new(self.parts.host.clone(), Arc::clone(&self.parts.run_id));
         self.step(first).await?;
         self.deadline = self.deadline();
         while !self.rests() {
@@ -131,7 +127,7 @@ impl Driver {
             self.take_in(input).await?;
         }
         if self.run.is_finished() {
-            self.children.end_all(&self.run).await;
+            self.children.end_all(&self.parts.host, &self.run).await;
         }
         carried.rests();
         Ok(())
@@ -154,9 +150,10 @@ impl Driver {
     /// Decides on one input, commits what follows, applies it and tells it.
     pub(super) async fn step(&mut self, input: Input) -> Result<(), RunError> {
         for _ in 0..MAX_CONFLICTS {
+            let now_ms = now_ms();
             let events = self
                 .run
-                .decide(self.parts.toolbox.catalog(), now_ms(), &input)
+                .decide(self.parts.toolbox.catalog(), now_ms, &input)
                 .map_err(|e| RunError(e.to_string()))?;
             if events.is_empty() {
                 return Ok(());
@@ -167,7 +164,7 @@ impl Driver {
                 self.held_back.extend(events);
                 return Ok(());
             }
-            match self.commit(events).await {
+            match self.commit(events, now_ms).await {
                 Ok(()) => return Ok(()),
                 Err(CommitError::Conflict(changes)) => {
                     changes.iter().for_each(|change| self.run.absorb(change))
@@ -188,40 +185,31 @@ impl Driver {
         direct && !stored && !events.iter().any(ends) || events.iter().all(only_asks_gates)
     }
 
-    async fn commit(&mut self, events: Vec<Event>) -> Result<(), CommitError> {
+    async fn commit(&mut self, events: Vec<Event>, now_ms: u64) -> Result<(), CommitError> {
+        let DriverParts { run_id, thread_id, toolbox, host, .. } = &self.parts;
         let messages = self.new_messages(&events);
-        // Only a change of the thread can meet another's, and be decided anew.
-        let again = events.iter().any(|event| event.change().is_some()).then(|| self.held_back.clone());
-        let mut all = std::mem::take(&mut self.held_back);
-        let applied = all.len();
-        all.extend(events);
-        let audit = records_of(&self.run, &self.parts.run_id, &all);
-        let trapped = audit.iter().any(|record| record.sign() == Sign::Trapped);
-        let components = components_of(&all, &self.parts.toolbox);
-        let may_follow = self.run.events() == applied as u64 && !trapped && may_follow(&all);
-        let commit = Commit {
-            run_id: Arc::clone(&self.parts.run_id),
-            thread_id: Arc::clone(&self.parts.thread_id),
-            after: self.run.events() - applied as u64,
-            at_ms: now_ms(),
-            messages,
-            audit,
-            components,
-            may_follow,
-            events: all,
-        };
-        let span = spans::commit(commit.events.len());
-        let numbered = match self.parts.store.commit(commit).instrument(span).await {
-            Ok(numbered) => numbered,
-            Err(e) => {
-                self.held_back = again.unwrap_or_default();
-                return Err(e);
-            }
-        };
-        for new in &numbered[applied..] {
+        let held_back = std::mem::take(&mut self.held_back);
+        let (applied, all) = (held_back.len(), held_back.into_iter().chain(events));
+        let (run_id, thread_id) = (Arc::clone(run_id), Arc::clone(thread_id));
+        let mut commit = Commit::new(run_id, thread_id, self.run.events() - applied as u64, now_ms, all);
+        let events = Arc::clone(commit.events());
+        commit.messages = messages;
+        commit.audit = records_of(&self.run, commit.run_id(), &events);
+        let trapped = commit.audit.iter().any(|record| record.sign() == Sign::Trapped);
+        commit.may_follow = commit.after() == 0 && !trapped && may_follow(&events);
+        if host.store().keeps_components() {
+            commit.components = components_of(&events, toolbox);
+        }
+        let span = spans::commit(events.len());
+        if let Err(why) = host.store().commit(commit).instrument(span).await {
+            // It is decided anew where the change met another's; else it is the end.
+            self.held_back = events[..applied].iter().map(|held| held.event.clone()).collect();
+            return Err(why);
+        }
+        for new in &events[applied..] {
             self.apply(&new.event).map_err(|e| CommitError::Failed(StoreError(e.to_string())))?;
         }
-        self.parts.teller.stored(&numbered, &self.run);
+        self.parts.teller.stored(&events, &self.run);
         if trapped {
             // Where the store cannot be read, the next commit says so.
             let _ = self.parts.host.refresh_health().await;
@@ -266,13 +254,13 @@ impl Driver {
             if matches!(effect, Effect::AskModel { .. }) {
                 self.take_up_toolbox();
             }
-            let DriverParts { toolbox, cancel, .. } = &self.parts;
+            let DriverParts { host, toolbox, cancel, .. } = &self.parts;
             let work: BoxFuture<'static, Input> = match effect {
                 Effect::Judge { round, questions } => {
-                    let asking = Round::new(&self.parts, &self.run, round, questions);
-                    if asking.is_native() {
-                        return Some(asking.ask_native());
+                    if let Some(judged) = ask_native(&self.parts, &self.run, round, &questions) {
+                        return Some(judged);
                     }
+                    let asking = Round::new(&self.parts, &self.run, round, questions);
                     Box::pin(asking.ask().instrument(spans::gates()))
                 }
                 Effect::AskModel { ask: number } => self.ask_model(number),
@@ -282,7 +270,7 @@ impl Driver {
                 }
                 Effect::Execute(execution) => {
                     let (toolbox, spec) = (Arc::clone(toolbox), Arc::clone(self.run.spec()));
-                    let store = Arc::clone(&self.parts.store);
+                    let store = Arc::clone(host.store());
                     let (span, cancel) = (spans::attempt(&execution), cancel.clone());
                     let lent = self.lent(&execution);
                     Box::pin(async move {
@@ -291,11 +279,11 @@ impl Driver {
                     })
                 }
                 Effect::After(ended) => {
-                    let scene = Scene::new(&self.parts.hooks, toolbox.catalog(), &self.run);
+                    let scene = Scene::new(host.hooks(), toolbox.catalog(), &self.run);
                     Box::pin(scene.after_call(ended))
                 }
                 Effect::EndChild { call_id, ordinal, run_id } => {
-                    match self.children.end((call_id, ordinal), run_id) {
+                    match self.children.end(host, (call_id, ordinal), run_id) {
                         Some(work) => work,
                         None => continue,
                     }

@@ -24,12 +24,44 @@ pub(super) struct Round {
     questions: Vec<Question>,
 }
 
+/// What gates are shown beside a question.
+struct Shown<'a> {
+    spec: &'a RunSpec,
+    snapshot: &'a Snapshot,
+    keys: &'a KeySet,
+    now_ms: u64,
+}
+
+/// What the gates answer where all of them are in Rust and no hook is asked, so that nobody
+/// has to be waited for.
+pub(super) fn ask_native(
+    parts: &DriverParts,
+    run: &Run,
+    round: u32,
+    questions: &[Question],
+) -> Option<Input> {
+    let gates = parts.host.gates();
+    if !gates.asked.is_empty() || questions.iter().any(|question| question.asks_hooks) {
+        return None;
+    }
+    let (keys, snapshot) = (parts.toolbox.catalog().keys(), run.state().snapshot());
+    let shown = Shown { spec: run.spec(), snapshot: &snapshot, keys, now_ms: now_ms() };
+    let mut answers = Vec::with_capacity(questions.len());
+    for question in questions {
+        let recorded = native_answers(gates, &shown.call(question)).collect();
+        if !note(&mut answers, question, recorded) {
+            break;
+        }
+    }
+    Some(Input::Judged { round, answers, hooked: Vec::new() })
+}
+
 impl Round {
     pub(super) fn new(parts: &DriverParts, run: &Run, round: u32, questions: Vec<Question>) -> Self {
         let catalog = parts.toolbox.catalog();
         Self {
-            gates: parts.gates.clone(),
-            scene: Scene::new(&parts.hooks, catalog, run),
+            gates: parts.host.gates().clone(),
+            scene: Scene::new(parts.host.hooks(), catalog, run),
             spec: Arc::clone(run.spec()),
             snapshot: run.state().snapshot(),
             keys: catalog.keys().clone(),
@@ -39,31 +71,15 @@ impl Round {
         }
     }
 
-    /// Whether every gate answers at once and no hook is asked, so that nobody has to be
-    /// waited for.
-    pub(super) fn is_native(&self) -> bool {
-        self.gates.asked.is_empty() && !self.questions.iter().any(|question| question.asks_hooks)
-    }
-
-    /// What the gates in Rust answer.
-    pub(super) fn ask_native(&self) -> Input {
-        let mut answers = Vec::with_capacity(self.questions.len());
-        for question in &self.questions {
-            let recorded = self.native_answers(&self.call(question)).collect();
-            if !note(&mut answers, question, recorded) {
-                break;
-            }
-        }
-        Input::Judged { round: self.round, answers, hooked: Vec::new() }
-    }
-
     /// What all gates answer, and then the hooks before the calls that were let through.
     /// About one call, components are asked at once; hooks, about all calls at once.
     pub(super) async fn ask(self) -> Input {
+        let shown =
+            Shown { spec: &self.spec, snapshot: &self.snapshot, keys: &self.keys, now_ms: self.now_ms };
         let mut answers = Vec::with_capacity(self.questions.len());
         for question in &self.questions {
-            let call = self.call(question);
-            let mut recorded: Vec<Recorded> = self.native_answers(&call).collect();
+            let call = shown.call(question);
+            let mut recorded: Vec<Recorded> = native_answers(&self.gates, &call).collect();
             let asked = self.gates.asked.iter().map(|gate| ask_and_wait(gate.as_ref(), &call));
             recorded.extend(futures::future::join_all(asked).await);
             if !note(&mut answers, question, recorded.into()) {
@@ -81,25 +97,27 @@ impl Round {
         let hooked = futures::future::join_all(hooked).await;
         Input::Judged { round: self.round, answers, hooked }
     }
+}
 
-    fn call<'a>(&'a self, question: &'a Question) -> ProposedCall<'a> {
+impl<'a> Shown<'a> {
+    fn call(&self, question: &'a Question) -> ProposedCall<'a> {
         ProposedCall {
             call_id: question.proposal.call_id(),
             tool: question.proposal.tool(),
             arguments: question.proposal.arguments(),
             identity: &self.spec.identity,
             agent: &self.spec.agent.view,
-            snapshot: &self.snapshot,
-            keys: &self.keys,
+            snapshot: self.snapshot,
+            keys: self.keys,
             calls_before: question.calls_before,
             now_ms: self.now_ms,
             decided: question.resumption.as_deref().map(|resumption| &resumption.value),
         }
     }
+}
 
-    fn native_answers(&self, call: &ProposedCall<'_>) -> impl Iterator<Item = Recorded> {
-        self.gates.native.iter().map(|gate| ask_native(gate.as_ref(), call))
-    }
+fn native_answers(gates: &Gates, call: &ProposedCall<'_>) -> impl Iterator<Item = Recorded> {
+    gates.native.iter().map(|gate| ask_native_gate(gate.as_ref(), call))
 }
 
 /// A call with the answers of all gates about it.
@@ -117,7 +135,7 @@ fn is_let_through(question: &Question, recorded: &[Recorded]) -> bool {
     stands(recorded, &question.approved_gates) == Standing::Allowed
 }
 
-fn ask_native(gate: &dyn Gate, call: &ProposedCall<'_>) -> Recorded {
+fn ask_native_gate(gate: &dyn Gate, call: &ProposedCall<'_>) -> Recorded {
     let verdict = std::panic::catch_unwind(AssertUnwindSafe(|| gate.judge(call)));
     Recorded::new(gate.id(), verdict.unwrap_or_else(|_| failed(gate.id())))
 }

@@ -19,7 +19,7 @@ use tollgate_agent::message::{Message, ModelRequest};
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
 use tollgate_agent::run::{Execution, Input, RunSpec};
-use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink};
+use tollgate_sandbox::{Console, Report, ReportSink};
 use tracing::Instrument as _;
 
 /// Milliseconds since the Unix epoch.
@@ -133,7 +133,7 @@ pub(super) async fn execute(
                 timeout: Duration::from_millis(u64::from(timeout_ms)),
                 replay: None,
                 reports: Arc::new(lent.reports),
-                children: Arc::clone(&lent.children) as Arc<dyn ChildRunner>,
+                children: lent.children.clone().map_or_else(|| Arc::new(()) as _, |children| children as _),
                 history: lent.history,
                 cancel: &cancel,
             };
@@ -143,8 +143,10 @@ pub(super) async fn execute(
                     written.denied(ended.denied);
                     written.console(ended.console);
                     let usage = Usage { dropped_reports: ended.dropped_reports, ..ended.usage };
-                    let outcome =
-                        if lent.children.broke() { another_child(name).into() } else { ended.outcome };
+                    let outcome = match lent.children {
+                        Some(children) if children.broke() => another_child(name).into(),
+                        _ => ended.outcome,
+                    };
                     (outcome, usage, ended.taken)
                 }
                 Err(_) => (panicked(name).into(), Usage::default(), None),
@@ -173,7 +175,8 @@ async fn pause(not_before_ms: u64, cancel: &CancellationToken) -> bool {
 /// What an attempt is lent of its run.
 pub(super) struct Lent {
     pub(super) reports: CallReports,
-    pub(super) children: Arc<CallChildren>,
+    /// None where the tool may run no agent.
+    pub(super) children: Option<Arc<CallChildren>>,
     /// The conversation, for the host's own tools alone.
     pub(super) history: Option<Arc<Vec<Message>>>,
 }

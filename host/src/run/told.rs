@@ -138,11 +138,12 @@ impl Teller {
     }
 
     /// Tells what was committed, of a run as it stands after that.
-    pub(crate) fn stored(&self, events: &[Arc<Numbered>], run: &Run) {
-        if self.hub.is_none() && self.bus.is_empty() {
+    pub(crate) fn stored(&self, events: &[Numbered], run: &Run) {
+        if !self.is_heard() {
             return;
         }
-        let events: Vec<_> = events.iter().map(|event| self.bus.visible().of(event)).collect();
+        let told = |event: &Numbered| self.bus.visible().of(Arc::new(event.clone()));
+        let events: Vec<_> = events.iter().map(told).collect();
         if let Some(hub) = &self.hub {
             hub.stored(&events);
         }

@@ -24,8 +24,8 @@ impl Driver {
     pub(super) fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {
         let request = self.request();
         match self.parts.host.model_of(&self.run.spec().identity.agent_id) {
-            Some(model) if self.parts.hooks.hears_models() => {
-                let scene = Scene::new(&self.parts.hooks, self.parts.toolbox.catalog(), &self.run);
+            Some(model) if self.parts.host.hooks().hears_models() => {
+                let scene = Scene::new(self.parts.host.hooks(), self.parts.toolbox.catalog(), &self.run);
                 Box::pin(ask_with_hooks(scene, model, request, number, self.parts.teller.clone()))
             }
             Some(model) => Box::pin(ask(model, request, number, self.parts.teller.clone())),

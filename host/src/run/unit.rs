@@ -1,6 +1,6 @@
 //! Which events are committed together, and what of it may follow later.
 
-use tollgate_agent::run::{Event, Task};
+use tollgate_agent::run::{Event, Numbered, Task};
 
 /// Whether nothing follows from the event but a question to the gates. It is
 /// committed with their answer; after a crash the tool is asked again.
@@ -17,15 +17,16 @@ pub(super) fn ends(event: &Event) -> bool {
 
 /// Whether these events are the whole of a direct call that may be answered before its
 /// record is durable: it changed nothing, and may as well have run twice.
-pub(super) fn may_follow(events: &[Event]) -> bool {
-    let [start, .., Event::RunFinished { .. }] = events else { return false };
-    let changes_nothing = |event: &Event| match event {
+pub(super) fn may_follow(events: &[Numbered]) -> bool {
+    let [start, .., end] = events else { return false };
+    let changes_nothing = |event: &Numbered| match &event.event {
         Event::CallProposed(proposed) => {
             proposed.tool.as_ref().is_none_or(|tool| tool.descriptor.execution.idempotent)
         }
         event => event.change().is_none() && !matches!(event, Event::ChildStarted { .. }),
     };
-    begins_direct(start) && events.iter().all(changes_nothing)
+    let is_whole = begins_direct(&start.event) && matches!(end.event, Event::RunFinished { .. });
+    is_whole && events.iter().all(changes_nothing)
 }
 
 /// Whether a direct call begins with the event.

@@ -23,14 +23,12 @@ impl Visible {
         self.0.iter().any(|wanted| wanted.is(key))
     }
 
-    /// The event as it is told.
-    pub(crate) fn of(&self, stored: &Arc<Numbered>) -> Arc<Numbered> {
-        if !self.hides_some_of(&stored.event) {
-            return Arc::clone(stored);
+    /// The event as it is told: as it is, where nothing of it is hidden.
+    pub(crate) fn of(&self, mut event: Arc<Numbered>) -> Arc<Numbered> {
+        if self.hides_some_of(&event.event) {
+            self.blank(&mut Arc::make_mut(&mut event).event);
         }
-        let mut told = Numbered::clone(stored);
-        self.blank(&mut told.event);
-        Arc::new(told)
+        event
     }
 
     fn hides_some_of(&self, event: &Event) -> bool {

@@ -5,8 +5,8 @@ use super::{
     AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
 };
 use async_trait::async_trait;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_agent::SmolStr;
 use tollgate_agent::message::Message;
@@ -22,8 +22,8 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct Tables {
-    runs: HashMap<Arc<str>, Vec<Arc<Numbered>>>,
-    threads: HashMap<Arc<str>, ThreadRow>,
+    runs: BTreeMap<Arc<str>, RunRow>,
+    threads: BTreeMap<Arc<str>, ThreadRow>,
     audit: Vec<AuditRecord>,
     health: BTreeMap<SmolStr, ToolHealth>,
     /// Runs that whoever carried them let go of.
@@ -48,9 +48,27 @@ impl Tables {
     }
 }
 
+/// The events of a run, commit by commit; most are direct calls and have one.
+#[derive(Debug, Clone)]
+struct RunRow {
+    first: Arc<[Numbered]>,
+    more: Vec<Arc<[Numbered]>>,
+}
+
+impl RunRow {
+    fn events(&self) -> impl DoubleEndedIterator<Item = &Numbered> {
+        std::iter::once(&self.first).chain(&self.more).flat_map(|events| events.iter())
+    }
+
+    /// How many events there are.
+    fn len(&self) -> u64 {
+        self.events().next_back().map_or(0, |event| event.number)
+    }
+}
+
 #[derive(Debug, Default)]
 struct ThreadRow {
-    messages: Arc<Vec<Message>>,
+    messages: Option<Arc<Vec<Message>>>,
     state: State,
     changes: Vec<StateChange>,
 }
@@ -74,7 +92,7 @@ impl ThreadRow {
             self.changes.push(change.clone());
         }
         if !messages.is_empty() {
-            Arc::make_mut(&mut self.messages).extend(messages);
+            Arc::make_mut(self.messages.get_or_insert_default()).extend(messages);
         }
         Ok(())
     }
@@ -95,19 +113,14 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
-        let Commit { run_id, thread_id, after, at_ms, events, messages, audit, components: _, may_follow: _ } =
-            commit;
-        let numbered: Vec<Arc<Numbered>> = (after + 1..)
-            .zip(events)
-            .map(|(number, event)| Arc::new(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event }))
-            .collect();
-        let changes = || numbered.iter().filter_map(|event| event.event.change());
+    async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+        let Commit { run_id, thread_id, after, events, messages, audit, .. } = commit;
+        let changes = || events.iter().filter_map(|event| event.event.change());
         let mut tables = self.tables();
         let Tables { runs, threads, left, .. } = &mut *tables;
         let log = runs.entry(run_id);
         let known = if let Entry::Occupied(log) = &log { log.get().len() } else { 0 };
-        if known as u64 != after {
+        if known != after {
             return Err(CommitError::Advanced);
         }
         // A thread that nothing is said or changed in needs no row.
@@ -118,24 +131,25 @@ impl Store for MemoryStore {
             left.remove(log.key());
         }
         match log {
-            Entry::Occupied(mut log) => log.get_mut().extend(numbered.iter().cloned()),
-            Entry::Vacant(log) => drop(log.insert(numbered.clone())),
+            Entry::Occupied(mut log) => log.get_mut().more.push(events),
+            Entry::Vacant(log) => _ = log.insert(RunRow { first: events, more: Vec::new() }),
         }
         audit.into_iter().for_each(|record| tables.note(record));
-        Ok(numbered)
+        Ok(())
     }
 
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
         Ok(self.tables().threads.get(thread_id).map_or_else(Thread::default, |row| Thread {
-            messages: Arc::clone(&row.messages),
+            messages: row.messages.clone().unwrap_or_default(),
             state: row.state.clone(),
         }))
     }
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
-        let tables = self.tables();
-        let log = tables.runs.get(run_id).map_or(&[][..], Vec::as_slice);
-        Ok(log.iter().filter(|event| event.number > after).cloned().collect())
+        // The events are copied once the lock is given back.
+        let log = self.tables().runs.get(run_id).cloned();
+        let events = log.iter().flat_map(RunRow::events).filter(|event| event.number > after);
+        Ok(events.cloned().map(Arc::new).collect())
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
@@ -183,6 +197,10 @@ impl Store for MemoryStore {
         Ok(None)
     }
 
+    fn keeps_components(&self) -> bool {
+        false
+    }
+
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
         let mut tables = self.tables();
         tables.threads.entry(Arc::from(thread_id)).or_default().take_in(std::iter::once(&change), Vec::new())
@@ -197,8 +215,8 @@ impl Store for MemoryStore {
     }
 }
 
-fn summarize(log: &[Arc<Numbered>], left: &HashSet<Arc<str>>) -> Option<RunSummary> {
-    let (first, last) = (log.first()?, log.last()?);
+fn summarize(log: &RunRow, left: &HashSet<Arc<str>>) -> Option<RunSummary> {
+    let (first, last) = (log.events().next()?, log.events().next_back()?);
     let Event::RunStarted { spec } = &first.event else { return None };
     let (kind, title) = label(spec);
     let status = status_after(&last.event).unwrap_or("running");

@@ -71,10 +71,11 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 ///
 /// #[async_trait]
 /// impl Store for Counted {
-///     async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
-///         let events = self.store.commit(commit).await?; // all of them, or none
-///         self.events.fetch_add(events.len(), Ordering::Relaxed);
-///         Ok(events)
+///     async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+///         let events = commit.events().len();
+///         self.store.commit(commit).await?; // all of them, or none
+///         self.events.fetch_add(events, Ordering::Relaxed);
+///         Ok(())
 ///     }
 ///
 ///     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
@@ -103,6 +104,9 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// #   async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
 /// #       self.store.component(digest).await
 /// #   }
+/// #   fn keeps_components(&self) -> bool {
+/// #       self.store.keeps_components()
+/// #   }
 /// #   async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
 /// #       self.store.change(thread_id, change).await
 /// #   }
@@ -123,15 +127,14 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// ```
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Appends events to a run, numbers them, and folds their changes into the
-    /// thread's state.
+    /// Appends events to a run, and folds their changes into the thread's state.
     ///
     /// # Errors
     /// [`CommitError::Conflict`] where the thread's state moved on since the
     /// revision on which the changes were built, [`CommitError::Advanced`] where
     /// somebody else appended to this run, [`CommitError::Busy`] where another prompt's
     /// run of the thread is at work; nothing was stored in any of these cases.
-    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError>;
+    async fn commit(&self, commit: Commit) -> Result<(), CommitError>;
 
     /// A thread as it stands; one that nobody wrote to is empty.
     ///
@@ -190,6 +193,11 @@ pub trait Store: Send + Sync {
     /// The store cannot be read.
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// Whether it keeps components, and is to be told which ones a run refers to.
+    fn keeps_components(&self) -> bool {
+        true
+    }
+
     /// Commits a change of a thread's state that no run made: values that are
     /// imported, or set aside.
     ///
@@ -225,26 +233,64 @@ pub trait Store: Send + Sync {
 /// What is to be stored as one unit.
 #[derive(Debug, Default)]
 pub struct Commit {
-    /// The run whose events they are.
-    pub run_id: Arc<str>,
-    /// Its thread.
+    run_id: Arc<str>,
+    /// The run's thread.
     pub thread_id: Arc<str>,
-    /// How many events of the run the caller knows of.
-    pub after: u64,
-    /// When, in milliseconds since the Unix epoch.
-    pub at_ms: u64,
-    /// What happened. Changes in it count on from the thread's revision.
-    pub events: Vec<Event>,
+    after: u64,
+    at_ms: u64,
+    events: Arc<[Numbered]>,
     /// Messages that join the thread's conversation.
     pub messages: Vec<Message>,
     /// What the audit says of it.
     pub audit: Vec<AuditRecord>,
-    /// The components that the events refer to.
+    /// The components that the events refer to, for a store that keeps them.
     pub components: Vec<ComponentFile>,
     /// Whether whoever waits for the commit may be answered before it is durable. A
     /// direct call of an idempotent tool that changed nothing may: its record follows
     /// with the next commit, in a twentieth of a second, or when the store is closed.
     pub may_follow: bool,
+}
+
+impl Commit {
+    /// Of these events, and of nothing else: what happened in a run of this thread after
+    /// the events that the caller knows of, so many, at this moment in milliseconds since
+    /// the Unix epoch.
+    #[must_use]
+    pub fn new(
+        run_id: Arc<str>,
+        thread_id: Arc<str>,
+        after: u64,
+        at_ms: u64,
+        events: impl IntoIterator<Item = Event>,
+    ) -> Self {
+        let events = Numbered::list(&run_id, after, at_ms, events);
+        Self { run_id, thread_id, after, at_ms, events, ..Self::default() }
+    }
+
+    /// The run whose events they are.
+    #[must_use]
+    pub fn run_id(&self) -> &Arc<str> {
+        &self.run_id
+    }
+
+    /// How many events of the run the caller knows of.
+    #[must_use]
+    pub fn after(&self) -> u64 {
+        self.after
+    }
+
+    /// When, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    /// What happened, numbered from there on. Changes in it count on from the thread's
+    /// revision.
+    #[must_use]
+    pub fn events(&self) -> &Arc<[Numbered]> {
+        &self.events
+    }
 }
 
 /// Why nothing was committed.

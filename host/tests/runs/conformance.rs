@@ -7,7 +7,7 @@ use tollgate::store::{Commit, CommitError, RunFilter};
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{ToolResult, Usage};
 use tollgate_agent::run::event::Finished;
-use tollgate_agent::run::{AgentSpec, CallEnd, Event, Numbered, RunLimits, RunSpec, Task};
+use tollgate_agent::run::{AgentSpec, CallEnd, Event, RunLimits, RunSpec, Task};
 use tollgate_agent::state::{KeyUpdate, State, StateChange};
 
 pub(crate) fn started(run: &str) -> Event {
@@ -40,7 +40,7 @@ pub(crate) fn changed(revision: u64, value: u64) -> Event {
 }
 
 pub(crate) fn commit(run: &str, after: u64, events: Vec<Event>) -> Commit {
-    Commit { run_id: Arc::from(run), thread_id: Arc::from("t"), after, at_ms: 7, events, ..Commit::default() }
+    Commit::new(Arc::from(run), Arc::from("t"), after, 7, events)
 }
 
 with_each_store! {
@@ -119,7 +119,8 @@ with_each_store! {
         let mut late = commit("r2", 0, vec![started("r2"), changed(1, 20)]);
         late.messages = vec![Message::User("lost".to_owned())];
         assert!(matches!(store.commit(late).await, Err(CommitError::Conflict(_))));
-        let elsewhere = Commit { thread_id: Arc::from("new"), ..commit("r1", 9, vec![Event::RunWaiting]) };
+        let mut elsewhere = commit("r1", 9, vec![Event::RunWaiting]);
+        elsewhere.thread_id = Arc::from("new");
         assert!(matches!(store.commit(elsewhere).await, Err(CommitError::Advanced)));
         let thread = at.open().thread("t").await.unwrap();
         assert_eq!((thread.messages.len(), thread.state.revision()), (0, 1));
@@ -157,11 +158,11 @@ with_each_store! {
         let text = "ä \u{1F600} \" \\ \0 '; DROP TABLE runs; --\n".repeat(2_000);
         let mut first = commit("r", 0, vec![started("r"), Event::MessageAdded { text: text.clone() }]);
         first.messages = vec![Message::User(text.clone())];
-        let told = at.open().commit(first).await.unwrap();
+        let told = Arc::clone(first.events());
+        at.open().commit(first).await.unwrap();
         let store = at.open();
         let read = store.events("r", 0).await.unwrap();
-        let as_text = |events: &[Arc<Numbered>]| serde_json::to_string(events).unwrap();
-        assert_eq!(as_text(&read), as_text(&told));
+        assert_eq!(serde_json::to_string(&read).unwrap(), serde_json::to_string(&*told).unwrap());
         assert_eq!((read[1].number, read[1].at_ms, read[1].run_id.as_ref()), (2, 7, "r"));
         assert_eq!(*store.thread("t").await.unwrap().messages, [Message::User(text)]);
     }
@@ -194,7 +195,8 @@ with_each_store! {
     async fn threads_are_independent(at: StoreAt) {
         let store = at.open();
         for (run, thread) in [("r1", "a"), ("r2", "b")] {
-            let of_thread = Commit { thread_id: Arc::from(thread), ..commit(run, 0, vec![started(run), changed(1, 5)]) };
+            let mut of_thread = commit(run, 0, vec![started(run), changed(1, 5)]);
+            of_thread.thread_id = Arc::from(thread);
             store.commit(of_thread).await.unwrap();
         }
         assert_eq!(store.thread("a").await.unwrap().state.revision(), 1);

@@ -54,8 +54,12 @@ impl Watched<()> {
 
 #[async_trait]
 impl<W: Watch> Store for Watched<W> {
-    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
         self.write(self.store.commit(commit)).await
+    }
+
+    fn keeps_components(&self) -> bool {
+        self.store.keeps_components()
     }
 
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {

@@ -1,4 +1,4 @@
-;; Logs bytes that are no UTF-8, at a level that does not exist.
+;; Logs bytes that are no UTF-8.
 ;;
 ;; limit: ABI
 ;; expects: trapped
@@ -6,5 +6,5 @@
 (import "tollgate:tool/call@0.1.0" "log" (func $log (param i32 i32 i32)))
 (data (memory $memory) (i32.const 16) "\ff\fe\c0\80")
 (func $execute (param $call i32) (result i32)
-  (call $log (i32.const 99) (i32.const 16) (i32.const 4))
+  (call $log (i32.const 1) (i32.const 16) (i32.const 4))
   (global.get $returns))

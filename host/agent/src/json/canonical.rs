@@ -5,12 +5,14 @@
 //! a fraction, characters that only `\u` can write) is read like any other text.
 
 use super::RESERVED;
-use super::text::next_escaped;
+use super::text::{ESCAPED, next_escaped};
 
 /// The most levels of nesting that are looked into.
 const MAX_LEVELS: usize = 32;
 /// The most members of all objects that are open at one time.
 const MAX_MEMBERS: usize = 64;
+/// Strings up to so many bytes are short.
+const SHORT: usize = 16;
 /// As many digits certainly fit 64 bits.
 const MAX_DIGITS: usize = 18;
 
@@ -59,8 +61,7 @@ impl<'t> Reader<'t> {
                 return None;
             }
             self.keys.push(key);
-            self.rest_of(b":")?;
-            self.value(levels)?;
+            (self.next()? == b':').then(|| self.value(levels))??;
             match self.next()? {
                 b',' => {}
                 b'}' => break,
@@ -89,7 +90,7 @@ impl<'t> Reader<'t> {
     fn string(&mut self) -> Option<&'t [u8]> {
         let began = self.at;
         loop {
-            self.at += next_escaped(self.text.get(self.at..)?)?;
+            self.at += next_special(self.text.get(self.at..)?)?;
             match self.next()? {
                 b'"' => return Some(&self.text[began..self.at - 1]),
                 b'\\' => {
@@ -125,6 +126,14 @@ impl<'t> Reader<'t> {
         self.at += 1;
         Some(byte)
     }
+}
+
+/// Where the first byte is that cannot stand in a string as it is. Most strings are too
+/// short for it to be looked for in blocks.
+fn next_special(bytes: &[u8]) -> Option<usize> {
+    let short = &bytes[..bytes.len().min(SHORT)];
+    let special = short.iter().position(|byte| ESCAPED[usize::from(*byte)]);
+    special.or_else(|| Some(short.len() + next_escaped(&bytes[short.len()..])?))
 }
 
 #[cfg(test)]

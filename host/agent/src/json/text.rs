@@ -53,14 +53,29 @@ fn write_string(string: &str, text: &mut String) {
     text.push('"');
 }
 
+/// Whether a byte cannot stand in a string as it is.
+const fn is_escaped(byte: u8) -> bool {
+    byte < b' ' || byte == b'"' || byte == b'\\'
+}
+
+/// The same of every byte, to be looked up.
+pub(super) const ESCAPED: [bool; 256] = {
+    let mut escaped = [false; 256];
+    let mut byte = 0;
+    while byte < escaped.len() {
+        escaped[byte] = is_escaped(byte as u8);
+        byte += 1;
+    }
+    escaped
+};
+
 /// Where the first byte is that cannot stand in a string as it is.
 pub(super) fn next_escaped(bytes: &[u8]) -> Option<usize> {
-    let is_escaped = |byte: &u8| *byte < b' ' || *byte == b'"' || *byte == b'\\';
     let mut plain = 0;
     // Without a way out in the middle a block is a few instructions.
     for block in bytes.chunks(BLOCK) {
-        if block.iter().fold(false, |found, byte| found | is_escaped(byte)) {
-            return block.iter().position(is_escaped).map(|at| plain + at);
+        if block.iter().fold(false, |found, byte| found | is_escaped(*byte)) {
+            return block.iter().position(|byte| is_escaped(*byte)).map(|at| plain + at);
         }
         plain += block.len();
     }

@@ -254,8 +254,9 @@ impl Run {
         if let Some(agent) = &finished.transfer {
             self.turn_mut()?.transfer = Some(agent.clone());
         }
+        self.leave_batch(&finished.call_id)?;
         self.changed(finished.change.as_ref());
-        self.leave_batch(&finished.call_id)
+        Ok(())
     }
 
     fn call_suspended(&mut self, suspended: &Suspended) -> Result<(), ForbiddenMove> {
@@ -274,8 +275,9 @@ impl Run {
         call.returned = None;
         // What hooks before the call wrote is part of the change; a gate's question has none.
         call.hooks_kept |= suspended.gate.is_none() && call.hooked.is_some();
+        self.leave_batch(&suspended.call_id)?;
         self.changed(suspended.change.as_ref());
-        self.leave_batch(&suspended.call_id)
+        Ok(())
     }
 
     fn decided(

@@ -17,6 +17,7 @@ use crate::schema::Schema;
 use crate::state::{State, StateChange};
 use crate::text::clean;
 use smol_str::SmolStr;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -35,9 +36,8 @@ pub(super) struct Draft<'a> {
     statuses: Vec<CallStatus>,
     /// Ids and tool names of the calls proposed here.
     proposed: Vec<(SmolStr, SmolStr)>,
-    pub(super) state: State,
-    /// What this draft changes.
-    pub(super) changes: Vec<StateChange>,
+    /// The state, as so many of the events leave it; see [`state`](Self::state).
+    folded: RefCell<(State, usize)>,
     /// The calls whose end waits for hooks from here on.
     pub(super) ending: BTreeSet<SmolStr>,
     /// What hooks before calls answered just now.
@@ -53,8 +53,7 @@ impl<'a> Draft<'a> {
             events: Vec::new(),
             statuses: run.calls().iter().map(|call| call.status).collect(),
             proposed: Vec::new(),
-            state: run.state.clone(),
-            changes: Vec::new(),
+            folded: RefCell::new((run.state.clone(), 0)),
             ending: BTreeSet::new(),
             before: BTreeMap::new(),
         }
@@ -99,7 +98,6 @@ impl<'a> Draft<'a> {
         usage: Usage,
     ) {
         let Some(at) = self.position(call_id) else { return };
-        self.keep(change.as_ref());
         self.statuses[at] = end.status();
         let (call_id, tool_name) = (self.call_id(at).clone(), self.tool_name(at).clone());
         let Asked { notes, transfer, escalates, scheduled, filter } = asked;
@@ -118,12 +116,19 @@ impl<'a> Draft<'a> {
         })));
     }
 
-    /// A change becomes part of the state, for what this draft decides after it.
-    pub(super) fn keep(&mut self, change: Option<&StateChange>) {
-        if let Some(change) = change {
-            self.state.apply(change);
-            self.changes.push(change.clone());
-        }
+    /// The state as the events so far leave it. They are folded in when it is asked for:
+    /// after the last change of a draft nobody asks.
+    pub(super) fn state(&self) -> State {
+        let (state, events) = &mut *self.folded.borrow_mut();
+        let changes = self.events[*events..].iter().filter_map(Event::change);
+        changes.for_each(|change| state.apply(change));
+        *events = self.events.len();
+        state.clone()
+    }
+
+    /// What this draft changes.
+    pub(super) fn changes(&self) -> impl Iterator<Item = &StateChange> {
+        self.events.iter().filter_map(Event::change)
     }
 
     /// What keeps a question from being asked, if anything does.

@@ -168,51 +168,50 @@ impl Run {
         {
             return Vec::new();
         }
-        let pending: Vec<(&Call, Proposal)> = turn
-            .calls
-            .iter()
-            .filter(|call| call.wants_judgement())
-            .filter_map(|call| Some((call, call.proposal(catalog)?)))
-            .take(if self.spec.limits.concurrency == 1 { 1 } else { usize::MAX })
-            .collect();
-        let unasked: Vec<Effect> = pending
-            .iter()
-            .filter(|(call, proposal)| {
-                proposal.tool().descriptor.execution.validates && call.validation == Validation::Unasked
-            })
-            .map(|(_, proposal)| Effect::Validate(proposal.clone()))
-            .collect();
+        let most = if self.spec.limits.concurrency == 1 { 1 } else { usize::MAX };
+        let pending = || {
+            let wanting = turn.calls.iter().filter(|call| call.wants_judgement());
+            wanting.filter(|call| call.tool(catalog).is_some() && call.arguments.is_some()).take(most)
+        };
+        let is_unasked = |call: &&Call| {
+            call.validation == Validation::Unasked
+                && call.tool(catalog).is_some_and(|tool| tool.descriptor.execution.validates)
+        };
+        let unasked = pending().filter(is_unasked).filter_map(|call| call.proposal(catalog));
+        let unasked: Vec<Effect> = unasked.map(Effect::Validate).collect();
         if !unasked.is_empty() {
             return unasked;
         }
         let has_hooks = catalog.has_hooks(HookPoint::Before);
-        let before: Vec<_> = self.let_through.before(pending.iter().map(|(call, _)| *call)).collect();
-        let questions = pending
-            .into_iter()
-            .zip(before)
-            .map(|((call, proposal), calls_before)| Question {
+        let question = |(call, calls_before): (&Call, CallsBefore)| {
+            Some(Question {
                 calls_before,
-                proposal,
+                proposal: call.proposal(catalog)?,
                 asks_hooks: has_hooks && call.hooked.is_none(),
                 resumption: call.resumption.clone(),
                 approved_gates: call.approved_gates.clone(),
             })
-            .collect();
+        };
+        // Most turns have one call, and a question is large.
+        let mut questions = Vec::with_capacity(pending().count());
+        questions.extend(pending().zip(self.let_through.before(pending())).filter_map(question));
         vec![Effect::Judge { round: turn.rounds, questions }]
     }
 }
 
 impl Call {
     /// The tool of the version on which the call began, where it is still there.
-    pub(super) fn tool(&self, catalog: &Catalog) -> Option<Arc<Tool>> {
+    pub(super) fn tool<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a Arc<Tool>> {
+        if self.tool.is_some() {
+            return self.tool.as_ref();
+        }
         let version = self.version.as_ref()?;
-        self.tool
-            .clone()
-            .or_else(|| catalog.tool(&self.tool_name).cloned())
-            .filter(|tool| tool.owner.id == version.id && tool.owner.version == version.version)
+        let is_same =
+            |tool: &&Arc<Tool>| tool.owner.id == version.id && tool.owner.version == version.version;
+        catalog.tool(&self.tool_name).filter(is_same)
     }
 
     fn proposal(&self, catalog: &Catalog) -> Option<Proposal> {
-        Some(Proposal::recorded(&self.id, self.tool(catalog)?, self.arguments.clone()?))
+        Some(Proposal::recorded(&self.id, Arc::clone(self.tool(catalog)?), self.arguments.clone()?))
     }
 }

@@ -21,20 +21,6 @@ use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// An event with its place in the run's stream.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Numbered {
-    /// The run.
-    pub run_id: Arc<str>,
-    /// 1 for the first event of the run, without gaps.
-    pub number: u64,
-    /// When it was committed, in milliseconds since the Unix epoch.
-    pub at_ms: u64,
-    /// What happened.
-    #[serde(flatten)]
-    pub event: Event,
-}
-
 /// One fact.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

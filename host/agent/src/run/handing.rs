@@ -214,8 +214,7 @@ impl Draft<'_> {
         let Some(to) = self.transfer() else { return };
         let Some(agent) = self.catalog.agent(to).map(|known| Arc::clone(&known.spec)) else { return };
         let from = self.run.spec.identity.agent_id.clone();
-        let change = handed_over(&self.state, &from, &agent);
-        self.state.apply(&change);
+        let change = handed_over(&self.state(), &from, &agent);
         self.push(Event::Transferred { from: from.into(), agent, change });
     }
 

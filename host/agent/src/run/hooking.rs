@@ -240,7 +240,7 @@ impl Draft<'_> {
         let written = tool.map(|ending| PendingMutation::mutations(&ending.mutations)).unwrap_or_default();
         parts.push(Part { plugin: None, point: HookPoint::After, mutations: written });
         parts.extend(of_hooks(HookPoint::After, after));
-        let snapshot = self.state.snapshot();
+        let snapshot = self.state().snapshot();
         let mut joining = Joining::on(self.catalog.keys(), &snapshot);
         for part in &parts {
             match part.plugin {
@@ -277,7 +277,7 @@ impl Draft<'_> {
     /// What was committed since the batch began.
     pub(super) fn changed_since(&self) -> Vec<&StateChange> {
         let batch = self.run.turn.as_ref().and_then(|turn| turn.batch.as_ref());
-        batch.iter().flat_map(|batch| &batch.changes).chain(&self.changes).collect()
+        batch.iter().flat_map(|batch| &batch.changes).chain(self.changes()).collect()
     }
 
     /// What hooks ask of the loop. One that asks for what it may not fails.

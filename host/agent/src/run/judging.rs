@@ -39,13 +39,14 @@ impl Draft<'_> {
         let Some(turn) = run.turn.as_ref().filter(|_| run.phase == Phase::Calling).filter(current) else {
             return;
         };
+        let catalog = self.catalog;
         let wanting = || turn.calls.iter().filter(|call| call.wants_judgement());
-        for call in wanting().filter(|call| call.tool(self.catalog).is_none()).collect::<Vec<_>>() {
+        for call in wanting().filter(|call| call.tool(catalog).is_none()) {
             self.without_tool(call);
         }
-        let (mut batch, mut first): (Vec<&Call>, bool) = (Vec::new(), true);
-        let pending = wanting().filter(|call| call.tool(self.catalog).is_some()).collect::<Vec<_>>();
-        for (call, (call_id, verdicts)) in pending.into_iter().zip(answers) {
+        let (mut batch, mut first): (Vec<&Call>, bool) = (Vec::with_capacity(answers.len()), true);
+        let pending = wanting().filter(|call| call.tool(catalog).is_some());
+        for (call, (call_id, verdicts)) in pending.zip(answers) {
             if call.id != *call_id {
                 break;
             }
@@ -86,7 +87,7 @@ impl Draft<'_> {
         }
         self.push(Event::BatchStarted {
             call_ids: batch.iter().map(|call| call.id.clone()).collect(),
-            revision: self.state.revision(),
+            revision: self.state().revision(),
         });
         for call in batch.iter().take(self.run.spec.limits.concurrency.max(1) as usize) {
             self.start_call(call, call.attempts + 1, 0);

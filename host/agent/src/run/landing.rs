@@ -147,7 +147,6 @@ impl Draft<'_> {
         }
         match question {
             Some((ticket, asker)) => {
-                self.keep(change.as_ref());
                 self.suspend(call, ticket, asker, change, usage);
             }
             None => {
@@ -189,9 +188,9 @@ impl Draft<'_> {
 
     fn check_output(&self, call: &Call, output: &ToolOutput) -> Result<Checked, Fault> {
         let tool = call.tool(self.catalog).ok_or_else(|| lost(call))?;
-        let mut asked = granted_actions(&tool, &output.actions)?;
-        let instead = self.check_asked(&tool, &mut asked)?;
-        let (snapshot, before) = (self.state.snapshot(), self.unkept(call));
+        let mut asked = granted_actions(tool, &output.actions)?;
+        let instead = self.check_asked(tool, &mut asked)?;
+        let (snapshot, before) = (self.state().snapshot(), self.unkept(call));
         let mut joining = Joining::on(self.catalog.keys(), &snapshot);
         self.join_before(call, &mut joining, &before)?;
         joining.add(&tool.access, &output.mutations)?;

@@ -11,7 +11,8 @@ mod compare;
 pub use compare::Difference;
 
 use super::effect::{Effect, Execution};
-use super::event::{Event, Numbered, ToolVersion};
+use super::event::{Event, ToolVersion};
+use super::numbered::Numbered;
 use super::spec::Thread;
 use super::{CallEnd, ForbiddenMove, Input, Run};
 use crate::catalog::Catalog;

@@ -27,20 +27,21 @@ impl Tally {
         &'a self,
         calls: impl IntoIterator<Item = &'a Call>,
     ) -> impl Iterator<Item = CallsBefore> {
-        // The calls that stand before, and do not count yet.
+        // The calls that stand before, and do not count yet; the last of them is added once
+        // there is one after it.
         let (mut fresh_of_tool, mut fresh) = (ByTool::default(), 0);
+        let mut last: Option<&Call> = None;
         calls.into_iter().map(move |call| {
-            let name = call.tool_name.as_str();
-            let itself = u32::from(call.counted);
-            let before = CallsBefore {
-                of_tool: self.of_tool.get(name) + fresh_of_tool.get(name) - itself,
-                in_run: self.in_run + fresh - itself,
-            };
-            if !call.counted {
-                fresh_of_tool.add(name);
+            if let Some(last) = last.replace(call).filter(|last| !last.counted) {
+                fresh_of_tool.add(last.tool_name.as_str());
                 fresh += 1;
             }
-            before
+            let name = call.tool_name.as_str();
+            let itself = u32::from(call.counted);
+            CallsBefore {
+                of_tool: self.of_tool.get(name) + fresh_of_tool.get(name) - itself,
+                in_run: self.in_run + fresh - itself,
+            }
         })
     }
 }

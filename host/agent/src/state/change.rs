@@ -78,9 +78,8 @@ impl Serialize for KeyUpdate {
     }
 }
 
-/// Checks the mutations of one call against what it may write and what the keys
-/// are, and joins them onto the state as it stands now. None where there are no
-/// mutations.
+/// Checks the mutations of one call against what it may write and what the keys are, and
+/// joins them onto the state as it stands now. None where there are no mutations.
 ///
 /// # Errors
 /// `bad_mutation`, with a sentence that names the key: then nothing of the call
@@ -153,6 +152,9 @@ impl<'a> Joining<'a> {
                 update: Some(Arc::new(mutation.update.clone())),
                 value: Some(Arc::new(next)),
             });
+        }
+        if self.updates.is_empty() {
+            std::mem::swap(&mut self.updates, &mut updates);
         }
         self.updates.append(&mut updates);
         self.led_to = led_to;

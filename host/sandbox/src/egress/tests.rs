@@ -50,7 +50,7 @@ impl Net {
     fn new(grant: HttpGrant) -> Self {
         let limits = Limits { http_body_bytes: 10_000, http_requests: 3, ..Limits::default() };
         let deadline = Deadline::after(Duration::from_secs(60));
-        let boundary = Boundary::new(&limits);
+        let boundary = Boundary::new(&limits, Arc::default());
         let outbound = Outbound::new(Arc::new(grant), &limits, boundary, deadline, Arc::default());
         Self { outbound, options: None }
     }
@@ -295,7 +295,8 @@ async fn bodies_are_bounded_both_ways() {
 async fn a_call_reads_no_more_than_it_may_in_all() {
     let server = Server::start(Answer::text(&"x".repeat(900))).await;
     let mut net = Net::granting(&[&server.url("/")], &[]);
-    net.outbound.boundary = Boundary::new(&Limits { boundary_bytes: 1_500, ..Limits::default() });
+    net.outbound.boundary =
+        Boundary::new(&Limits { boundary_bytes: 1_500, ..Limits::default() }, Arc::default());
     assert!(net.get(&server.url("/")).await.result.unwrap().2.is_ok());
     assert!(net.get(&server.url("/")).await.error().contains("response body size"));
 }

@@ -9,6 +9,7 @@ use crate::grants::Power;
 use crate::instance::Instance;
 use crate::meter::Stop;
 use crate::v0_1_0::{self, agents, lift_child, lower_child, lower_child_error};
+use std::sync::Arc;
 use tollgate_agent::child::ChildError;
 use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
@@ -36,13 +37,14 @@ async fn run_child(
         return Ok(Err(lower_child_error(ChildError::NotGranted(request.agent_id))));
     };
     serves.reports.blanked.child(&mut request);
-    let waits = serves.waits.clone();
+    let (turn, children) = (Arc::clone(&serves.turn), Arc::clone(&serves.children));
+    let deadline = store.data().deadline.clone();
     // What a child answers is not in this call's record.
     store.data_mut().world().used(Power::Delegates);
     let child = async {
         // The time goes on once the call has its turn again.
-        let _paused = waits.deadline.pause();
-        waits.turn.lend(waits.children.run_child(request)).await
+        let _paused = deadline.pause();
+        turn.lend(children.run_child(request)).await
     };
     let (answer, bytes) = match child.await {
         Ok(Ok(outcome)) => lower_child(outcome),

@@ -9,9 +9,10 @@ use crate::meter::Stop;
 use crate::report::{self, Report};
 use crate::v0_1_0::call::{Level, ProgressStatus};
 use crate::v0_1_0::{self};
+use std::borrow::Cow;
 use tollgate_agent::text::clean;
-use wasmtime::StoreContextMut;
-use wasmtime::component::Linker;
+use wasmtime::component::{Linker, WasmStr};
+use wasmtime::{AsContext, StoreContext, StoreContextMut};
 
 /// Fuel for a call of the host, whatever it carries: about what it costs.
 const CALL_FUEL: u64 = 1_000;
@@ -23,24 +24,24 @@ type Unit = wasmtime::Result<()>;
 
 pub(crate) fn add(linker: &mut Linker<Instance>) -> Unit {
     let mut call = linker.instance(&format!("tollgate:tool/call@{}", v0_1_0::VERSION))?;
-    call.func_wrap("report-activity", |mut store: Store<'_>, (kind, content): (String, String)| {
-        tell(&mut store, kind.len() + content.len(), |bounds| {
-            Some(Report::Activity { kind: bounds.kind(&kind), content: bounds.text(&content) })
+    call.func_wrap("report-activity", |mut store: Store<'_>, (kind, content): (WasmStr, WasmStr)| {
+        tell(&mut store, &[&kind, &content], |words| {
+            Ok(Some(Report::Activity { kind: words.kind(&kind)?, content: words.text(&content)? }))
         })
     })?;
-    call.func_wrap("report-activity-delta", |mut store: Store<'_>, (kind, patch): (String, String)| {
-        tell(&mut store, kind.len() + patch.len(), |bounds| {
-            let patch = tollgate_agent::json::parse(&patch).ok()?;
-            Some(Report::ActivityDelta { kind: bounds.kind(&kind), patch })
+    call.func_wrap("report-activity-delta", |mut store: Store<'_>, (kind, patch): (WasmStr, WasmStr)| {
+        tell(&mut store, &[&kind, &patch], |words| {
+            let Ok(patch) = tollgate_agent::json::parse(&words.raw(&patch)?) else { return Ok(None) };
+            Ok(Some(Report::ActivityDelta { kind: words.kind(&kind)?, patch }))
         })
     })?;
     call.func_wrap("report-progress", report_progress)?;
-    call.func_wrap("stream-output", |mut store: Store<'_>, (delta,): (String,)| {
-        tell(&mut store, delta.len(), |bounds| Some(Report::Output(bounds.text(&delta))))
+    call.func_wrap("stream-output", |mut store: Store<'_>, (delta,): (WasmStr,)| {
+        tell(&mut store, &[&delta], |words| Ok(Some(Report::Output(words.text(&delta)?))))
     })?;
-    call.func_wrap("log", |mut store: Store<'_>, (level, message): (Level, String)| {
-        tell(&mut store, message.len(), |bounds| {
-            Some(Report::Log { level: level_of(level), message: bounds.text(&message) })
+    call.func_wrap("log", |mut store: Store<'_>, (level, message): (Level, WasmStr)| {
+        tell(&mut store, &[&message], |words| {
+            Ok(Some(Report::Log { level: level_of(level), message: words.text(&message)? }))
         })
     })?;
     call.func_wrap("read-state", |mut store: Store<'_>, (key,): (String,)| {
@@ -48,62 +49,82 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> Unit {
     })?;
     call.func_wrap("is-cancelled", |mut store: Store<'_>, (): ()| {
         charge(&mut store, 0)?;
-        Ok((store.data().serves.as_ref().is_some_and(|serves| serves.cancel.is_cancelled()),))
+        Ok((store.data().cancel.is_cancelled(),))
     })
 }
 
 fn report_progress(
     mut store: Store<'_>,
-    (status, message, progress): (ProgressStatus, Option<String>, Option<f64>),
+    (status, message, progress): (ProgressStatus, Option<WasmStr>, Option<f64>),
 ) -> Unit {
-    let bytes = message.as_ref().map_or(0, String::len);
-    tell(&mut store, bytes, |bounds| {
-        Some(Report::Progress {
+    tell(&mut store, message.as_ref().as_slice(), |words| {
+        Ok(Some(Report::Progress {
             status: status_of(status),
-            message: message.map(|text| bounds.text(&text)),
+            message: message.as_ref().map(|text| words.text(text)).transpose()?,
             progress: progress.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0)),
-        })
+        }))
     })
 }
 
-/// Passes a report on if it is within the bounds, and counts it if it is lost.
-fn tell(store: &mut Store<'_>, bytes: usize, report: impl FnOnce(&Bounds) -> Option<Report>) -> Unit {
+/// Passes a report on if it is within the bounds, and counts it if it is lost. Its texts
+/// are checked in any case; they are copied out of the guest where somebody listens.
+fn tell(
+    store: &mut Store<'_>,
+    texts: &[&WasmStr],
+    report: impl FnOnce(&Words<'_>) -> wasmtime::Result<Option<Report>>,
+) -> Unit {
+    let mut bytes = 0;
+    for text in texts {
+        bytes += text.to_str(&*store)?.len();
+    }
     charge(store, bytes)?;
-    store.data().boundary.leave(bytes as u64)?;
+    let bytes = bytes as u64;
+    store.data().boundary.leave(bytes)?;
+    let Some(serves) = &store.data().serves else { return Ok(()) };
+    let told = match serves.reports.takes(bytes) {
+        true => report(&Words { store: store.as_context(), each_bytes: serves.reports.each_bytes })?,
+        false => None,
+    };
     if let Some(serves) = &mut store.data_mut().serves {
-        serves.reports.tell(bytes as u64, report);
+        serves.reports.tell(bytes, told);
     }
     Ok(())
 }
 
 impl Reports {
-    fn tell(&mut self, bytes: u64, report: impl FnOnce(&Bounds) -> Option<Report>) {
-        let fits = self.left > 0 && bytes <= self.each_bytes && bytes <= self.bytes_left;
-        let bounds = Bounds { text_bytes: usize::try_from(self.each_bytes).unwrap_or(usize::MAX) };
-        let told = fits
-            && self.sink.is_heard()
-            && report(&bounds).is_some_and(|mut report| {
-                self.blanked.report(&mut report);
-                self.left -= 1;
-                self.bytes_left -= bytes;
-                self.sink.offer(report)
-            });
+    /// Whether there is room for a report of so many bytes, and anybody to take it.
+    fn takes(&self, bytes: u64) -> bool {
+        self.left > 0 && bytes <= self.each_bytes && bytes <= self.bytes_left && self.sink.is_heard()
+    }
+
+    fn tell(&mut self, bytes: u64, report: Option<Report>) {
+        let told = report.is_some_and(|mut report| {
+            self.blanked.report(&mut report);
+            self.left -= 1;
+            self.bytes_left -= bytes;
+            self.sink.offer(report)
+        });
         self.dropped += u64::from(!told);
     }
 }
 
 /// Makes a guest's words fit for people.
-struct Bounds {
-    text_bytes: usize,
+struct Words<'a> {
+    store: StoreContext<'a, Instance>,
+    each_bytes: u64,
 }
 
-impl Bounds {
-    fn kind(&self, kind: &str) -> String {
-        clean(kind, MAX_KIND_BYTES)
+impl Words<'_> {
+    fn kind(&self, kind: &WasmStr) -> wasmtime::Result<String> {
+        Ok(clean(&self.raw(kind)?, MAX_KIND_BYTES))
     }
 
-    fn text(&self, text: &str) -> String {
-        clean(text, self.text_bytes)
+    fn text(&self, text: &WasmStr) -> wasmtime::Result<String> {
+        Ok(clean(&self.raw(text)?, usize::try_from(self.each_bytes).unwrap_or(usize::MAX)))
+    }
+
+    fn raw(&self, text: &WasmStr) -> wasmtime::Result<Cow<'_, str>> {
+        text.to_str(self.store.as_context())
     }
 }
 

@@ -21,8 +21,7 @@ impl HostWallClock for Wall {
     }
 }
 
-/// Time since the guest first asked for anything of WASI. It begins at one step: Go's
-/// runtime takes a clock at zero for a broken one.
+/// Time since the guest first asked for it. It begins at one step: Go's runtime takes a clock at zero for a broken one.
 pub(crate) struct Monotonic(pub(crate) World);
 
 impl HostMonotonicClock for Monotonic {

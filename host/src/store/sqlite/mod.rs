@@ -92,11 +92,11 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
-        let thread_id = Arc::clone(&commit.thread_id);
-        let events = self.writer.commit(commit).await?;
+    async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+        let (thread_id, events) = (Arc::clone(&commit.thread_id), Arc::clone(&commit.events));
+        self.writer.commit(commit).await?;
         self.remember(&thread_id, events.iter().filter_map(|numbered| numbered.event.change()));
-        Ok(events)
+        Ok(())
     }
 
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {

@@ -25,8 +25,7 @@ fn writer(directory: &Path, max_pages: i64) -> Writer {
 }
 
 fn commit(run: &str, events: Vec<Event>, after: u64) -> Commit {
-    let (run_id, thread_id) = (Arc::from(run), Arc::from("t"));
-    Commit { run_id, thread_id, after, at_ms: 1, events, ..Commit::default() }
+    Commit::new(Arc::from(run), Arc::from("t"), after, 1, events)
 }
 
 fn started() -> Event {
@@ -96,10 +95,9 @@ async fn a9_what_may_follow_is_written_soon_though_nobody_asks() {
 async fn a9_a_record_that_could_not_follow_is_told_of_by_the_next_commit() {
     let data = tempfile::tempdir().unwrap();
     let full = writer(data.path(), 60);
-    let long = || Commit { events: vec![started(), said(), said()], ..following("r") };
     for number in 0..100 {
-        let run_id = Arc::from(format!("r{number}"));
-        full.commit(Commit { run_id, ..long() }).await.unwrap();
+        let long = commit(&format!("r{number}"), vec![started(), said(), said()], 0);
+        full.commit(Commit { may_follow: true, ..long }).await.unwrap();
     }
     full.catch_up().await.unwrap();
     let refused = full.commit(commit("next", vec![started()], 0)).await.unwrap_err().to_string();
@@ -111,7 +109,7 @@ async fn a9_a_record_that_is_refused_is_told_of_by_the_next_commit() {
     let data = tempfile::tempdir().unwrap();
     let writer = writer(data.path(), 0);
     // No run of this name has begun.
-    let refused = Commit { events: vec![said()], after: 7, ..following("never") };
+    let refused = Commit { may_follow: true, ..commit("never", vec![said()], 7) };
     writer.commit(refused).await.unwrap();
     writer.catch_up().await.unwrap();
     let told = writer.commit(commit("next", vec![started()], 0)).await.unwrap_err().to_string();

@@ -63,7 +63,7 @@ fn write_commit(
     let run = write_run(connection, process, &standing, thread, prepared)?;
     let mut insert =
         connection.prepare_cached("INSERT INTO events (id, at_ms, body) VALUES ((?1 << 32) | ?2, ?3, ?4)")?;
-    for (numbered, body) in prepared.events.iter().zip(&rows.events) {
+    for (numbered, body) in commit.events.iter().zip(&rows.events) {
         let number = numbered.number;
         insert.execute(params![run, number.cast_signed(), commit.at_ms.cast_signed(), body])?;
         if let Some(change) = numbered.event.change() {
@@ -257,9 +257,9 @@ fn write_run(
     prepared: &Prepared,
 ) -> rusqlite::Result<i64> {
     let commit = &prepared.commit;
-    let newest_first = prepared.events.iter().rev();
+    let newest_first = commit.events.iter().rev();
     let status = newest_first.map(|numbered| &numbered.event).find_map(status_after).unwrap_or("running");
-    let events = (commit.after + prepared.events.len() as u64).cast_signed();
+    let events = (commit.after + commit.events.len() as u64).cast_signed();
     let (owner, at_ms) = (process.id(), commit.at_ms.cast_signed());
     match standing {
         Standing::Known(id) => {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tollgate_agent::run::{Event, Numbered, RunSpec};
+use tollgate_agent::run::{Event, RunSpec};
 use tollgate_agent::state::StateChange;
 
 type Reply<T> = oneshot::Sender<T>;
@@ -31,9 +31,7 @@ pub(super) enum Job {
 /// A commit, and its rows where somebody waits for it: whoever asks for it serializes
 /// them, not the thread that writes for all.
 pub(super) struct Prepared {
-    /// The commit, without its events.
     pub(super) commit: Commit,
-    pub(super) events: Vec<Arc<Numbered>>,
     rows: Option<Rows>,
 }
 
@@ -45,18 +43,9 @@ pub(super) struct Rows {
 }
 
 impl Prepared {
-    fn new(mut commit: Commit) -> Self {
-        let (run_id, at_ms) = (Arc::clone(&commit.run_id), commit.at_ms);
-        let events = (commit.after + 1..).zip(std::mem::take(&mut commit.events));
-        let events = events
-            .map(|(number, event)| Arc::new(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event }))
-            .collect();
-        Self { commit, events, rows: None }
-    }
-
     /// What is to be done, where these are the first events of a run.
     pub(super) fn begins(&self) -> Option<&RunSpec> {
-        match &self.events.first()?.event {
+        match &self.commit.events.first()?.event {
             Event::RunStarted { spec } if self.commit.after == 0 => Some(spec),
             _ => None,
         }
@@ -64,7 +53,7 @@ impl Prepared {
 
     /// The changes of the thread's state among the events, in order.
     pub(super) fn changes(&self) -> impl Iterator<Item = &StateChange> {
-        self.events.iter().filter_map(|numbered| numbered.event.change())
+        self.commit.events.iter().filter_map(|numbered| numbered.event.change())
     }
 
     /// The rows. Those of a commit for which nobody waits are made when they are written,
@@ -74,7 +63,7 @@ impl Prepared {
     }
 
     fn serialized(&self) -> Result<Rows, StoreError> {
-        let events = self.events.iter().map(|numbered| serialize(&numbered.event));
+        let events = self.commit.events.iter().map(|numbered| serialize(&numbered.event));
         let messages = self.commit.messages.iter().map(serialize);
         Ok(Rows { events: events.collect::<Result<_, _>>()?, messages: messages.collect::<Result<_, _>>()? })
     }
@@ -107,20 +96,18 @@ impl Writer {
         Ok(Self { queue, pen, thread: Some(thread) })
     }
 
-    /// The commit's events, numbered, once they are durable; at once where they may
-    /// follow, unless too many do already.
-    pub(super) async fn commit(&self, commit: Commit) -> Result<Vec<Arc<Numbered>>, CommitError> {
-        let mut prepared = Box::new(Prepared::new(commit));
-        let events = prepared.events.clone();
+    /// Answers once the events are durable; at once where they may follow, unless too
+    /// many do already.
+    pub(super) async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+        let mut prepared = Box::new(Prepared { commit, rows: None });
         if prepared.commit.may_follow {
             match self.queue.push_following(prepared) {
-                Ok(()) => return Ok(events),
+                Ok(()) => return Ok(()),
                 Err(back) => prepared = back,
             }
         }
         prepared.rows = Some(prepared.serialized()?);
-        self.ask(|reply| Job::Commit(prepared, reply)).await??;
-        Ok(events)
+        self.ask(|reply| Job::Commit(prepared, reply)).await?
     }
 
     /// Waits until everything that anybody was told is written.

@@ -19,7 +19,7 @@ pub(super) const ENTRY_BYTES: u64 = 4 * 1024;
 /// What a call may still write, and to which directory each of its descriptors
 /// belongs.
 pub(crate) struct Quota {
-    left: Arc<AtomicU64>,
+    limit: u64,
     ledger: Arc<Ledger>,
     /// By the descriptor's number; numbers are used again, and then written anew.
     owners: HashMap<u32, Arc<FileGrant>>,
@@ -28,15 +28,15 @@ pub(crate) struct Quota {
 /// Room in one directory, for one call.
 #[derive(Clone)]
 pub(super) struct Room {
-    left: Arc<AtomicU64>,
+    limit: u64,
     ledger: Arc<Ledger>,
     grant: Arc<FileGrant>,
 }
 
 impl Quota {
-    /// Room for so many bytes; what does not fit is noted in the ledger.
-    pub(crate) fn new(written_bytes: u64, ledger: Arc<Ledger>) -> Self {
-        Self { left: Arc::new(AtomicU64::new(written_bytes)), ledger, owners: HashMap::new() }
+    /// Room for so many bytes; the ledger counts them, and notes what does not fit.
+    pub(crate) fn new(limit: u64, ledger: Arc<Ledger>) -> Self {
+        Self { limit, ledger, owners: HashMap::new() }
     }
 
     /// Says to which directory a descriptor belongs.
@@ -51,20 +51,20 @@ impl Quota {
 
     /// The room that writes to this descriptor take from.
     pub(super) fn room(&self, descriptor: &Resource<Descriptor>) -> Option<Room> {
-        let (left, ledger) = (Arc::clone(&self.left), Arc::clone(&self.ledger));
-        self.owner(descriptor).map(|grant| Room { left, ledger, grant })
+        let (limit, ledger) = (self.limit, Arc::clone(&self.ledger));
+        self.owner(descriptor).map(|grant| Room { limit, ledger, grant })
     }
 }
 
 impl Room {
     /// Takes so many bytes of it; false, and noted, where they do not fit.
     pub(super) fn take(&self, bytes: u64) -> bool {
-        if !take(&self.left, bytes) {
+        if !self.ledger.write(bytes, self.limit) {
             self.ledger.deny("files: more bytes than the limit written_bytes lets a call write");
             return false;
         }
         if !take(self.grant.left_bytes(), bytes) {
-            self.left.fetch_add(bytes, Relaxed);
+            self.ledger.unwrite(bytes);
             let path = self.grant.guest_path();
             self.ledger.deny(&format!("files: more bytes than are left of the quota_bytes of {path}"));
             return false;
