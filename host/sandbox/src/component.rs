@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::load::{self, Identity};
 use crate::plain::{self, Docs, LeftOut};
 use crate::sandbox::Inner as Host;
+use crate::turns::Turn;
 use crate::v0_1_0::{self, ToolPre};
 use code::{Code, Entry};
 use std::path::PathBuf;
@@ -146,20 +147,14 @@ impl Component {
         let timeout = call.timeout.min(host.config.timeout_ceiling);
         let tool = &call.permit.tool().descriptor.name;
         let under = Under { limits: &limits, timeout, host: &host.config };
-        let ready = async { (self.linked.code().await, host.turns.take(limits.memory_bytes, timeout).await) };
-        let (code, turn) = tokio::select! {
-            biased;
-            ready = ready => ready,
-            () = call.cancel.cancelled() => {
-                return Attempt::unstarted(Ending::Cancelled.fault(tool, &under));
-            }
+        let ready = match self.linked.ready_at_once(limits.memory_bytes) {
+            Some(ready) => Ok(ready),
+            // Boxed, so that calls, most of which need not wait, have no room for it.
+            None => Box::pin(self.linked.ready(limits.memory_bytes, timeout, call.cancel)).await,
         };
-        let code = match code {
-            Ok(code) => code,
-            Err(why) => return Attempt::unstarted(Ending::Host(why.to_string()).fault(tool, &under)),
-        };
-        let Ok(turn) = turn.map(Arc::new) else {
-            return Attempt::unstarted(Ending::NoSlot.fault(tool, &under));
+        let (code, turn) = match ready {
+            Ok((code, turn)) => (code, Arc::new(turn)),
+            Err(ending) => return Attempt::unstarted(ending.fault(tool, &under)),
         };
         let _ticking = host.ticker.keep_ticking();
         let began = Instant::now();
@@ -262,6 +257,31 @@ impl Linked {
         };
         // Boxed, so that calls, of which all but the first end above, have no room for it.
         Box::pin(self.code.get_or_try_init(load)).await
+    }
+
+    /// Its code and leave to run, where nothing has to be waited for.
+    fn ready_at_once(&self, memory_bytes: u64) -> Option<(&Code, Turn)> {
+        let code = self.code.get()?;
+        Some((code, self.host.turns.take_at_once(memory_bytes)?))
+    }
+
+    /// The same, with a wait of so long for leave.
+    async fn ready(
+        &self,
+        memory_bytes: u64,
+        timeout: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<(&Code, Turn), Ending> {
+        let ready = async {
+            let code = self.code().await.map_err(|why| Ending::Host(why.to_string()))?;
+            let turn = self.host.turns.take(memory_bytes, timeout).await;
+            Ok((code, turn.map_err(|_| Ending::NoSlot)?))
+        };
+        tokio::select! {
+            biased;
+            ready = ready => ready,
+            () = cancel.cancelled() => Err(Ending::Cancelled),
+        }
     }
 
     async fn execute(

@@ -88,14 +88,20 @@ impl Turns {
         }
     }
 
+    /// Room for a call of this much memory, where there is some and nobody waits for it.
+    pub(crate) fn take_at_once(&self, memory_bytes: u64) -> Option<Turn> {
+        let units = self.units_of(memory_bytes);
+        let share = Arc::clone(&self.units).try_acquire_many_owned(units).ok()?;
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        Some(self.turn(units, share, place))
+    }
+
     /// Waits for room for a call of this much memory.
     pub(crate) async fn take(&self, memory_bytes: u64, patience: Duration) -> Result<Turn, NoTurn> {
-        let units = self.units_of(memory_bytes);
-        if let Ok(share) = Arc::clone(&self.units).try_acquire_many_owned(units)
-            && let Ok(place) = Arc::clone(&self.places).try_acquire_owned()
-        {
-            return Ok(self.turn(units, share, place));
+        if let Some(turn) = self.take_at_once(memory_bytes) {
+            return Ok(turn);
         }
+        let units = self.units_of(memory_bytes);
         let _waits = self.queue()?;
         let room = async {
             let share = Arc::clone(&self.units).acquire_many_owned(units).await;

@@ -114,7 +114,11 @@ pub(super) async fn execute(
     lent: Lent,
     cancel: CancellationToken,
 ) -> Input {
-    let begins = pause(execution.not_before_ms, &cancel).await;
+    if execution.not_before_ms > 0 {
+        // Boxed, so that attempts, most of which begin at once, have no room for it.
+        Box::pin(pause(execution.not_before_ms, &cancel)).await;
+    }
+    let begins = !cancel.is_cancelled();
     let Execution { permit, attempt, timeout_ms, snapshot, resume, .. } = execution;
     let (name, call_id) = (&permit.tool().descriptor.name, permit.call_id().to_owned());
     let (outcome, usage, taken) = match toolbox.runner(name) {
@@ -161,15 +165,11 @@ pub(super) async fn execute(
 /// What is said of an attempt that was cancelled before it began.
 const CANCELLED: &str = "The call was cancelled.";
 
-/// Waits until an attempt may begin, 0 for at once; answers false where it was
-/// cancelled before.
-async fn pause(not_before_ms: u64, cancel: &CancellationToken) -> bool {
-    if not_before_ms > 0 {
-        let wait = Duration::from_millis(not_before_ms.saturating_sub(now_ms()));
-        // The one who cancels does not wait for a pause to end.
-        let _ = cancel.run_until_cancelled(tokio::time::sleep(wait)).await;
-    }
-    !cancel.is_cancelled()
+/// Waits until an attempt may begin, or is cancelled.
+async fn pause(not_before_ms: u64, cancel: &CancellationToken) {
+    let wait = Duration::from_millis(not_before_ms.saturating_sub(now_ms()));
+    // The one who cancels does not wait for a pause to end.
+    let _ = cancel.run_until_cancelled(tokio::time::sleep(wait)).await;
 }
 
 /// What an attempt is lent of its run.
