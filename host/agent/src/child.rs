@@ -182,6 +182,14 @@ pub enum ChildError {
     ExecutionFailed(String),
 }
 
+impl ChildError {
+    /// This agent, or this key, is not granted; its name as people may read it.
+    #[must_use]
+    pub fn not_granted(what: &str) -> Self {
+        ChildError::NotGranted(crate::text::clean(what, 140))
+    }
+}
+
 /// What a component may hand to one other agent, and take back from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelegateGrant {
@@ -209,17 +217,16 @@ impl Delegates {
     /// # Errors
     /// The first thing that is not granted: the agent, or a key.
     pub fn check(&self, request: &ChildRequest) -> Result<(), ChildError> {
-        let denied = |what: &str| Err(ChildError::NotGranted(crate::text::clean(what, 140)));
         let grant = match self {
             Delegates::Any => return Ok(()),
             Delegates::None => None,
             Delegates::Granted(agents) => agents.get(&request.agent_id),
         };
-        let Some(grant) = grant else { return denied(&request.agent_id) };
+        let Some(grant) = grant else { return Err(ChildError::not_granted(&request.agent_id)) };
         let seeded = request.seed.iter().map(|(key, _)| key).find(|key| !grant.seed.contains(*key));
         let exported = request.exports.iter().find(|key| !grant.export.contains(*key));
         match seeded.or(exported) {
-            Some(key) => denied(key),
+            Some(key) => Err(ChildError::not_granted(key)),
             None => Ok(()),
         }
     }

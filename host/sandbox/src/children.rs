@@ -15,7 +15,6 @@ pub trait ChildRunner: Send + Sync {
 /// Runs none.
 impl ChildRunner for () {
     fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>> {
-        let agent = tollgate_agent::text::clean(&request.agent_id, 140);
-        Box::pin(std::future::ready(Err(ChildError::NotGranted(agent))))
+        Box::pin(std::future::ready(Err(ChildError::not_granted(&request.agent_id))))
     }
 }

@@ -318,16 +318,10 @@ impl Linked {
         &self,
         work: impl AsyncFnOnce(&mut Store<Instance>, &ToolPre<Instance>) -> wasmtime::Result<T>,
     ) -> Result<T, Ending> {
-        let limits = sealed_limits();
         let code = self.code().await.map_err(|why| Ending::Host(why.to_string()))?;
-        let turn = self.host.turns.take(limits.memory_bytes, DESCRIBE_TIME).await;
-        let _turn = turn.map_err(|_| Ending::NoSlot)?;
-        let _ticking = self.host.ticker.keep_ticking();
-        let cancel = CancellationToken::new();
-        let term = Term::new(Instant::now(), DESCRIBE_TIME, &cancel);
-        let mut store = self.host.store(Instance::sealed(&limits, &term), &limits)?;
         let sealed = code.sealed(&self.host)?;
-        term.attend(pin!(work(&mut store, sealed))).await
+        let work = async |store: &mut Store<Instance>| work(store, sealed).await;
+        self.host.run_sealed(&sealed_limits(), DESCRIBE_TIME, DESCRIBE_TIME, work).await
     }
 
     fn sealed_fault(&self, ending: Ending, what: &str) -> Fault {

@@ -1,7 +1,6 @@
 //! A gate as a component: asked whether a call may run, in a fresh instance each
 //! time, that is shown the call and can do nothing but answer.
 
-use crate::attend::Term;
 use crate::ending::{Ending, Under};
 use crate::error::Refusal;
 use crate::instance::Instance;
@@ -11,10 +10,8 @@ use crate::sandbox::Inner as Host;
 use crate::v0_1_0::{self, GatePre, Shown};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio_util::sync::CancellationToken;
+use std::time::Duration;
 use tollgate_agent::gate::{GateDescriptor, ProposedCall, Verdict};
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::state::Access;
@@ -207,15 +204,11 @@ impl LinkedGate {
         bytes: u64,
         work: impl AsyncFnOnce(&mut Store<Instance>, &GatePre<Instance>) -> wasmtime::Result<T>,
     ) -> Result<T, Ending> {
-        let turn = self.host.turns.take(limits.memory_bytes, PATIENCE).await;
-        let _turn = turn.map_err(|_| Ending::NoSlot)?;
-        let _ticking = self.host.ticker.keep_ticking();
-        let cancel = CancellationToken::new();
-        let term = Term::new(Instant::now(), limits.timeout(), &cancel);
-        let limits = limits.of_call();
-        let mut store = self.host.store(Instance::sealed(&limits, &term), &limits)?;
-        store.data().enter(bytes).map_err(|stop| Ending::of(&stop.into()))?;
-        term.attend(pin!(work(&mut store, &self.pre))).await
+        let work = async |store: &mut Store<Instance>| {
+            store.data().enter(bytes)?;
+            work(store, &self.pre).await
+        };
+        self.host.run_sealed(&limits.of_call(), PATIENCE, limits.timeout(), work).await
     }
 
     fn fault(&self, ending: Ending, id: &str, limits: GateLimits) -> Fault {

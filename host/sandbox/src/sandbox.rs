@@ -4,7 +4,7 @@ mod gates;
 
 pub use gates::Guest;
 
-use crate::attend::watch;
+use crate::attend::{Term, watch};
 use crate::compile::{Compatibility, Compiling};
 use crate::component::{Component, Described, Linked, Origin};
 use crate::config::SandboxConfig;
@@ -18,7 +18,10 @@ use crate::ticker::Ticker;
 use crate::turns::{Occupancy, Turns};
 use crate::{engine, interfaces, load};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 use wasmtime::component::{Component as Compiled, Linker};
 use wasmtime::{Engine, Store};
 
@@ -298,6 +301,24 @@ impl Inner {
         store.set_fuel(limits.fuel).map_err(|error| Ending::Host(error.to_string()))?;
         watch(&mut store, self.ticker.company());
         Ok(store)
+    }
+
+    /// Has a guest without any power do something, for so long at most, once there is room
+    /// for it: that is waited for with so much patience.
+    pub(crate) async fn run_sealed<T>(
+        &self,
+        limits: &Limits,
+        patience: Duration,
+        timeout: Duration,
+        work: impl AsyncFnOnce(&mut Store<Instance>) -> wasmtime::Result<T>,
+    ) -> Result<T, Ending> {
+        let turn = self.turns.take(limits.memory_bytes, patience).await;
+        let _turn = turn.map_err(|_| Ending::NoSlot)?;
+        let _ticking = self.ticker.keep_ticking();
+        let cancel = CancellationToken::new();
+        let term = Term::new(Instant::now(), timeout, &cancel);
+        let mut store = self.store(Instance::sealed(limits, &term), limits)?;
+        term.attend(pin!(work(&mut store))).await
     }
 }
 

@@ -19,7 +19,7 @@ use tollgate_agent::message::{Message, ModelRequest};
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
 use tollgate_agent::run::{Execution, Input, RunSpec};
-use tollgate_sandbox::{Console, Report, ReportSink};
+use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink};
 use tracing::Instrument as _;
 
 /// Milliseconds since the Unix epoch.
@@ -137,7 +137,10 @@ pub(super) async fn execute(
                 timeout: Duration::from_millis(u64::from(timeout_ms)),
                 replay: None,
                 reports: Arc::new(lent.reports),
-                children: lent.children.clone().map_or_else(|| Arc::new(()) as _, |children| children as _),
+                children: match &lent.children {
+                    Some(children) => Arc::clone(children) as Arc<dyn ChildRunner>,
+                    None => Arc::new(()),
+                },
                 history: lent.history,
                 cancel: &cancel,
             };
