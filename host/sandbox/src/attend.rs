@@ -92,8 +92,8 @@ impl<'a> Term<'a> {
     }
 }
 
-/// Has the guest of this store interrupted at each tick: it ends, or it gives way to
-/// others.
+/// Has the guest of this store interrupted at each tick but the first, up to which it ran
+/// for less than the time between two: it ends, or it gives way to others.
 pub(crate) fn watch(store: &mut Store<Instance>, company: Company) {
     let mut cancelled_at = None;
     let mut stayed = false;
@@ -108,7 +108,7 @@ pub(crate) fn watch(store: &mut Store<Instance>, company: Company) {
         stayed = !stayed && company.is_alone();
         Ok(give_way(stayed))
     });
-    store.set_epoch_deadline(1);
+    store.set_epoch_deadline(2);
 }
 
 /// Lets others go first until the next tick, on the thread where the guest is or on

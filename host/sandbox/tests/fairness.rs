@@ -5,12 +5,14 @@
 mod harness;
 
 use harness::{Bench, SLACK, anything, fault, returned, sandbox};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tollgate_agent::code::Code;
-use tollgate_artifacts::{good, hostile};
-use tollgate_sandbox::Limits;
+use tollgate_artifacts::{Expectation, Guest, good, hostile};
+use tollgate_sandbox::{Limits, Report, ReportSink};
+use wasmtime::Engine;
 
 const SPINNERS: usize = 8;
 /// How long each of them may take.
@@ -34,6 +36,48 @@ fn others_have_their_turn_on_the_only_thread_of_a_guest_that_computes_alone() {
     let turns = runtime.block_on(runtime.spawn(turns_beside_a_guest())).unwrap();
     // It computes for two seconds. One that always went first would leave one turn or two.
     assert!(turns > 20, "{turns}");
+}
+
+/// Tells a piece of output, and goes on for a moment.
+const TELLS_AND_GOES_ON: Guest = Guest {
+    name: "tells-and-goes-on",
+    attack: "",
+    limit: "",
+    expects: Expectation::Succeeds,
+    source: r#"
+        (import "tollgate:tool/call@0.1.0" "stream-output" (func $stream (param i32 i32)))
+        (data (memory $memory) (i32.const 16) "halfway")
+        (func $execute (param $call i32) (result i32)
+          (local $left i32)
+          (call $stream (i32.const 16) (i32.const 7))
+          (local.set $left (i32.const 100))
+          (loop $again
+            (br_if $again (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))
+          (global.get $returns))"#,
+};
+
+/// Has the clock that interrupts guests tick so often when it is told something.
+struct Ticks(Engine, usize);
+
+impl ReportSink for Ticks {
+    fn offer(&self, _report: Report) -> bool {
+        (0..self.1).for_each(|_| self.0.increment_epoch());
+        true
+    }
+}
+
+#[tokio::test]
+async fn a_quick_call_does_not_give_way_to_others_for_the_one_tick_that_meets_it() {
+    let sandbox = sandbox();
+    let bench = Bench::load(&sandbox, &TELLS_AND_GOES_ON).await.unwrap();
+    let mut done_at_once = 0;
+    // The sandbox's own clock may tick meanwhile, too.
+    for _ in 0..20 {
+        let [one, two] = [1, 2].map(|ticks| Arc::new(Ticks(sandbox.engine().clone(), ticks)));
+        done_at_once += usize::from(futures::poll!(pin!(bench.call_with(anything(), one))).is_ready());
+        assert!(futures::poll!(pin!(bench.call_with(anything(), two))).is_pending());
+    }
+    assert!(done_at_once > 0);
 }
 
 /// How often a task that is made, and then a timer, have their turn meanwhile.
