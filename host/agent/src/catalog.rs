@@ -199,7 +199,7 @@ impl Catalog {
                 (Some(key), true) => {
                     let native = natives.get(&wanted.key).map(|native| KeyReducer::from(Arc::clone(native)));
                     let definition = KeyDefinition::new(
-                        &wanted.key,
+                        wanted.key.as_str(),
                         key.initial.clone(),
                         key.schema.clone(),
                         native.unwrap_or(KeyReducer::Standard(key.reducer)),

@@ -54,7 +54,7 @@ pub(crate) fn names(instructions: &str, key: &str) -> bool {
 
 fn value_of(name: &str, keys: &KeySet, state: &State) -> Option<String> {
     let mut meant = keys.iter().filter(|definition| {
-        definition.name == name || definition.name.split_once('.').is_some_and(|(_, short)| short == name)
+        *definition.name == *name || definition.name.split_once('.').is_some_and(|(_, short)| short == name)
     });
     let definition = match keys.get(name) {
         Some(exact) => exact,

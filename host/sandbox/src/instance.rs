@@ -101,13 +101,13 @@ impl Instance {
 
     /// An instance that serves a call until its term.
     pub(crate) fn serving(call: &Call<'_>, limits: &Limits, term: &Term<'_>, turn: &Arc<Turn>) -> Self {
-        let sealed = Self::sealed(limits, term);
-        let ledger = Arc::clone(sealed.boundary.ledger());
+        let mut instance = Self::sealed(limits, term);
+        let ledger = Arc::clone(instance.boundary.ledger());
         let outbound = call.grants.http().map(|grant| {
             let (grant, ledger) = (Arc::clone(grant), Arc::clone(&ledger));
-            Outbound::new(grant, limits, sealed.boundary.clone(), term.deadline().clone(), ledger)
+            Outbound::new(grant, limits, instance.boundary.clone(), term.deadline().clone(), ledger)
         });
-        let serves = Serves {
+        instance.serves = Some(Serves {
             snapshot: call.snapshot.clone(),
             keys: call.keys.clone(),
             access: Arc::clone(&call.permit.tool().access),
@@ -124,8 +124,9 @@ impl Instance {
             },
             children: Arc::clone(&call.children),
             turn: Arc::clone(turn),
-        };
-        Self { serves: Some(serves), replay: call.replay.cloned(), ..sealed }
+        });
+        instance.replay = call.replay.cloned();
+        instance
     }
 
     /// Counts what goes into the guest at the start.

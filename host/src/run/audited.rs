@@ -3,29 +3,28 @@
 
 use crate::store::{AuditKind, AuditRecord, Store};
 use std::sync::Arc;
+use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Permit, Recorded};
 use tollgate_agent::run::event::{Finished, ToolVersion};
 use tollgate_agent::run::{CallEnd, Event, Numbered, Run, RunSpec};
-use tollgate_agent::{SmolStr, format_smolstr};
 
 /// A record for each call that ends in these events. `run` is as it stood before them,
 /// or after.
 pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[Numbered]) -> Vec<AuditRecord> {
     let ended = events.iter().filter_map(|event| match &event.event {
-        Event::CallFinished(finished) => Some(finished),
+        Event::CallFinished(finished) => Some((event.at_ms, finished.as_ref())),
         _ => None,
     });
     // A record is large, and most commits have one.
     let mut records = Vec::with_capacity(ended.clone().count());
-    records.extend(
-        ended.filter_map(|finished| Some(record_of(finished, run, run_id, spec_of(run, events)?, events))),
-    );
+    records
+        .extend(ended.filter_map(|ended| Some(record_of(ended, run, run_id, spec_of(run, events)?, events))));
     records
 }
 
 fn record_of(
-    finished: &Finished,
+    (at_ms, finished): (u64, &Finished),
     run: &Run,
     run_id: &Arc<str>,
     spec: &RunSpec,
@@ -40,14 +39,15 @@ fn record_of(
         digest: owner.map(|owner| owner.version.clone()),
         run_id: Some(Arc::clone(run_id)),
         call_id: Some(finished.call_id.clone()),
+        tool_name: Some(tollgate_agent::text::cleaned(&finished.tool_name, 100).into()),
         usage: (finished.usage.attempts > 0).then_some(finished.usage),
-        ..AuditRecord::new(
+        ..AuditRecord::at(
+            at_ms,
             if denied { AuditKind::Denial } else { AuditKind::Call },
             who(spec),
             SmolStr::new_static(code.map_or("success", Code::as_str)),
         )
-    }
-    .of_tool(tollgate_agent::text::cleaned(&finished.tool_name, 100));
+    };
     if let CallEnd::Fault(fault) = &finished.end {
         let by = gate_of(&finished.call_id, events).map(|gate| format!("gate {gate}: ")).unwrap_or_default();
         record = record.because(&format!("{by}{}", fault.message));
@@ -81,7 +81,7 @@ pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Pe
 
 /// The agent, as the audit names who did something.
 fn who(spec: &RunSpec) -> SmolStr {
-    format_smolstr!("agent {}", spec.identity.agent_id)
+    SmolStr::from_iter(["agent ", &spec.identity.agent_id])
 }
 
 /// Of a direct call all events are committed at once, so that its beginning may be

@@ -125,7 +125,7 @@ pub(super) async fn execute(
         _ if !begins => (Fault::new(Code::Cancelled, CANCELLED).into(), Usage::default(), None),
         None => (gone(name).into(), Usage::default(), None),
         Some(runner) => {
-            let written = lent.reports.clone();
+            let reports = Arc::new(lent.reports);
             let request = AttemptRequest {
                 permit: &permit,
                 identity: &spec.identity,
@@ -136,7 +136,7 @@ pub(super) async fn execute(
                 resume: resume.as_deref(),
                 timeout: Duration::from_millis(u64::from(timeout_ms)),
                 replay: None,
-                reports: Arc::new(lent.reports),
+                reports: Arc::clone(&reports) as Arc<dyn ReportSink>,
                 children: match &lent.children {
                     Some(children) => Arc::clone(children) as Arc<dyn ChildRunner>,
                     None => Arc::new(()),
@@ -147,8 +147,8 @@ pub(super) async fn execute(
             match AssertUnwindSafe(runner.run(request)).catch_unwind().await {
                 Ok(ended) => {
                     note_refusals(store.as_ref(), &spec, &permit, &ended.denied).await;
-                    written.denied(ended.denied);
-                    written.console(ended.console);
+                    reports.denied(ended.denied);
+                    reports.console(ended.console);
                     let usage = Usage { dropped_reports: ended.dropped_reports, ..ended.usage };
                     let outcome = match lent.children {
                         Some(children) if children.broke() => another_child(name).into(),
@@ -202,10 +202,10 @@ impl CallReports {
     }
 
     /// Tells what the tool wrote to its standard output and error.
-    fn console(self, console: Console) {
+    fn console(&self, console: Console) {
         if !console.text.is_empty() {
             let Self { teller, call_id, attempt } = self;
-            teller.transient(Piece::CallConsole { call_id, attempt, console });
+            teller.transient(Piece::CallConsole { call_id: call_id.clone(), attempt: *attempt, console });
         }
     }
 }

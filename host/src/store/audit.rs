@@ -101,8 +101,14 @@ impl AuditRecord {
     /// A record of what somebody did now.
     #[must_use]
     pub fn new(kind: AuditKind, who: impl Into<SmolStr>, decision: impl Into<SmolStr>) -> Self {
+        Self::at(crate::run::now_ms(), kind, who, decision)
+    }
+
+    /// The same at that moment, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn at(at_ms: u64, kind: AuditKind, who: impl Into<SmolStr>, decision: impl Into<SmolStr>) -> Self {
         Self {
-            at_ms: crate::run::now_ms(),
+            at_ms,
             kind,
             who: who.into(),
             decision: decision.into(),
@@ -246,16 +252,17 @@ impl ToolHealth {
     /// How a tool stands after one more record of it; none where it is well. Another
     /// version begins anew.
     pub(super) fn after(before: Option<&Self>, record: &AuditRecord) -> Option<Self> {
+        let sign = record.sign();
+        if before.is_none() && sign != Sign::Trapped {
+            return None;
+        }
         if !matches!(record.kind, AuditKind::Call | AuditKind::Enabling) {
             return before.cloned();
         }
         let component_id = record.component_id.clone().unwrap_or_default();
         let digest = record.digest.clone().unwrap_or_default();
         let same = |before: &&Self| before.component_id == component_id && before.digest == digest;
-        let traps = match record.kind {
-            AuditKind::Enabling => 0,
-            _ => traps_after(before.filter(same).map_or(0, |before| before.traps), record.sign()),
-        };
+        let traps = traps_after(before.filter(same).map_or(0, |before| before.traps), sign);
         (traps > 0).then(|| Self {
             tool_name: record.tool_name.clone().unwrap_or_default(),
             component_id,

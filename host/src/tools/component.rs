@@ -21,6 +21,8 @@ pub(super) struct ComponentRunner {
     file: ComponentFile,
     grants: Grants,
     limits: BTreeMap<String, Limits>,
+    /// Those of a tool that has none of its own.
+    defaults: Limits,
     /// Of the tools for which calls at once are bounded.
     places: BTreeMap<String, Places>,
 }
@@ -41,7 +43,7 @@ impl ComponentRunner {
         });
         let places = places.collect();
         let limits = limits.iter().map(|(name, limits)| (name.clone(), limits.call.clone())).collect();
-        Self { component, file, grants, limits, places }
+        Self { component, file, grants, limits, defaults: Limits::default(), places }
     }
 }
 
@@ -62,7 +64,6 @@ impl Runner for ComponentRunner {
                 }
             },
         };
-        let defaults = Limits::default();
         let call = Call {
             permit: attempt.permit,
             identity: attempt.identity,
@@ -71,7 +72,7 @@ impl Runner for ComponentRunner {
             keys: attempt.keys,
             attempt: attempt.attempt,
             resume: attempt.resume,
-            limits: self.limits.get(name).unwrap_or(&defaults),
+            limits: self.limits.get(name).unwrap_or(&self.defaults),
             timeout: attempt.timeout,
             grants: &self.grants,
             replay: attempt.replay,

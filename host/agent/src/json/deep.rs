@@ -4,7 +4,7 @@
 //! read at once is taken apart, one level at a time, until it can.
 
 use super::{JsonError, Strict};
-use memchr::memchr2;
+use memchr::{memchr2, memchr2_iter};
 use serde::de::{Deserialize, DeserializeSeed as _, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -34,9 +34,14 @@ pub(super) fn read_nested(text: &str, nesting: usize) -> Result<Value, JsonError
 }
 
 /// How deep brackets nest in a text, outside its strings; of a text that is not
-/// JSON, no less than a reader could go.
+/// JSON, no less than a reader could go. Where they are too few to nest deep, how many
+/// there are.
 pub(super) fn nesting(text: &str) -> usize {
     let (bytes, mut at) = (text.as_bytes(), 0);
+    let opened = memchr2_iter(b'[', b'{', bytes).take(READER_DEPTH).count();
+    if opened < READER_DEPTH {
+        return opened;
+    }
     let (mut now, mut deepest) = (0_usize, 0);
     while let Some(byte) = bytes.get(at) {
         match byte {

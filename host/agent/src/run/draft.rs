@@ -18,7 +18,6 @@ use crate::state::{State, StateChange};
 use crate::text::clean;
 use smol_str::SmolStr;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl From<Fault> for CallEnd {
@@ -39,9 +38,9 @@ pub(super) struct Draft<'a> {
     /// The state, as so many of the events leave it; see [`state`](Self::state).
     folded: RefCell<(State, usize)>,
     /// The calls whose end waits for hooks from here on.
-    pub(super) ending: BTreeSet<SmolStr>,
+    pub(super) ending: Vec<SmolStr>,
     /// What hooks before calls answered just now.
-    pub(super) before: BTreeMap<SmolStr, Arc<[HookAnswer]>>,
+    pub(super) before: Vec<(SmolStr, Arc<[HookAnswer]>)>,
 }
 
 impl<'a> Draft<'a> {
@@ -54,8 +53,8 @@ impl<'a> Draft<'a> {
             statuses: run.calls().iter().map(|call| call.status).collect(),
             proposed: Vec::new(),
             folded: RefCell::new((run.state.clone(), 0)),
-            ending: BTreeSet::new(),
-            before: BTreeMap::new(),
+            ending: Vec::new(),
+            before: Vec::new(),
         }
     }
 

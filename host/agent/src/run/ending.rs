@@ -137,7 +137,7 @@ impl Draft<'_> {
                 asked: did.asked,
                 usage,
             };
-            self.ending.insert(call_id.into());
+            self.ending.push(call_id.into());
             self.set_status(call_id, CallStatus::Resuming);
             return self.push(Event::CallEnding(Box::new(ending)));
         }
@@ -181,7 +181,7 @@ impl Draft<'_> {
                 answers: recorded.collect(),
             });
         }
-        self.ending.remove(&call.id);
+        self.ending.retain(|ending| *ending != call.id);
         self.call_ended(&call.id, concluded.end.clone(), concluded.change, concluded.asked, ending.usage);
         if concluded.end != ending.end
             && let Some(Event::CallFinished(finished)) = self.events.last_mut()

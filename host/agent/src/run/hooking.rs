@@ -86,13 +86,14 @@ impl Draft<'_> {
         self.push(event);
         let fault =
             failures(HookPoint::Before, &answers).next().map(|failure| failure.fault(&call.tool_name));
-        self.before.insert(call.id.clone(), answers);
+        self.before.push((call.id.clone(), answers));
         fault
     }
 
     /// What the hooks before the call answered, where they were asked.
     pub(super) fn before_of(&self, call: &Call) -> Option<Arc<[HookAnswer]>> {
-        self.before.get(&call.id).or(call.hooked.as_ref()).map(Arc::clone)
+        let now = self.before.iter().find(|(call_id, _)| *call_id == call.id).map(|(_, answers)| answers);
+        now.or(call.hooked.as_ref()).map(Arc::clone)
     }
 
     /// An answer as it is recorded: one that asks for too much is a failure.

@@ -146,7 +146,7 @@ impl<'a> Joining<'a> {
                 check_value(key, &next, bytes)?;
             }
             updates.push(KeyUpdate {
-                key: Arc::from(key),
+                key: Arc::clone(&definition.name),
                 scope: definition.scope,
                 persistent: definition.persistent,
                 update: Some(Arc::new(mutation.update.clone())),
@@ -175,7 +175,7 @@ fn last_of<'a>(key: &str, updates: &'a [KeyUpdate]) -> Option<&'a Value> {
 }
 
 fn joined_value(definition: &KeyDefinition, value: &Value, update: &Value) -> Result<Value, Fault> {
-    let key = definition.name.as_str();
+    let key = &*definition.name;
     let next = definition.reducer.join(value, update).map_err(|why| {
         bad(key, &format!("its reducer {} cannot apply the update: {why}", definition.reducer.as_str()))
     })?;

@@ -27,7 +27,7 @@ pub struct KeyError(pub(crate) String);
 #[derive(Debug, Clone)]
 pub struct KeyDefinition {
     /// `OWNER-ID.NAME`.
-    pub name: String,
+    pub name: Arc<str>,
     /// The value before the first update.
     pub initial: Value,
     /// The schema as it was written, for people and exports.
@@ -49,7 +49,7 @@ impl KeyDefinition {
     /// The name does not fit, the schema is refused, or the initial value fits
     /// neither schema nor reducer.
     pub fn new(
-        name: impl Into<String>,
+        name: impl Into<Arc<str>>,
         initial: Value,
         schema_json: Option<Value>,
         reducer: impl Into<KeyReducer>,
@@ -100,7 +100,7 @@ pub(crate) fn is_key(name: &str) -> bool {
 /// Every key that something loaded defines. Cloning is cheap.
 #[derive(Debug, Clone, Default)]
 pub struct KeySet {
-    definitions: Arc<BTreeMap<String, Arc<KeyDefinition>>>,
+    definitions: Arc<BTreeMap<Arc<str>, Arc<KeyDefinition>>>,
 }
 
 impl KeySet {
@@ -123,7 +123,7 @@ impl KeySet {
         if self.definitions.contains_key(&definition.name) {
             return Err(KeyError(format!("the state key \"{}\" is defined twice", definition.name)));
         }
-        Arc::make_mut(&mut self.definitions).insert(definition.name.clone(), Arc::new(definition));
+        Arc::make_mut(&mut self.definitions).insert(Arc::clone(&definition.name), Arc::new(definition));
         Ok(())
     }
 
