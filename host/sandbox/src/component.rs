@@ -171,7 +171,9 @@ impl Component {
             Ok(store) => attempt(outcome, &store, &limits, began),
             Err(ending) => Attempt::unstarted(ending.fault(tool, &under)),
         };
-        Blanked::for_grants(call.grants).attempt(&mut attempt);
+        if let Some(blanked) = Blanked::for_grants(call.grants) {
+            blanked.attempt(&mut attempt);
+        }
         attempt
     }
 
