@@ -5,18 +5,17 @@
 use crate::run::RunEnd;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use tollgate_agent::run::answer::{MAX_ANSWER_BYTES, answer};
 use tollgate_agent::run::event::Finished;
 use tollgate_agent::run::{CallEnd, RunStatus};
 
 /// The result of a call that ended.
-pub(super) fn of_call(finished: Finished) -> CallToolResult {
+pub(super) fn of_call(finished: &Finished) -> CallToolResult {
     let read = answer(&finished.call_id, &finished.tool_name, &finished.end);
-    let structured = match finished.end {
+    let structured = match &finished.end {
         // What was cut for the model is not sent whole beside it.
         _ if read.content.len() + 16 > MAX_ANSWER_BYTES => None,
-        CallEnd::Result(result) => structure(Arc::unwrap_or_clone(result).data.into_value()),
+        CallEnd::Result(result) => structure(result.data.clone().into_value()),
         CallEnd::Fault(fault) => Some(json!({"error": {"code": fault.code, "message": &*read.content}})),
     };
     result(read.content.to_string(), structured, read.is_error)

@@ -117,7 +117,7 @@ pub struct RunEnd {
     /// The questions that wait for a person.
     pub waiting: Vec<Arc<Suspended>>,
     /// The call that ended last; of a direct call, the call itself.
-    pub last_call: Option<Finished>,
+    pub last_call: Option<Arc<Finished>>,
 }
 
 impl RunEnd {
@@ -140,7 +140,7 @@ impl RunEnd {
             text,
             usage: *run.usage(),
             waiting: waiting.filter_map(|call| call.suspended.clone()).collect(),
-            last_call: last_call.map(Arc::unwrap_or_clone),
+            last_call,
         }
     }
 

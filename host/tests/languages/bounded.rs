@@ -17,7 +17,7 @@ pub(crate) fn endless() -> String {
 }
 
 fn code(end: RunEnd, language: &Language) -> String {
-    match end.last_call.unwrap().end {
+    match end.last_call.unwrap().end.clone() {
         CallEnd::Fault(fault) => fault.code.to_string(),
         CallEnd::Result(result) => panic!("{} went on: {}", language.name, result.data),
     }
@@ -72,7 +72,7 @@ async fn small_calls(host: &Host) -> BTreeMap<&'static str, u64> {
 
 async fn small_call(host: &Host, language: &Language) -> Finished {
     let request = CallRequest::new(language.tool(), json!({"text": "one two"}).to_string());
-    host.call(request).await.unwrap().last_call.unwrap()
+    Finished::clone(&host.call(request).await.unwrap().last_call.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -96,7 +96,7 @@ async fn only_calls_past_the_documented_number_are_overloaded() {
     occupied(RUNNING, WAITING).await;
     let mut beyond = endless.more(BEYOND);
     for _ in 0..BEYOND {
-        let end = beyond.recv().await.unwrap().last_call.unwrap().end;
+        let end = beyond.recv().await.unwrap().last_call.unwrap().end.clone();
         assert!(matches!(&end, CallEnd::Fault(fault) if fault.code.as_str() == "overloaded"), "{end:?}");
     }
     endless.stop.cancel();

@@ -146,7 +146,7 @@ async fn every_language_is_told_whose_call_it_is() {
         let host = Host::builder().toolbox(toolbox.clone()).agent(agent).build().unwrap();
         let request = RunRequest::new("measurer", "Measure it.").on_thread(&*thread);
         let (end, reports) = attended(host.run(request).await.unwrap()).await;
-        let (run, call) = (&end.run_id, end.last_call.unwrap().call_id);
+        let (run, call) = (&end.run_id, end.last_call.unwrap().call_id.clone());
         let message = format!("call {call}, attempt 1: agent measurer, run {run}, thread {thread}");
         assert_eq!(reports[0], Report::Log { level: Level::Debug, message }, "{}", language.name);
     }

@@ -9,7 +9,7 @@ use tollgate_agent::run::CallEnd;
 use tollgate_artifacts::good;
 
 async fn ended(host: Host, tool: &'static str) -> String {
-    match host.call(CallRequest::new(tool, "{}")).await.unwrap().last_call.unwrap().end {
+    match host.call(CallRequest::new(tool, "{}")).await.unwrap().last_call.unwrap().end.clone() {
         CallEnd::Result(_) => "success".to_owned(),
         CallEnd::Fault(fault) => {
             let detail = fault.detail.unwrap_or_default();

@@ -12,7 +12,8 @@ use tollgate_artifacts::{Expectation, Guest, good};
 /// What `whole-divide` answers.
 async fn divided(host: &Host, dividend: u32, divisor: u32) -> String {
     let arguments = json!({"dividend": dividend, "divisor": divisor}).to_string();
-    match host.call(CallRequest::new("whole-divide", arguments)).await.unwrap().last_call.unwrap().end {
+    match host.call(CallRequest::new("whole-divide", arguments)).await.unwrap().last_call.unwrap().end.clone()
+    {
         CallEnd::Result(result) => result.data.to_string(),
         CallEnd::Fault(fault) => fault.code.to_string(),
     }

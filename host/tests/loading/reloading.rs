@@ -201,7 +201,7 @@ async fn calls_under_way_finish_on_their_version() {
     std::fs::remove_file(place.path("waits.wasm")).unwrap();
     assert!(matches!(live.look().await.as_slice(), [Change::Removed { .. }]));
     assert!(host.toolbox().catalog().tool("waits").is_none());
-    let end = under_way.wait().await.unwrap().last_call.unwrap().end;
+    let end = under_way.wait().await.unwrap().last_call.unwrap().end.clone();
     assert!(matches!(end, CallEnd::Result(_)), "{end:?}");
 }
 

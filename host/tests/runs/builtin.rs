@@ -81,7 +81,7 @@ async fn b3_what_only_the_host_calls_is_refused_to_everybody_else() {
     ]);
     let host = host(Toolbox::default(), &model);
     let end = host.run(RunRequest::new("default", "Go.")).await.unwrap().wait().await.unwrap();
-    let CallEnd::Fault(fault) = end.last_call.unwrap().end else { panic!("it ran") };
+    let CallEnd::Fault(fault) = end.last_call.unwrap().end.clone() else { panic!("it ran") };
     assert_eq!(fault.code, Code::NotFound);
     let agents = host.toolbox().catalog().owners().filter(|owner| owner.kind == OwnerKind::Agent).count();
     assert_eq!(agents, 1, "and the one agent that is offered is a tool by configuration");

@@ -11,7 +11,7 @@ use tollgate_agent::run::{CallEnd, Event, RunStatus};
 
 async fn call(host: &Host, thread: &str, tool: &str, arguments: Value) -> CallEnd {
     let request = CallRequest::new(tool, arguments.to_string()).on_thread(thread);
-    host.call(request).await.unwrap().last_call.unwrap().end
+    host.call(request).await.unwrap().last_call.unwrap().end.clone()
 }
 
 fn data(end: CallEnd) -> Value {

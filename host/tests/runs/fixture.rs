@@ -90,7 +90,7 @@ async fn what_waits_in_a_store_of_an_earlier_release_is_decided() {
         let end = decided(&host, &run.run_id, "call-1-1").await;
         assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Decided."), "{name}");
         let call = run_of(&store, "asks-directly").await;
-        let end = decided(&host, &call.run_id, "call-1").await.last_call.unwrap().end;
+        let end = decided(&host, &call.run_id, "call-1").await.last_call.unwrap().end.clone();
         assert_eq!(end.code(), None, "{name}");
 
         let left = run_of(&store, "left").await;

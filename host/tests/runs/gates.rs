@@ -78,7 +78,7 @@ async fn g6_a_gate_that_panics_denies_with_its_id_and_the_run_survives() {
     let (status, codes) = ends(&host).await;
     assert_eq!((status, codes), (RunStatus::Completed, vec![Some(Code::Denied); 3]));
     let end = host.call(tollgate::CallRequest::new("echo", "{}")).await.unwrap();
-    let CallEnd::Fault(fault) = end.last_call.unwrap().end else { panic!() };
+    let CallEnd::Fault(fault) = end.last_call.unwrap().end.clone() else { panic!() };
     assert!(fault.message.contains("'broken'"), "{}", fault.message);
 }
 

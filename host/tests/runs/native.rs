@@ -100,7 +100,7 @@ async fn g6_a_closure_that_panics_fails_its_call_alone() {
         "never"
     }));
     let end = called(&host, "bad", "{}").await;
-    let CallEnd::Fault(fault) = end.last_call.unwrap().end else { panic!("it answered") };
+    let CallEnd::Fault(fault) = end.last_call.unwrap().end.clone() else { panic!("it answered") };
     assert_eq!(fault.code, Code::HostFailed);
     assert!(fault.message.contains("'bad'"), "{}", fault.message);
 }
@@ -219,7 +219,8 @@ async fn l1_a_native_tools_own_check_refuses_before_it_runs() {
     for (arguments, code, words) in
         [(r#"{"n": 3}"#, Code::InvalidArguments, "3 is odd."), ("{}", Code::HostFailed, "'halve' panicked")]
     {
-        let CallEnd::Fault(fault) = called(&host, "halve", arguments).await.last_call.unwrap().end else {
+        let CallEnd::Fault(fault) = called(&host, "halve", arguments).await.last_call.unwrap().end.clone()
+        else {
             panic!("it ran with {arguments}")
         };
         assert_eq!((fault.code, fault.message.contains(words)), (code, true), "{}", fault.message);

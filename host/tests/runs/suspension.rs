@@ -50,7 +50,7 @@ with_each_store! {
         let end = host.call(CallRequest::new("ask", "{}")).await.unwrap();
         let target = end.waiting[0].suspension_id.clone();
         let handle = host.decide(&end.run_id, decision("d1", &target, DecisionAnswer::Cancel)).await.unwrap();
-        let CallEnd::Fault(fault) = handle.wait().await.unwrap().last_call.unwrap().end else { panic!() };
+        let CallEnd::Fault(fault) = handle.wait().await.unwrap().last_call.unwrap().end.clone() else { panic!() };
         assert!(fault.message.contains("because"), "{}", fault.message);
     }
 

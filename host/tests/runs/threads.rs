@@ -58,7 +58,7 @@ async fn until_a_call_runs(handle: &mut RunHandle) {
 
 async fn add(host: &Host) -> Value {
     let request = CallRequest::new("add", r#"{"n": 1}"#).on_thread("t");
-    match host.call(request).await.unwrap().last_call.unwrap().end {
+    match host.call(request).await.unwrap().last_call.unwrap().end.clone() {
         CallEnd::Result(result) => Value::clone(&result.data),
         CallEnd::Fault(fault) => panic!("{fault:?}"),
     }
@@ -182,7 +182,7 @@ with_each_store! {
         store.watch.full.store(false, Ordering::Relaxed);
         let again = host.decide(&asked.run_id, decision("d2")).await;
         assert!(matches!(again, Err(HostError::Refused(_))), "it was decided, and may have run: {again:?}");
-        let end = host.recover(&asked.run_id).await.unwrap().wait().await.unwrap().last_call.unwrap().end;
+        let end = host.recover(&asked.run_id).await.unwrap().wait().await.unwrap().last_call.unwrap().end.clone();
         assert_eq!(end.code(), Some(Code::Interrupted));
     }
 }

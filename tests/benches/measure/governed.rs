@@ -57,7 +57,7 @@ pub(crate) fn host(toolbox: &Toolbox) -> Host {
 /// Calls the tool as a user of the library does, and gives the length of the answer.
 pub(crate) async fn call(host: &Host, tool: &str, arguments: &str) -> usize {
     let end = host.call(CallRequest::new(tool, arguments)).await.unwrap();
-    match end.last_call.unwrap().end {
+    match end.last_call.unwrap().end.clone() {
         CallEnd::Result(result) => result.data.as_str().map_or(0, str::len),
         CallEnd::Fault(fault) => panic!("{fault:?}"),
     }

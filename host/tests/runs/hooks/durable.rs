@@ -107,7 +107,7 @@ with_each_store! {
         let host = keeping(&store, Vec::new());
         let end = host.call(CallRequest::new("add", r#"{"n": 2}"#).on_thread("t")).await.unwrap();
         let finished = end.last_call.unwrap();
-        assert_eq!(finished.change.unwrap().updates.len(), 3);
+        assert_eq!(finished.change.as_ref().unwrap().updates.len(), 3);
         assert_eq!(diary(&store).await, json!(["before add", "after add: success"]));
     }
 }
