@@ -2,13 +2,14 @@
 //! all looked at when one of them may have come further.
 
 use futures::future::BoxFuture;
+use smallvec::SmallVec;
 use std::task::{Context, Poll};
 use tollgate_agent::run::{EffectKey, Input};
 
 /// Effects under way.
 #[derive(Default)]
 pub(super) struct Work {
-    pending: Vec<(EffectKey, BoxFuture<'static, Input>)>,
+    pending: SmallVec<[(EffectKey, BoxFuture<'static, Input>); 1]>,
 }
 
 impl Work {

@@ -135,7 +135,7 @@ impl Run {
     fn start(&mut self, spec: &Arc<RunSpec>) {
         self.spec = Arc::clone(spec);
         if matches!(spec.task, Task::Call { .. }) {
-            self.turn = Some(Turn::new(Arc::new(ModelReply::default())));
+            self.turn = Some(Turn::new(None));
             self.phase = Phase::Calling;
         }
     }
@@ -177,7 +177,7 @@ impl Run {
         } else {
             self.notes.extend(reply.correction.clone());
             self.repeated = (Some(Arc::clone(reply)), self.repetitions(reply));
-            self.turn = Some(Turn::new(Arc::clone(reply)));
+            self.turn = Some(Turn::new(Some(Arc::clone(reply))));
             self.phase = Phase::Calling;
         }
     }
@@ -217,7 +217,7 @@ impl Run {
         let calls = call_ids
             .iter()
             .map(|id| turn.position(id).ok_or_else(|| unknown(id)))
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Result<smallvec::SmallVec<_>, _>>()?;
         calls.iter().for_each(|at| self.let_through.count(&mut turn.calls[*at]));
         turn.batch = Some(Batch { calls, snapshot, changes: Vec::new() });
         Ok(())
@@ -318,7 +318,7 @@ impl Run {
     fn finish_step(&mut self) {
         let Some(turn) = self.turn.take() else { return };
         let messages = Arc::make_mut(&mut self.messages);
-        messages.push(Message::Assistant(turn.reply.message.clone()));
+        messages.extend(turn.reply.map(|reply| Message::Assistant(reply.message.clone())));
         for call in &turn.calls {
             if let Some(end) = &call.end {
                 messages.push(Message::Answer(answer(&call.id, &call.tool_name, end)));

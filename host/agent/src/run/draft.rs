@@ -16,6 +16,7 @@ use crate::outcome::{Fault, Ticket, ToolResult, Usage};
 use crate::schema::Schema;
 use crate::state::{State, StateChange};
 use crate::text::clean;
+use smallvec::SmallVec;
 use smol_str::SmolStr;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,15 +27,18 @@ impl From<Fault> for CallEnd {
     }
 }
 
+/// As many events as a direct call has in all, unless something comes between.
+const FEW: usize = 8;
+
 pub(super) struct Draft<'a> {
     pub(super) run: &'a Run,
     pub(super) catalog: &'a Catalog,
     pub(super) now_ms: u64,
     pub(super) events: Vec<Event>,
     /// Each call's status as it will be: the run's calls, then those proposed here.
-    statuses: Vec<CallStatus>,
+    statuses: SmallVec<[CallStatus; 16]>,
     /// Ids and tool names of the calls proposed here.
-    proposed: Vec<(SmolStr, SmolStr)>,
+    proposed: SmallVec<[(SmolStr, SmolStr); 1]>,
     /// The state, as so many of the events leave it; see [`state`](Self::state).
     folded: RefCell<(State, usize)>,
     /// The calls whose end waits for hooks from here on.
@@ -49,9 +53,9 @@ impl<'a> Draft<'a> {
             run,
             catalog,
             now_ms,
-            events: Vec::new(),
+            events: Vec::with_capacity(FEW),
             statuses: run.calls().iter().map(|call| call.status).collect(),
-            proposed: Vec::new(),
+            proposed: SmallVec::new(),
             folded: RefCell::new((run.state.clone(), 0)),
             ending: Vec::new(),
             before: Vec::new(),

@@ -3,6 +3,7 @@
 
 use super::call::Call;
 use crate::gate::CallsBefore;
+use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 /// Counts of the calls that ran, or run.
@@ -48,7 +49,7 @@ impl Tally {
 
 /// A count for each tool. A run calls few different ones, so they are kept in a list.
 #[derive(Debug, Clone, Default)]
-struct ByTool<N>(Vec<(N, u32)>);
+struct ByTool<N>(SmallVec<[(N, u32); 1]>);
 
 impl<N: AsRef<str>> ByTool<N> {
     fn get(&self, name: &str) -> u32 {

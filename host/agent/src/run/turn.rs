@@ -3,13 +3,14 @@
 use super::call::Call;
 use crate::message::ModelReply;
 use crate::state::{Snapshot, StateChange};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// One turn: what the model said, and what became of each call.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
-    /// What the model said; empty for a direct call.
-    pub(super) reply: Arc<ModelReply>,
+    /// What the model said; none for a direct call.
+    pub(super) reply: Option<Arc<ModelReply>>,
     /// In the order in which the model asked.
     pub(super) calls: Vec<Call>,
     /// The calls that run at present.
@@ -24,7 +25,7 @@ pub(super) struct Turn {
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
     /// Places in [`Turn::calls`], ascending; those that are not applied yet.
-    pub(super) calls: Vec<usize>,
+    pub(super) calls: SmallVec<[usize; 2]>,
     /// The state as it stood when the batch began.
     pub(super) snapshot: Snapshot,
     /// What was applied since.
@@ -32,7 +33,7 @@ pub(super) struct Batch {
 }
 
 impl Turn {
-    pub(super) fn new(reply: Arc<ModelReply>) -> Self {
+    pub(super) fn new(reply: Option<Arc<ModelReply>>) -> Self {
         Self { reply, calls: Vec::new(), batch: None, rounds: 0, transfer: None }
     }
 
