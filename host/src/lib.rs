@@ -58,6 +58,7 @@ pub mod mcp;
 #[cfg(feature = "mcp")]
 pub mod metrics;
 pub mod model;
+mod placing;
 pub mod plugin;
 pub mod powers;
 #[cfg(feature = "otel")]

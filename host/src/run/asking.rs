@@ -61,11 +61,11 @@ impl Driver {
 
     /// What an attempt is lent of its run.
     pub(super) fn lent(&mut self, execution: &Execution) -> Lent {
-        let reports = CallReports {
+        let reports = Arc::new(CallReports {
             teller: self.parts.teller.clone(),
             call_id: execution.permit.call_id().clone(),
             attempt: execution.attempt,
-        };
+        });
         let tool = execution.permit.tool();
         let is_own = tool.owner.id == HOST_ID;
         Lent {

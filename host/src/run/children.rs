@@ -73,7 +73,7 @@ pub(super) struct Ask {
     digest: String,
     request: ChildRequest,
     /// Whose attempt it is, and who is told of it.
-    reports: CallReports,
+    reports: Arc<CallReports>,
     reply: oneshot::Sender<Answer>,
 }
 
@@ -126,7 +126,7 @@ impl Children {
     pub(super) fn of_attempt(
         &mut self,
         delegates: &Arc<Delegates>,
-        reports: &CallReports,
+        reports: &Arc<CallReports>,
     ) -> Option<Arc<CallChildren>> {
         if matches!(**delegates, Delegates::None) {
             return None;
@@ -134,7 +134,7 @@ impl Children {
         Some(Arc::new(CallChildren {
             asks: self.asks.get_or_insert_with(|| mpsc::channel(MAX_ASKS)).0.clone(),
             delegates: Arc::clone(delegates),
-            reports: reports.clone(),
+            reports: Arc::clone(reports),
             asked: AtomicU32::new(0),
             broke: AtomicBool::new(false),
         }))
@@ -254,7 +254,7 @@ fn stands(place: ChildPlace, end: SharedEnd) -> BoxFuture<'static, Input> {
 pub(super) struct CallChildren {
     asks: AskSender,
     delegates: Arc<Delegates>,
-    reports: CallReports,
+    reports: Arc<CallReports>,
     asked: AtomicU32,
     broke: AtomicBool,
 }
@@ -270,7 +270,7 @@ impl CallChildren {
         let gone = || ChildError::ExecutionFailed("the run of this call is over".to_owned());
         self.delegates.check(&request)?;
         let (reply, answer) = oneshot::channel();
-        let (digest, reports) = (digest(&request), self.reports.clone());
+        let (digest, reports) = (digest(&request), Arc::clone(&self.reports));
         let ask = Ask { ordinal, digest, request, reports, reply };
         self.asks.send(Box::new(ask)).await.map_err(|_| gone())?;
         match answer.await {
@@ -308,7 +308,7 @@ pub(crate) struct ToldOfChild {
     place: ChildPlace,
     agent_id: String,
     streaming: Streaming,
-    reports: CallReports,
+    reports: Arc<CallReports>,
 }
 
 impl ToldOfChild {

@@ -6,15 +6,16 @@ use super::children::{Ask, Children};
 use super::components::components_of;
 use super::hooking::Scene;
 use super::judging::{Round, ask_native};
-use super::perform::{execute, now_ms, validate};
+use super::perform::{Trying, now_ms, validate};
 use super::unit::{begins_direct, ends, may_follow, only_asks_gates};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller, spans};
 use crate::host::Host;
+use crate::placing::in_place;
 use crate::store::{Commit, CommitError, StoreError};
 use crate::tools::Toolbox;
 use futures::future::BoxFuture;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -30,8 +31,6 @@ use tracing::Instrument as _;
 /// How long a cancelled run waits for its calls: their grace, as long
 /// again to stop them, and some for a file operation that the system has begun.
 const CANCEL_WAIT: Duration = Duration::from_millis(400);
-/// How many events a direct call of a tool has in all, unless something comes between.
-const DIRECT_EVENTS: usize = 8;
 /// How often one input is decided anew because others wrote to the thread.
 const MAX_CONFLICTS: u32 = 1_000;
 
@@ -69,7 +68,7 @@ pub(crate) struct Driver {
 impl Driver {
     /// A driver of a run that stands as its record says.
     pub(crate) fn new(parts: DriverParts, run: Run, known_messages: usize) -> Box<Self> {
-        Box::new(Self {
+        in_place(|| Self {
             children: Children::default(),
             deadline: None,
             parts,
@@ -107,8 +106,11 @@ impl Driver {
         self.step(first).await?;
         self.deadline = self.deadline();
         while !self.rests() {
-            let judged = self.start_effects();
-            let input = match self.wait(judged).await {
+            let waited = match self.start_effects() {
+                Some(judged) => self.over().unwrap_or(Waited::Input(judged)),
+                None => self.wait().await,
+            };
+            let input = match waited {
                 Waited::Input(input) => input,
                 Waited::Ask(ask) => {
                     self.child_asked(*ask).await?;
@@ -160,8 +162,10 @@ impl Driver {
             }
             if self.may_hold_back(&events) {
                 events.iter().try_for_each(|event| self.apply(event))?;
-                self.held_back.reserve(DIRECT_EVENTS.saturating_sub(self.held_back.len()));
-                self.held_back.extend(events);
+                match self.held_back.is_empty() {
+                    true => self.held_back = events,
+                    false => self.held_back.extend(events),
+                }
                 return Ok(());
             }
             match self.commit(events, now_ms).await {
@@ -269,14 +273,16 @@ impl Driver {
                     Box::pin(validate(runner, proposal))
                 }
                 Effect::Execute(execution) => {
-                    let (toolbox, spec) = (Arc::clone(toolbox), Arc::clone(self.run.spec()));
-                    let store = Arc::clone(host.store());
-                    let (span, cancel) = (spans::attempt(&execution), cancel.clone());
-                    let lent = self.lent(&execution);
-                    Box::pin(async move {
-                        let attempt = execute(toolbox, store, spec, execution, lent, cancel);
-                        pin!(attempt).instrument(span).await
-                    })
+                    let span = spans::attempt(&execution);
+                    let trying = Trying {
+                        toolbox: Arc::clone(toolbox),
+                        store: Arc::clone(host.store()),
+                        spec: Arc::clone(self.run.spec()),
+                        cancel: cancel.clone(),
+                        lent: self.lent(&execution),
+                        execution,
+                    };
+                    Pin::from(in_place(|| async move { pin!(trying.run()).instrument(span).await }))
                 }
                 Effect::After(ended) => {
                     let scene = Scene::new(host.hooks(), toolbox.catalog(), &self.run);
@@ -303,20 +309,26 @@ impl Driver {
         (!self.is_direct()).then(|| Instant::now() + wall)
     }
 
+    /// Whether the run is to end now. Once it ends, only hooks are waited for, which have
+    /// their time.
+    fn over(&self) -> Option<Waited> {
+        if self.run.is_cut_short() {
+            return None;
+        }
+        if self.parts.cancel.is_cancelled() {
+            return Some(Waited::Cancelled);
+        }
+        self.deadline.is_some_and(|at| Instant::now() >= at).then_some(Waited::TimeUp)
+    }
+
     /// The next input. What comes of work that was done when the run was already to
-    /// end is dropped. Once it ends, only hooks are waited for, which have their time.
-    async fn wait(&mut self, known: Option<Input>) -> Waited {
+    /// end is dropped.
+    async fn wait(&mut self) -> Waited {
+        if let Some(over) = self.over() {
+            return over;
+        }
         let ends = self.run.is_cut_short();
         let deadline = self.deadline.filter(|_| !ends);
-        if self.parts.cancel.is_cancelled() && !ends {
-            return Waited::Cancelled;
-        }
-        if deadline.is_some_and(|at| Instant::now() >= at) {
-            return Waited::TimeUp;
-        }
-        if let Some(input) = known {
-            return Waited::Input(input);
-        }
         let time_up = async {
             match deadline {
                 Some(at) => tokio::time::sleep_until(at).await,

@@ -6,7 +6,7 @@ use super::hooking::Scene;
 use super::{Piece, Teller, spans};
 use crate::model::{Delta, Model};
 use crate::store::Store;
-use crate::tools::{AttemptRequest, Runner, Toolbox};
+use crate::tools::{Attempt, AttemptRequest, Runner, Toolbox};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::hook::ModelHooked;
 use tollgate_agent::message::{Message, ModelRequest};
-use tollgate_agent::outcome::{Fault, Outcome, Usage};
+use tollgate_agent::outcome::{Fault, Usage};
 use tollgate_agent::proposal::Proposal;
 use tollgate_agent::run::{Execution, Input, RunSpec};
 use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink};
@@ -105,64 +105,69 @@ pub(super) async fn validate(runner: Option<Arc<dyn Runner>>, proposal: Proposal
     Input::Validated { call_id: proposal.call_id().to_owned(), fault: checked.err() }
 }
 
-/// Runs one attempt.
-pub(super) async fn execute(
-    toolbox: Arc<Toolbox>,
-    store: Arc<dyn Store>,
-    spec: Arc<RunSpec>,
-    execution: Execution,
-    lent: Lent,
-    cancel: CancellationToken,
-) -> Input {
-    if execution.not_before_ms > 0 {
-        // Boxed, so that attempts, most of which begin at once, have no room for it.
-        Box::pin(pause(execution.not_before_ms, &cancel)).await;
-    }
-    let begins = !cancel.is_cancelled();
-    let Execution { permit, attempt, timeout_ms, snapshot, resume, .. } = execution;
-    let (name, call_id) = (&permit.tool().descriptor.name, permit.call_id().to_owned());
-    let (outcome, usage, taken) = match toolbox.runner(name) {
-        _ if !begins => (Fault::new(Code::Cancelled, CANCELLED).into(), Usage::default(), None),
-        None => (gone(name).into(), Usage::default(), None),
-        Some(runner) => {
-            let reports = Arc::new(lent.reports);
-            let request = AttemptRequest {
-                permit: &permit,
-                identity: &spec.identity,
-                agent: &spec.agent.view,
-                snapshot: &snapshot,
-                keys: toolbox.catalog().keys(),
-                attempt,
-                resume: resume.as_deref(),
-                timeout: Duration::from_millis(u64::from(timeout_ms)),
-                replay: None,
-                reports: Arc::clone(&reports) as Arc<dyn ReportSink>,
-                children: match &lent.children {
-                    Some(children) => Arc::clone(children) as Arc<dyn ChildRunner>,
-                    None => Arc::new(()),
-                },
-                history: lent.history,
-                cancel: &cancel,
-            };
-            match AssertUnwindSafe(runner.run(request)).catch_unwind().await {
-                Ok(ended) => {
-                    note_refusals(store.as_ref(), &spec, &permit, &ended.denied).await;
-                    reports.denied(ended.denied);
-                    reports.console(ended.console);
-                    let usage = Usage { dropped_reports: ended.dropped_reports, ..ended.usage };
-                    let outcome = match lent.children {
-                        Some(children) if children.broke() => another_child(name).into(),
-                        _ => ended.outcome,
-                    };
-                    (outcome, usage, ended.taken)
-                }
-                Err(_) => (panicked(name).into(), Usage::default(), None),
-            }
+/// One attempt at a call, and all that it needs.
+pub(super) struct Trying {
+    pub(super) toolbox: Arc<Toolbox>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) spec: Arc<RunSpec>,
+    pub(super) execution: Execution,
+    pub(super) lent: Lent,
+    pub(super) cancel: CancellationToken,
+}
+
+impl Trying {
+    /// Runs it.
+    pub(super) async fn run(&self) -> Input {
+        let Execution { permit, attempt, not_before_ms, .. } = &self.execution;
+        if *not_before_ms > 0 {
+            // Boxed, so that attempts, most of which begin at once, have no room for it.
+            Box::pin(pause(*not_before_ms, &self.cancel)).await;
         }
-    };
-    spans::attempted(&outcome, &usage);
-    let outcome: Arc<Outcome> = Arc::new(outcome);
-    Input::Attempted { call_id, attempt, outcome, usage, taken }
+        let name = &permit.tool().descriptor.name;
+        let ended = match self.toolbox.runner(name) {
+            _ if self.cancel.is_cancelled() => Attempt::unstarted(Fault::new(Code::Cancelled, CANCELLED)),
+            None => Attempt::unstarted(gone(name)),
+            Some(runner) => {
+                let ended = AssertUnwindSafe(runner.run(self.request())).catch_unwind().await;
+                ended.unwrap_or_else(|_| Attempt::unstarted(panicked(name)))
+            }
+        };
+        if !ended.denied.is_empty() {
+            note_refusals(self.store.as_ref(), &self.spec, permit, &ended.denied).await;
+            self.lent.reports.denied(ended.denied);
+        }
+        self.lent.reports.console(ended.console);
+        let usage = Usage { dropped_reports: ended.dropped_reports, ..ended.usage };
+        let outcome = match &self.lent.children {
+            Some(children) if children.broke() => another_child(name).into(),
+            _ => ended.outcome,
+        };
+        spans::attempted(&outcome, &usage);
+        let (call_id, outcome) = (permit.call_id().to_owned(), Arc::new(outcome));
+        Input::Attempted { call_id, attempt: *attempt, outcome, usage, taken: ended.taken }
+    }
+
+    fn request(&self) -> AttemptRequest<'_> {
+        let Self { toolbox, spec, execution, lent, cancel, .. } = self;
+        AttemptRequest {
+            permit: &execution.permit,
+            identity: &spec.identity,
+            agent: &spec.agent.view,
+            snapshot: &execution.snapshot,
+            keys: toolbox.catalog().keys(),
+            attempt: execution.attempt,
+            resume: execution.resume.as_deref(),
+            timeout: Duration::from_millis(u64::from(execution.timeout_ms)),
+            replay: None,
+            reports: Arc::clone(&lent.reports) as Arc<dyn ReportSink>,
+            children: match &lent.children {
+                Some(children) => Arc::clone(children) as Arc<dyn ChildRunner>,
+                None => Arc::new(()),
+            },
+            history: lent.history.clone(),
+            cancel,
+        }
+    }
 }
 
 /// What is said of an attempt that was cancelled before it began.
@@ -177,7 +182,7 @@ async fn pause(not_before_ms: u64, cancel: &CancellationToken) {
 
 /// What an attempt is lent of its run.
 pub(super) struct Lent {
-    pub(super) reports: CallReports,
+    pub(super) reports: Arc<CallReports>,
     /// None where the tool may run no agent.
     pub(super) children: Option<Arc<CallChildren>>,
     /// The conversation, for the host's own tools alone.
@@ -185,7 +190,6 @@ pub(super) struct Lent {
 }
 
 /// Tells the run's client what one attempt reports.
-#[derive(Clone)]
 pub(super) struct CallReports {
     pub(super) teller: Teller,
     pub(super) call_id: SmolStr,
@@ -195,10 +199,8 @@ pub(super) struct CallReports {
 impl CallReports {
     /// Tells what the tool tried and was not granted.
     fn denied(&self, denied: Vec<String>) {
-        if !denied.is_empty() {
-            let Self { teller, call_id, attempt } = self;
-            teller.transient(Piece::CallDenied { call_id: call_id.clone(), attempt: *attempt, denied });
-        }
+        let Self { teller, call_id, attempt } = self;
+        teller.transient(Piece::CallDenied { call_id: call_id.clone(), attempt: *attempt, denied });
     }
 
     /// Tells what the tool wrote to its standard output and error.

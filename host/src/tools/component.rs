@@ -4,10 +4,12 @@
 use super::places::Places;
 use super::{Attempt, AttemptRequest, Reach, Runner};
 use crate::config::ToolLimits;
+use crate::placing::in_place;
 use crate::store::ComponentFile;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
@@ -80,7 +82,7 @@ impl Runner for ComponentRunner {
             children: attempt.children,
             cancel: attempt.cancel,
         };
-        self.component.call(call).await
+        Pin::from(in_place(|| self.component.call(call))).await
     }
 
     async fn validate(&self, tool: &Tool, arguments: &Arguments) -> Result<(), Fault> {
