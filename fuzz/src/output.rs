@@ -116,7 +116,7 @@ fn permit(catalog: &Catalog, bytes: &[u8]) -> Permit {
         let _ = write!(digits, "{byte:02x}");
         digits
     });
-    let arguments = Arguments::read(&format!(r#"{{"h":"{digits}"}}"#)).unwrap();
+    let arguments = Arguments::read(format!(r#"{{"h":"{digits}"}}"#)).unwrap();
     let proposal = Proposal::check(catalog, |_| true, "call", RELAY.name, &arguments).unwrap();
     match judge(proposal, &[Recorded::new("fuzz", Verdict::Allow)], &[]) {
         Judgement::Permitted(permit) => permit,

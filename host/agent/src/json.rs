@@ -8,8 +8,11 @@ mod canonical;
 mod deep;
 mod lazy;
 mod text;
+mod written;
 
+pub(crate) use canonical::is_canonical;
 pub use lazy::LazyJson;
+pub(crate) use written::Written;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;

@@ -2,13 +2,14 @@
 
 use crate::catalog::{Catalog, Tool};
 use crate::code::Code;
-use crate::json;
+use crate::json::{self, Written};
 use crate::name;
 use crate::outcome::Fault;
 use crate::schema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
+use std::fmt;
 use std::sync::Arc;
 
 /// The longest text of arguments that is read, in bytes.
@@ -16,42 +17,41 @@ pub const MAX_ARGUMENTS_BYTES: usize = 16 * 1024 * 1024;
 /// The most arguments that a refusal names.
 const MAX_NAMED: usize = 20;
 
-/// Arguments that were parsed, with the host's own serialization of them: the
-/// only text that gates, digests, records and guests ever see. A number without a
-/// fraction is an integer in it, however it was sent: `2.0` and `2e0` are `2`.
-#[derive(Debug, Clone, PartialEq)]
+/// Arguments that were parsed, as the host's own serialization of them: the only text that
+/// gates, digests, records and guests ever see. A number without a fraction is an integer
+/// in it, however it was sent: `2.0` and `2e0` are `2`.
+#[derive(Clone, PartialEq)]
 pub struct Arguments {
-    read: Arc<Read>,
-}
-
-#[derive(Debug, PartialEq)]
-struct Read {
-    value: Value,
-    text: String,
+    written: Arc<Written<Arc<str>>>,
 }
 
 impl Arguments {
-    /// Reads what a model sent. Nothing, blank text and `null` count as `{}`.
+    /// Reads what a model sent. Nothing, blank text and `null` count as `{}`. What the host
+    /// would write to the byte is kept as it was sent, and an [`Arc`] is shared.
     ///
     /// # Errors
     /// `invalid_arguments`: not JSON, a repeated key, a number that does not
     /// survive, too long. The sentence quotes what was sent.
-    pub fn read(sent: &str) -> Result<Self, Fault> {
-        if sent.len() > MAX_ARGUMENTS_BYTES {
+    pub fn read(sent: impl AsRef<str> + Into<Arc<str>>) -> Result<Self, Fault> {
+        let text = sent.as_ref();
+        if text.len() > MAX_ARGUMENTS_BYTES {
             return Err(Fault::new(
                 Code::InvalidArguments,
-                format!("The arguments have {} bytes; at most {MAX_ARGUMENTS_BYTES} are read.", sent.len()),
+                format!("The arguments have {} bytes; at most {MAX_ARGUMENTS_BYTES} are read.", text.len()),
             ));
         }
-        if sent.trim().is_empty() {
+        if json::is_canonical(text) {
+            return Ok(Self { written: Arc::new(Written::new(sent.into())) });
+        }
+        if text.trim().is_empty() {
             return Ok(Self::from_value(Value::Object(Map::new())));
         }
-        match json::parse_exact(sent) {
+        match json::parse_exact(text) {
             Ok(Value::Null) => Ok(Self::from_value(Value::Object(Map::new()))),
             // The host's text is seldom longer than what was sent.
-            Ok(value) => Ok(Self::written(value, sent.len())),
+            Ok(value) => Ok(Self::of(value, text.len())),
             Err(e) => {
-                let quoted = crate::text::clean(sent, 1_000);
+                let quoted = crate::text::clean(text, 1_000);
                 Err(Fault::new(
                     Code::InvalidArguments,
                     format!("The arguments are not acceptable JSON: {e}. What was sent: {quoted}"),
@@ -63,32 +63,46 @@ impl Arguments {
     /// Takes a value that is parsed already.
     #[must_use]
     pub fn from_value(value: Value) -> Self {
-        Self::written(value, 0)
+        Self::of(value, 0)
     }
 
     /// With the host's serialization, of about so many bytes.
-    fn written(mut value: Value, likely_bytes: usize) -> Self {
+    fn of(mut value: Value, likely_bytes: usize) -> Self {
         json::unify_integers(&mut value);
         let text = json::to_text(&value, likely_bytes);
-        Self { read: Arc::new(Read { value, text }) }
+        Self { written: Arc::new(Written::of(text.into(), value)) }
     }
 
-    /// The parsed value.
+    /// The parsed value. It is read from the text when it is first asked for.
     #[must_use]
     pub fn value(&self) -> &Value {
-        &self.read.value
+        self.written.value()
     }
 
     /// The host's serialization.
     #[must_use]
     pub fn text(&self) -> &str {
-        &self.read.text
+        self.written.text()
+    }
+
+    /// Lets go of the value of arguments that were [`read`](Self::read) and checked: most
+    /// tools take the text, and a record need not hold both.
+    pub(crate) fn forget_value(&mut self) {
+        if let Some(written) = Arc::get_mut(&mut self.written) {
+            written.forget();
+        }
+    }
+}
+
+impl fmt::Debug for Arguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Arguments").field(&self.text()).finish()
     }
 }
 
 impl Serialize for Arguments {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.read.value.serialize(serializer)
+        self.written.serialize(serializer)
     }
 }
 
@@ -132,14 +146,15 @@ impl Proposal {
                 ),
             ));
         }
-        let violations = tool.arguments.violations(arguments.value());
+        let value = arguments.written.peek();
+        let violations = tool.arguments.violations(&value);
         if !violations.is_empty() {
             return Err(Fault::new(
                 Code::InvalidArguments,
                 format!(
                     "The arguments of '{tool_name}' do not fit its schema:\n{}{}",
                     schema::describe(&violations),
-                    known_arguments(&tool.descriptor.parameters, arguments.value()),
+                    known_arguments(&tool.descriptor.parameters, &value),
                 ),
             ));
         }
@@ -200,4 +215,46 @@ fn not_found(catalog: &Catalog, offered: impl Fn(&str) -> bool, wanted: &str) ->
     };
     let shown = crate::text::clean(wanted, 100);
     Fault::new(Code::NotFound, format!("There is no tool '{shown}'. {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_the_host_would_write_is_kept_as_it_was_sent() {
+        let sent: Arc<str> = r#"{"a":[1,"x"],"b":null}"#.into();
+        let read = Arguments::read(Arc::clone(&sent)).unwrap();
+        assert!(std::ptr::eq(read.text(), &*sent));
+        for (sent, text) in [(" {\"a\": 2.0}", r#"{"a":2}"#), ("[1e2]", "[100]"), ("", "{}"), ("null", "{}")]
+        {
+            assert_eq!(Arguments::read(sent).unwrap().text(), text);
+        }
+    }
+
+    #[test]
+    fn what_was_checked_is_read_again_where_it_is_looked_into_again() {
+        for sent in [r#"{"a":[1,"x"]}"#, r#"{ "a": [1.0, "x"] }"#] {
+            let mut read = Arguments::read(sent).unwrap();
+            let value = read.value().clone();
+            read.forget_value();
+            assert!(!read.written.is_read());
+            assert_eq!(serde_json::to_value(&read).unwrap(), value);
+            assert_eq!((read.value(), read.text()), (&value, r#"{"a":[1,"x"]}"#));
+            assert_eq!(read, Arguments::from_value(value));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_and_value_say_the_same(text in r#"[\[{]?("\PC{0,3}"|[0-9.eE+-]{1,5}|[\]\[}{:, ]|null|true){0,8}[\]}]?"#) {
+            let Ok(mut read) = Arguments::read(text.as_str()) else { return Ok(()) };
+            let value = read.value().clone();
+            prop_assert_eq!(json::to_text(&value, 0), read.text());
+            read.forget_value();
+            prop_assert_eq!(read.value(), &value);
+        }
+    }
 }

@@ -7,6 +7,7 @@ use super::{Exit, Failure, Globals, Opened, Output, host_with, program, quantity
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read;
+use std::sync::Arc;
 use tollgate::CallRequest;
 use tollgate::run::{RunEnd, RunHandle};
 use tollgate_agent::code::Code;
@@ -83,13 +84,13 @@ pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -
     handle.wait().await.map_err(|e| Failure::failed(e.to_string()))
 }
 
-fn read_arguments(typed: Option<String>) -> Result<String, Failure> {
-    let text = match typed.as_deref() {
-        None => String::new(),
-        Some("-") => read_stdin()?,
-        Some(text) => text.to_owned(),
+fn read_arguments(typed: Option<String>) -> Result<Arc<str>, Failure> {
+    let text: Arc<str> = match typed.as_deref() {
+        None => Arc::default(),
+        Some("-") => read_stdin()?.into(),
+        Some(text) => text.into(),
     };
-    let read = Arguments::read(&text).map_err(|fault| Failure::usage(fault.message))?;
+    let read = Arguments::read(Arc::clone(&text)).map_err(|fault| Failure::usage(fault.message))?;
     match read.value() {
         Value::Object(_) => Ok(text),
         other => Err(Failure::usage(format!(

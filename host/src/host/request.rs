@@ -1,6 +1,8 @@
 //! What a host can be asked to do.
 
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::SmolStr;
 
 /// A prompt for an agent.
 #[derive(Debug, Clone)]
@@ -60,9 +62,9 @@ pub enum Busy {
 #[derive(Debug, Clone)]
 pub struct CallRequest {
     /// The tool's name.
-    pub tool_name: String,
+    pub tool_name: SmolStr,
     /// The arguments, as JSON text; blank counts as `{}`.
-    pub arguments: String,
+    pub arguments: Arc<str>,
     /// The thread whose state the call reads and changes; a new one where there is
     /// none.
     pub thread_id: Option<String>,
@@ -73,7 +75,7 @@ pub struct CallRequest {
 impl CallRequest {
     /// A call on a thread of its own.
     #[must_use]
-    pub fn new(tool_name: impl Into<String>, arguments: impl Into<String>) -> Self {
+    pub fn new(tool_name: impl Into<SmolStr>, arguments: impl Into<Arc<str>>) -> Self {
         Self {
             tool_name: tool_name.into(),
             arguments: arguments.into(),

@@ -59,7 +59,7 @@ impl Calling<'_> {
         }
         let end = match request {
             Some(request) => self.work(&params.name, request).await?,
-            None => self.begin(&params.name, &sent).await?,
+            None => self.begin(&params.name, Arc::clone(&sent)).await?,
         };
         if end.waiting.is_empty() {
             return self.result(end).map(Into::into);
@@ -74,7 +74,7 @@ impl Calling<'_> {
         self.follow(handle).await
     }
 
-    async fn begin(&mut self, tool_name: &str, sent: &str) -> Result<RunEnd, ErrorData> {
+    async fn begin(&mut self, tool_name: &str, sent: Arc<str>) -> Result<RunEnd, ErrorData> {
         let _turn = turn(self.calls, &self.context.ct).await?;
         let mut request = CallRequest::new(tool_name, sent).on_thread(self.thread_id);
         request.cancel = self.context.ct.clone();
@@ -91,7 +91,7 @@ impl Calling<'_> {
             return Ok(answer::of_run(end));
         }
         let finished = end.last_call.ok_or_else(|| broken("the call did not come to an end of its own"))?;
-        Ok(answer::of_call(finished))
+        Ok(answer::of_call(&finished))
     }
 
     /// Carries a call on with a person's decision.

@@ -17,7 +17,7 @@ pub(crate) fn started(run: &str) -> Event {
         agent_id: "a".into(),
         ..Default::default()
     };
-    let task = Task::Call { tool_name: "echo".to_owned(), arguments: String::new() };
+    let task = Task::Call { tool_name: "echo".into(), arguments: "".into() };
     let spec = RunSpec { identity, agent: AgentSpec::default().into(), limits: RunLimits::default(), task };
     Event::RunStarted { spec: Arc::new(spec) }
 }

@@ -5,23 +5,22 @@
 //! a fraction, characters that only `\u` can write) is read like any other text.
 
 use super::RESERVED;
-use super::text::{ESCAPED, next_escaped};
+use super::text::next_escaped;
+use smallvec::SmallVec;
 
 /// The most levels of nesting that are looked into.
 const MAX_LEVELS: usize = 32;
 /// The most members of all objects that are open at one time.
 const MAX_MEMBERS: usize = 64;
-/// Strings up to so many bytes are short.
-const SHORT: usize = 16;
 /// As many digits certainly fit 64 bits.
 const MAX_DIGITS: usize = 18;
 
 /// Whether the text is an object or a list as this host writes it, without a repeated key.
-pub(super) fn is_canonical(text: &str) -> bool {
+pub(crate) fn is_canonical(text: &str) -> bool {
     if !text.starts_with(['{', '[']) {
         return false;
     }
-    let mut reader = Reader { text: text.as_bytes(), at: 0, keys: Vec::with_capacity(MAX_MEMBERS / 4) };
+    let mut reader = Reader { text: text.as_bytes(), at: 0, keys: SmallVec::new() };
     reader.value(0).is_some() && reader.at == text.len()
 }
 
@@ -30,7 +29,7 @@ struct Reader<'t> {
     text: &'t [u8],
     at: usize,
     /// The keys of the objects that are open, as they are written: each in one way alone.
-    keys: Vec<&'t [u8]>,
+    keys: SmallVec<[&'t [u8]; MAX_MEMBERS / 2]>,
 }
 
 impl<'t> Reader<'t> {
@@ -90,7 +89,7 @@ impl<'t> Reader<'t> {
     fn string(&mut self) -> Option<&'t [u8]> {
         let began = self.at;
         loop {
-            self.at += next_special(self.text.get(self.at..)?)?;
+            self.at += next_escaped(self.text.get(self.at..)?)?;
             match self.next()? {
                 b'"' => return Some(&self.text[began..self.at - 1]),
                 b'\\' => {
@@ -126,14 +125,6 @@ impl<'t> Reader<'t> {
         self.at += 1;
         Some(byte)
     }
-}
-
-/// Where the first byte is that cannot stand in a string as it is. Most strings are too
-/// short for it to be looked for in blocks.
-fn next_special(bytes: &[u8]) -> Option<usize> {
-    let short = &bytes[..bytes.len().min(SHORT)];
-    let special = short.iter().position(|byte| ESCAPED[usize::from(*byte)]);
-    special.or_else(|| Some(short.len() + next_escaped(&bytes[short.len()..])?))
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! JSON that is read when somebody looks into it.
 
+use super::written::Written;
 use super::{JsonError, canonical, parse, to_text};
-use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::OnceLock;
 
 /// A JSON value, or the text that says the same.
 ///
@@ -21,7 +19,7 @@ pub struct LazyJson(Kept);
 #[derive(Clone)]
 enum Kept {
     Value(Value),
-    Text { text: String, value: OnceLock<Box<Value>> },
+    Text(Written<String>),
 }
 
 impl LazyJson {
@@ -31,7 +29,7 @@ impl LazyJson {
     /// As [`parse`]; the text is handed back beside the reason.
     pub fn from_text(text: String) -> Result<Self, (JsonError, String)> {
         if canonical::is_canonical(&text) {
-            return Ok(Self(Kept::Text { text, value: OnceLock::new() }));
+            return Ok(Self(Kept::Text(Written::new(text))));
         }
         parse(&text).map(Self::from).map_err(|why| (why, text))
     }
@@ -41,7 +39,7 @@ impl LazyJson {
     pub fn text(&self) -> Cow<'_, str> {
         match &self.0 {
             Kept::Value(value) => Cow::Owned(to_text(value, 0)),
-            Kept::Text { text, .. } => Cow::Borrowed(text),
+            Kept::Text(written) => Cow::Borrowed(written.text()),
         }
     }
 
@@ -72,15 +70,9 @@ impl LazyJson {
     pub fn into_value(self) -> Value {
         match self.0 {
             Kept::Value(value) => value,
-            Kept::Text { text, value } => value.into_inner().map_or_else(|| read(&text), |value| *value),
+            Kept::Text(written) => written.into_value(),
         }
     }
-}
-
-/// Reads a text that was recognized.
-#[expect(clippy::expect_used, reason = "what is canonical can be read: `canonical` is tested for that")]
-fn read(text: &str) -> Value {
-    parse(text).expect("canonical JSON")
 }
 
 impl Deref for LazyJson {
@@ -89,7 +81,7 @@ impl Deref for LazyJson {
     fn deref(&self) -> &Value {
         match &self.0 {
             Kept::Value(value) => value,
-            Kept::Text { text, value } => value.get_or_init(|| Box::new(read(text))),
+            Kept::Text(written) => written.value(),
         }
     }
 }
@@ -109,7 +101,7 @@ impl Default for LazyJson {
 impl PartialEq for LazyJson {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Kept::Text { text, .. }, Kept::Text { text: others, .. }) if text == others => true,
+            (Kept::Text(one), Kept::Text(other)) => one == other,
             _ => **self == **other,
         }
     }
@@ -143,10 +135,8 @@ impl fmt::Debug for LazyJson {
 impl Serialize for LazyJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            Kept::Text { text, value } if value.get().is_none() => {
-                serde_json::from_str::<&RawValue>(text).map_err(S::Error::custom)?.serialize(serializer)
-            }
-            _ => (**self).serialize(serializer),
+            Kept::Value(value) => value.serialize(serializer),
+            Kept::Text(written) => written.serialize(serializer),
         }
     }
 }
@@ -168,7 +158,7 @@ mod tests {
     }
 
     fn is_text(json: &LazyJson) -> bool {
-        matches!(&json.0, Kept::Text { value, .. } if value.get().is_none())
+        matches!(&json.0, Kept::Text(written) if !written.is_read())
     }
 
     #[test]

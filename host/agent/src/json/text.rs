@@ -3,8 +3,12 @@
 
 use serde_json::Value;
 
-/// How many bytes are looked at together.
+/// How many bytes are looked at together in a long string, and at its beginning: most
+/// strings are short, and end there.
 const BLOCK: usize = 32;
+const WORD: usize = 8;
+/// How long that beginning is, in bytes.
+const SHORT: usize = 32;
 
 /// Appends the value.
 pub(super) fn write(value: &Value, text: &mut String) {
@@ -58,28 +62,37 @@ const fn is_escaped(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-/// The same of every byte, to be looked up.
-pub(super) const ESCAPED: [bool; 256] = {
-    let mut escaped = [false; 256];
-    let mut byte = 0;
-    while byte < escaped.len() {
-        escaped[byte] = is_escaped(byte as u8);
-        byte += 1;
-    }
-    escaped
-};
-
 /// Where the first byte is that cannot stand in a string as it is.
 pub(super) fn next_escaped(bytes: &[u8]) -> Option<usize> {
-    let mut plain = 0;
+    let (words, _) = bytes.as_chunks::<WORD>();
+    let words = &words[..words.len().min(SHORT / WORD)];
+    for (at, word) in words.iter().enumerate() {
+        if let Some(byte) = escaped_in(*word) {
+            return Some(at * WORD + byte);
+        }
+    }
+    let mut plain = words.len() * WORD;
     // Without a way out in the middle a block is a few instructions.
-    for block in bytes.chunks(BLOCK) {
+    for block in bytes[plain..].chunks(BLOCK) {
         if block.iter().fold(false, |found, byte| found | is_escaped(*byte)) {
             return block.iter().position(|byte| is_escaped(*byte)).map(|at| plain + at);
         }
         plain += block.len();
     }
     None
+}
+
+/// The first byte of a word for which [`is_escaped`], found in all of them at once: to
+/// subtract borrows from a byte's highest bit where the byte is less.
+fn escaped_in(word: [u8; WORD]) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([1; WORD]);
+    const HIGHEST: u64 = ONES << 7;
+    let word = u64::from_le_bytes(word);
+    let less = |word: u64, than: u8| word.wrapping_sub(ONES * u64::from(than)) & !word & HIGHEST;
+    let is = |byte: u8| less(word ^ (ONES * u64::from(byte)), 1);
+    // What is borrowed from further bytes marks none before the first.
+    let found = less(word, b' ') | is(b'"') | is(b'\\');
+    (found != 0).then(|| found.trailing_zeros() as usize / 8)
 }
 
 fn escape(byte: u8, text: &mut String) {

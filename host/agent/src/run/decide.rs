@@ -75,7 +75,7 @@ impl Run {
                 draft.push(Event::StepStarted { step: 1 });
             }
             Task::Call { tool_name, arguments } => {
-                let read = Arguments::read(arguments);
+                let read = Arguments::read(Arc::clone(arguments));
                 draft.propose(propose(draft.catalog, |name| spec.offers(name), "call-1", tool_name, read));
                 draft.settle_as(spec);
             }
@@ -106,7 +106,7 @@ impl Run {
             |name: &str| self.spec.offers(name) && self.filter.shows(name) && !hidden.contains(name);
         for (at, call) in calls.iter().enumerate() {
             let may_be_cut = reply.finish == Finish::Length && at + 1 == calls.len();
-            let read = match Arguments::read(&call.arguments) {
+            let read = match Arguments::read(call.arguments.as_str()) {
                 Ok(_) if may_be_cut && call.arguments.trim().is_empty() => Err(cut_off()),
                 Err(_) if may_be_cut => Err(cut_off()),
                 read => read,
@@ -162,8 +162,9 @@ fn propose(
 ) -> Proposed {
     let (arguments, fault) = match arguments {
         Err(fault) => (None, Some(fault)),
-        Ok(read) => {
+        Ok(mut read) => {
             let fault = Proposal::check(catalog, offered, call_id, tool_name, &read).err();
+            read.forget_value();
             (Some(read), fault)
         }
     };

@@ -8,6 +8,7 @@ use crate::name;
 use crate::state::State;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use smol_str::SmolStr;
 use std::sync::Arc;
 
 /// The time of one attempt where neither tool nor run says another, in milliseconds.
@@ -55,9 +56,9 @@ pub enum Task {
     /// Make this one call, without a model.
     Call {
         /// The tool's name.
-        tool_name: String,
+        tool_name: SmolStr,
         /// The arguments as text, as they were typed.
-        arguments: String,
+        arguments: Arc<str>,
     },
 }
 

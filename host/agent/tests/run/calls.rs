@@ -206,8 +206,7 @@ fn l9_gates_records_and_tools_see_the_same_text() {
 #[test]
 fn e3_a_direct_call_ends_its_run_and_its_result_stays_to_be_read() {
     let mut world = World::new();
-    let call =
-        |arguments: &str| Task::Call { tool_name: "typed".to_owned(), arguments: arguments.to_owned() };
+    let call = |arguments: &str| Task::Call { tool_name: "typed".into(), arguments: arguments.into() };
     world.start(RunLimits::default(), call(r#"{"n":1}"#));
     world.pass_gates();
     let id = world.running()[0].to_owned();

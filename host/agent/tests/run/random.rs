@@ -332,7 +332,7 @@ proptest! {
             crate::tools::add_keeper(&mut world.catalog);
         }
         begin(&mut world, limits, match direct {
-            true => Task::Call { tool_name: "look".to_owned(), arguments: String::new() },
+            true => Task::Call { tool_name: "look".into(), arguments: "".into() },
             false => Task::Prompt("Do it.".to_owned()),
         });
         for deed in deeds {

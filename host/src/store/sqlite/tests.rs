@@ -29,7 +29,7 @@ fn commit(run: &str, events: Vec<Event>, after: u64) -> Commit {
 }
 
 fn started() -> Event {
-    let task = Task::Call { tool_name: "echo".to_owned(), arguments: String::new() };
+    let task = Task::Call { tool_name: "echo".into(), arguments: "".into() };
     let (identity, agent, limits) = (RunIdentity::default(), AgentSpec::default(), RunLimits::default());
     Event::RunStarted { spec: Arc::new(RunSpec { identity, agent: agent.into(), limits, task }) }
 }
