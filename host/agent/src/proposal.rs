@@ -17,8 +17,8 @@ pub const MAX_ARGUMENTS_BYTES: usize = 16 * 1024 * 1024;
 /// The most arguments that a refusal names.
 const MAX_NAMED: usize = 20;
 
-/// Arguments that were parsed, as the host's own serialization of them: the only text that
-/// gates, digests, records and guests ever see. A number without a fraction is an integer
+/// Arguments that were checked to be JSON, as the host's own serialization of them: the only
+/// text that gates, digests, records and guests ever see. A number without a fraction is an integer
 /// in it, however it was sent: `2.0` and `2e0` are `2`.
 #[derive(Clone, PartialEq)]
 pub struct Arguments {
@@ -32,8 +32,9 @@ impl Arguments {
     /// # Errors
     /// `invalid_arguments`: not JSON, a repeated key, a number that does not
     /// survive, too long. The sentence quotes what was sent.
-    pub fn read(sent: impl AsRef<str> + Into<Arc<str>>) -> Result<Self, Fault> {
-        let text = sent.as_ref();
+    pub fn read(sent: impl Into<Arc<str>>) -> Result<Self, Fault> {
+        let sent: Arc<str> = sent.into();
+        let text = &*sent;
         if text.len() > MAX_ARGUMENTS_BYTES {
             return Err(Fault::new(
                 Code::InvalidArguments,
@@ -41,7 +42,7 @@ impl Arguments {
             ));
         }
         if json::is_canonical(text) {
-            return Ok(Self { written: Arc::new(Written::new(sent.into())) });
+            return Ok(Self { written: Arc::new(Written::new(sent)) });
         }
         if text.trim().is_empty() {
             return Ok(Self::from_value(Value::Object(Map::new())));
@@ -244,6 +245,30 @@ mod tests {
             assert_eq!(serde_json::to_value(&read).unwrap(), value);
             assert_eq!((read.value(), read.text()), (&value, r#"{"a":[1,"x"]}"#));
             assert_eq!(read, Arguments::from_value(value));
+        }
+    }
+
+    #[test]
+    fn a_value_that_no_text_could_say_is_kept_as_it_was_made() {
+        let deep = (0..200).fold(Value::from(0), |value, _| Value::from(vec![value]));
+        for value in [deep, serde_json::json!({"$serde_json::private::RawValue": "1"})] {
+            let arguments = Arguments::from_value(value.clone());
+            assert_eq!((arguments.value(), arguments.text()), (&value, value.to_string().as_str()));
+            assert_eq!(serde_json::to_value(&arguments).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn arguments_that_nest_deep_are_serialized_like_others() {
+        let nested = |open: &str, close: &str| {
+            let levels = json::MAX_DEPTH - 1;
+            format!("{{\"a\":{}0{}}}", open.repeat(levels), close.repeat(levels))
+        };
+        for sent in [nested("[", "]"), nested("{\"b\":", "}")] {
+            let mut read = Arguments::read(sent.as_str()).unwrap();
+            read.forget_value();
+            assert_eq!(serde_json::to_string(&read).unwrap(), sent);
+            assert_eq!(&serde_json::to_value(&read).unwrap(), read.value());
         }
     }
 

@@ -95,7 +95,7 @@ impl World {
     pub(crate) fn seed(&self) -> Seed {
         let mut notes = self.notes();
         let recorded = notes.played.as_ref().and_then(|played| played.notes.seed);
-        *notes.taken.seed.get_or_insert_with(|| recorded.unwrap_or_else(|| Seed(rand::random())))
+        *notes.taken.seed.get_or_insert_with(|| recorded.unwrap_or_else(new_seed))
     }
 
     /// Notes that a power was used, whose answers no record holds.
@@ -112,6 +112,14 @@ impl World {
         // Notes are whole between any two lines that could panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// One that nobody can guess.
+fn new_seed() -> Seed {
+    let mut bytes = [0; 32];
+    // As many bytes at once; `random` makes each of a word.
+    rand::fill(&mut bytes);
+    Seed(bytes)
 }
 
 impl Notes {

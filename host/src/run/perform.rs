@@ -1,4 +1,4 @@
-//! Doing what a run asks for: one function for each kind of effect.
+//! Doing what a run asks for: the model's reply, a tool's own check, an attempt at a call.
 
 use super::audited::note_refusals;
 use super::children::CallChildren;

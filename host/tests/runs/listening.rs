@@ -137,6 +137,21 @@ async fn e6_names_prefixes_and_short_names_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn e6_arguments_that_nest_as_deep_as_they_may_are_told() {
+    let told: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let by = Arc::clone(&told);
+    let builder = Host::builder().subscribe("call.proposed", move |happening: &Happening| {
+        by.lock().unwrap().push(happening.payload["arguments"].clone());
+    });
+    let host = subscribed(builder, Vec::new());
+    let deep = format!(r#"{{"a":{}0{}}}"#, "[".repeat(127), "]".repeat(127));
+    let end = host.call(CallRequest::new("echo", deep.as_str())).await.unwrap();
+    assert_eq!(end.result().unwrap().data.text(), deep);
+    soon(|| !told.lock().unwrap().is_empty());
+    assert_eq!(told.lock().unwrap()[0].to_string(), deep);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn e5_a_subscriber_that_is_slow_or_panics_neither_delays_nor_fails_a_run() {
     let told: Arc<Mutex<BTreeSet<u64>>> = Arc::default();
     let seen = Arc::clone(&told);

@@ -115,6 +115,7 @@ fn escape(byte: u8, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use super::{is_escaped, next_escaped};
     use crate::json::to_text;
     use proptest::prelude::*;
     use serde_json::{Value, json};
@@ -127,6 +128,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_escaped_is_found_wherever_it_stands(
+            bytes in prop::collection::vec(prop_oneof![9 => b'#'..=b'~', 1 => 0_u8..=b'"', 1 => b'['..=b']', 1 => any::<u8>()], 0..80),
+        ) {
+            prop_assert_eq!(next_escaped(&bytes), bytes.iter().position(|byte| is_escaped(*byte)));
+        }
+
         #[test]
         fn any_text_is_written_as_serde_json_does(text in "(\\PC|[\\x00-\\x1f\"\\\\]){0,100}", key in ".{0,40}") {
             let value = json!({ key: [text, { "a": Value::Null }] });

@@ -1,6 +1,6 @@
 //! A text of the host's own serialization, and the value that it says.
 
-use super::parse;
+use super::{deep, parse};
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -81,6 +81,8 @@ impl<T: AsRef<str>> Serialize for Written<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.value.get() {
             Some(value) => value.serialize(serializer),
+            // Serialized to a value, a raw text is read, and by a reader that goes less deep.
+            None if deep::nesting(self.text()) >= deep::READER_DEPTH => self.peek().serialize(serializer),
             None => {
                 let raw = serde_json::from_str::<&RawValue>(self.text()).map_err(S::Error::custom)?;
                 raw.serialize(serializer)
