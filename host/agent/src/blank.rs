@@ -18,8 +18,9 @@ pub const MAX_SECRET_BYTES: usize = 4 * 1024;
 /// The texts that nobody shall see. Cloning is cheap.
 #[derive(Clone, Default)]
 pub struct Blanks {
-    /// For each first byte the forms that begin with it, longest first.
-    forms: Arc<Vec<Vec<Vec<u8>>>>,
+    /// For each first byte the forms that begin with it, longest first; none where there
+    /// is nothing to blank.
+    forms: Option<Arc<Vec<Vec<Vec<u8>>>>>,
 }
 
 impl Blanks {
@@ -40,13 +41,13 @@ impl Blanks {
         for forms in &mut by_first {
             forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
         }
-        Self { forms: Arc::new(by_first) }
+        Self { forms: Some(Arc::new(by_first)) }
     }
 
     /// Whether there is nothing to blank.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.forms.is_empty()
+        self.forms.is_none()
     }
 
     /// The text without secrets.
@@ -113,7 +114,7 @@ impl Blanks {
     }
 
     fn at(&self, rest: &[u8]) -> At {
-        let Some(forms) = rest.first().and_then(|first| self.forms.get(usize::from(*first))) else {
+        let Some(forms) = self.forms.as_ref().and_then(|forms| forms.get(usize::from(*rest.first()?))) else {
             return At::Nothing;
         };
         if forms.iter().any(|form| form.len() > rest.len() && form.starts_with(rest)) {

@@ -12,16 +12,18 @@ use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{Action, Fault, Outcome, Ticket, ToolOutput, ToolResult, ToolStatus};
 
 /// Blanks the secrets that join a component's requests.
+#[derive(Clone, Default)]
 pub(crate) struct Blanked(Blanks);
 
 impl Blanked {
-    /// None where there is no secret.
-    pub(crate) fn for_grants(grants: &Grants) -> Option<Self> {
-        let blanks = grants.http()?.blanks();
-        (!blanks.is_empty()).then(|| Self(blanks.clone()))
+    pub(crate) fn for_grants(grants: &Grants) -> Self {
+        Self(grants.http().map(|http| http.blanks().clone()).unwrap_or_default())
     }
 
     pub(crate) fn report(&self, report: &mut Report) {
+        if self.0.is_empty() {
+            return;
+        }
         match report {
             Report::Activity { kind, content } => {
                 self.0.in_place(kind);
@@ -37,6 +39,9 @@ impl Blanked {
     }
 
     pub(crate) fn attempt(&self, attempt: &mut Attempt) {
+        if self.0.is_empty() {
+            return;
+        }
         match &mut attempt.outcome {
             Outcome::Returned(output) => self.output(output),
             Outcome::Faulted(fault) => self.fault(fault),
@@ -47,6 +52,9 @@ impl Blanked {
 
     /// What a child is told goes to its model, and into its record.
     pub(crate) fn child(&self, request: &mut ChildRequest) {
+        if self.0.is_empty() {
+            return;
+        }
         request.messages.iter_mut().for_each(|message| self.message(message));
         request.seed.iter_mut().for_each(|(_, value)| self.0.value(value));
     }

@@ -171,9 +171,7 @@ impl Component {
             Ok(store) => attempt(outcome, &store, &limits, began),
             Err(ending) => Attempt::unstarted(ending.fault(tool, &under)),
         };
-        if let Some(blanked) = Blanked::for_grants(call.grants) {
-            blanked.attempt(&mut attempt);
-        }
+        Blanked::for_grants(call.grants).attempt(&mut attempt);
         attempt
     }
 

@@ -66,7 +66,7 @@ pub(crate) struct Reports {
     pub(crate) bytes_left: u64,
     pub(crate) each_bytes: u64,
     pub(crate) dropped: u64,
-    pub(crate) blanked: Option<Blanked>,
+    pub(crate) blanked: Blanked,
 }
 
 /// What WASI keeps for a guest. Made when the guest first asks for any of it, which

@@ -214,12 +214,10 @@ impl Run {
     fn start_batch(&mut self, call_ids: &[SmolStr]) -> Result<(), ForbiddenMove> {
         let snapshot = self.state.snapshot();
         let Some(turn) = &mut self.turn else { return Err(no_turn()) };
-        let calls = call_ids
-            .iter()
-            .map(|id| turn.position(id).ok_or_else(|| unknown(id)))
-            .collect::<Result<smallvec::SmallVec<_>, _>>()?;
-        calls.iter().for_each(|at| self.let_through.count(&mut turn.calls[*at]));
-        turn.batch = Some(Batch { calls, snapshot, changes: Vec::new() });
+        let calls = call_ids.iter().map(|id| turn.position(id).ok_or_else(|| unknown(id)));
+        let batch = Batch { calls: calls.collect::<Result<_, _>>()?, snapshot, changes: Vec::new() };
+        batch.calls.iter().for_each(|at| self.let_through.count(&mut turn.calls[*at]));
+        turn.batch = Some(batch);
         Ok(())
     }
 

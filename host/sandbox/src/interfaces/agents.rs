@@ -36,9 +36,7 @@ async fn run_child(
     let Some(serves) = &store.data().serves else {
         return Ok(Err(lower_child_error(ChildError::NotGranted(request.agent_id))));
     };
-    if let Some(blanked) = &serves.reports.blanked {
-        blanked.child(&mut request);
-    }
+    serves.reports.blanked.child(&mut request);
     let (turn, children) = (Arc::clone(&serves.turn), Arc::clone(&serves.children));
     let deadline = store.data().deadline.clone();
     // What a child answers is not in this call's record.

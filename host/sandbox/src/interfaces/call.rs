@@ -99,9 +99,7 @@ impl Reports {
 
     fn tell(&mut self, bytes: u64, report: Option<Report>) {
         let told = report.is_some_and(|mut report| {
-            if let Some(blanked) = &self.blanked {
-                blanked.report(&mut report);
-            }
+            self.blanked.report(&mut report);
             self.left -= 1;
             self.bytes_left -= bytes;
             self.sink.offer(report)
