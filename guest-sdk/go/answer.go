@@ -42,7 +42,13 @@ const (
 // Success is an answer with data.
 func Success(data any) Answer { return Answer{status: success, Data: data} }
 
-// Error is the tool's own answer that it failed, for the model.
+// SuccessWithMessage is an answer with data and words beside it.
+func SuccessWithMessage(data any, message string) Answer {
+	return Answer{status: success, Data: data, Message: message}
+}
+
+// Error is the tool's own answer that it failed, for the model; without a code where
+// that is empty.
 func Error(code, message string) Answer {
 	var data any
 	if code != "" {
@@ -55,6 +61,9 @@ func Error(code, message string) Answer {
 func Suspend(ticket Ticket) Answer {
 	return Answer{status: pending, Message: ticket.Message, Ticket: &ticket}
 }
+
+// Ask waits for a person's plain confirmation.
+func Ask(message string) Answer { return Answer{status: pending, Message: message} }
 
 // IsError says whether the tool answered that it failed.
 func (a Answer) IsError() bool { return a.status == failure }
@@ -91,3 +100,6 @@ func Denied(message string) error { return Refusal{denied, message} }
 
 // NotFound says that what the arguments name does not exist.
 func NotFound(message string) error { return Refusal{notFound, message} }
+
+// Internal is the tool's own fault; the message goes to the operator alone.
+func Internal(message string) error { return Refusal{internal, message} }

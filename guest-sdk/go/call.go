@@ -11,8 +11,12 @@ type Call struct {
 	RunID        string
 	ThreadID     string
 	AgentID      string
-	ParentRunID  string
-	Delegates    []string
+	// Of the call that had another agent run this one; empty where none did.
+	ParentRunID, ParentThreadID, ParentCallID string
+	// AgentDescription is what the calling agent is for; empty where nobody said.
+	AgentDescription string
+	// Delegates are the agents that it may hand work to.
+	Delegates []string
 	// Revision is that of the snapshot which Read reads.
 	Revision uint64
 	// DeadlineMS is how many milliseconds this attempt may still use.
@@ -96,17 +100,28 @@ const (
 	Pending Progress = iota
 	Running
 	Done
-	Broken
+	Broken // failed, in the contract's words
 	Cancelled
 )
 
-// Progress tells how far the call is, from 0 to 1.
+// Progress tells how far the call is, from 0 to 1: math.NaN() where nobody knows. An
+// empty message is none.
 func (c *Call) Progress(status Progress, fraction float64, message string) {
 	reportProgress(status, fraction, message)
 }
 
 // Activity replaces what a client shows as what the tool is doing.
 func (c *Call) Activity(kind, content string) { reportActivity(kind, content) }
+
+// ActivityDelta changes the activity of this kind by a JSON Patch (RFC 6902).
+func (c *Call) ActivityDelta(kind string, patch any) error {
+	written, err := text(patch)
+	if err != nil {
+		return err
+	}
+	reportActivityDelta(kind, written)
+	return nil
+}
 
 // StreamOutput is a piece of output that may be shown before the call ends.
 func (c *Call) StreamOutput(delta string) { streamOutput(delta) }

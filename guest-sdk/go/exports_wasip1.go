@@ -39,16 +39,14 @@ func exportExecute(record unsafe.Pointer) unsafe.Pointer {
 	in := &reader{uintptr(record)}
 	args := in.text()
 	call := readCall(in)
-	answer, err := run(call, args)
+	answer, texts, err := run(call, args)
 	var out writer
-	data, unwritable := text(answer.Data)
-	err = errors.Join(err, unwritable)
 	out.bool(err != nil)
 	if err != nil {
 		writeRefusal(&out, err)
 		return out.done()
 	}
-	writeAnswer(&out, answer, data)
+	writeAnswer(&out, answer, texts)
 	out.list(len(call.mutations), func(at int, out *writer) {
 		out.text(call.mutations[at].key)
 		out.text(call.mutations[at].update)
@@ -66,10 +64,9 @@ func readCall(in *reader) *Call {
 		ID: in.text(), ToolName: in.text(),
 		RunID: in.text(), ThreadID: in.text(), AgentID: in.text(),
 	}
-	call.ParentRunID, _ = in.option(), in.option()
-	in.option() // the parent's call
-	in.text()   // the agent's id, again
-	in.option() // its description
+	call.ParentRunID, call.ParentThreadID, call.ParentCallID = in.option(), in.option(), in.option()
+	in.text() // the agent's id, again
+	call.AgentDescription = in.option()
 	in.list(8, func(in *reader) { call.Delegates = append(call.Delegates, in.text()) })
 	in.align(8)
 	call.Revision = in.long()
@@ -112,10 +109,10 @@ func writeKey(out *writer, key Key) {
 	named := Call{componentID: served.ID}
 	name := named.key(key.Name)
 	out.text(name)
-	out.bool(!key.Unread)
-	out.bool(!key.Unwritten)
+	out.bool(key.isRead())
+	out.bool(key.isWritten())
 	out.align(4)
-	out.bool(name != key.Name)
+	out.bool(key.isOwn())
 	out.align(4)
 	initial, err := text(key.Initial)
 	if err != nil {
@@ -129,7 +126,7 @@ func writeKey(out *writer, key Key) {
 	out.align(4)
 }
 
-func writeAnswer(out *writer, answer Answer, data string) {
+func writeAnswer(out *writer, answer Answer, texts written) {
 	out.align(4)
 	out.byte(byte(answer.status))
 	out.align(4)
@@ -139,17 +136,13 @@ func writeAnswer(out *writer, answer Answer, data string) {
 	if ticket == nil {
 		ticket = &Ticket{}
 	}
-	parameters, err := text(ticket.Parameters)
-	if err != nil {
-		panic(err)
-	}
 	out.text(ticket.Action)
 	out.text(ticket.Message)
-	out.text(parameters)
+	out.text(texts.parameters)
 	out.option(ticket.ResponseSchema)
 	out.byte(byte(ticket.ResumeMode))
 	out.align(4)
-	out.text(data)
+	out.text(texts.data)
 	out.option(answer.Message)
 }
 

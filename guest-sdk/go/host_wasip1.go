@@ -1,11 +1,17 @@
 package tool
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // The functions of tollgate:tool/call@0.1.0, as the canonical ABI flattens them.
 
 //go:wasmimport tollgate:tool/call@0.1.0 report-activity
 func callReportActivity(kind unsafe.Pointer, kindLen uint32, content unsafe.Pointer, contentLen uint32)
+
+//go:wasmimport tollgate:tool/call@0.1.0 report-activity-delta
+func callReportActivityDelta(kind unsafe.Pointer, kindLen uint32, patch unsafe.Pointer, patchLen uint32)
 
 //go:wasmimport tollgate:tool/call@0.1.0 report-progress
 func callReportProgress(status, hasMessage uint32, message unsafe.Pointer, messageLen, hasProgress uint32, progress float64)
@@ -26,8 +32,21 @@ func reportActivity(kind, content string) {
 	callReportActivity(start(kind), uint32(len(kind)), start(content), uint32(len(content)))
 }
 
+func reportActivityDelta(kind, patch string) {
+	callReportActivityDelta(start(kind), uint32(len(kind)), start(patch), uint32(len(patch)))
+}
+
 func reportProgress(status Progress, fraction float64, message string) {
-	callReportProgress(uint32(status), 1, start(message), uint32(len(message)), 1, fraction)
+	var hasMessage, hasFraction uint32
+	if message != "" {
+		hasMessage = 1
+	}
+	if math.IsNaN(fraction) {
+		fraction = 0
+	} else {
+		hasFraction = 1
+	}
+	callReportProgress(uint32(status), hasMessage, start(message), uint32(len(message)), hasFraction, fraction)
 }
 
 func streamOutput(delta string) { callStreamOutput(start(delta), uint32(len(delta))) }

@@ -1,25 +1,78 @@
 package tool
 
 import (
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 )
 
-// Schema is JSON Schema (2020-12) of a struct, as text. A field's name is that of
-// its `json` tag, its description the tag `desc`. A field is optional where it is a
-// pointer, has `omitempty`, or a tag `default`, which is JSON. The tags `minimum`,
-// `maximum` and `enum` (values parted by commas) narrow it.
+// Schema is JSON Schema (2020-12) of a struct, as text. Its fields are those that
+// encoding/json reads, embedded structs' among them, by the names that it reads them
+// by. The tag `desc` describes a field. A field is optional where it is a pointer, has
+// `omitempty` or `omitzero`, or a tag `default`, which is JSON. The tags `minimum`,
+// `maximum` and `enum` (values parted by commas) narrow it. A type that holds itself
+// is a reference to a definition.
+//
+// It panics at a type or tag that encoding/json or the schema has no room for, and
+// says at which.
 func Schema[A any]() string {
-	written, err := text(schemaOf(reflect.TypeFor[A]()))
+	written, err := text(document(reflect.TypeFor[A]()))
 	if err != nil {
 		panic(err)
 	}
 	return written
 }
 
-func schemaOf(kind reflect.Type) map[string]any {
+// document is the schema with the definitions that it refers to.
+func document(kind reflect.Type) map[string]any {
+	schemas := schemas{open: map[reflect.Type]bool{}, names: map[reflect.Type]string{}, defs: map[string]any{}}
+	schema := schemas.of(kind)
+	if name, recurs := schemas.names[kind]; recurs {
+		// A root says itself what it is.
+		schema = map[string]any{}
+		for keyword, value := range schemas.defs[name].(map[string]any) {
+			schema[keyword] = value
+		}
+	}
+	if len(schemas.defs) > 0 {
+		schema["$defs"] = schemas.defs
+	}
+	return schema
+}
+
+// schemas makes schemas of one document.
+type schemas struct {
+	// open are the structs around the one at hand.
+	open map[reflect.Type]bool
+	// names are those of structs that hold themselves, and defs their schemas.
+	names map[reflect.Type]string
+	defs  map[string]any
+}
+
+// Types that read themselves.
+var (
+	moment          = reflect.TypeFor[time.Time]()
+	number          = reflect.TypeFor[json.Number]()
+	unmarshaler     = reflect.TypeFor[json.Unmarshaler]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+func (s *schemas) of(kind reflect.Type) map[string]any {
+	switch {
+	case kind == moment:
+		return map[string]any{"type": "string", "format": "date-time"}
+	case kind == number:
+		return map[string]any{"type": "number"}
+	case kind.Kind() == reflect.Pointer:
+		return s.of(kind.Elem())
+	case reflect.PointerTo(kind).Implements(unmarshaler):
+		return map[string]any{}
+	case reflect.PointerTo(kind).Implements(textUnmarshaler):
+		return map[string]any{"type": "string"}
+	}
 	switch kind.Kind() {
 	case reflect.String:
 		return map[string]any{"type": "string"}
@@ -31,32 +84,64 @@ func schemaOf(kind reflect.Type) map[string]any {
 		return map[string]any{"type": "integer", "minimum": 0}
 	case reflect.Float32, reflect.Float64:
 		return map[string]any{"type": "number"}
-	case reflect.Slice, reflect.Array:
-		return map[string]any{"type": "array", "items": schemaOf(kind.Elem())}
+	case reflect.Slice:
+		if kind.Elem().Kind() == reflect.Uint8 {
+			return map[string]any{"type": "string", "contentEncoding": "base64"}
+		}
+		return map[string]any{"type": "array", "items": s.of(kind.Elem())}
+	case reflect.Array:
+		return map[string]any{
+			"type": "array", "items": s.of(kind.Elem()), "minItems": kind.Len(), "maxItems": kind.Len(),
+		}
 	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": schemaOf(kind.Elem())}
-	case reflect.Pointer:
-		return schemaOf(kind.Elem())
+		return map[string]any{"type": "object", "additionalProperties": s.of(kind.Elem())}
 	case reflect.Struct:
-		return schemaOfStruct(kind)
+		return s.ofStruct(kind)
 	case reflect.Interface:
 		return map[string]any{}
 	default:
-		panic(fmt.Sprintf("there is no schema for %v", kind))
+		panic(fmt.Sprintf("there is no schema for %v: JSON has nothing that it could be read from", kind))
 	}
 }
 
-func schemaOfStruct(kind reflect.Type) map[string]any {
-	properties, required := map[string]any{}, []string{}
-	for at := range kind.NumField() {
-		field := kind.Field(at)
-		name, isOptional := nameOf(field)
-		if name == "" {
-			continue
+func (s *schemas) ofStruct(kind reflect.Type) map[string]any {
+	if s.open[kind] && s.names[kind] == "" {
+		s.names[kind] = s.freeName(kind.Name())
+	}
+	if name := s.names[kind]; name != "" {
+		return map[string]any{"$ref": "#/$defs/" + name}
+	}
+	s.open[kind] = true
+	schema := s.ofFields(kind)
+	delete(s.open, kind)
+	if name := s.names[kind]; name != "" {
+		s.defs[name] = schema
+		return map[string]any{"$ref": "#/$defs/" + name}
+	}
+	return schema
+}
+
+// freeName tells types of one name in several packages apart.
+func (s *schemas) freeName(wanted string) string {
+	name := wanted
+	for count := 2; ; count++ {
+		isTaken := false
+		for _, other := range s.names {
+			isTaken = isTaken || other == name
 		}
-		properties[name] = schemaOfField(field)
-		if !isOptional {
-			required = append(required, name)
+		if !isTaken {
+			return name
+		}
+		name = fmt.Sprintf("%s%d", wanted, count)
+	}
+}
+
+func (s *schemas) ofFields(kind reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for _, field := range fieldsOf(kind) {
+		properties[field.name] = s.ofField(field)
+		if !field.isOptional() {
+			required = append(required, field.name)
 		}
 	}
 	return map[string]any{
@@ -67,48 +152,34 @@ func schemaOfStruct(kind reflect.Type) map[string]any {
 	}
 }
 
-func schemaOfField(field reflect.StructField) map[string]any {
-	schema := schemaOf(field.Type)
+func (s *schemas) ofField(field field) map[string]any {
+	schema := s.of(field.Type)
 	if words := field.Tag.Get("desc"); words != "" {
 		schema["description"] = words
 	}
 	for _, keyword := range []string{"minimum", "maximum", "default"} {
 		if value, is := field.Tag.Lookup(keyword); is {
-			schema[keyword] = json.RawMessage(value)
+			schema[keyword] = field.json(keyword, value)
 		}
 	}
 	if values := field.Tag.Get("enum"); values != "" {
-		schema["enum"] = strings.Split(values, ",")
+		enum := []any{}
+		for _, value := range strings.Split(values, ",") {
+			if schema["type"] == "string" {
+				enum = append(enum, value)
+			} else {
+				enum = append(enum, field.json("enum", strings.TrimSpace(value)))
+			}
+		}
+		schema["enum"] = enum
 	}
 	return schema
 }
 
-// nameOf is empty for fields that are no arguments.
-func nameOf(field reflect.StructField) (name string, isOptional bool) {
-	if !field.IsExported() || field.Tag.Get("json") == "-" {
-		return "", false
+// json is what a tag says, which has to be JSON of the field's type.
+func (f field) json(tag, value string) json.RawMessage {
+	if err := json.Unmarshal([]byte(value), reflect.New(f.Type).Interface()); err != nil {
+		panic(fmt.Sprintf("the tag `%s:%q` of the field %s is no JSON of its type %v: %v", tag, value, f.Name, f.Type, err))
 	}
-	name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-	if name == "" {
-		name = field.Name
-	}
-	_, hasDefault := field.Tag.Lookup("default")
-	return name, hasDefault || strings.Contains(options, "omitempty") || field.Type.Kind() == reflect.Pointer
-}
-
-// setDefaults fills a struct with what its tags `default` say.
-func setDefaults(args any) {
-	value := reflect.ValueOf(args).Elem()
-	if value.Kind() != reflect.Struct {
-		return
-	}
-	for at := range value.NumField() {
-		stated, is := value.Type().Field(at).Tag.Lookup("default")
-		if !is {
-			continue
-		}
-		if err := json.Unmarshal([]byte(stated), value.Field(at).Addr().Interface()); err != nil {
-			panic(fmt.Sprintf("the default of %s: %v", value.Type().Field(at).Name, err))
-		}
-	}
+	return json.RawMessage(value)
 }

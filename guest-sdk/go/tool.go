@@ -57,8 +57,28 @@ type Key struct {
 	Persistent bool
 	// Schema is JSON Schema of the value, as text; none where empty.
 	Schema string
-	// Unread and Unwritten narrow what the tools do with it.
-	Unread, Unwritten bool
+	// Access is what the tools do with it.
+	Access Access
+}
+
+// An Access is what tools do with a key.
+type Access uint8
+
+// The accesses. Where none is stated, own keys are read and written, and another
+// component's are read.
+const (
+	Unstated Access = iota
+	ReadOnly
+	WriteOnly
+	ReadWrite
+)
+
+func (k Key) isOwn() bool { return !strings.Contains(k.Name, ".") }
+
+func (k Key) isRead() bool { return k.Access != WriteOnly }
+
+func (k Key) isWritten() bool {
+	return k.Access == WriteOnly || k.Access == ReadWrite || k.Access == Unstated && k.isOwn()
 }
 
 // A Reducer is how an update becomes part of a key's value.
@@ -86,7 +106,8 @@ type Tool struct {
 	MaxRetries *uint32
 	// Idempotent tools may run again without harm.
 	Idempotent bool
-	// Validate checks what the schema cannot say; nil where there is nothing.
+	// Validate checks what the schema cannot say; nil where there is nothing. Decode
+	// reads the arguments as the tool does.
 	Validate func(args json.RawMessage) error
 	execute  func(call *Call, args json.RawMessage) (any, error)
 }
@@ -94,7 +115,8 @@ type Tool struct {
 // New makes a tool of a function. The schema of its arguments follows from the
 // struct A: see Schema. What the function returns is the data of a success, or an
 // Answer; an error made by InvalidArguments, Failed, Denied or NotFound reaches the
-// model, any other is the tool's own fault and goes to the operator.
+// model, any other is the tool's own fault and goes to the operator, as one made by
+// Internal does.
 func New[A any](name, description string, run func(*Call, A) (any, error)) Tool {
 	return Tool{
 		ID:          strings.ReplaceAll(strings.ToLower(name), "_", "-"),
@@ -102,10 +124,9 @@ func New[A any](name, description string, run func(*Call, A) (any, error)) Tool 
 		Description: description,
 		Parameters:  Schema[A](),
 		execute: func(call *Call, given json.RawMessage) (any, error) {
-			var args A
-			setDefaults(&args)
-			if err := json.Unmarshal(given, &args); err != nil {
-				return nil, InvalidArguments(err.Error())
+			args, err := Decode[A](given)
+			if err != nil {
+				return nil, err
 			}
 			return run(call, args)
 		},
@@ -129,23 +150,39 @@ func find(name string) (Tool, error) {
 // Run calls a tool of the component as the host would, in a test.
 func Run(component Component, call *Call, args string) (Answer, error) {
 	served = component
-	return run(call, args)
+	answer, _, err := run(call, args)
+	return answer, err
 }
 
-func run(call *Call, args string) (Answer, error) {
+// written is what the host reads of an answer as JSON.
+type written struct{ data, parameters string }
+
+func run(call *Call, args string) (Answer, written, error) {
 	call.componentID = served.ID
 	tool, err := find(call.ToolName)
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, written{}, err
 	}
 	returned, err := tool.execute(call, json.RawMessage(args))
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, written{}, err
 	}
-	if answer, is := returned.(Answer); is {
-		return answer, nil
+	answer, is := returned.(Answer)
+	if !is {
+		answer = Success(returned)
 	}
-	return Success(returned), nil
+	texts, err := answer.write()
+	if err != nil {
+		return Answer{}, written{}, fmt.Errorf("the answer of %s cannot be written as JSON: %w", call.ToolName, err)
+	}
+	return answer, texts, nil
+}
+
+func (a Answer) write() (texts written, err error) {
+	if texts.data, err = text(a.Data); err == nil && a.Ticket != nil {
+		texts.parameters, err = text(a.Ticket.Parameters)
+	}
+	return texts, err
 }
 
 // text writes JSON as it is meant to be read, without escapes for HTML.
