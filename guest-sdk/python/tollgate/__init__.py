@@ -21,7 +21,19 @@ model reads:
 The last line is what the host calls. `component.call` runs a tool in its tests.
 """
 
-from .answer import Answer, Refusal, Ticket, denied, error, failed, invalid_arguments, not_found, success, suspend
+from .answer import (
+    Answer,
+    Refusal,
+    Ticket,
+    denied,
+    error,
+    failed,
+    internal,
+    invalid_arguments,
+    not_found,
+    success,
+    suspend,
+)
 from .component import Component, StateKey
 from .context import Context, Resumption
 from .schema import Bounds
@@ -38,6 +50,7 @@ __all__ = [
     "denied",
     "error",
     "failed",
+    "internal",
     "invalid_arguments",
     "not_found",
     "success",

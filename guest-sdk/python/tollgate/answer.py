@@ -69,3 +69,9 @@ def denied(message: str) -> Refusal:
 
 def not_found(message: str) -> Refusal:
     return Refusal("not_found", message)
+
+
+def internal(message: str) -> Refusal:
+    """The tool's own fault; the message goes to the operator alone, as the traceback of
+    any other exception does."""
+    return Refusal("internal", message)

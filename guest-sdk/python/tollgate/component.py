@@ -1,5 +1,6 @@
 """A component: its id, its state, and its tools."""
 
+import copy
 import inspect
 import json
 import typing
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Callable, Optional
 
-from . import schema
+from . import schema, values, words
 from .answer import Answer, Refusal
 from .context import Context, Resumption
 
@@ -26,7 +27,12 @@ class StateKey:
     """Whether it survives the host's process."""
     schema: Optional[dict] = None
     read: bool = True
-    write: bool = True
+    write: Optional[bool] = None
+    """Where it is not stated, a key of the component's own is written, and another
+    component's is not."""
+
+    def is_written(self, is_own: bool) -> bool:
+        return is_own if self.write is None else self.write
 
 
 @dataclass
@@ -43,8 +49,14 @@ class ToolEntry:
     validate: Optional[Callable]
 
     def arguments(self, given: str) -> dict:
+        """What the function is called with, but for the context."""
         hints = typing.get_type_hints(self.function, include_extras=True)
-        return {name: schema.typed(hints[name], value) for name, value in json.loads(given).items()}
+        arguments = {name: values.typed(hints[name], value) for name, value in json.loads(given).items()}
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            if name not in arguments and hints[name] is not Context:
+                stated = parameter.default is not inspect.Parameter.empty
+                arguments[name] = copy.deepcopy(parameter.default) if stated else None
+        return arguments
 
 
 class Component:
@@ -67,7 +79,8 @@ class Component:
         validate: Optional[Callable] = None,
     ) -> Callable[[Callable], Callable]:
         """Makes a tool of a function, which stays callable as it was. `validate` is
-        called with the same arguments, to check what the types cannot say."""
+        called with the same arguments, but for the context, to check what the types
+        cannot say; it raises `invalid_arguments`."""
 
         def register(function: Callable) -> Callable:
             tool_name = name or function.__name__
@@ -75,7 +88,7 @@ class Component:
                 function=function,
                 name=tool_name,
                 id=tool_name.lower().replace("_", "-"),
-                description=schema.description(function),
+                description=words.description(function),
                 parameters=schema.of_function(function, Context),
                 category=category,
                 timeout_ms=timeout_ms,
@@ -101,19 +114,28 @@ class Component:
         self, tool_name: str, args: dict, state: Optional[dict] = None, resume: Optional[Resumption] = None
     ) -> tuple[Answer, Context]:
         """Calls a tool as the host would, in a test. `state` holds whole keys."""
-        values = [SimpleNamespace(key=key, value=json.dumps(value)) for key, value in (state or {}).items()]
+        snapshot = [SimpleNamespace(key=key, value=json.dumps(value)) for key, value in (state or {}).items()]
         answered = resume and SimpleNamespace(**{**resume.__dict__, "value": json.dumps(resume.value)})
         facts = SimpleNamespace(
             call_id="call-1",
             tool_name=tool_name,
-            run_identity=SimpleNamespace(run_id="run-1", thread_id="thread-1", agent_id="test"),
+            run_identity=SimpleNamespace(
+                run_id="run-1",
+                thread_id="thread-1",
+                agent_id="test",
+                parent_run_id=None,
+                parent_thread_id=None,
+                parent_call_id=None,
+            ),
             agent=SimpleNamespace(id="test", description=None, delegates=[]),
-            snapshot=SimpleNamespace(revision=0, values=values),
+            snapshot=SimpleNamespace(revision=0, values=snapshot),
             deadline_ms=15_000,
             attempt=1,
             resume=answered,
         )
-        return self.execute(json.dumps(args), facts)
+        answer, context = self.execute(json.dumps(args), facts)
+        values.json_of(answer.data, f"the answer of {tool_name}")
+        return answer, context
 
     def validate_args(self, tool_name: str, args: str) -> None:
         entry = self.tools[tool_name]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import host
+from .values import json_of
 
 
 @dataclass
@@ -51,7 +52,8 @@ class Context:
 
     def update(self, name: str, update: Any) -> None:
         """An update for the key's reducer; it commits with the answer, or not at all."""
-        self.mutations.append((self._key(name), json.dumps(update, ensure_ascii=False)))
+        key = self._key(name)
+        self.mutations.append((key, json_of(update, f"the update of {key}")))
 
     def add_context(self, note: str) -> None:
         """A note that the model sees at its next turn; needs a grant."""
@@ -65,22 +67,28 @@ class Context:
         """Ends the enclosing loop agent; needs a grant."""
         self.actions.append(("escalate", None))
 
-    def progress(self, fraction: float, message: Optional[str] = None, status: str = "running") -> None:
-        """How far the call is, from 0 to 1."""
+    def progress(
+        self, fraction: Optional[float], message: Optional[str] = None, status: str = "running"
+    ) -> None:
+        """How far the call is, from 0 to 1; `None` where nobody knows. `status` is
+        `pending`, `running`, `done`, `failed` or `cancelled`."""
         host.report_progress(status, message, fraction)
 
     def activity(self, kind: str, content: str) -> None:
+        """Replaces what a client shows as what the tool is doing."""
         host.report_activity(kind, content)
 
     def activity_delta(self, kind: str, patch: list) -> None:
-        host.report_activity_delta(kind, json.dumps(patch))
+        """Changes the activity of this kind by a JSON Patch (RFC 6902)."""
+        host.report_activity_delta(kind, json_of(patch, f"the patch of the activity {kind}"))
 
     def stream_output(self, delta: str) -> None:
         """A piece of output that may be shown before the call ends."""
         host.stream_output(delta)
 
     def log(self, level: str, message: str) -> None:
-        """A line for the operator; the model never sees it."""
+        """A line for the operator; the model never sees it. `level` is `trace`, `debug`,
+        `info`, `warn` or `error`."""
         host.log(level, message)
 
     def is_cancelled(self) -> bool:

@@ -1,11 +1,10 @@
 """A component in the words of the interface that the host calls."""
 
-import json
 import traceback
 from typing import Any, Optional
 
-from . import schema
 from .answer import Answer, Refusal, Ticket
+from .values import json_of
 
 try:
     from componentize_py_types import Err
@@ -30,9 +29,7 @@ def tool_of(component: Any) -> type:
             refusing(lambda: component.validate_args(tool_name, args))
 
         def execute(self, args, ctx):
-            answer, context = refusing(lambda: component.execute(args, ctx))
-            mutations = [types.Mutation(key, update) for key, update in context.mutations]
-            return types.ToolOutput(result(answer), mutations, [action(*act) for act in context.actions])
+            return refusing(lambda: output(ctx.tool_name, *component.execute(args, ctx)))
 
     return Tool
 
@@ -53,7 +50,7 @@ def descriptor(entry: Any):
         id=entry.id,
         name=entry.name,
         description=entry.description,
-        parameters=json.dumps(entry.parameters, ensure_ascii=False),
+        parameters=json_of(entry.parameters, f"the schema of {entry.name}"),
         category=entry.category,
         execution=types.ExecutionPolicy(
             entry.timeout_ms, entry.max_retries, entry.idempotent, entry.validate is not None
@@ -63,35 +60,41 @@ def descriptor(entry: Any):
 
 def access(component_id: str, name: str, key: Any):
     if "." in name:
-        return types.StateAccess(name, key.read, key.write, None)
+        return types.StateAccess(name, key.read, key.is_written(is_own=False), None)
     defines = types.StateKey(
-        initial=json.dumps(schema.plain(key.initial), ensure_ascii=False),
-        schema=None if key.schema is None else json.dumps(key.schema),
+        initial=json_of(key.initial, f"the initial value of {name}"),
+        schema=None if key.schema is None else json_of(key.schema, f"the schema of {name}"),
         reducer=types.Reducer[key.reducer.upper().replace("-", "_")],
         scope=types.KeyScope[key.scope.upper()],
         persistent=key.persistent,
     )
-    return types.StateAccess(f"{component_id}.{name}", key.read, key.write, defines)
+    return types.StateAccess(f"{component_id}.{name}", key.read, key.is_written(is_own=True), defines)
 
 
-def result(answer: Answer):
+def output(tool_name: str, answer: Answer, context: Any):
+    mutations = [types.Mutation(key, update) for key, update in context.mutations]
+    returned = result(answer, f"the answer of {tool_name}")
+    return types.ToolOutput(returned, mutations, [action(*act) for act in context.actions])
+
+
+def result(answer: Answer, what: str):
     statuses = {
         "success": types.ToolStatus_Success,
         "error": types.ToolStatus_Error,
-        "pending": lambda: types.ToolStatus_Pending(ticket(answer.ticket)),
+        "pending": lambda: types.ToolStatus_Pending(ticket(answer.ticket, what)),
     }
-    data = json.dumps(schema.plain(answer.data), ensure_ascii=False)
+    data = json_of(answer.data, what)
     return types.ToolResult(statuses[answer.status](), data, answer.message)
 
 
-def ticket(asked: Optional[Ticket]):
+def ticket(asked: Optional[Ticket], what: str):
     if asked is None:
         return None
     return types.SuspendTicket(
         action=asked.action,
         message=asked.message,
-        parameters=json.dumps(asked.parameters, ensure_ascii=False),
-        response_schema=None if asked.response_schema is None else json.dumps(asked.response_schema),
+        parameters=json_of(asked.parameters, what),
+        response_schema=None if asked.response_schema is None else json_of(asked.response_schema, what),
         resume_mode=types.ResumeMode[asked.resume_mode.upper().replace("-", "_")],
     )
 

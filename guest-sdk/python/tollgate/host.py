@@ -15,7 +15,7 @@ cancelled = False
 """Whether `is_cancelled` says so, in a test."""
 
 
-def report_progress(status: str, message: Optional[str], fraction: float) -> None:
+def report_progress(status: str, message: Optional[str], fraction: Optional[float]) -> None:
     if call is None:
         reports.append(("progress", status, message, fraction))
     else:

@@ -3,11 +3,13 @@
 import dataclasses
 import enum
 import inspect
-import re
 import types
 import typing
 from dataclasses import dataclass
-from typing import Annotated, Any, Callable, Literal, Optional, Union
+from typing import Annotated, Any, Callable, Literal, NotRequired, Optional, Required, Union
+
+from .values import is_optional, is_record, members, plain, required_members
+from .words import parameter_words
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(N
 def of_function(function: Callable, context: type) -> dict:
     """The schema of a function's arguments, without the parameter for the context."""
     hints = typing.get_type_hints(function, include_extras=True)
-    words = parameter_words(inspect.getdoc(function) or "")
+    words = parameter_words(function)
+    schemas = Schemas()
     properties, required = {}, []
     for name, parameter in inspect.signature(function).parameters.items():
         hint = hints.get(name)
@@ -32,119 +35,104 @@ def of_function(function: Callable, context: type) -> dict:
             continue
         if hint is None:
             raise TypeError(f"{function.__name__}: the parameter '{name}' has no type hint")
-        schema = of_type(hint, f"{function.__name__}: {name}")
+        schema = schemas.of(hint, f"{function.__name__}: {name}")
         if name in words:
             schema = {**schema, "description": words[name]}
-        if parameter.default is inspect.Parameter.empty:
+        if parameter.default is not inspect.Parameter.empty:
+            schema = with_default(schema, parameter.default)
+        elif not is_optional(hint):
             required.append(name)
-        elif parameter.default is not None:
-            schema = {**schema, "default": plain(parameter.default)}
         properties[name] = schema
+    return {**of_object(properties, required), **schemas.definitions()}
+
+
+def of_object(properties: dict, required: list) -> dict:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def of_type(hint: Any, place: str) -> dict:
-    if hint in PLAIN:
-        return {"type": PLAIN[hint]}
-    if hint is Any:
-        return {}
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        return annotated(inner, place)
-    if origin in (Union, types.UnionType):
-        kinds = [of_type(kind, place) for kind in inner if kind is not type(None)]
-        return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
-    if origin is Literal:
-        return {"enum": list(inner)}
-    if origin is list:
-        return {"type": "array", "items": of_type(inner[0], place)}
-    if origin is dict:
-        return {"type": "object", "additionalProperties": of_type(inner[1], place)}
-    if origin is tuple:
-        items = [of_type(kind, place) for kind in inner]
+def with_default(schema: dict, default: Any) -> dict:
+    return schema if default is None else {**schema, "default": plain(default)}
+
+
+class Schemas:
+    """The schemas of one document. A type that holds itself is a definition of it."""
+
+    def __init__(self):
+        self._open: list[type] = []
+        self._names: dict[type, str] = {}
+        self._definitions: dict[str, dict] = {}
+
+    def definitions(self) -> dict:
+        return {"$defs": self._definitions} if self._definitions else {}
+
+    def of(self, hint: Any, place: str) -> dict:
+        if hint in PLAIN:
+            return {"type": PLAIN[hint]}
+        if hint is Any:
+            return {}
+        origin, inner = typing.get_origin(hint), typing.get_args(hint)
+        if origin is Annotated:
+            return self._annotated(inner, place)
+        if origin in (Required, NotRequired):
+            return self.of(inner[0], place)
+        if origin in (Union, types.UnionType):
+            kinds = [self.of(kind, place) for kind in inner if kind is not type(None)]
+            return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+        if origin is Literal:
+            return one_of(inner)
+        if hint in (list, tuple) or origin is list:
+            return {"type": "array", **({"items": self.of(inner[0], place)} if inner else {})}
+        if hint is dict or origin is dict:
+            return {"type": "object", **({"additionalProperties": self.of(inner[1], place)} if inner else {})}
+        if origin is tuple:
+            return self._tuple(inner, place)
+        if isinstance(hint, type) and issubclass(hint, enum.Enum):
+            return one_of([member.value for member in hint])
+        if is_record(hint):
+            return self._record(hint, place)
+        raise TypeError(f"{place}: there is no schema for {hint}")
+
+    def _annotated(self, inner: tuple, place: str) -> dict:
+        schema = self.of(inner[0], place)
+        for extra in inner[1:]:
+            if isinstance(extra, Bounds):
+                bounds = {"minimum": extra.minimum, "maximum": extra.maximum}
+                schema = {**schema, **{name: bound for name, bound in bounds.items() if bound is not None}}
+            elif isinstance(extra, str):
+                schema = {**schema, "description": extra}
+        return schema
+
+    def _tuple(self, inner: tuple, place: str) -> dict:
+        if inner[1:] == (...,):
+            return {"type": "array", "items": self.of(inner[0], place)}
+        items = [self.of(kind, place) for kind in inner]
         return {"type": "array", "prefixItems": items, "minItems": len(items), "items": False}
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return {"enum": [member.value for member in hint]}
-    if dataclasses.is_dataclass(hint):
-        return of_dataclass(hint, place)
-    raise TypeError(f"{place}: there is no schema for {hint}")
+
+    def _record(self, kind: type, place: str) -> dict:
+        if kind in self._open and kind not in self._names:
+            taken = sum(other.__name__ == kind.__name__ for other in self._names)
+            self._names[kind] = f"{kind.__name__}{taken + 1}" if taken else kind.__name__
+        if kind in self._names:
+            return {"$ref": f"#/$defs/{self._names[kind]}"}
+        self._open.append(kind)
+        schema = self._members(kind, place)
+        self._open.pop()
+        if kind not in self._names:
+            return schema
+        self._definitions[self._names[kind]] = schema
+        return {"$ref": f"#/$defs/{self._names[kind]}"}
+
+    def _members(self, kind: type, place: str) -> dict:
+        properties = {name: self.of(hint, f"{place}.{name}") for name, hint in members(kind).items()}
+        for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
+            if field.init and field.default is not dataclasses.MISSING:
+                properties[field.name] = with_default(properties[field.name], field.default)
+            elif field.init and field.default_factory is not dataclasses.MISSING:
+                properties[field.name] = with_default(properties[field.name], field.default_factory())
+        return of_object(properties, required_members(kind))
 
 
-def annotated(inner: tuple, place: str) -> dict:
-    schema = of_type(inner[0], place)
-    for extra in inner[1:]:
-        if isinstance(extra, Bounds):
-            bounds = {"minimum": extra.minimum, "maximum": extra.maximum}
-            schema = {**schema, **{name: bound for name, bound in bounds.items() if bound is not None}}
-        elif isinstance(extra, str):
-            schema = {**schema, "description": extra}
-    return schema
-
-
-def of_dataclass(kind: type, place: str) -> dict:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    fields = dataclasses.fields(kind)
-    return {
-        "type": "object",
-        "properties": {field.name: of_type(hints[field.name], f"{place}.{field.name}") for field in fields},
-        "required": [field.name for field in fields if is_required(field)],
-        "additionalProperties": False,
-    }
-
-
-def is_required(field: dataclasses.Field) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def typed(hint: Any, value: Any) -> Any:
-    """The value that the hint asks for: an enum's member, a dataclass, a tuple."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        return typed(inner[0], value)
-    if value is None:
-        return None
-    if origin in (Union, types.UnionType):
-        kinds = [kind for kind in inner if kind is not type(None)]
-        return typed(kinds[0], value) if len(kinds) == 1 else value
-    if origin is list:
-        return [typed(inner[0], item) for item in value]
-    if origin is dict:
-        return {name: typed(inner[1], item) for name, item in value.items()}
-    if origin is tuple:
-        return tuple(typed(kind, item) for kind, item in zip(inner, value))
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return hint(value)
-    if dataclasses.is_dataclass(hint):
-        hints = typing.get_type_hints(hint, include_extras=True)
-        return hint(**{name: typed(hints[name], item) for name, item in value.items()})
-    return value
-
-
-def plain(value: Any) -> Any:
-    """What JSON can hold of a value."""
-    if isinstance(value, enum.Enum):
-        return value.value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    return value
-
-
-def description(function: Callable) -> str:
-    """The first paragraph of the docstring."""
-    return " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
-
-
-def parameter_words(doc: str) -> dict[str, str]:
-    """`:param name: text`, and `name: text` under `Args:`."""
-    words = dict(re.findall(r"^\s*:param (\w+): *(.+)$", doc, re.MULTILINE))
-    _, found, after = doc.partition("Args:\n")
-    for line in after.split("\n") if found else []:
-        entry = re.match(r"^\s+(\w+): *(.+)$", line)
-        if entry is None:
-            break
-        words[entry[1]] = entry[2]
-    return words
+def one_of(values: Any) -> dict:
+    kinds = {PLAIN.get(type(value)) for value in values}
+    stated = {} if len(kinds) > 1 or None in kinds else {"type": kinds.pop()}
+    return {**stated, "enum": list(values)}
