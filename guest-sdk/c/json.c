@@ -47,17 +47,27 @@ static json_value value_at(const char *at, const char *end) {
 }
 
 json_value json_member(json_value object, const char *name) {
-  const char *end = object.start + object.len;
-  const char *at = object.start + 1;
-  if (object.len < 2 || *object.start != '{') return (json_value){0};
-  while ((at = skip_blanks(at, end)) < end && *at == '"') {
-    json_value key = value_at(at, end);
-    at = skip_blanks(key.start + key.len, end) + 1;
-    json_value value = value_at(at, end);
-    if (strcmp(json_string(key).start, name) == 0) return value;
-    at = skip_blanks(value.start + value.len, end) + 1;
+  size_t at = 0, len = strlen(name);
+  json_text key;
+  json_value value;
+  while (json_next_member(object, &at, &key, &value)) {
+    if (key.len == len && memcmp(key.start, name, len) == 0) return value;
   }
   return (json_value){0};
+}
+
+bool json_next_member(json_value object, size_t *at, json_text *name, json_value *value) {
+  const char *end = object.start + object.len;
+  if (object.len < 2 || *object.start != '{') return false;
+  if (*at == 0) *at = 1;
+  const char *from = skip_blanks(object.start + *at, end);
+  if (from >= end || *from != '"') return false;
+  json_value key = value_at(from, end);
+  *name = json_string(key);
+  *value = value_at(skip_blanks(key.start + key.len, end) + 1, end);
+  from = skip_blanks(value->start + value->len, end);
+  *at = (size_t)(from - object.start) + (from < end && *from == ',');
+  return true;
 }
 
 bool json_next(json_value list, size_t *at, json_value *element) {
@@ -185,4 +195,17 @@ void json_put_string(json_writer *writer, const char *text, size_t len) {
 void json_put_integer(json_writer *writer, int64_t value) {
   char digits[24];
   put_bytes(writer, digits, (size_t)snprintf(digits, sizeof digits, "%lld", (long long)value));
+}
+
+void json_put_number(json_writer *writer, double value) {
+  char digits[32];
+  if (!(value - value == 0)) {
+    json_put(writer, "null");
+    return;
+  }
+  for (int precision = 15; precision <= 17; precision++) {
+    snprintf(digits, sizeof digits, "%.*g", precision, value);
+    if (strtod(digits, NULL) == value) break;
+  }
+  json_put(writer, digits);
 }

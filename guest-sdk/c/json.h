@@ -23,6 +23,8 @@ typedef struct {
 json_value json_member(json_value object, const char *name);
 // The elements of a list, one after the other: start with `at` = 0.
 bool json_next(json_value list, size_t *at, json_value *element);
+// The members of an object, likewise.
+bool json_next_member(json_value object, size_t *at, json_text *name, json_value *value);
 
 bool json_is(json_value value, const char *literal);
 // The text of a string, decoded; empty where the value is no string.
@@ -43,5 +45,8 @@ void json_put_value(json_writer *writer, json_value value);
 // Writes a string with its quotes and escapes.
 void json_put_string(json_writer *writer, const char *text, size_t len);
 void json_put_integer(json_writer *writer, int64_t value);
+// Writes a number with as few digits as give it back; what JSON has no number for, NAN
+// and the infinities, as null.
+void json_put_number(json_writer *writer, double value);
 
 #endif

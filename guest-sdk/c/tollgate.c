@@ -3,6 +3,7 @@
 
 #include "bindings/guest.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,12 @@ static const char *c_text(guest_string_t text) {
   return copied;
 }
 
+static const char *c_option(guest_option_string_t text) { return text.is_some ? c_text(text.val) : NULL; }
+
+static bool is_own(const char *name) { return !strchr(name, '.'); }
+
 static const char *whole_key(const char *name) {
-  if (strchr(name, '.')) return name;
+  if (!is_own(name)) return name;
   size_t room = strlen(tollgate_component.id) + strlen(name) + 2;
   char *key = malloc(room);
   snprintf(key, room, "%s.%s", tollgate_component.id, name);
@@ -37,14 +42,18 @@ static void describe_tool(const tollgate_tool *tool, tollgate_tool_types_tool_de
   to->category.val = text_of(tool->category);
   to->execution.timeout_ms.is_some = tool->timeout_ms != 0;
   to->execution.timeout_ms.val = tool->timeout_ms;
-  to->execution.max_retries.is_some = false;
+  to->execution.max_retries.is_some = tool->max_retries != NULL;
+  if (tool->max_retries) to->execution.max_retries.val = *tool->max_retries;
   to->execution.idempotent = tool->idempotent;
   to->execution.validates = tool->validate != NULL;
 }
 
 static void describe_key(const tollgate_key *key, tollgate_tool_types_state_access_t *to) {
   to->key = text_of(whole_key(key->name));
-  to->read = to->write = to->defines.is_some = true;
+  to->read = key->access != TOLLGATE_WRITE_ONLY;
+  to->write = key->access == TOLLGATE_UNSTATED ? is_own(key->name) : key->access != TOLLGATE_READ_ONLY;
+  to->defines.is_some = is_own(key->name);
+  if (!to->defines.is_some) return;
   tollgate_tool_types_state_key_t *defined = &to->defines.val;
   defined->initial = text_of(key->initial);
   defined->schema.is_some = key->schema != NULL;
@@ -86,6 +95,36 @@ bool exports_tollgate_tool_tool_validate_args(guest_string_t *tool_name, tollgat
   return false;
 }
 
+static void read_caller(tollgate_call *call, const tollgate_tool_types_tool_call_context_t *context) {
+  const tollgate_tool_types_run_identity_t *run = &context->run_identity;
+  call->tool_name = c_text(context->tool_name);
+  call->call_id = c_text(context->call_id);
+  call->run_id = c_text(run->run_id);
+  call->thread_id = c_text(run->thread_id);
+  call->agent_id = c_text(run->agent_id);
+  call->parent_run_id = c_option(run->parent_run_id);
+  call->parent_thread_id = c_option(run->parent_thread_id);
+  call->parent_call_id = c_option(run->parent_call_id);
+  call->agent_description = c_option(context->agent.description);
+  call->delegate_count = context->agent.delegates.len;
+  const char **delegates = calloc(call->delegate_count + 1, sizeof *delegates);
+  for (size_t at = 0; at < call->delegate_count; at++) delegates[at] = c_text(context->agent.delegates.ptr[at]);
+  call->delegates = delegates;
+}
+
+static void read_resumption(tollgate_call *call, const tollgate_tool_types_resumption_t *from) {
+  tollgate_resumption *resume = calloc(1, sizeof *resume);
+  resume->suspension_id = c_text(from->suspension_id);
+  resume->action = c_text(from->action);
+  resume->message = c_text(from->message);
+  resume->decision_id = c_text(from->decision_id);
+  resume->value = json_of(from->value);
+  resume->reason = c_option(from->reason);
+  resume->decided_at_ms = from->decided_at_ms;
+  call->resume = resume;
+  call->decision = resume->value;
+}
+
 bool exports_tollgate_tool_tool_execute(tollgate_tool_types_json_t *args,
                                         tollgate_tool_types_tool_call_context_t *context,
                                         tollgate_tool_types_tool_output_t *out,
@@ -93,18 +132,15 @@ bool exports_tollgate_tool_tool_execute(tollgate_tool_types_json_t *args,
   memset(out, 0, sizeof *out);
   tollgate_call call = {
       .args = json_of(*args),
-      .tool_name = c_text(context->tool_name),
-      .call_id = c_text(context->call_id),
-      .run_id = c_text(context->run_identity.run_id),
-      .thread_id = c_text(context->run_identity.thread_id),
-      .agent_id = c_text(context->run_identity.agent_id),
+      .revision = context->snapshot.revision,
       .attempt = context->attempt,
       .deadline_ms = context->deadline_ms,
       .out = out,
       .error = error,
       .context = context,
   };
-  if (context->resume.is_some) call.decision = json_of(context->resume.val.value);
+  read_caller(&call, context);
+  if (context->resume.is_some) read_resumption(&call, &context->resume.val);
   const tollgate_tool *tool = find_tool(context->tool_name);
   if (tool) {
     tool->execute(&call);
@@ -124,27 +160,42 @@ void tollgate_succeed(tollgate_call *call, const json_writer *data) {
   answer(call)->data = (guest_string_t){(uint8_t *)data->start, data->len};
 }
 
-void tollgate_fail(tollgate_call *call, const char *code, const char *message) {
-  json_writer data = {0};
-  json_put(&data, "{\"error\":{\"code\":");
-  json_put_string(&data, code, strlen(code));
-  json_put(&data, ",\"message\":");
-  json_put_string(&data, message, strlen(message));
-  json_put(&data, "}}");
-  tollgate_succeed(call, &data);
-  answer(call)->status.tag = TOLLGATE_TOOL_TYPES_TOOL_STATUS_ERROR;
+static void put_message(tollgate_call *call, const char *message) {
   answer(call)->message.is_some = true;
   answer(call)->message.val = text_of(message);
 }
 
+void tollgate_succeed_with_message(tollgate_call *call, const json_writer *data, const char *message) {
+  tollgate_succeed(call, data);
+  put_message(call, message);
+}
+
+void tollgate_fail(tollgate_call *call, const char *code, const char *message) {
+  json_writer data = {0};
+  if (code) {
+    json_put(&data, "{\"error\":{\"code\":");
+    json_put_string(&data, code, strlen(code));
+    json_put(&data, ",\"message\":");
+    json_put_string(&data, message, strlen(message));
+    json_put(&data, "}}");
+  } else {
+    json_put(&data, "null");
+  }
+  tollgate_succeed_with_message(call, &data, message);
+  answer(call)->status.tag = TOLLGATE_TOOL_TYPES_TOOL_STATUS_ERROR;
+}
+
+void tollgate_ask(tollgate_call *call, const char *message) {
+  answer(call)->data = text_of("null");
+  answer(call)->status.tag = TOLLGATE_TOOL_TYPES_TOOL_STATUS_PENDING;
+  answer(call)->status.val.pending.is_some = false;
+  put_message(call, message);
+}
+
 void tollgate_suspend(tollgate_call *call, tollgate_ticket asked) {
-  tollgate_tool_types_tool_result_t *result = answer(call);
-  result->data = text_of("null");
-  result->message.is_some = true;
-  result->message.val = text_of(asked.message);
-  result->status.tag = TOLLGATE_TOOL_TYPES_TOOL_STATUS_PENDING;
-  result->status.val.pending.is_some = true;
-  tollgate_tool_types_suspend_ticket_t *ticket = &result->status.val.pending.val;
+  tollgate_ask(call, asked.message);
+  answer(call)->status.val.pending.is_some = true;
+  tollgate_tool_types_suspend_ticket_t *ticket = &answer(call)->status.val.pending.val;
   ticket->action = text_of(asked.action ? asked.action : "confirm");
   ticket->message = text_of(asked.message);
   ticket->parameters = text_of(asked.parameters ? asked.parameters : "{}");
@@ -177,9 +228,42 @@ void tollgate_update(tollgate_call *call, const char *name, const char *update) 
   mutations->ptr[mutations->len++] = (tollgate_tool_types_mutation_t){text_of(whole_key(name)), text_of(update)};
 }
 
+static void act(tollgate_call *call, tollgate_tool_types_action_t action) {
+  tollgate_tool_types_list_action_t *actions = &((tollgate_tool_types_tool_output_t *)call->out)->actions;
+  actions->ptr = realloc(actions->ptr, (actions->len + 1) * sizeof *actions->ptr);
+  actions->ptr[actions->len++] = action;
+}
+
+void tollgate_add_context(tollgate_call *call, const char *note) {
+  tollgate_tool_types_action_t action = {.tag = TOLLGATE_TOOL_TYPES_ACTION_ADD_CONTEXT};
+  action.val.add_context = text_of(note);
+  act(call, action);
+}
+
+void tollgate_transfer_to(tollgate_call *call, const char *agent_id) {
+  tollgate_tool_types_action_t action = {.tag = TOLLGATE_TOOL_TYPES_ACTION_TRANSFER_TO_AGENT};
+  action.val.transfer_to_agent = text_of(agent_id);
+  act(call, action);
+}
+
+void tollgate_escalate(tollgate_call *call) {
+  act(call, (tollgate_tool_types_action_t){.tag = TOLLGATE_TOOL_TYPES_ACTION_ESCALATE});
+}
+
+void tollgate_activity(const char *kind, const char *content) {
+  guest_string_t kind_text = text_of(kind), content_text = text_of(content);
+  tollgate_tool_call_report_activity(&kind_text, &content_text);
+}
+
+void tollgate_activity_delta(const char *kind, const char *patch) {
+  guest_string_t kind_text = text_of(kind), patch_text = text_of(patch);
+  tollgate_tool_call_report_activity_delta(&kind_text, &patch_text);
+}
+
 void tollgate_progress(tollgate_progress_status status, double fraction, const char *message) {
   guest_string_t text = text_of(message);
-  tollgate_tool_call_report_progress((tollgate_tool_call_progress_status_t)status, message ? &text : NULL, &fraction);
+  tollgate_tool_call_report_progress((tollgate_tool_call_progress_status_t)status, message ? &text : NULL,
+                                     isnan(fraction) ? NULL : &fraction);
 }
 
 void tollgate_stream_output(const char *delta) {

@@ -30,6 +30,8 @@ typedef struct {
   const char *category;
   // For one attempt, in milliseconds; 0 for the host's default.
   uint32_t timeout_ms;
+  // Attempts after the first, such as &(const uint32_t){1}; NULL for the host's default.
+  const uint32_t *max_retries;
   // May run again without harm.
   bool idempotent;
   // Answers the call.
@@ -47,9 +49,21 @@ typedef enum {
   TOLLGATE_MAX,
 } tollgate_reducer;
 
-// A state key of the component's own.
+// What tools do with a key. Where none is stated, own keys are read and written, and
+// another component's are read.
+typedef enum {
+  TOLLGATE_UNSTATED,
+  TOLLGATE_READ_ONLY,
+  TOLLGATE_WRITE_ONLY,
+  TOLLGATE_READ_WRITE,
+} tollgate_access;
+
+// A state key.
 typedef struct {
+  // Without a dot it is a key of the component's own, with one it is another
+  // component's, which needs a grant; then access is all that counts below.
   const char *name;
+  tollgate_access access;
   // The value before the first update, as JSON.
   const char *initial;
   // JSON Schema of the value; may be NULL.
@@ -74,16 +88,39 @@ typedef struct {
 // What the component is; a tool's file defines it.
 extern const tollgate_component_descriptor tollgate_component;
 
+// A person decided that a suspended call goes on.
+typedef struct {
+  // The ticket's action and message, as they were asked.
+  const char *suspension_id, *action, *message, *decision_id;
+  // What the person answered; it fits the ticket's schema.
+  json_value value;
+  // In the person's words; NULL where there are none.
+  const char *reason;
+  // Milliseconds since the Unix epoch.
+  uint64_t decided_at_ms;
+} tollgate_resumption;
+
 // The call in progress.
 struct tollgate_call {
   // Fit the tool's schema.
   json_value args;
   const char *tool_name, *call_id, *run_id, *thread_id, *agent_id;
+  // What the calling agent is for; NULL where nobody said.
+  const char *agent_description;
+  // The agents that it may hand work to.
+  const char *const *delegates;
+  size_t delegate_count;
+  // Of the call that had another agent run this one; NULL where none did.
+  const char *parent_run_id, *parent_thread_id, *parent_call_id;
+  // Of the snapshot that tollgate_read reads.
+  uint64_t revision;
   // 1 for the first.
   uint32_t attempt;
   // Milliseconds that this attempt may still use.
   uint32_t deadline_ms;
-  // What a person answered, where a suspended call goes on; else of length 0.
+  // Set where a suspended call goes on, NULL otherwise; what the person answered is
+  // `decision` as well, of length 0 otherwise.
+  const tollgate_resumption *resume;
   json_value decision;
   // Where the answer is put.
   void *out, *error;
@@ -93,8 +130,12 @@ struct tollgate_call {
 
 // The answers; a tool gives one. What it changed commits with it.
 void tollgate_succeed(tollgate_call *call, const json_writer *data);
-// The tool's own answer that it failed, for the model.
+// With words beside the data.
+void tollgate_succeed_with_message(tollgate_call *call, const json_writer *data, const char *message);
+// The tool's own answer that it failed, for the model; without a code where that is NULL.
 void tollgate_fail(tollgate_call *call, const char *code, const char *message);
+// Waits for a person's plain confirmation.
+void tollgate_ask(tollgate_call *call, const char *message);
 
 // A question to a person.
 typedef struct {
@@ -126,6 +167,14 @@ json_value tollgate_read(const tollgate_call *call, const char *name);
 // An update for the key's reducer, as JSON; it commits with the answer.
 void tollgate_update(tollgate_call *call, const char *name, const char *update);
 
+// What a tool may ask of the agent loop; each needs its grant.
+// A note that the model sees at its next turn.
+void tollgate_add_context(tollgate_call *call, const char *note);
+// Hands the thread to another agent.
+void tollgate_transfer_to(tollgate_call *call, const char *agent_id);
+// Ends the enclosing loop agent.
+void tollgate_escalate(tollgate_call *call);
+
 // Reports: sent at once, bounded, not stored.
 typedef enum {
   TOLLGATE_PENDING,
@@ -134,7 +183,12 @@ typedef enum {
   TOLLGATE_FAILED,
   TOLLGATE_CANCELLED,
 } tollgate_progress_status;
+// How far the call is, from 0 to 1: NAN where nobody knows. The message may be NULL.
 void tollgate_progress(tollgate_progress_status status, double fraction, const char *message);
+// Replaces what a client shows as what the tool is doing.
+void tollgate_activity(const char *kind, const char *content);
+// Changes the activity of this kind by a JSON Patch (RFC 6902).
+void tollgate_activity_delta(const char *kind, const char *patch);
 void tollgate_stream_output(const char *delta);
 typedef enum { TOLLGATE_TRACE, TOLLGATE_DEBUG, TOLLGATE_INFO, TOLLGATE_WARN, TOLLGATE_ERROR } tollgate_level;
 void tollgate_log(tollgate_level level, const char *message);

@@ -46,7 +46,6 @@ impl Template {
             Self::C => files!("c":
                 "tool.toml" = "tool.toml",
                 "tool.c" = "tool.c",
-                "greeting.h" = "greeting.h",
                 "test.c" = "test.c",
                 ".gitignore" = "gitignore",
                 "README.md" = "README.md",

@@ -26,7 +26,11 @@ const PROJECTS: [Project; 5] = [
     Project {
         language: "c",
         source: "tool.c",
-        tests: &["mkdir -p build", "zig cc -o build/test test.c", "build/test"],
+        tests: &[
+            "mkdir -p build",
+            "zig cc -I $SDK/c -o build/test test.c tool.c $SDK/c/tollgate_testing.c",
+            "build/test",
+        ],
         step: "compiling with zig cc",
         missing: "zig is not installed. Type: pip install ziglang",
     },
@@ -97,6 +101,7 @@ fn a_new_project_passes_its_test_is_built_once_and_answers() {
             let tested = Command::new("sh")
                 .args(["-c", step])
                 .current_dir(place.path().join(&name))
+                .env("SDK", &sdk)
                 .env("PYTHONPATH", sdk.join("python"))
                 .output()
                 .unwrap();
