@@ -174,7 +174,10 @@ static void put_bytes(json_writer *writer, const char *bytes, size_t len) {
 
 void json_put(json_writer *writer, const char *text) { put_bytes(writer, text, strlen(text)); }
 
-void json_put_value(json_writer *writer, json_value value) { put_bytes(writer, value.start, value.len); }
+void json_put_value(json_writer *writer, json_value value) {
+  if (value.len == 0) value = (json_value){"null", 4};
+  put_bytes(writer, value.start, value.len);
+}
 
 void json_put_string(json_writer *writer, const char *text, size_t len) {
   json_put(writer, "\"");

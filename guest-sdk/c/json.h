@@ -41,6 +41,7 @@ typedef struct {
 
 // Writes text as it stands: punctuation, literals, JSON that is there already.
 void json_put(json_writer *writer, const char *text);
+// No value is written as null.
 void json_put_value(json_writer *writer, json_value value);
 // Writes a string with its quotes and escapes.
 void json_put_string(json_writer *writer, const char *text, size_t len);

@@ -183,7 +183,8 @@ typedef enum {
   TOLLGATE_FAILED,
   TOLLGATE_CANCELLED,
 } tollgate_progress_status;
-// How far the call is, from 0 to 1: NAN where nobody knows. The message may be NULL.
+// How far the call is, from 0 to 1, or unknown. The message may be NULL.
+#define TOLLGATE_UNKNOWN (0.0 / 0.0)
 void tollgate_progress(tollgate_progress_status status, double fraction, const char *message);
 // Replaces what a client shows as what the tool is doing.
 void tollgate_activity(const char *kind, const char *content);

@@ -81,14 +81,24 @@ bool tollgate_tool_call_is_cancelled(void) { return running->cancelled; }
 
 static json_value json_text_of(const char *text) { return (json_value){text, text ? strlen(text) : 0}; }
 
+static void add_entry(tollgate_tool_types_snapshot_t *snapshot, const char *key, json_value value) {
+  tollgate_tool_types_entry_t entry = {text_of(key), {(uint8_t *)value.start, value.len}};
+  snapshot->values.ptr = realloc(snapshot->values.ptr, (snapshot->values.len + 1) * sizeof entry);
+  snapshot->values.ptr[snapshot->values.len++] = entry;
+}
+
+// What the test sets, and the initial values of the component's other keys.
 static tollgate_tool_types_snapshot_t snapshot(const char *state) {
   tollgate_tool_types_snapshot_t taken = {0};
   json_text key;
   json_value value, object = json_text_of(state);
-  for (size_t at = 0; json_next_member(object, &at, &key, &value);) {
-    tollgate_tool_types_entry_t entry = {text_of(key.start), {(uint8_t *)value.start, value.len}};
-    taken.values.ptr = realloc(taken.values.ptr, (taken.values.len + 1) * sizeof entry);
-    taken.values.ptr[taken.values.len++] = entry;
+  for (size_t at = 0; json_next_member(object, &at, &key, &value);) add_entry(&taken, key.start, value);
+  for (size_t at = 0; at < tollgate_component.key_count; at++) {
+    const tollgate_key *declared = &tollgate_component.keys[at];
+    const char *name = whole_key(declared->name);
+    if (is_own(declared->name) && json_member(object, name).len == 0) {
+      add_entry(&taken, name, json_text_of(declared->initial));
+    }
   }
   return taken;
 }
