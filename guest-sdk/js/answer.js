@@ -1,5 +1,6 @@
 // How a call can end: an answer, which commits what the tool changed, or a refusal,
 // which commits nothing.
+import { json } from "./json.js";
 
 export class Answer {
   constructor(status, data, message) {
@@ -15,7 +16,7 @@ export class Answer {
   toHost() {
     return {
       status: this.status,
-      data: JSON.stringify(this.data ?? null),
+      data: json(this.data ?? null, "the answer"),
       message: this.message ?? null,
     };
   }
@@ -36,8 +37,8 @@ export function suspend(ticket) {
   const asked = {
     action,
     message,
-    parameters: JSON.stringify(parameters),
-    responseSchema: responseSchema === undefined ? null : JSON.stringify(responseSchema),
+    parameters: json(parameters, "a ticket's parameters"),
+    responseSchema: responseSchema === undefined ? null : json(responseSchema, "a ticket's schema"),
     resumeMode,
   };
   return new Answer({ tag: "pending", val: asked }, null, message);
@@ -54,3 +55,4 @@ export const invalidArguments = (message) => new Refusal("invalid-arguments", me
 export const failed = (message) => new Refusal("execution-failed", message);
 export const denied = (message) => new Refusal("denied", message);
 export const notFound = (message) => new Refusal("not-found", message);
+export const internal = (message) => new Refusal("internal", message);

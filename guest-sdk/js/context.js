@@ -1,5 +1,6 @@
 // The call in progress, as its tool sees it.
 import call from "#host";
+import { json } from "./json.js";
 
 export class Context {
   #componentId;
@@ -12,10 +13,15 @@ export class Context {
     this.toolName = facts.toolName;
     this.run = facts.runIdentity;
     this.agent = facts.agent;
-    this.revision = facts.snapshot.revision;
+    // What has 64 bits arrives as a BigInt.
+    this.revision = Number(facts.snapshot.revision);
     this.deadlineMs = facts.deadlineMs;
     this.attempt = facts.attempt;
-    this.resume = facts.resume && { ...facts.resume, value: JSON.parse(facts.resume.value) };
+    this.resume = facts.resume && {
+      ...facts.resume,
+      value: JSON.parse(facts.resume.value),
+      decidedAtMs: Number(facts.resume.decidedAtMs),
+    };
     this.mutations = [];
     this.actions = [];
   }
@@ -27,7 +33,7 @@ export class Context {
   }
 
   update(name, update) {
-    this.mutations.push({ key: this.#key(name), update: JSON.stringify(update) });
+    this.mutations.push({ key: this.#key(name), update: json(update, `the update of "${name}"`) });
   }
 
   addContext(note) {
@@ -51,7 +57,7 @@ export class Context {
   }
 
   activityDelta(kind, patch) {
-    call.reportActivityDelta(kind, JSON.stringify(patch));
+    call.reportActivityDelta(kind, json(patch, "the patch"));
   }
 
   streamOutput(delta) {

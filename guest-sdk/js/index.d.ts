@@ -33,6 +33,21 @@ export function object<P extends Record<string, Schema<any>>>(
   description?: string,
 ): Schema<{ [K in keyof P]: Infer<P[K]> }>;
 
+/**
+ * A `T` within bounds, by keywords of JSON Schema: `Bounded<string, { maxLength: 80 }>`,
+ * `Bounded<string[], { minItems: 1 }>`. To the compiler it is a `T`.
+ */
+export type Bounded<T, Keywords> = T & { readonly __bounds?: Keywords };
+
+/**
+ * A whole number, `Integer<0, 20>` one from 0 to 20; those beyond 2^53 lose digits, as
+ * all numbers of JavaScript do. To the compiler it is a `number`.
+ */
+export type Integer<Minimum extends number = number, Maximum extends number = number> = Bounded<
+  number,
+  { type: "integer"; minimum: Minimum; maximum: Maximum }
+>;
+
 /** What a component says about itself. */
 export interface Component {
   /** `[a-z][a-z0-9-]{0,63}`; grants and state keys belong to it. */
@@ -43,7 +58,7 @@ export interface Component {
    * own; one with a dot is another component's, and needs a grant.
    */
   state?: Record<string, StateKey>;
-  tools: Tool<any>[];
+  tools: readonly Tool<any>[];
 }
 
 export interface StateKey {
@@ -65,8 +80,9 @@ export interface Tool<Args> {
   name: string;
   /** Identity in the registry; made from the name where unset. */
   id?: string;
-  /** What it does, for the model. */
-  description: string;
+  /** What it does, for the model; the first paragraph of the comment on `execute` where unset. */
+  description?: string;
+  /** The schema of its arguments; the type of the first parameter of `execute` where unset. */
   parameters?: Schema<Args>;
   category?: string;
   /** For one attempt, in milliseconds. */
@@ -76,15 +92,27 @@ export interface Tool<Args> {
   idempotent?: boolean;
   /** Checks what the schema cannot say; throw `invalidArguments`. */
   validate?(args: Args): void;
-  /** What it returns is the data of a success, or an `Answer`. */
+  /** What it returns, at once, is the data of a success, or an `Answer`. */
   execute(args: Args, context: Context): unknown;
 }
 
-/** A tool with arguments of the type that its schema describes. */
-export function tool<Args>(tool: Tool<Args>): Tool<Args>;
+/** A tool that states its parameters: its arguments are of the type that they describe. */
+export function tool<Args>(tool: Described<Args>): Described<Args>;
+/** A tool whose parameters are those of the type of its arguments. */
+export function tool<const T extends Tool<any>>(tool: T & { parameters?: undefined }): T;
+
+export interface Described<Args> extends Tool<Args> {
+  description: string;
+  parameters: Schema<Args>;
+}
 
 /** The interface that the host calls; a tool's module exports it as `tool`. */
-export function component(component: Component): object;
+export function component<const C extends Component>(component: C): Served<C>;
+
+/** A component, with the types that `tollgate build` reads. */
+export interface Served<C> {
+  readonly __component?: C;
+}
 
 /** The call in progress. */
 export interface Context {
@@ -117,8 +145,8 @@ export interface Context {
   transferTo(agentId: string): void;
   /** Ends the enclosing loop agent; needs a grant. */
   escalate(): void;
-  /** How far the call is, from 0 to 1. */
-  progress(fraction: number, message?: string, status?: "pending" | "running" | "done" | "failed" | "cancelled"): void;
+  /** How far the call is, from 0 to 1, where that is known. */
+  progress(fraction: number | null, message?: string | null, status?: "pending" | "running" | "done" | "failed" | "cancelled"): void;
   activity(kind: string, content: string): void;
   activityDelta(kind: string, patch: object[]): void;
   /** A piece of output that may be shown before the call ends. */
@@ -161,9 +189,11 @@ export function suspend(ticket: Ticket | string): Answer;
 
 /** Thrown, it ends the call without an answer of the tool's own; nothing commits. */
 export class Refusal extends Error {
-  readonly kind: "invalid-arguments" | "execution-failed" | "denied" | "not-found";
+  readonly kind: "invalid-arguments" | "execution-failed" | "denied" | "not-found" | "internal";
 }
 export function invalidArguments(message: string): Refusal;
 export function failed(message: string): Refusal;
 export function denied(message: string): Refusal;
 export function notFound(message: string): Refusal;
+/** The tool's own fault: the operator reads the message, the model does not. */
+export function internal(message: string): Refusal;

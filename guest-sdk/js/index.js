@@ -1,26 +1,33 @@
 // Writes Tollgate tools in JavaScript and TypeScript. The one export that a tool's
 // module needs is what `component` returns, under the name `tool`:
 //
-//   import { component, object, string } from "tollgate";
+//   import { component } from "tollgate";
 //
 //   export const tool = component({
 //     id: "shout",
-//     tools: [{
-//       name: "shout",
-//       description: "Says it loudly.",
-//       parameters: object({ text: string("What to say.") }),
-//       execute: ({ text }) => text.toUpperCase(),
-//     }],
+//     tools: [{ name: "shout", execute: shout }],
 //   });
 //
+//   /**
+//    * Says it loudly.
+//    * @param {object} args
+//    * @param {string} args.text What to say.
+//    */
+//   function shout({ text }) {
+//     return text.toUpperCase();
+//   }
+//
 // Types and their meaning are in index.d.ts.
-import { Context } from "./context.js";
+import derived from "#derived";
 import { Answer, Refusal } from "./answer.js";
+import { Context } from "./context.js";
+import { filled } from "./defaults.js";
+import { json } from "./json.js";
 
 export * from "./answer.js";
 export * from "./schema.js";
 
-/** The tool itself: in TypeScript, the type of its arguments follows from its schema. */
+/** The tool itself: in TypeScript, with the type that it has. */
 export const tool = (described) => described;
 
 /** Makes the interface that the host calls from what a component says about itself. */
@@ -35,28 +42,34 @@ export function component({ id, version = "0.1.0", state = {}, tools }) {
     }),
     validateArgs(toolName, args) {
       const tool = byName.get(toolName);
-      refusing(() => tool.validate?.(argumentsOf(tool, args)));
+      refusing(() => atOnce(tool.validate?.(argumentsOf(tool, args)), `validate of "${toolName}"`));
     },
     execute(args, call) {
       const context = new Context(id, call);
       const tool = byName.get(call.toolName);
-      const returned = refusing(() => tool.execute(argumentsOf(tool, args), context));
-      return {
-        result: Answer.of(returned).toHost(),
-        mutations: context.mutations,
-        actions: context.actions,
-      };
+      const result = refusing(() => {
+        const returned = tool.execute(argumentsOf(tool, args), context);
+        return Answer.of(atOnce(returned, `execute of "${call.toolName}"`)).toHost();
+      });
+      return { result, mutations: context.mutations, actions: context.actions };
     },
   };
 }
 
+/** The schema that the tool states, or else the one of its types. */
+function parametersOf(tool) {
+  return tool.parameters ?? derived[tool.name]?.parameters ?? {};
+}
+
 /** The arguments, with the defaults that the schema states. */
-function argumentsOf({ parameters }, json) {
-  const given = JSON.parse(json);
-  for (const [name, { default: fallback }] of Object.entries(parameters?.properties ?? {})) {
-    if (fallback !== undefined && !(name in given)) given[name] = fallback;
-  }
-  return given;
+function argumentsOf(tool, given) {
+  return filled(JSON.parse(given), parametersOf(tool));
+}
+
+/** What a function returned; nothing waits here for a promise. */
+function atOnce(returned, what) {
+  if (typeof returned?.then !== "function") return returned;
+  throw new Error(`${what} returned a promise, and a tool has to answer at once: write it without async`);
 }
 
 /** What is thrown on purpose reaches the host as such; the rest is the tool's own fault. */
@@ -73,8 +86,8 @@ function toolDescriptor(tool) {
   return {
     id: tool.id ?? tool.name.toLowerCase().replaceAll("_", "-"),
     name: tool.name,
-    description: tool.description,
-    parameters: JSON.stringify(tool.parameters ?? {}),
+    description: tool.description ?? derived[tool.name]?.description ?? "",
+    parameters: json(parametersOf(tool), `the schema of "${tool.name}"`),
     category: tool.category ?? null,
     execution: {
       timeoutMs: tool.timeoutMs ?? null,
@@ -93,8 +106,8 @@ function stateAccess(componentId, name, key) {
     write: key.write ?? own,
     defines: own
       ? {
-          initial: JSON.stringify(key.initial),
-          schema: key.schema === undefined ? null : JSON.stringify(key.schema),
+          initial: json(key.initial ?? null, `the initial value of "${name}"`),
+          schema: key.schema === undefined ? null : json(key.schema, `the schema of "${name}"`),
           reducer: key.reducer ?? "replace",
           scope: key.scope ?? "run",
           persistent: key.persistent ?? false,

@@ -24,6 +24,7 @@ export default {
 export function run(component, toolName, args, { state = {}, resume = null, cancel = false } = {}) {
   cancelled = cancel;
   const values = Object.entries(state).map(([key, value]) => ({ key, value: JSON.stringify(value) }));
+  component.validateArgs(toolName, JSON.stringify(args));
   const { result, mutations, actions } = component.execute(JSON.stringify(args), {
     callId: "call-1",
     toolName,
@@ -39,7 +40,7 @@ export function run(component, toolName, args, { state = {}, resume = null, canc
     snapshot: { revision: 0, values },
     deadlineMs: 15_000,
     attempt: 1,
-    resume: resume && { ...resume, value: JSON.stringify(resume.value) },
+    resume: resume && { decidedAtMs: 0, ...resume, value: JSON.stringify(resume.value) },
   });
   return {
     result: { ...result, data: JSON.parse(result.data) },

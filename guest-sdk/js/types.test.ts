@@ -3,10 +3,12 @@
 import {
   array,
   boolean,
+  type Bounded,
   component,
   type Context,
   error,
   type Infer,
+  type Integer,
   integer,
   object,
   oneOf,
@@ -73,3 +75,26 @@ component({ id: "measures", state: { seen: { reducer: "subtract" } }, tools: [] 
 component({ id: "measures" });
 // @ts-expect-error: the default is of another type
 optional(integer(), "three");
+
+interface Arguments {
+  text: Bounded<string, { maxLength: 80 }>;
+  top?: Integer<0, 20>;
+}
+const count = ({ text, top = 3 }: Arguments, context: Context): number => text.length + top + context.attempt;
+count({ text: "a", top: 3 }, {} as Context).toFixed();
+// @ts-expect-error: a number of things is no text
+count({ text: "a", top: "three" }, {} as Context);
+// @ts-expect-error: a text is missing
+count({ top: 3 }, {} as Context);
+
+const counts = tool({ name: "count", execute: count });
+holds<Equal<(typeof counts)["name"], "count">>();
+const both = component({ id: "both", tools: [counts, measure, { name: "third", description: "One.", execute: () => 1 }] });
+type Tools = NonNullable<(typeof both)["__component"]>["tools"];
+holds<Equal<Tools[0]["name"], "count">>();
+holds<Equal<Parameters<Tools[0]["execute"]>[0], Arguments>>();
+holds<Equal<Tools[2]["name"], "third">>();
+// @ts-expect-error: a tool has a name
+component({ id: "both", tools: [{ execute: count }] });
+// @ts-expect-error: whoever states the parameters states what it is for
+tool({ name: "count", parameters: object({}), execute: () => 1 });

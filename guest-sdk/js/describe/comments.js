@@ -1,0 +1,72 @@
+// What the comments in a source say of an argument: words for the model, and keywords of
+// JSON Schema as tags.
+
+/** The keywords that are tags, and the types of JSON that each belongs to. */
+const NUMBERS = ["number", "integer"];
+const KEYWORDS = new Map([
+  ["minimum", NUMBERS],
+  ["maximum", NUMBERS],
+  ["exclusiveMinimum", NUMBERS],
+  ["exclusiveMaximum", NUMBERS],
+  ["multipleOf", NUMBERS],
+  ["minLength", ["string"]],
+  ["maxLength", ["string"]],
+  ["pattern", ["string"]],
+  ["format", ["string"]],
+  ["minItems", ["array"]],
+  ["maxItems", ["array"]],
+  ["uniqueItems", ["array"]],
+  ["minProperties", ["object"]],
+  ["maxProperties", ["object"]],
+]);
+const WORDS = ["pattern", "format"];
+
+/** Whether a keyword says something about values of this type. */
+export const fits = (keyword, type) => KEYWORDS.get(keyword)?.includes(type) ?? false;
+
+/** The paragraphs of a comment, each in one line. */
+export function paragraphs(text) {
+  return text
+    .split(/\n\s*\n/)
+    .map((paragraph) => paragraph.split(/\s+/).filter(Boolean).join(" "))
+    .filter((paragraph) => paragraph !== "");
+}
+
+/** The comment of a symbol, for the model. */
+export function words(ts, checker, symbol) {
+  const text = ts.displayPartsToString(symbol.getDocumentationComment(checker));
+  // Customary between a name and its words, in JavaScript.
+  return paragraphs(text).join("\n\n").replace(/^- /, "");
+}
+
+/** The tags of a symbol that are keywords; `refuse` is told of values that cannot be. */
+export function keywords(symbol, refuse) {
+  const found = {};
+  for (const { name, text } of symbol.getJsDocTags()) {
+    if (!KEYWORDS.has(name)) continue;
+    const value = (text ?? []).map((part) => part.text).join("").trim();
+    found[name] = WORDS.includes(name) ? value : parsed(value);
+    const wanted = name === "uniqueItems" ? "boolean" : "number";
+    if (!WORDS.includes(name) && typeof found[name] !== wanted) refuse(`has a \`@${name}\` that is no ${wanted}: ${value}`);
+    if (WORDS.includes(name) && value === "") refuse(`has a \`@${name}\` that says nothing`);
+  }
+  return found;
+}
+
+/** The value of `@default`, or nothing; `refuse` is told of one that is no JSON. */
+export function statedDefault(symbol, refuse) {
+  const tag = symbol.getJsDocTags().find(({ name }) => name === "default" || name === "defaultValue");
+  if (tag === undefined) return undefined;
+  const text = (tag.text ?? []).map((part) => part.text).join("").trim();
+  const value = parsed(text);
+  if (value === undefined) refuse(`has a \`@${tag.name}\` that is no JSON: ${text}. Texts stand between quotes`);
+  return value;
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

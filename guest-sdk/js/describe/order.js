@@ -1,0 +1,27 @@
+// The order in which the members of a union are written. The compiler keeps them in the
+// order in which it met each of them first, anywhere, which is of no use to a reader.
+
+/** The members of a union as its type node has them, or else the alias of the union. */
+export function inOrder(ts, checker, union, members, node) {
+  const from = node ?? aliased(ts, union.aliasSymbol);
+  if (from === undefined) return members;
+  const seen = written(ts, checker, from);
+  const rank = (member) => (seen.includes(member) ? seen.indexOf(member) : seen.length);
+  return [...members].sort((a, b) => rank(a) - rank(b));
+}
+
+function written(ts, checker, node) {
+  if (ts.isUnionTypeNode(node)) return node.types.flatMap((inner) => written(ts, checker, inner));
+  if (ts.isParenthesizedTypeNode(node)) return written(ts, checker, node.type);
+  const type = checker.getTypeFromTypeNode(node);
+  if (!type.isUnion()) return [type];
+  const alias = ts.isTypeReferenceNode(node) && !node.typeArguments && aliased(ts, type.aliasSymbol);
+  return alias ? written(ts, checker, alias) : type.types;
+}
+
+/** How the type behind an alias is written, in TypeScript or by `@typedef`. */
+function aliased(ts, symbol) {
+  const declaration = symbol?.declarations?.find((node) => ts.isTypeAliasDeclaration(node) || ts.isJSDocTypedefTag(node));
+  if (declaration === undefined) return undefined;
+  return ts.isTypeAliasDeclaration(declaration) ? declaration.type : declaration.typeExpression?.type;
+}

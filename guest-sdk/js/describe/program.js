@@ -1,0 +1,38 @@
+// The project as the compiler sees it.
+import { dirname, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const LIBRARY = resolve(dirname(fileURLToPath(import.meta.url)), "..");
+/** The file with the types of this library. */
+export const LIBRARY_TYPES = `${LIBRARY}/index.d.ts`;
+
+/** A program of this module and what it imports. */
+export function programOf(ts, source) {
+  const { lib = ["lib.es2023.d.ts"], paths = {}, ...settings } = settingsOf(ts, source);
+  const options = {
+    ...settings,
+    lib,
+    // As esbuild bundles it.
+    paths: { ...paths, tollgate: [LIBRARY_TYPES], "tollgate/testing": [`${LIBRARY}/testing.d.ts`] },
+    module: ts.ModuleKind.Preserve,
+    moduleResolution: ts.ModuleResolutionKind.Bundler,
+    // Without these `null` and `undefined` are part of every type.
+    strict: true,
+    strictNullChecks: true,
+    allowJs: true,
+    checkJs: true,
+    noEmit: true,
+    skipLibCheck: true,
+  };
+  return ts.createProgram([source], options);
+}
+
+/** What the project's `tsconfig.json` says, if there is one. */
+function settingsOf(ts, source) {
+  const file = ts.findConfigFile(dirname(source), ts.sys.fileExists);
+  if (file === undefined) return { types: [], target: ts.ScriptTarget.ES2023 };
+  const { config = {} } = ts.readConfigFile(file, ts.sys.readFile);
+  // Only its options are of interest: no directory is searched for sources.
+  const parsed = ts.parseJsonConfigFileContent({ ...config, files: [source], include: [] }, ts.sys, dirname(file));
+  return parsed.options;
+}
