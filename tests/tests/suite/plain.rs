@@ -161,6 +161,61 @@ fn what_is_no_tool_is_left_out_with_its_reason() {
     assert_eq!(result(call(&rig, bytes, &json!({}))), ToolResult::success(3));
 }
 
+/// What componentize-qjs exports beside the author's functions, and componentize-py.
+const OF_JAVASCRIPT: &str = "export init: func(shim: string, script: string, entry-path: option<string>, disable-gc: bool) -> result<_, string>;";
+const OF_PYTHON: &str = "export exports: interface { \
+    record symbols { exports: list<string>, %records: list<string>, variants: list<string> } \
+    init: func(app-name: string, symbols: symbols, stub-wasi: bool) -> result<_, string>; }";
+
+/// A component of JavaScript or Python, with one function of its author's and this one,
+/// whose parameters are so many core values.
+fn prepared(init: &str, export: &str, values: usize) -> Vec<u8> {
+    let values = "i32 ".repeat(values);
+    component(
+        &format!("export half: func(of: f64) -> f64; {init}"),
+        &format!(
+            r#"(module (memory (export "memory") 1)
+                 (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 64))
+                 (func (export "half") (param f64) (result f64) (f64.div (local.get 0) (f64.const 2)))
+                 (func (export "{export}") (param {values}) (result i32) (i32.const 16)))"#
+        ),
+    )
+}
+
+#[test]
+fn what_a_toolchain_added_to_build_it_is_left_out() {
+    for (init, export, values) in [(OF_JAVASCRIPT, "init", 8), (OF_PYTHON, "exports#init", 9)] {
+        let loaded = Rig::new().load_bytes("own", prepared(init, export, values)).unwrap();
+        let [left_out] = loaded.component().left_out().unwrap() else { panic!("{init}") };
+        assert_eq!(left_out.function, export);
+        assert!(left_out.reason.contains("toolchain"), "{}", left_out.reason);
+        let tools: Vec<&str> =
+            loaded.component().descriptor().tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(tools, ["half"]);
+    }
+}
+
+#[test]
+fn an_authors_function_of_that_name_is_a_tool() {
+    let other = |init: &str, from: &str, to: &str| {
+        assert!(init.contains(from), "{init}");
+        init.replace(from, to)
+    };
+    for (init, export, values) in [
+        (other(OF_JAVASCRIPT, "shim", "title"), "init", 8),
+        (other(OF_JAVASCRIPT, "disable-gc: bool", "disable-gc: u8"), "init", 8),
+        (other(OF_JAVASCRIPT, "result<_, string>", "result<string>"), "init", 8),
+        ("export init: func(script: string) -> result<_, string>;".to_owned(), "init", 2),
+        (other(OF_PYTHON, "stub-wasi: bool", "stub-wasi: string"), "exports#init", 10),
+        (other(OF_PYTHON, "app-name", "name"), "exports#init", 9),
+        (other(OF_PYTHON, "export exports:", "export given:"), "given#init", 9),
+    ] {
+        let loaded = Rig::new().load_bytes("own", prepared(&init, export, values)).unwrap();
+        assert_eq!(loaded.component().left_out(), Some(&[][..]), "{init}");
+        assert_eq!(loaded.component().descriptor().tools.len(), 2, "{init}");
+    }
+}
+
 #[test]
 fn what_the_author_says_is_read_and_cleaned() {
     let rig = Rig::new();

@@ -3,6 +3,7 @@
 use super::docs::Docs;
 use super::lift::{lift, lift_payload};
 use super::lower::{Lowering, Misfit};
+use super::preparation::{is_of_javascript, is_of_python};
 use super::schema;
 use super::shape::{Reader, Shape, separated};
 use super::surface::Exported;
@@ -63,6 +64,16 @@ impl Function {
         };
         let export = compiled.get_export_index(interface.as_ref(), &exported.function).ok_or_else(lost)?;
         Ok(Self { exported, export, parameters, result })
+    }
+
+    /// Whether it is no function of the author's, but the one with which a toolchain
+    /// prepared the component.
+    pub(super) fn prepares_the_component(&self) -> bool {
+        let Exported { interface, function } = &self.exported;
+        match interface {
+            None => is_of_javascript(&self.to_string()),
+            Some(interface) => is_of_python(interface, function, &self.parameters, self.result.as_ref()),
+        }
     }
 
     /// The JSON Schema of its arguments.

@@ -14,6 +14,7 @@ mod docs;
 mod function;
 mod lift;
 mod lower;
+mod preparation;
 mod schema;
 mod shape;
 mod surface;

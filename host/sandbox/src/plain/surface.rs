@@ -129,7 +129,14 @@ fn fit(
             "the name of its tool would be \"{shown}\", and must fit [a-zA-Z][a-zA-Z0-9-]{{0,63}}"
         ));
     }
-    Function::of(compiled, exported, of_type)
+    let function = Function::of(compiled, exported, of_type)?;
+    if function.prepares_the_component() {
+        return Err(
+            "its toolchain ran it once to build the component, and its author has nothing to do with it"
+                .to_owned(),
+        );
+    }
+    Ok(function)
 }
 
 /// The functions of the world and of its interfaces, those of the world first.
