@@ -1,28 +1,62 @@
-// Arguments that were left out, and the defaults that the schema states for them.
+// Arguments that were left out, and the defaults that the schema states for them. What
+// there is to do is found once, when the component is made, which is before any call.
 
-/** The value with the defaults that its schema states, within objects and lists too. */
-export function filled(value, schema, root = schema) {
-  const { properties = {}, items, prefixItems = [], additionalProperties } = resolved(schema, root);
-  if (Array.isArray(value)) {
-    return value.map((item, at) => filled(item, prefixItems[at] ?? items, root));
-  }
-  if (typeof value !== "object" || value === null) return value;
-  const entries = Object.entries(value).map(([name, inner]) => [
-    name,
-    filled(inner, Object.hasOwn(properties, name) ? properties[name] : additionalProperties, root),
-  ]);
-  for (const [name, property] of Object.entries(properties)) {
-    if (property.default === undefined || Object.hasOwn(value, name)) continue;
-    // Each call has a value of its own, which it may change.
-    entries.push([name, filled(JSON.parse(JSON.stringify(property.default)), property, root)]);
-  }
-  return Object.fromEntries(entries);
+/**
+ * A function that fills a schema's defaults into a value, within objects and lists too,
+ * and nothing where the schema states none.
+ */
+export function fillerOf(schema, root = schema, known = new Map()) {
+  const stated = resolved(schema, root);
+  if (stated === undefined) return undefined;
+  if (known.has(stated)) return known.get(stated);
+  let fill;
+  // A schema may refer to itself, which is then known but not yet made.
+  known.set(stated, (value) => fill?.(value));
+  const of = (inner) => fillerOf(inner, root, known);
+  const [object, array] = [objectFiller(stated, of), arrayFiller(stated, of)];
+  if (object || array) fill = (value) => (Array.isArray(value) ? array?.(value) : isObject(value) && object?.(value));
+  known.set(stated, fill);
+  return fill;
 }
 
-/** The schema that is meant: no schema at all says nothing, and neither does `false`. */
+function objectFiller({ properties = {}, additionalProperties }, of) {
+  const all = Object.entries(properties).map(([name, inner]) => ({ name, fresh: freshOf(inner.default), fill: of(inner) }));
+  const members = all.filter(({ fresh, fill }) => fresh || fill);
+  const further = of(additionalProperties);
+  if (members.length === 0 && further === undefined) return undefined;
+  return (value) => {
+    for (const { name, fresh, fill } of members) {
+      if (fresh && !Object.hasOwn(value, name)) {
+        // Not by assignment: `__proto__` is a name as any other.
+        Object.defineProperty(value, name, { value: fresh(), writable: true, enumerable: true, configurable: true });
+      }
+      if (fill && Object.hasOwn(value, name)) fill(value[name]);
+    }
+    if (further === undefined) return;
+    for (const name of Object.keys(value)) if (!Object.hasOwn(properties, name)) further(value[name]);
+  };
+}
+
+function arrayFiller({ prefixItems = [], items }, of) {
+  const [first, rest] = [prefixItems.map(of), of(items)];
+  if (rest === undefined && !first.some(Boolean)) return undefined;
+  return (value) => value.forEach((item, at) => (at < first.length ? first[at] : rest)?.(item));
+}
+
+/** Makes the default anew for each call, which may change it. */
+function freshOf(fallback) {
+  if (fallback === undefined) return undefined;
+  if (!isObject(fallback)) return () => fallback;
+  const text = JSON.stringify(fallback);
+  return () => JSON.parse(text);
+}
+
+const isObject = (value) => typeof value === "object" && value !== null;
+
+/** The schema that is meant; none at all, `true` and `false` have no defaults. */
 function resolved(schema, root) {
-  if (typeof schema !== "object" || schema === null) return {};
+  if (!isObject(schema)) return undefined;
   const [, name] = /^#\/\$defs\/(.+)$/.exec(schema.$ref) ?? [];
-  if (name === undefined) return schema.$ref === "#" ? root : schema;
-  return root.$defs?.[name] ?? {};
+  if (name !== undefined) return root.$defs?.[name];
+  return schema.$ref === "#" ? root : schema;
 }

@@ -21,7 +21,7 @@
 import derived from "#derived";
 import { Answer, Refusal } from "./answer.js";
 import { Context } from "./context.js";
-import { filled } from "./defaults.js";
+import { fillerOf } from "./defaults.js";
 import { json } from "./json.js";
 
 export * from "./answer.js";
@@ -32,7 +32,7 @@ export const tool = (described) => described;
 
 /** Makes the interface that the host calls from what a component says about itself. */
 export function component({ id, version = "0.1.0", state = {}, tools }) {
-  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  const byName = new Map(tools.map((tool) => [tool.name, { tool, fill: fillerOf(parametersOf(tool)) }]));
   return {
     describe: () => ({
       id,
@@ -41,14 +41,14 @@ export function component({ id, version = "0.1.0", state = {}, tools }) {
       state: Object.entries(state).map(([name, key]) => stateAccess(id, name, key)),
     }),
     validateArgs(toolName, args) {
-      const tool = byName.get(toolName);
-      refusing(() => atOnce(tool.validate?.(argumentsOf(tool, args)), `validate of "${toolName}"`));
+      const { tool, fill } = byName.get(toolName);
+      refusing(() => atOnce(tool.validate?.(argumentsOf(args, fill)), `validate of "${toolName}"`));
     },
     execute(args, call) {
       const context = new Context(id, call);
-      const tool = byName.get(call.toolName);
+      const { tool, fill } = byName.get(call.toolName);
       const result = refusing(() => {
-        const returned = tool.execute(argumentsOf(tool, args), context);
+        const returned = tool.execute(argumentsOf(args, fill), context);
         return Answer.of(atOnce(returned, `execute of "${call.toolName}"`)).toHost();
       });
       return { result, mutations: context.mutations, actions: context.actions };
@@ -62,8 +62,10 @@ function parametersOf(tool) {
 }
 
 /** The arguments, with the defaults that the schema states. */
-function argumentsOf(tool, given) {
-  return filled(JSON.parse(given), parametersOf(tool));
+function argumentsOf(json, fill) {
+  const given = JSON.parse(json);
+  fill?.(given);
+  return given;
 }
 
 /** What a function returned; nothing waits here for a promise. */
