@@ -5,6 +5,9 @@ use super::{Artifact, BuildError};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::timeout;
 use tollgate::powers::{manifest_of, read_manifest};
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::descriptor::ToolDescriptor;
@@ -34,6 +37,9 @@ pub(crate) struct Installed {
     pub(crate) tools: Vec<ToolDescriptor>,
 }
 
+/// How long a component may take to load before that is explained.
+const LONG: Duration = Duration::from_millis(400);
+
 /// Loads a component, lets it describe itself, and puts it where its kind belongs,
 /// under its own id.
 ///
@@ -43,12 +49,21 @@ pub(crate) async fn install(
     sandbox: &Sandbox,
     artifact: &Artifact,
     dirs: Dirs<'_>,
+    say: &(dyn Fn(&str) + Sync),
 ) -> Result<Installed, BuildError> {
     let bytes = fs::read(&artifact.file).map_err(BuildError::file(&artifact.file, "read"))?;
     let name = artifact.file.display().to_string();
     let refused =
         |why: &dyn std::fmt::Display| BuildError::Failed(format!("{name} would not be served: {why}"));
-    let component = match sandbox.load_either(&name, bytes.clone()).await.map_err(|e| refused(&e))? {
+    let mut load = pin!(sandbox.load_either(&name, bytes.clone()));
+    let loaded = match timeout(LONG, &mut load).await {
+        Ok(loaded) => loaded,
+        Err(_) => {
+            say("compiling to machine code, which is kept for the next time");
+            load.await
+        }
+    };
+    let component = match loaded.map_err(|e| refused(&e))? {
         Guest::Tools(component) => component,
         Guest::Gate(gate) => return put_in(dirs.gates, gate.descriptor().id.clone(), &bytes, Vec::new()),
     };

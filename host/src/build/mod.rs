@@ -3,6 +3,7 @@
 
 mod cargo;
 mod install;
+mod names;
 mod other;
 mod project;
 mod recipe;

@@ -1,9 +1,9 @@
 //! A new project: a tool that works, with a test, ready to be changed.
 
+use super::names::Names;
 use super::{BuildError, Template};
 use std::fs;
 use std::path::{Path, PathBuf};
-use tollgate_agent::name;
 
 /// A project that is to be written.
 #[derive(Debug)]
@@ -25,21 +25,16 @@ impl NewProject {
     /// The name does not fit, the directory is there already, the SDK is not found,
     /// or a file cannot be written.
     pub(crate) fn write(&self) -> Result<(), BuildError> {
-        if !name::is_id(&self.name) || name::is_reserved_id(&self.name) {
-            return Err(BuildError::Usage(format!(
-                "\"{}\" cannot be a tool's name: it must fit [a-z][a-z0-9-]{{0,63}}, such as word-count, and not be host or tollgate",
-                self.name.escape_debug()
-            )));
-        }
+        let names = Names::of(&self.name, self.template)?;
         if self.dir.exists() {
             return Err(BuildError::Usage(format!(
                 "{} is there already; choose another name, or remove it first",
                 self.dir.display()
             )));
         }
-        let sdk = self.sdk_path()?;
+        let sdk = if self.template == Template::Wat { String::new() } else { self.sdk_path()? };
         for (file, template) in self.template.files() {
-            self.write_file(file, &self.fill(template, &sdk))?;
+            self.write_file(file, &self.fill(template, &names, &sdk))?;
         }
         Ok(())
     }
@@ -52,10 +47,13 @@ impl NewProject {
         fs::write(&path, text).map_err(BuildError::file(&path, "written"))
     }
 
-    fn fill(&self, template: &str, sdk: &str) -> String {
+    fn fill(&self, template: &str, names: &Names, sdk: &str) -> String {
         template
             .replace("{{name}}", &self.name)
-            .replace("{{function}}", &self.name.replace('-', "_"))
+            .replace("{{tool}}", &names.tool)
+            .replace("{{function}}", &names.function)
+            .replace("{{named}}", &names.named)
+            .replace("{{package}}", &names.package)
             .replace("{{sdk}}", sdk)
     }
 

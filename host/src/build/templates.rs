@@ -1,5 +1,6 @@
-//! The files of a new project, for each language. `{{name}}`, `{{function}}` and
-//! `{{sdk}}` stand for the project's.
+//! The files of a new project, for each language. `{{name}}` and `{{sdk}}`
+//! stand for the project's, `{{tool}}` and others for what [`Names`](super::names::Names)
+//! has.
 
 use clap::ValueEnum;
 
@@ -21,6 +22,8 @@ pub(crate) enum Template {
     /// Python, with CPython inside
     #[value(alias = "py")]
     Python,
+    /// WebAssembly's own text format, without a compiler
+    Wat,
 }
 
 /// A file's path within the project, and its text.
@@ -82,6 +85,12 @@ impl Template {
                 ".gitignore" = "gitignore",
                 "README.md" = "README.md",
             ),
+            Self::Wat => files!("wat":
+                "tool.toml" = "tool.toml",
+                "tool.wat" = "tool.wat",
+                ".gitignore" = "gitignore",
+                "README.md" = "README.md",
+            ),
         }
     }
 
@@ -94,6 +103,7 @@ impl Template {
             Self::Javascript => "tool.js",
             Self::Typescript => "tool.ts",
             Self::Python => "tool.py",
+            Self::Wat => "tool.wat",
         }
     }
 }

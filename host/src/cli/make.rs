@@ -27,6 +27,7 @@ const NEW_EXAMPLES: &str = "\
 Examples:
   tollgate new hello --lang rust
   tollgate new hello --lang python
+  tollgate new hello --lang wat
   tollgate new hello --sdk ~/src/tollgate/guest-sdk
   tollgate build hello && tollgate call hello '{\"name\": \"Ada\"}'";
 
@@ -82,7 +83,7 @@ impl BuildVerb {
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let mut installed = Vec::with_capacity(artifacts.len());
         for artifact in &artifacts {
-            let tool = build::install(&sandbox, artifact, dirs).await?;
+            let tool = build::install(&sandbox, artifact, dirs, &say).await?;
             if !output.is_json() {
                 show(&tool, artifact.fresh, output);
             }

@@ -1,7 +1,9 @@
 //! `tollgate new` and `tollgate build`.
 
 use crate::place::Place;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use tollgate_artifacts::good;
 
 fn sdk() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-sdk").display().to_string()
@@ -24,6 +26,52 @@ fn a_new_tool_is_built_and_answers_at_once() {
     let answer =
         place.type_in(&["call", "hello", r#"{"name": "Ada", "times": 11}"#, "--json"]).ends_with(1).json();
     assert_eq!(answer["error"]["code"], "tool_error");
+}
+
+/// A keyword of the language, which its tool is called all the same; what cargo tests is the
+/// project as a person finds it.
+#[test]
+fn a_new_tool_passes_its_test_and_may_be_called_as_a_keyword() {
+    let place = Place::new();
+    place.type_in(&["new", "match", "--sdk", &sdk()]).ends_with(0);
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-tool");
+    let mut build = place.tollgate(&["build", "match"]);
+    crate::place::Said::of(&build.env("CARGO_TARGET_DIR", &target).assert()).ends_with(0).answers("match");
+    let said = place.type_in(&["call", "match", r#"{"name": "Ada"}"#]).ends_with(0);
+    assert_eq!(said.stdout, "Hello, Ada!\n");
+    let tested = std::process::Command::new(env!("CARGO"))
+        .arg("test")
+        .current_dir(place.path().join("match"))
+        .env("CARGO_TARGET_DIR", &target)
+        .env_remove("RUSTFLAGS")
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&tested.stdout);
+    assert!(tested.status.success(), "{words}{}", String::from_utf8_lossy(&tested.stderr));
+    assert!(words.contains("2 passed"), "{words}");
+}
+
+#[test]
+fn the_text_format_is_a_language_without_a_compiler() {
+    let place = Place::new();
+    place.type_in(&["new", "say-hello", "--lang", "wat"]).ends_with(0).answers("say-hello/tool.wat");
+    let mut build = place.tollgate(&["build"]);
+    // From within the project, as its README shows it; the tools are beside it.
+    let build = build.current_dir(place.path().join("say-hello")).env("PATH", place.path());
+    crate::place::Said::of(&build.assert()).ends_with(0).answers("built say-hello").says("cd .. && ");
+    let long = "é".repeat(100_000);
+    for name in ["Ada", "", &long] {
+        let arguments = serde_json::json!({"name": name}).to_string();
+        let said = place.type_in(&["call", "say-hello", &arguments]).ends_with(0);
+        let greeting = format!("Hello, {name}!\n");
+        assert!(
+            said.stdout == greeting || name == long && said.stdout.contains("Hello, éé"),
+            "{}",
+            said.stdout
+        );
+    }
+    let readme = std::fs::read_to_string(place.path().join("say-hello/README.md")).unwrap();
+    assert!(readme.contains("tollgate call say-hello '{\"name\": \"Ada\"}'"), "{readme}");
 }
 
 #[test]
@@ -75,12 +123,52 @@ fn a_compiler_that_is_missing_is_named_with_the_line_that_installs_it() {
         .says("componentize-qjs is not installed. Type: npm install --global componentize-qjs");
 }
 
+/// A compiler that takes no time: it copies a component to where it is asked for one.
+fn write_compiler(place: &Place, remark: &str) {
+    place.write(
+        "compiler/componentize-py",
+        format!(
+            "#!/bin/sh\n# {remark}\nfor out; do :; done\ncp '{}' \"$out\"\n",
+            place.path().join("made.wasm").display()
+        ),
+    );
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(place.path().join("compiler/componentize-py"), executable).unwrap();
+}
+
+#[test]
+fn another_compiler_compiles_anew_and_one_that_went_does_not_matter() {
+    let place = Place::new();
+    std::fs::write(place.path().join("made.wasm"), good::PLAIN_DIVIDE.bytes()).unwrap();
+    place.type_in(&["new", "hello", "--lang", "python", "--sdk", &sdk()]).ends_with(0);
+    write_compiler(&place, "one");
+    let path = std::env::join_paths(
+        std::iter::once(place.path().join("compiler"))
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let path = path.unwrap();
+    let build = || {
+        let mut build = place.tollgate(&["build", "hello"]);
+        crate::place::Said::of(&build.env("PATH", &path).assert()).ends_with(0)
+    };
+    let compiles = |said: &crate::place::Said| said.stderr.contains("compiling with componentize-py");
+    assert!(compiles(&build()));
+    assert!(!compiles(&build()));
+    write_compiler(&place, "another");
+    assert!(compiles(&build()));
+    assert!(!compiles(&build()));
+    std::fs::remove_file(place.path().join("compiler/componentize-py")).unwrap();
+    assert!(!compiles(&build()));
+}
+
 #[test]
 fn what_cannot_be_started_says_why() {
     let place = Place::new();
     place.type_in(&["new", "Hello"]).ends_with(2).says("it must fit [a-z][a-z0-9-]{0,63}");
     place.type_in(&["new", "host"]).ends_with(2).says("not be host or tollgate");
     place.type_in(&["new", "../x"]).ends_with(2);
+    place.type_in(&["new", "super"]).ends_with(2).says("no function of Rust can be called so");
+    place.type_in(&["new", "search-history"]).ends_with(2).says("such as my-search-history");
     place.write("there/file", "");
     place.type_in(&["new", "there"]).ends_with(2).says("there is there already");
     place.type_in(&["new", "x", "--sdk", "nowhere"]).ends_with(2).says("--sdk names the directory guest-sdk");

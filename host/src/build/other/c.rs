@@ -1,10 +1,10 @@
-//! C, by the compiler that comes with zig, or by clang with a C library for WASI.
+//! C, by the compiler that comes with zig, which has a C library for WASI with it.
 
 use super::super::BuildError;
 use super::program::{Program, run};
 use super::{Recipe, Workplace, component};
 
-const ZIG: Program = Program { names: &["zig", "python-zig"], install: "pip install ziglang" };
+pub(super) const ZIG: Program = Program { names: &["zig", "python-zig"], install: "pip install ziglang" };
 
 pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
     let sdk = recipe.sdk()?;
@@ -19,6 +19,6 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
         .args([sdk.join("tollgate.c"), sdk.join("json.c"), sdk.join("bindings/guest.c")])
         .arg("-o")
         .arg(&module);
-    run(zig, &recipe.source)?;
+    run(zig, &recipe.source, say)?;
     component::of_module(&module)
 }

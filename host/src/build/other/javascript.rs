@@ -1,35 +1,89 @@
-//! JavaScript and TypeScript: esbuild makes one module of the tool and its imports,
-//! and componentize-qjs a component of that and an engine.
+//! JavaScript and TypeScript: the compiler of TypeScript reads what the types of the
+//! tools say, esbuild makes one module of the tool and its imports, and componentize-qjs
+//! a component of that and an engine.
 
 use super::super::BuildError;
 use super::program::{Program, run};
 use super::{Recipe, WORLD, Workplace};
 use std::fs;
+use std::path::{Path, PathBuf};
 
-const ESBUILD: Program = Program { names: &["esbuild"], install: "npm install --global esbuild" };
-const COMPONENTIZE: Program =
+pub(super) const ESBUILD: Program = Program { names: &["esbuild"], install: "npm install --global esbuild" };
+pub(super) const COMPONENTIZE: Program =
     Program { names: &["componentize-qjs"], install: "npm install --global componentize-qjs" };
+pub(super) const NODE: Program =
+    Program { names: &["node"], install: "apt install nodejs, or see https://nodejs.org" };
+pub(super) const TYPESCRIPT: Program =
+    Program { names: &["tsc"], install: "npm install --global typescript@6" };
+/// The compiler as a module, within its package. From version 7 on there is none.
+const COMPILER: &str = "lib/typescript.js";
 
 pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
-    let library = recipe.sdk()?.join("index.js");
+    let library = recipe.sdk()?;
     let module = work.path().join("tool.js");
+    let derived = work.path().join("derived.json");
     let mut esbuild = ESBUILD.command(&recipe.dir)?;
     let mut componentize = COMPONENTIZE.command(work.path())?;
+    let mut node = NODE.command(&recipe.dir)?;
+    node.arg(library.join("describe/main.js")).arg(compiler(&recipe.dir)?).arg(&recipe.source).arg(&derived);
+    say("reading the types of the tools");
+    run(node, &recipe.source, say)?;
     say("compiling with esbuild and componentize-qjs");
     esbuild
         .arg(&recipe.source)
         .args(["--bundle", "--format=esm", "--platform=neutral", "--target=es2023", "--log-level=warning"])
         // The library's side that talks to a host, not the one for tests.
         .args(["--conditions=tollgate", "--external:tollgate:*", "--external:wasi:*"])
-        .arg(format!("--alias:tollgate={}", library.display()))
+        .arg(format!("--alias:tollgate={}", library.join("index.js").display()))
+        .arg(format!("--alias:#derived={}", derived.display()))
         .arg(format!("--outfile={}", module.display()));
-    run(esbuild, &recipe.source)?;
+    run(esbuild, &recipe.source, say)?;
     let component = work.path().join("tool.wasm");
     componentize
         .arg("--wit")
         .arg(work.contract()?)
         .args(["--world", WORLD, "--js", "tool.js", "--sync", "--output"])
         .arg(&component);
-    run(componentize, &recipe.source)?;
+    run(componentize, &recipe.source, say)?;
     fs::read(&component).map_err(BuildError::file(&component, "read"))
+}
+
+/// The compiler of TypeScript: the project's own, or the one to which `tsc` on the path
+/// belongs.
+fn compiler(project: &Path) -> Result<PathBuf, BuildError> {
+    let own = project.ancestors().map(|dir| dir.join("node_modules/typescript"));
+    let tsc = TYPESCRIPT.find().and_then(|tsc| tsc.canonicalize().ok());
+    let global = tsc.as_deref().and_then(|tsc| tsc.parent()?.parent()).map(Path::to_owned);
+    let found = own.chain(global).map(|package| package.join(COMPILER)).find(|file| file.is_file());
+    found.ok_or_else(|| {
+        let Some(tsc) = tsc else {
+            return BuildError::Failed(format!("tsc is not installed. Type: {}", TYPESCRIPT.install));
+        };
+        BuildError::Failed(format!(
+            "{} is not of TypeScript 6, whose compiler reads the types of the tools. Type: {}, or within the project: npm install --save-dev typescript@6",
+            tsc.display(),
+            TYPESCRIPT.install
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_projects_own_compiler_comes_first_if_it_has_a_module() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let project = place.join("hello");
+        let package = |dir: &Path| dir.join("node_modules/typescript");
+        for dir in [&place, &project] {
+            fs::create_dir_all(package(dir).join("lib")).unwrap();
+        }
+        fs::write(package(&place).join(COMPILER), "").unwrap();
+        assert_eq!(compiler(&project).unwrap(), package(&place).join(COMPILER), "the nearer one has none");
+        fs::write(package(&project).join(COMPILER), "").unwrap();
+        assert_eq!(compiler(&project).unwrap(), package(&project).join(COMPILER));
+    }
 }

@@ -6,10 +6,13 @@ mod go;
 mod javascript;
 mod program;
 mod python;
+mod sources;
 mod stamp;
 
 use super::recipe::{Language, Recipe};
 use super::{Artifact, BuildError, install};
+use program::Program;
+use stamp::Stamp;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -25,6 +28,31 @@ const CONTRACT: [(&str, &str); 5] = [
 /// The world of ordinary tools.
 const WORLD: &str = "tollgate:tool/tool-component";
 
+/// The programs that a language needs.
+fn compilers(language: Language) -> Vec<Program> {
+    match language {
+        Language::C => vec![c::ZIG],
+        Language::Go => vec![go::GO],
+        Language::JavaScript | Language::TypeScript => {
+            vec![javascript::NODE, javascript::TYPESCRIPT, javascript::ESBUILD, javascript::COMPONENTIZE]
+        }
+        Language::Python => vec![python::COMPONENTIZE],
+        Language::Wat => Vec::new(),
+    }
+}
+
+/// How a language is compiled, flags and all, in the words of this program: what has
+/// changed here compiles a project anew.
+fn recipe_text(language: Language) -> &'static str {
+    match language {
+        Language::C => concat!(include_str!("c.rs"), include_str!("component.rs")),
+        Language::Go => concat!(include_str!("go.rs"), include_str!("component.rs")),
+        Language::JavaScript | Language::TypeScript => include_str!("javascript.rs"),
+        Language::Python => include_str!("python.rs"),
+        Language::Wat => include_str!("component.rs"),
+    }
+}
+
 /// Compiles a project into `build/NAME.wasm` within it. Nothing is done where that
 /// file was made of the very same sources.
 ///
@@ -35,8 +63,8 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     let out = recipe.dir.join("build");
     let name = recipe.dir.file_name().and_then(|name| name.to_str()).unwrap_or("tool");
     let file = out.join(name).with_extension("wasm");
-    let stamp = stamp::of(&recipe)?;
-    if stamp::stands(&file, &stamp) {
+    let stamp = Stamp::of(&recipe, &compilers(recipe.language));
+    if stamp.stands(&file) {
         return Ok(Artifact { file, fresh: true, project: Some(recipe.dir) });
     }
     let work = Workplace::new()?;
@@ -50,7 +78,7 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     // Whoever stops in between leaves a component without a stamp, which is made again.
     stamp::remove(&file)?;
     install::put(&bytes, &file, &out)?;
-    stamp::set(&file, &stamp, &out)?;
+    stamp.keep(&file, &out)?;
     Ok(Artifact { file, fresh: false, project: Some(recipe.dir) })
 }
 
@@ -107,6 +135,24 @@ mod tests {
         source("(component)");
         assert!(!build().unwrap().fresh, "the first stamp was gone");
         assert!(build().unwrap().fresh);
+    }
+
+    #[test]
+    fn a_file_behind_a_link_and_one_in_a_folder_of_any_name_are_sources() {
+        let place = tempfile::tempdir().unwrap();
+        let project = place.path().join("tool");
+        fs::create_dir_all(project.join("src/build")).unwrap();
+        fs::write(project.join("tool.toml"), "language = \"wat\"\nsource = \"tool.wat\"\n").unwrap();
+        fs::write(project.join("tool.wat"), "(component)").unwrap();
+        std::os::unix::fs::symlink("../shared.wat", project.join("shared.wat")).unwrap();
+        let is_fresh = || compile(&project, &|_: &str| ()).unwrap().fresh;
+        for file in ["shared.wat", "tool/src/build/part.wat"] {
+            for text in ["one", "another"] {
+                fs::write(place.path().join(file), text).unwrap();
+                assert!(!is_fresh(), "{file}");
+                assert!(is_fresh(), "{file}");
+            }
+        }
     }
 
     #[test]

@@ -1,10 +1,18 @@
 //! The compilers that others make: found on the path, or the line that installs them.
 
 use super::super::BuildError;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+/// When a compiler is first said to be still at work; then after twice as long, and so on.
+const FIRST_WORD: Duration = Duration::from_secs(4);
+/// How long a compiler may have ended before it is seen.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A program that a language needs.
+#[derive(Clone, Copy)]
 pub(super) struct Program {
     /// The names under which it is looked for, in this order.
     pub(super) names: &'static [&'static str],
@@ -26,7 +34,17 @@ impl Program {
         Ok(command)
     }
 
-    fn find(&self) -> Option<PathBuf> {
+    /// Which one is installed: its file, where links lead to it, with its size and the
+    /// time at which it was put there. None where it is not installed.
+    pub(super) fn identity(&self) -> Option<String> {
+        let file = self.find()?.canonicalize().ok()?;
+        let there = file.metadata().ok()?;
+        let time = there.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+        Some(format!("{} {} {} {time}", self.names[0], file.display(), there.len()))
+    }
+
+    /// Where it is, if it is installed.
+    pub(super) fn find(&self) -> Option<PathBuf> {
         let path = std::env::var_os("PATH")?;
         let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
         self.names
@@ -35,18 +53,35 @@ impl Program {
     }
 }
 
-/// Runs a compiler to its end.
+/// Runs a compiler to its end. One that takes long is said to be at work, for most say
+/// nothing meanwhile.
 ///
 /// # Errors
 /// It cannot be run, or ends with a failure; its own words are on standard error.
-pub(super) fn run(mut command: Command, source: &Path) -> Result<(), BuildError> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().map_err(|e| BuildError::Failed(format!("{program} cannot be run: {e}")))?;
+pub(super) fn run(mut command: Command, source: &Path, say: &dyn Fn(&str)) -> Result<(), BuildError> {
+    let path = command.get_program().to_string_lossy().into_owned();
+    let status = command.spawn().and_then(|child| wait(child, &path, say));
+    let status = status.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
     if !status.success() {
         return Err(BuildError::Failed(format!(
-            "{} does not compile ({status}); {program} says why above",
+            "{} does not compile ({status}); {path} says why above",
             source.display()
         )));
     }
     Ok(())
+}
+
+fn wait(mut child: Child, path: &str, say: &dyn Fn(&str)) -> io::Result<ExitStatus> {
+    let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+    let (began, mut next) = (Instant::now(), FIRST_WORD);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if began.elapsed() >= next {
+            say(&format!("{name} is at work, for {} s now", next.as_secs()));
+            next *= 2;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
 }

@@ -5,7 +5,8 @@ use super::program::{Program, run};
 use super::{Recipe, WORLD, Workplace};
 use std::fs;
 
-const COMPONENTIZE: Program = Program { names: &["componentize-py"], install: "pip install componentize-py" };
+pub(super) const COMPONENTIZE: Program =
+    Program { names: &["componentize-py"], install: "pip install componentize-py" };
 
 pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
     let component = work.path().join("tool.wasm");
@@ -25,6 +26,6 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
         .arg(recipe.sdk()?)
         .arg("-o")
         .arg(&component);
-    run(componentize, &recipe.source)?;
+    run(componentize, &recipe.source, say)?;
     fs::read(&component).map_err(BuildError::file(&component, "read"))
 }

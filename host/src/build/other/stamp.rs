@@ -1,48 +1,78 @@
-//! Whether a component is still what its sources say: a digest of all of them, kept
-//! beside it.
+//! Whether a component is still what it was made of: a digest of all that goes into it,
+//! kept beside it, and the compilers that made it.
+//!
+//! Nothing is run to find out. A compiler is known by its file's size and time, so that
+//! another version is seen, and one that is gone is no reason to compile what stands.
 
 use super::super::{BuildError, install};
-use super::CONTRACT;
+use super::program::Program;
+use super::sources;
+use super::{CONTRACT, recipe_text};
 use crate::build::recipe::Recipe;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
 
-/// Directories that hold no sources.
-const PASSED_OVER: [&str; 4] = ["build", "node_modules", "__pycache__", "target"];
-/// How deep a project's directories are followed.
-const MAX_DEPTH: usize = 16;
-
-/// A digest of the project's files, its library's, the contract and this program's
-/// version.
-///
-/// # Errors
-/// A file cannot be read.
-pub(super) fn of(recipe: &Recipe) -> Result<String, BuildError> {
-    let mut digest = Sha256::new();
-    digest.update(env!("CARGO_PKG_VERSION"));
-    for (name, text) in CONTRACT {
-        digest.update(name);
-        digest.update(text);
-    }
-    for root in [Some(recipe.dir.as_path()), recipe.sdk.as_deref()].into_iter().flatten() {
-        let mut files = Vec::new();
-        collect(root, 0, &mut files)?;
-        files.sort();
-        for file in files {
-            let bytes = fs::read(&file).map_err(BuildError::file(&file, "read"))?;
-            digest.update(file.strip_prefix(root).unwrap_or(&file).to_string_lossy().as_bytes());
-            digest.update((bytes.len() as u64).to_le_bytes());
-            digest.update(bytes);
-        }
-    }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+/// What a component is made of.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// A digest of the project's files, its library's, the contract, and this program's
+    /// own part; none where not all of it can be looked at: then it is compiled each time.
+    digest: Option<String>,
+    /// Its compilers, as far as they are installed.
+    compilers: Vec<String>,
 }
 
-/// Whether the component is there and was made of what the stamp says.
-pub(super) fn stands(component: &Path, stamp: &str) -> bool {
-    component.is_file() && fs::read_to_string(beside(component)).is_ok_and(|kept| kept == stamp)
+impl Stamp {
+    /// What a project would be compiled from now.
+    pub(super) fn of(recipe: &Recipe, compilers: &[Program]) -> Self {
+        Self { digest: digest(recipe), compilers: compilers.iter().filter_map(Program::identity).collect() }
+    }
+
+    /// Whether the component is there and was made of this.
+    pub(super) fn stands(&self, component: &Path) -> bool {
+        let (Some(digest), Ok(kept)) = (&self.digest, fs::read_to_string(beside(component))) else {
+            return false;
+        };
+        let mut kept = kept.lines();
+        let is_same = kept.next() == Some(digest.as_str());
+        let made_by: Vec<&str> = kept.collect();
+        is_same && component.is_file() && self.compilers.iter().all(|one| made_by.contains(&one.as_str()))
+    }
+
+    /// Keeps it beside the component, in this directory, whole or not at all.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn keep(&self, component: &Path, dir: &Path) -> Result<(), BuildError> {
+        let Some(digest) = &self.digest else { return Ok(()) };
+        let lines = [std::slice::from_ref(digest), &self.compilers].concat().join("\n");
+        install::put(lines.as_bytes(), &beside(component), dir)
+    }
+}
+
+fn digest(recipe: &Recipe) -> Option<String> {
+    let mut digest = Sha256::new();
+    let mut add = |part: &[u8]| {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    };
+    add(env!("CARGO_PKG_VERSION").as_bytes());
+    add(recipe_text(recipe.language).as_bytes());
+    add(WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER);
+    for (name, text) in CONTRACT {
+        add(name.as_bytes());
+        add(text.as_bytes());
+    }
+    for root in [Some(recipe.dir.as_path()), recipe.sdk.as_deref()].into_iter().flatten() {
+        for file in sources::of(root)? {
+            add(file.strip_prefix(root).unwrap_or(&file).as_os_str().as_encoded_bytes());
+            add(&fs::read(&file).ok()?);
+        }
+    }
+    Some(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Takes the stamp away before there is another component.
@@ -57,32 +87,6 @@ pub(super) fn remove(component: &Path) -> Result<(), BuildError> {
     }
 }
 
-/// Keeps the stamp beside the component, in this directory, whole or not at all.
-///
-/// # Errors
-/// It cannot be written.
-pub(super) fn set(component: &Path, stamp: &str, dir: &Path) -> Result<(), BuildError> {
-    install::put(stamp.as_bytes(), &beside(component), dir)
-}
-
 fn beside(component: &Path) -> PathBuf {
     component.with_extension("stamp")
-}
-
-fn collect(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), BuildError> {
-    for entry in fs::read_dir(dir).map_err(BuildError::file(dir, "listed"))? {
-        let entry = entry.map_err(BuildError::file(dir, "listed"))?;
-        let (path, kind) = (entry.path(), entry.file_type().map_err(BuildError::file(dir, "listed"))?);
-        if kind.is_file() {
-            files.push(path);
-        } else if kind.is_dir() && depth < MAX_DEPTH && !is_passed_over(&path) {
-            collect(&path, depth + 1, files)?;
-        }
-    }
-    Ok(())
-}
-
-fn is_passed_over(dir: &Path) -> bool {
-    let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.starts_with('.') || PASSED_OVER.contains(&name)
 }

@@ -1,0 +1,150 @@
+//! The files of a project that may go into its component.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Directories that hold no sources where the project itself has them; within it, a
+/// directory of such a name is one as any other.
+const MADE: [&str; 2] = ["build", "target"];
+/// Directories that hold none wherever they are: what tools put there follows from the
+/// files beside them.
+const KEPT_BY_TOOLS: [&str; 2] = ["node_modules", "__pycache__"];
+/// In `node_modules`, what npm has put there in fact, which need not be what the
+/// project's own file asks for.
+const INSTALLED: &str = "node_modules/.package-lock.json";
+/// How deep a project's directories are followed, links to directories included.
+const MAX_DEPTH: usize = 16;
+/// What is looked at.
+const MAX_FILES: usize = 20_000;
+const MAX_BYTES: u64 = 1 << 30;
+
+/// The files in a project's directory and below, by name; none where there are more than
+/// is looked at, or not all can be. Links are followed, out of it too, and each directory
+/// once.
+pub(super) fn of(root: &Path) -> Option<BTreeSet<PathBuf>> {
+    within(root, MAX_FILES, MAX_BYTES)
+}
+
+fn within(root: &Path, files_left: usize, bytes_left: u64) -> Option<BTreeSet<PathBuf>> {
+    let mut walk = Walk { root, files: BTreeSet::new(), seen: BTreeSet::new(), files_left, bytes_left };
+    walk.directory(root, 0)?;
+    walk.entry(root.join(INSTALLED), MAX_DEPTH)?;
+    Some(walk.files)
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    files: BTreeSet<PathBuf>,
+    /// Directories, by the paths at which they are in fact.
+    seen: BTreeSet<PathBuf>,
+    files_left: usize,
+    bytes_left: u64,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, dir: &Path, depth: usize) -> Option<()> {
+        if !self.seen.insert(dir.canonicalize().ok()?) {
+            return Some(());
+        }
+        let entries = fs::read_dir(dir).ok()?.map(|entry| Some(entry.ok()?.path()));
+        // In order, so that of two ways to a directory the same one is taken each time.
+        for path in entries.collect::<Option<BTreeSet<PathBuf>>>()? {
+            self.entry(path, depth)?;
+        }
+        Some(())
+    }
+
+    fn entry(&mut self, path: PathBuf, depth: usize) -> Option<()> {
+        let there = match fs::metadata(&path) {
+            Ok(there) => there,
+            // A link to nothing, or a file that went meanwhile.
+            Err(e) if e.kind() == ErrorKind::NotFound => return Some(()),
+            Err(_) => return None,
+        };
+        if there.is_file() {
+            self.files_left = self.files_left.checked_sub(1)?;
+            self.bytes_left = self.bytes_left.checked_sub(there.len())?;
+            self.files.insert(path);
+        } else if there.is_dir() && !self.is_passed_over(&path) {
+            if depth == MAX_DEPTH {
+                return None;
+            }
+            self.directory(&path, depth + 1)?;
+        }
+        Some(())
+    }
+
+    fn is_passed_over(&self, dir: &Path) -> bool {
+        let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_at_the_root = dir.parent() == Some(self.root);
+        name.starts_with('.') || KEPT_BY_TOOLS.contains(&name) || is_at_the_root && MADE.contains(&name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn names(root: &Path) -> Vec<String> {
+        let files = of(root).unwrap();
+        files.iter().map(|file| file.strip_prefix(root).unwrap().display().to_string()).collect()
+    }
+
+    #[test]
+    fn all_that_may_go_into_a_component_is_looked_at() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("tool");
+        for file in [
+            "tool.c",
+            "src/build/part.c",
+            "src/target/part.c",
+            "build/tool.wasm",
+            "target/x",
+            ".git/HEAD",
+            "lib/.venv/x.py",
+            "lib/__pycache__/x.pyc",
+            "node_modules/left/pad.js",
+            "node_modules/.package-lock.json",
+            "package-lock.json",
+            "../beside/shared.h",
+            "../more/deep/other.h",
+        ] {
+            let path = root.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, file).unwrap();
+        }
+        symlink("../beside/shared.h", root.join("shared.h")).unwrap();
+        symlink("../more", root.join("more")).unwrap();
+        symlink("nowhere", root.join("nothing.h")).unwrap();
+        symlink("..", root.join("src/up")).unwrap();
+        symlink("/dev/null", root.join("null")).unwrap();
+        let found = [
+            "more/deep/other.h",
+            "node_modules/.package-lock.json",
+            "package-lock.json",
+            "shared.h",
+            "src/build/part.c",
+            "src/target/part.c",
+            "tool.c",
+        ];
+        assert_eq!(names(&root), found);
+    }
+
+    #[test]
+    fn more_than_is_looked_at_is_nothing_to_compare() {
+        let place = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(place.path().join(name), "four").unwrap();
+        }
+        assert_eq!(within(place.path(), 3, 12).unwrap().len(), 3);
+        assert_eq!(within(place.path(), 2, 12), None);
+        assert_eq!(within(place.path(), 3, 11), None);
+        let deep = place.path().join("d/".repeat(MAX_DEPTH + 1));
+        fs::create_dir_all(deep).unwrap();
+        assert_eq!(of(place.path()), None);
+    }
+}
