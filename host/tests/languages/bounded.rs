@@ -1,14 +1,13 @@
-//! No language escapes what bounds a call: fuel, memory, time, and whoever cancels it.
+//! No language escapes what bounds a call: fuel, memory and time.
 
 use crate::attended;
 use crate::built::{LANGUAGES, Language, compiled, limits_of_each, serve};
+use crate::costs::{Row, rows};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-use tollgate::run::{Piece, Told, Transient};
 use tollgate::{CallRequest, Host, RunEnd};
+use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::Finished;
-use tollgate_agent::run::{CallEnd, RunStatus};
 use tollgate_sandbox::Report;
 
 /// Words without end: no tool comes through so many rounds.
@@ -20,31 +19,6 @@ fn code(end: RunEnd, language: &Language) -> String {
     match end.last_call.unwrap().end.clone() {
         CallEnd::Fault(fault) => fault.code.to_string(),
         CallEnd::Result(result) => panic!("{} went on: {}", language.name, result.data),
-    }
-}
-
-fn is_report(told: &Told) -> bool {
-    matches!(told, Told::Transient(Transient { piece: Piece::CallReport { .. }, .. }))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the toolchains: scripts/test languages"]
-async fn every_language_ends_when_it_is_cancelled() {
-    let tools = compiled();
-    // Nothing else ends it before the bound below.
-    let limits = limits_of_each(|_| "timeout_ms = 60_000\nfuel = 1_000_000_000_000".to_owned());
-    let host = serve(tools.path(), &limits).await;
-    for language in &LANGUAGES {
-        let mut call = host.start_call(CallRequest::new(language.tool(), endless())).await.unwrap();
-        // It says whose call it is, and begins to compute.
-        while !is_report(&call.events.next().await.unwrap()) {}
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        let began = Instant::now();
-        call.cancel();
-        let status = call.wait().await.unwrap().status;
-        assert!(matches!(status, Some(RunStatus::Cancelled { .. })), "{}: {status:?}", language.name);
-        // Promised are some 100 ms; the rest is for a busy machine.
-        assert!(began.elapsed() < Duration::from_secs(5), "{}: {:?}", language.name, began.elapsed());
     }
 }
 
@@ -113,17 +87,10 @@ async fn every_language_ends_at_its_time_and_is_told_which_attempt_is_the_next()
     }
 }
 
-/// The core instances, memories and tables of each language in the last table of
-/// docs/costs.md.
+/// The core instances, memories and tables of each language.
 fn documented() -> Vec<[u32; 3]> {
-    let costs = include_str!("../../../docs/costs.md");
-    let (_, table) = costs.rsplit_once("| memory | instances | memories | tables |").unwrap();
-    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
-    let counts = rows.map(|row| {
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        [8, 9, 10].map(|column| cells[column].parse().unwrap())
-    });
-    counts.collect()
+    let counts = |row: Row| ["instances", "memories", "tables"].map(|column| row[column].parse().unwrap());
+    rows().into_iter().map(counts).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

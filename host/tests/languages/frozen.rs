@@ -4,13 +4,15 @@
 //!
 //! No toolchain is needed for them: these run wherever tests run.
 
-use crate::answer_of;
-use crate::built::{LANGUAGES, compiled, serve};
+use crate::built::{LANGUAGES, Language, compiled, serve};
+use crate::{answer, answer_of};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use tollgate::{CallRequest, Host};
+use tollgate_agent::run::Decision;
 
 /// Their directories, one for each release whose guests differ from those before.
 const RELEASES: [&str; 1] = ["guests-0.1.0"];
@@ -53,6 +55,22 @@ fn questions() -> [Value; 8] {
     ]
 }
 
+/// What a person decides on the question with which all of them suspend their calls, and
+/// what comes of it.
+fn decisions() -> [(Value, &'static str); 2] {
+    let declined = r#"[{"result":{"status":"error","data":{"error":{"code":"declined","message":"The person said no."}},"message":"The person said no."}},[]]"#;
+    let measured = r#"[{"result":{"status":"success","data":{"bytes":3,"characters":3,"words":2,"lines":1,"top":[{"word":"a","count":1},{"word":"b","count":1}],"seen":0}}},[{"progress":{"status":"running","message":"measuring","progress":0.0}},{"output":"1 a\n"},{"output":"1 b\n"},{"progress":{"status":"done","message":"measured 2 words","progress":1.0}}]]"#;
+    [(json!(true), measured), (json!(false), declined)]
+}
+
+/// Asks the question, on a thread of its own, and decides it.
+async fn answer_to_decision(host: &Host, language: &Language, decided: &Value) -> String {
+    let arguments = json!({"text": "a b", "confirm": true}).to_string();
+    let asked = host.call(CallRequest::new(language.tool(), arguments)).await.unwrap();
+    let decision = Decision::resume(asked.waiting[0].call_id.as_str(), decided.clone()).with_id("d1");
+    answer(host.decide(&asked.run_id, decision).await.unwrap(), language).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn guests_of_an_earlier_release_answer_the_same() {
     for release in RELEASES {
@@ -64,6 +82,10 @@ async fn guests_of_an_earlier_release_answer_the_same() {
             for (question, recorded) in questions().iter().zip(recorded.lines()) {
                 let answer = answer_of(&host, language, "frozen", &question.to_string()).await;
                 assert_eq!(answer, recorded, "{release}, {}: {question}", language.name);
+            }
+            for (decided, recorded) in decisions() {
+                let answer = answer_to_decision(&host, language, &decided).await;
+                assert_eq!(answer, recorded, "{release}, {}: {decided}", language.name);
             }
         }
     }

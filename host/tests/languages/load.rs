@@ -4,14 +4,18 @@
 //! No toolchain is needed: the guests are those of a release.
 
 use crate::bounded::endless;
-use crate::built::{LANGUAGES, limits_of_each, load, serve};
+use crate::built::{LANGUAGES, limits_of_each, load};
 use crate::frozen::newest;
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use tollgate::{CallRequest, Host, RunEnd};
 use tollgate_agent::run::{CallEnd, RunStatus};
+use tollgate_sandbox::Sandbox;
 
 /// What `[limits]` in the README says that `concurrent_calls` is by default.
 const RUNNING: u32 = 64;
@@ -33,16 +37,51 @@ fn the_readme_documents_these_numbers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_calls_as_are_documented_fill_the_pool_and_none_fails() {
     let place = newest();
-    let host = serve(place.path(), "").await;
+    let (toolbox, sandbox) = load(place.path(), "").await;
+    let host = Host::builder().toolbox(toolbox).build().unwrap();
+    let most = most_at_once(sandbox);
+    let arguments = json!({"text": "one two two"}).to_string();
     let calls = (0..RUNNING + WAITING).map(|at| {
         let host = host.clone();
         let language = &LANGUAGES[at as usize % LANGUAGES.len()];
-        let request = CallRequest::new(language.tool(), json!({"text": "one two two"}).to_string());
+        let request = CallRequest::new(language.tool(), arguments.clone());
         tokio::spawn(async move { host.call(request).await.unwrap().last_call.unwrap() })
     });
     for call in calls.collect::<Vec<_>>() {
         let finished = call.await.unwrap();
         assert!(matches!(&finished.end, CallEnd::Result(result) if result.is_success()), "{finished:?}");
+    }
+    let (running, waiting) = most.stop();
+    assert_eq!(running, RUNNING, "and {waiting} waited");
+    assert!(waiting > 0, "none had to wait");
+}
+
+/// How many calls ran and waited, at most, since it began to look.
+struct Most {
+    is_over: Arc<AtomicBool>,
+    looking: JoinHandle<(u32, u32)>,
+}
+
+fn most_at_once(sandbox: Sandbox) -> Most {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let looks = Arc::clone(&is_over);
+    // A thread of its own: those of the runtime are busy.
+    let looking = std::thread::spawn(move || {
+        let (mut running, mut waiting) = (0, 0);
+        while !looks.load(Relaxed) {
+            let now = sandbox.occupancy();
+            (running, waiting) = (running.max(now.running_calls), waiting.max(now.waiting_calls));
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        (running, waiting)
+    });
+    Most { is_over, looking }
+}
+
+impl Most {
+    fn stop(self) -> (u32, u32) {
+        self.is_over.store(true, Relaxed);
+        self.looking.join().unwrap()
     }
 }
 

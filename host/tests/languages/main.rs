@@ -8,8 +8,12 @@
 
 mod bounded;
 mod built;
+mod cancelled;
+mod costs;
 mod frozen;
+mod granted;
 mod load;
+mod plain;
 mod projects;
 mod typescript;
 
@@ -93,44 +97,120 @@ async fn every_language_answers_the_same() {
         // What is whole is an integer, however a model wrote it.
         json!({"text": "b a b a", "rounds": 2.0, "top": 1e0}),
         json!({"text": long}),
-        json!({"text": ""}),
-        json!({"text": "nul\u{0}"}),
     ];
     for (at, case) in cases.iter().enumerate() {
         let answer = all_answer(&host, &format!("same-{at}"), case).await;
         println!("{}", &answer.chars().take(120).collect::<String>());
+        if at == 0 {
+            assert_eq!(serde_json::from_str::<Value>(&answer).unwrap(), whole_answer());
+        }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_fails_in_the_same_words() {
+    let host = serve(compiled().path(), "").await;
+    let own = r#"[{"result":{"status":"error","data":{"error":{"code":"empty_text","message":"There is no text to measure."}},"message":"There is no text to measure."}},[]]"#;
+    let fault = r#"[{"fault":{"code":"tool_failed","message":"Tool 'TOOL' failed: The text holds a NUL character."}},[]]"#;
+    for (case, said) in [(json!({"text": ""}), own), (json!({"text": "nul\u{0}"}), fault)] {
+        assert_eq!(all_answer(&host, "failed", &case).await, said, "{case}");
+    }
+}
+
+/// What the first case comes to, reports and all.
+fn whole_answer() -> Value {
+    let log = "call call-1, attempt 1: agent direct, run RUN, thread THREAD";
+    let data = json!({
+        "bytes": 29,
+        "characters": 29,
+        "words": 6,
+        "lines": 1,
+        "top": [{"word": "three", "count": 3}, {"word": "two", "count": 2}, {"word": "one", "count": 1}],
+        "seen": 0,
+    });
+    let reports = json!([
+        {"log": {"level": "debug", "message": log}},
+        {"progress": {"status": "running", "message": "measuring", "progress": 0.0}},
+        {"output": "3 three\n"},
+        {"output": "2 two\n"},
+        {"output": "1 one\n"},
+        {"progress": {"status": "done", "message": "measured 6 words", "progress": 1.0}},
+    ]);
+    json!([{"result": {"status": "success", "data": data}}, reports])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_takes_some_megabytes() {
+    let host = serve(compiled().path(), "").await;
+    // 2,000 words of 500 letters, in 2 MB.
+    let text = format!("{} ", "ä".repeat(500)).repeat(2_000);
+    let answer = all_answer(&host, "large", &json!({"text": text, "top": 1})).await;
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let data = &answer[0]["result"]["data"];
+    assert_eq!((&data["bytes"], &data["words"]), (&json!(2_002_000), &json!(2_000)));
+    assert_eq!((&data["characters"], &data["top"][0]["count"]), (&json!(1_002_000), &json!(2_000)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_refuses_bad_arguments_in_the_same_words() {
     let host = serve(compiled().path(), "").await;
-    let cases = [
-        "{}",
-        r#"{"text": 1}"#,
-        r#"{"text": null}"#,
-        r#"{"text": ["a"]}"#,
-        r#"{"text": "a", "top": -1}"#,
-        r#"{"text": "a", "top": 21}"#,
-        r#"{"text": "a", "top": 1.5}"#,
-        r#"{"text": "a", "top": "3"}"#,
-        r#"{"text": "a", "top": null}"#,
-        r#"{"text": "a", "rounds": 0}"#,
-        r#"{"text": "a", "rounds": 1000000001}"#,
-        r#"{"text": "a", "rounds": 18446744073709551616}"#,
-        r#"{"text": "a", "confirm": "yes"}"#,
-        r#"{"text": "a", "more": 1}"#,
-        r#"{"top": 30, "rounds": 0, "confirm": 1, "more": true, "else": false}"#,
-        r#"{"text": "a", "text": "b"}"#,
-        r#"["a"]"#,
-        r#""a""#,
-        r#"{"text": "a""#,
-    ];
-    for case in cases {
+    for (case, said) in refusals() {
         let answer = all_answer_text(&host, "refused", case).await;
-        assert!(answer.contains(r#""code":"invalid_arguments""#), "{case}: {answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let fault = &answer[0]["fault"];
+        assert_eq!(fault["code"], "invalid_arguments", "{case}: {answer}");
+        let unfit = "The arguments of 'TOOL' do not fit its schema:\n";
+        let unread = "The arguments are not acceptable JSON: ";
+        let message = fault["message"].as_str().unwrap();
+        let words = message.strip_prefix(unfit).or_else(|| message.strip_prefix(unread));
+        assert_eq!(words, Some(said), "{case}: {message}");
     }
+}
+
+/// Bad arguments, and what is said of them in every language.
+fn refusals() -> [(&'static str, &'static str); 19] {
+    [
+        ("{}", r#"- (whole value): "text" is a required property"#),
+        (r#"{"text": 1}"#, r#"- /text: 1 is not of type "string""#),
+        (r#"{"text": null}"#, r#"- /text: null is not of type "string""#),
+        (r#"{"text": ["a"]}"#, r#"- /text: ["a"] is not of type "string""#),
+        (r#"{"text": "a", "top": -1}"#, "- /top: -1 is less than the minimum of 0"),
+        (r#"{"text": "a", "top": 21}"#, "- /top: 21 is greater than the maximum of 20"),
+        (r#"{"text": "a", "top": 1.5}"#, r#"- /top: 1.5 is not of type "integer""#),
+        (r#"{"text": "a", "top": "3"}"#, r#"- /top: "3" is not of type "integer""#),
+        (r#"{"text": "a", "top": null}"#, r#"- /top: null is not of type "integer""#),
+        (r#"{"text": "a", "rounds": 0}"#, "- /rounds: 0 is less than the minimum of 1"),
+        (
+            r#"{"text": "a", "rounds": 1000000001}"#,
+            "- /rounds: 1000000001 is greater than the maximum of 1000000000",
+        ),
+        (
+            r#"{"text": "a", "rounds": 18446744073709551616}"#,
+            r#"the number 18446744073709551616 does not survive a round trip; send it as a string or with fewer digits. What was sent: {"text": "a", "rounds": 18446744073709551616}"#,
+        ),
+        (r#"{"text": "a", "confirm": "yes"}"#, r#"- /confirm: "yes" is not of type "boolean""#),
+        (
+            r#"{"text": "a", "more": 1}"#,
+            "- (whole value): Additional properties are not allowed ('more' was unexpected)\nIts arguments: `confirm`, `rounds`, `text`, `top`",
+        ),
+        (
+            r#"{"top": 30, "rounds": 0, "confirm": 1, "more": true, "else": false}"#,
+            "- /top: 30 is greater than the maximum of 20\n- /rounds: 0 is less than the minimum of 1\n- /confirm: 1 is not of type \"boolean\"\n- (whole value): Additional properties are not allowed ('more', 'else' were unexpected)\n- (whole value): \"text\" is a required property\nIts arguments: `confirm`, `rounds`, `text`, `top`",
+        ),
+        (
+            r#"{"text": "a", "text": "b"}"#,
+            r#"the key "text" is repeated at line 1 column 20. What was sent: {"text": "a", "text": "b"}"#,
+        ),
+        (r#"["a"]"#, r#"- (whole value): ["a"] is not of type "object""#),
+        (r#""a""#, r#"- (whole value): "a" is not of type "object""#),
+        (
+            r#"{"text": "a""#,
+            r#"EOF while parsing an object at line 1 column 12. What was sent: {"text": "a""#,
+        ),
+    ]
 }
 
 #[tokio::test(flavor = "multi_thread")]

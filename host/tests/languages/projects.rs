@@ -10,6 +10,8 @@ use std::process::{Command, Output};
 /// A language that has a compiler, and its new projects.
 struct Project {
     language: &'static str,
+    /// One that the language has taken, for a keyword or a package, where it has some.
+    name: &'static str,
     /// The file that a person changes.
     source: &'static str,
     /// How a person runs its own tests.
@@ -25,6 +27,7 @@ const NPM: &str = "npm install --silent --no-audit --no-fund";
 const PROJECTS: [Project; 5] = [
     Project {
         language: "c",
+        name: "hello-struct",
         source: "tool.c",
         tests: &[
             "mkdir -p build",
@@ -36,6 +39,7 @@ const PROJECTS: [Project; 5] = [
     },
     Project {
         language: "go",
+        name: "strings",
         source: "tool.go",
         tests: &["go test"],
         step: "compiling with go",
@@ -43,6 +47,7 @@ const PROJECTS: [Project; 5] = [
     },
     Project {
         language: "javascript",
+        name: "function",
         source: "tool.js",
         tests: &[NPM, "npm test --silent"],
         step: "compiling with esbuild and componentize-qjs",
@@ -50,6 +55,7 @@ const PROJECTS: [Project; 5] = [
     },
     Project {
         language: "typescript",
+        name: "interface",
         source: "tool.ts",
         tests: &[NPM, "npm test --silent", "npm run check --silent"],
         step: "compiling with esbuild and componentize-qjs",
@@ -57,6 +63,7 @@ const PROJECTS: [Project; 5] = [
     },
     Project {
         language: "python",
+        name: "class",
         source: "tool.py",
         tests: &["python3 -m unittest"],
         step: "compiling with componentize-py",
@@ -64,7 +71,7 @@ const PROJECTS: [Project; 5] = [
     },
 ];
 
-fn command(place: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn command(place: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.args(arguments).current_dir(place);
     command.env("TOLLGATE_DATA", place.join("data")).env("TOLLGATE_CACHE", cache());
@@ -72,7 +79,7 @@ fn command(place: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Whether it ended well, and its words on standard output and error.
-fn said(command: &mut Command) -> (bool, String, String) {
+pub(crate) fn said(command: &mut Command) -> (bool, String, String) {
     parts(command.output().unwrap())
 }
 
@@ -94,13 +101,12 @@ fn a_new_project_passes_its_test_is_built_once_and_answers() {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-sdk").canonicalize().unwrap();
     let place = tempfile::tempdir().unwrap();
     for project in &PROJECTS {
-        let language = project.language;
-        let name = format!("hello-{language}");
-        tollgate(place.path(), &["new", &name, "--lang", language, "--sdk", sdk.to_str().unwrap()]);
+        let Project { language, name, .. } = *project;
+        tollgate(place.path(), &["new", name, "--lang", language, "--sdk", sdk.to_str().unwrap()]);
         for step in project.tests {
             let tested = Command::new("sh")
                 .args(["-c", step])
-                .current_dir(place.path().join(&name))
+                .current_dir(place.path().join(name))
                 .env("SDK", &sdk)
                 .env("PYTHONPATH", sdk.join("python"))
                 .output()
@@ -108,7 +114,7 @@ fn a_new_project_passes_its_test_is_built_once_and_answers() {
             let words = [tested.stdout, tested.stderr].concat();
             assert!(tested.status.success(), "{language}: {step}: {}", String::from_utf8_lossy(&words));
         }
-        is_built_once(place.path(), project, &name);
+        is_built_once(place.path(), project);
         let tool = name.replace('-', "_");
         let said = tollgate(place.path(), &["call", &tool, r#"{"name": "Ada", "times": 2}"#]);
         assert_eq!(said, "Hello, Ada! Hello, Ada!\n", "{language}");
@@ -116,8 +122,8 @@ fn a_new_project_passes_its_test_is_built_once_and_answers() {
 }
 
 /// Builds a new project: without its compiler, with it, again, and after a change.
-fn is_built_once(place: &Path, project: &Project, name: &str) {
-    let Project { language, source, step, missing, .. } = project;
+fn is_built_once(place: &Path, project: &Project) {
+    let Project { language, name, source, step, missing, .. } = project;
     let build = || command(place, &["build", name]);
     let nothing = place.join("nothing");
     fs::create_dir_all(&nothing).unwrap();

@@ -1,5 +1,8 @@
 //! The same tool in every language: how large it is, what it uses, and what governing
 //! it costs beside wasmtime alone with the same component, WASI linked and empty.
+//!
+//! The table that is printed is the one of docs/costs.md, and takes its place there where
+//! `TOLLGATE_WRITE_DOCS` asks for that.
 
 use super::floor::context;
 use super::floor::generated::tollgate::tool::call::{self, Level, ProgressStatus};
@@ -19,15 +22,23 @@ use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
 use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
-/// Each by its folder of `example-tools/text-stats`, with the name of its tool.
-const LANGUAGES: [(&str, &str); 6] = [
-    ("rust", "text_stats_rust"),
-    ("c", "text_stats_c"),
-    ("go", "text_stats_go"),
-    ("javascript", "text_stats_js"),
-    ("typescript", "text_stats_ts"),
-    ("python", "text_stats_py"),
+/// Each as the table names it, by its folder of `example-tools/text-stats`, with the name
+/// of its tool.
+const LANGUAGES: [(&str, &str, &str); 6] = [
+    ("Rust", "rust", "text_stats_rust"),
+    ("C", "c", "text_stats_c"),
+    ("Go", "go", "text_stats_go"),
+    ("JavaScript", "javascript", "text_stats_js"),
+    ("TypeScript", "typescript", "text_stats_ts"),
+    ("Python", "python", "text_stats_py"),
 ];
+const HEAD: &str = "\
+| language | size | compiled in | first call | later calls | fuel | memory | instances | memories | tables | of the floor | beyond it |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
+";
+/// What stands in docs/costs.md before the table, and after it.
+const MARKS: [&str; 2] =
+    ["<!-- measured: TOLLGATE_WRITE_DOCS=1 scripts/bench languages -->\n", "<!-- end -->\n"];
 const ROUNDS: usize = 40;
 /// Calls of each side in a round; a host is made for them.
 const CALLS: usize = 50;
@@ -37,15 +48,28 @@ const ARGUMENTS: &str = r#"{"text":"one two two three three three, and so on: a 
 pub(crate) async fn table(only: Vec<String>) {
     let wanted = |language: &str| only.is_empty() || only.iter().any(|word| word == language);
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    println!(
-        "| language | size | compiled in | first call | later calls | fuel | memory | instances | memories | tables | floor | ratio | beyond the floor |"
-    );
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
-    for (language, tool) in LANGUAGES.into_iter().filter(|(language, _)| wanted(language)) {
+    let mut table = HEAD.to_owned();
+    print!("{HEAD}");
+    for (name, language, tool) in LANGUAGES.into_iter().filter(|(_, language, _)| wanted(language)) {
         let wasm = build(folder.path(), language);
-        row(language, tool, &wasm).await;
+        let row = row(name, tool, &wasm).await;
+        println!("{row}");
+        table.push_str(&row);
+        table.push('\n');
     }
     println!();
+    if only.is_empty() && std::env::var_os("TOLLGATE_WRITE_DOCS").is_some() {
+        write(&table);
+    }
+}
+
+/// Puts the table in the place of the one in the documentation.
+fn write(table: &str) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/costs.md");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let (before, rest) = text.split_once(MARKS[0]).unwrap();
+    let (_, after) = rest.split_once(MARKS[1]).unwrap();
+    std::fs::write(page, [before, MARKS[0], table, MARKS[1], after].concat()).unwrap();
 }
 
 /// As a person builds it. What is unchanged is not built again.
@@ -65,12 +89,13 @@ fn build(place: &Path, language: &str) -> PathBuf {
     wasm
 }
 
-async fn row(language: &str, tool: &'static str, wasm: &Path) {
+/// The row of a language.
+async fn row(language: &str, tool: &'static str, wasm: &Path) -> String {
     let bytes = std::fs::read(wasm).unwrap();
     let sandbox = Sandbox::new(SandboxConfig::default()).unwrap();
     let began = Instant::now();
     sandbox.load(wasm).await.unwrap().prepare().await.unwrap();
-    let compiled = began.elapsed().as_secs_f64() * 1e3;
+    let compiled = began.elapsed().as_secs_f64();
     let toolbox = governed::toolbox(&sandbox, &[("text-stats", &bytes)], 1).await;
     let floor = Linked::new(sandbox.engine(), &bytes);
     let (first, usage) = governed_calls(&toolbox, tool, 1).await;
@@ -84,17 +109,39 @@ async fn row(language: &str, tool: &'static str, wasm: &Path) {
         later.push(governed_calls(&toolbox, tool, CALLS).await.0);
     }
     let [instances, memories, tables] = floor.needs().await;
-    println!(
-        "| {language} | {} KiB | {compiled:.0} ms | {:.1} ms | {:.0} us | {} | {:.1} MiB | {instances} | {memories} | {tables} | {:.0} us | **{:.2}** | {:.1} us |",
-        bytes.len() >> 10,
+    format!(
+        "| {language} | {} | {compiled:.1} s | {:.1} ms | {} | {} | {:.1} MiB | {instances} | {memories} | {tables} | {} | {:.0} us |",
+        size(bytes.len()),
         first / 1e3,
-        median(&later),
-        usage.fuel,
+        time(median(&later)),
+        grouped(usage.fuel),
         usage.memory_bytes as f64 / f64::from(1 << 20),
-        median(&floors),
-        median_of(&later, &floors, |governed, floor| governed / floor),
+        ratio(median_of(&later, &floors, |governed, floor| governed / floor)),
         median_of(&later, &floors, |governed, floor| governed - floor),
-    );
+    )
+}
+
+fn size(bytes: usize) -> String {
+    match bytes >> 20 {
+        0 => format!("{} KiB", bytes >> 10),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
+}
+
+fn time(micros: f64) -> String {
+    if micros < 500.0 { format!("{micros:.0} us") } else { format!("{:.1} ms", micros / 1e3) }
+}
+
+/// Near one, hundredths count.
+fn ratio(ratio: f64) -> String {
+    if ratio < 1.095 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
+}
+
+/// With commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let grouped = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group));
+    grouped.collect::<Vec<_>>().join(",")
 }
 
 /// Microseconds for each of so many calls, and what the last one used.

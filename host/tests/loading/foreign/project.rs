@@ -1,13 +1,10 @@
-//! The sources of a published crate, fetched by cargo and compiled as they are. What is
+//! The sources of a published crate, compiled as they are. What is
 //! written here names them: which file is a library, and of which world.
 
-use serde_json::Value;
+use super::sources::{LIBRARY, cargo, sources, write};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// What generates the bindings of its components.
-const LIBRARY: &str = "wit-bindgen";
 
 /// Components of a crate's sources.
 pub(super) struct Project {
@@ -43,26 +40,6 @@ impl Project {
     }
 }
 
-/// Where cargo puts the sources of this version of a crate. Cargo does not say that of a
-/// crate that is a program, so it is asked for the library with which it is published.
-fn sources(place: &Path, name: &str, version: &str) -> PathBuf {
-    let manifest = format!(
-        "[package]\nname = \"sources\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\n{LIBRARY} = \"={version}\"\n\
-         {name} = {{ version = \"={version}\", default-features = false }}\n"
-    );
-    write(&place.join("Cargo.toml"), &manifest);
-    write(&place.join("src/lib.rs"), "");
-    let in_place = |arguments: &[&str]| cargo(Command::new(env!("CARGO")).args(arguments).current_dir(place));
-    in_place(&["fetch", "--target", "wasm32-wasip2"]);
-    let metadata = in_place(&["metadata", "--format-version", "1", "--filter-platform", "wasm32-wasip2"]);
-    let metadata: Value = serde_json::from_slice(&metadata).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
-    let library = packages.iter().find(|package| package["name"] == LIBRARY).unwrap();
-    let manifest = Path::new(library["manifest_path"].as_str().unwrap());
-    manifest.parent().unwrap().with_file_name(format!("{name}-{version}"))
-}
-
 /// A package around one file of the sources, which includes its bindings by the name of
 /// a variable.
 fn describe(package: &Path, version: &str, sources: &Path, file: &str, world: &str) {
@@ -78,23 +55,4 @@ fn describe(package: &Path, version: &str, sources: &Path, file: &str, world: &s
     write(&package.join("build.rs"), &build);
     let wit = sources.join("test.wit");
     write(&bindings, &format!("wit_bindgen::generate!({{ path: {wit:?}, world: {world:?} }});\n"));
-}
-
-/// Writes a file unless it says so already, so that nothing is compiled twice.
-fn write(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    if fs::read_to_string(path).is_ok_and(|before| before == text) {
-        return;
-    }
-    fs::write(path, text).unwrap();
-}
-
-fn cargo(command: &mut Command) -> Vec<u8> {
-    // Flags for the build that runs the tests do not fit wasm.
-    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CARGO_TARGET_DIR"] {
-        command.env_remove(name);
-    }
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
 }
