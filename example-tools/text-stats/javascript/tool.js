@@ -1,28 +1,27 @@
 // text-stats in JavaScript: what a text is made of.
-import { boolean, component, error, failed, integer, object, optional, string, suspend } from "tollgate";
+import { boolean, component, error, failed, suspend } from "tollgate";
+
+/** @import { Context, Integer } from "tollgate" */
 
 export const tool = component({
   id: "text-stats-js",
   version: "0.1.0",
   state: { "words-seen": { initial: 0, reducer: "add", scope: "thread", persistent: true } },
-  tools: [
-    {
-      name: "text_stats_js",
-      description: "Counts the bytes, characters, words and lines of a text, and lists its most frequent words.",
-      category: "text",
-      idempotent: true,
-      parameters: object({
-        text: string("The text."),
-        top: optional(integer("How many of the most frequent words to list.", { minimum: 0, maximum: 20 }), 3),
-        rounds: optional(integer("How often to measure it.", { minimum: 1, maximum: 1_000_000_000 }), 1),
-        confirm: optional(boolean("Whether to ask a person first."), false),
-      }),
-      execute: textStats,
-    },
-  ],
+  tools: [{ name: "text_stats_js", category: "text", idempotent: true, execute: textStats }],
 });
 
-function textStats({ text, top, rounds, confirm }, context) {
+/**
+ * Counts the bytes, characters, words and lines of a text, and lists its most frequent
+ * words.
+ *
+ * @param {object} args
+ * @param {string} args.text The text.
+ * @param {Integer<0, 20>} [args.top] How many of the most frequent words to list.
+ * @param {Integer<1, 1_000_000_000>} [args.rounds] How often to measure it.
+ * @param {boolean} [args.confirm] Whether to ask a person first.
+ * @param {Context} context
+ */
+function textStats({ text, top = 3, rounds = 1, confirm = false }, context) {
   if (text === "") return error("There is no text to measure.", "empty_text");
   if (text.includes("\0")) throw failed("The text holds a NUL character.");
   const bytes = utf8Length(text);

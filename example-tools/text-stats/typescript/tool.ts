@@ -1,19 +1,16 @@
 // text-stats in TypeScript: what a text is made of.
-import {
-  type Answer,
-  boolean,
-  component,
-  type Context,
-  error,
-  failed,
-  type Infer,
-  integer,
-  object,
-  optional,
-  string,
-  suspend,
-  tool as described,
-} from "tollgate";
+import { type Answer, boolean, component, type Context, error, failed, type Integer, suspend } from "tollgate";
+
+interface Arguments {
+  /** The text. */
+  text: string;
+  /** How many of the most frequent words to list. */
+  top?: Integer<0, 20>;
+  /** How often to measure it. */
+  rounds?: Integer<1, 1_000_000_000>;
+  /** Whether to ask a person first. */
+  confirm?: boolean;
+}
 
 interface Frequency {
   word: string;
@@ -29,31 +26,19 @@ interface Statistics {
   seen: number;
 }
 
-const parameters = object({
-  text: string("The text."),
-  top: optional(integer("How many of the most frequent words to list.", { minimum: 0, maximum: 20 }), 3),
-  rounds: optional(integer("How often to measure it.", { minimum: 1, maximum: 1_000_000_000 }), 1),
-  confirm: optional(boolean("Whether to ask a person first."), false),
-});
-
 export const tool = component({
   id: "text-stats-ts",
   version: "0.1.0",
   state: { "words-seen": { initial: 0, reducer: "add", scope: "thread", persistent: true } },
-  tools: [
-    described({
-      name: "text_stats_ts",
-      description: "Counts the bytes, characters, words and lines of a text, and lists its most frequent words.",
-      category: "text",
-      idempotent: true,
-      parameters,
-      execute: textStats,
-    }),
-  ],
+  tools: [{ name: "text_stats_ts", category: "text", idempotent: true, execute: textStats }],
 });
 
+/**
+ * Counts the bytes, characters, words and lines of a text, and lists its most frequent
+ * words.
+ */
 function textStats(
-  { text, top, rounds, confirm }: Infer<typeof parameters>,
+  { text, top = 3, rounds = 1, confirm = false }: Arguments,
   context: Context,
 ): Statistics | Answer {
   if (text === "") return error("There is no text to measure.", "empty_text");

@@ -61,6 +61,7 @@ const COUNT = 3;
  * @param {boolean} [args.flag]
  * @param {Bounded<string[], { minItems: 1 }>} args.words
  * @param {Size} [args.size=2]
+ * @param {string[]} [args.tags=["a", "]"]]
  * @param {Place} [args.place]
  * @param {object[]} args.rows
  * @param {string} args.rows[].name
@@ -74,6 +75,6 @@ const COUNT = 3;
  * @param {string} args.__proto__
  * @param {Context} context
  */
-function all({ text, count = COUNT, ratio, flag = true, size, place: { zip = "1234" } = { name: "here" } }, context) {
-  return [text, count, ratio, flag, size, zip, context.attempt];
+function all({ text, count = COUNT, ratio, flag = true, size, tags, place: { zip = "1234" } = { name: "here" } }, context) {
+  return [text, count, ratio, flag, size, tags, zip, context.attempt];
 }

@@ -69,6 +69,7 @@ interface Arguments {
   /** @minItems 1 */
   words: string[];
   size?: Size;
+  tags?: string[];
   place?: Place;
   rows: { name: string; x?: number }[];
   scores: Record<string, Integer>;
@@ -89,8 +90,16 @@ const COUNT = 3;
  * The model reads the first paragraph.
  */
 function all(
-  { text = "plain", count = COUNT, ratio = -0.5, flag = true, size = 2, place: { zip = "1234" } = { name: "here" } }: Arguments,
+  {
+    text = "plain",
+    count = COUNT,
+    ratio = -0.5,
+    flag = true,
+    size = 2,
+    tags = ["a", "]"],
+    place: { zip = "1234" } = { name: "here" },
+  }: Arguments,
   context: Context,
 ): unknown {
-  return [text, count, ratio, flag, size, zip, context.attempt];
+  return [text, count, ratio, flag, size, tags, zip, context.attempt];
 }
