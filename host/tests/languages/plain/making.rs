@@ -41,8 +41,8 @@ pub(super) fn python(world: &World, source: &Path) -> Vec<u8> {
 
 pub(super) fn c(world: &World, source: &Path) -> Vec<u8> {
     let place = tempfile::tempdir().unwrap();
-    let mut options = wit_bindgen_c::Opts::default();
-    options.string_encoding = world.encoding.to_string().parse().unwrap();
+    let string_encoding = world.encoding.to_string().parse().unwrap();
+    let options = wit_bindgen_c::Opts { string_encoding, ..Default::default() };
     write_bindings(options.build().as_mut(), world, place.path());
     let bindings = world.name.replace('-', "_");
     let mut zig = Command::new("zig");
