@@ -14,14 +14,17 @@ export function fillerOf(schema, root = schema, known = new Map()) {
   known.set(stated, (value) => fill?.(value));
   const of = (inner) => fillerOf(inner, root, known);
   const [object, array] = [objectFiller(stated, of), arrayFiller(stated, of)];
-  if (object || array) fill = (value) => (Array.isArray(value) ? array?.(value) : isObject(value) && object?.(value));
+  if (object || array) {
+    fill = (value) => (Array.isArray(value) ? array?.(value) : isObject(value) && object?.(value));
+  }
   known.set(stated, fill);
   return fill;
 }
 
 function objectFiller({ properties = {}, additionalProperties }, of) {
-  const all = Object.entries(properties).map(([name, inner]) => ({ name, fresh: freshOf(inner.default), fill: of(inner) }));
-  const members = all.filter(({ fresh, fill }) => fresh || fill);
+  const members = Object.entries(properties)
+    .map(([name, inner]) => ({ name, fresh: freshOf(inner.default), fill: of(inner) }))
+    .filter(({ fresh, fill }) => fresh || fill);
   const further = of(additionalProperties);
   if (members.length === 0 && further === undefined) return undefined;
   return (value) => {

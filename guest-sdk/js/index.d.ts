@@ -146,7 +146,11 @@ export interface Context {
   /** Ends the enclosing loop agent; needs a grant. */
   escalate(): void;
   /** How far the call is, from 0 to 1, where that is known. */
-  progress(fraction: number | null, message?: string | null, status?: "pending" | "running" | "done" | "failed" | "cancelled"): void;
+  progress(
+    fraction: number | null,
+    message?: string | null,
+    status?: "pending" | "running" | "done" | "failed" | "cancelled",
+  ): void;
   activity(kind: string, content: string): void;
   activityDelta(kind: string, patch: object[]): void;
   /** A piece of output that may be shown before the call ends. */

@@ -89,7 +89,8 @@ count({ top: 3 }, {} as Context);
 
 const counts = tool({ name: "count", execute: count });
 holds<Equal<(typeof counts)["name"], "count">>();
-const both = component({ id: "both", tools: [counts, measure, { name: "third", description: "One.", execute: () => 1 }] });
+const third = { description: "One.", execute: () => 1 };
+const both = component({ id: "both", tools: [counts, measure, { name: "third", ...third }] });
 type Tools = NonNullable<(typeof both)["__component"]>["tools"];
 holds<Equal<Tools[0]["name"], "count">>();
 holds<Equal<Parameters<Tools[0]["execute"]>[0], Arguments>>();

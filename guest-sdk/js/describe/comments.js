@@ -46,9 +46,9 @@ export function keywords(symbol, refuse) {
     if (!KEYWORDS.has(name)) continue;
     const value = (text ?? []).map((part) => part.text).join("").trim();
     found[name] = WORDS.includes(name) ? value : parsed(value);
-    const wanted = name === "uniqueItems" ? "boolean" : "number";
-    if (!WORDS.includes(name) && typeof found[name] !== wanted) refuse(`has a \`@${name}\` that is no ${wanted}: ${value}`);
-    if (WORDS.includes(name) && value === "") refuse(`has a \`@${name}\` that says nothing`);
+    const wanted = WORDS.includes(name) ? "string" : name === "uniqueItems" ? "boolean" : "number";
+    if (typeof found[name] !== wanted) refuse(`has a \`@${name}\` that is no ${wanted}: ${value}`);
+    if (value === "") refuse(`has a \`@${name}\` that says nothing`);
   }
   return found;
 }

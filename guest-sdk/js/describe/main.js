@@ -36,6 +36,10 @@ function explain() {
   const file = program.getSourceFile(source);
   const said = [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)];
   if (said.length === 0) return;
-  const host = { getCurrentDirectory: () => process.cwd(), getCanonicalFileName: (name) => name, getNewLine: () => "\n" };
+  const host = {
+    getCurrentDirectory: () => process.cwd(),
+    getCanonicalFileName: (name) => name,
+    getNewLine: () => "\n",
+  };
   console.error(`The compiler has this to say:\n${ts.formatDiagnostics(said, host)}`);
 }

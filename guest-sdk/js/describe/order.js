@@ -21,7 +21,8 @@ function written(ts, checker, node) {
 
 /** How the type behind an alias is written, in TypeScript or by `@typedef`. */
 function aliased(ts, symbol) {
-  const declaration = symbol?.declarations?.find((node) => ts.isTypeAliasDeclaration(node) || ts.isJSDocTypedefTag(node));
+  const isAlias = (node) => ts.isTypeAliasDeclaration(node) || ts.isJSDocTypedefTag(node);
+  const declaration = symbol?.declarations?.find(isAlias);
   if (declaration === undefined) return undefined;
   return ts.isTypeAliasDeclaration(declaration) ? declaration.type : declaration.typeExpression?.type;
 }

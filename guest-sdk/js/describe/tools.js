@@ -2,8 +2,16 @@
 import { paragraphs } from "./comments.js";
 import { Types } from "./types.js";
 
-const TYPE_OF_ARGUMENTS =
-  "Give the first parameter of `execute` a type (an interface in TypeScript, `@param` in JavaScript), or state `parameters`";
+const TYPE_OF_ARGUMENTS = [
+  "Give the first parameter of `execute` a type",
+  "(an interface in TypeScript, `@param` in JavaScript), or state `parameters`",
+].join(" ");
+const NAME_AS_TEXT = [
+  "the name of a tool is not known before it runs. Write it as a text,",
+  "within `component({ ... })` or `tool({ ... })`, or state `parameters` and `description`",
+].join(" ");
+const DESCRIPTION = "Write a comment (`/** ... */`) on its `execute`, or state `description`";
+const AT_ONCE = "returns a promise, and a tool has to answer at once. Write it without `async`";
 
 /**
  * The description and the parameters of each tool, by its name, where the tool does not
@@ -63,7 +71,9 @@ class Tool {
     if (stated && described) return undefined;
     const name = this.#name();
     if (name === undefined) return undefined;
-    if (execute === undefined) return this.#fails(name, `its \`execute\` is no function that is known. ${TYPE_OF_ARGUMENTS}`);
+    if (execute === undefined) {
+      return this.#fails(name, `its \`execute\` is no function that is known. ${TYPE_OF_ARGUMENTS}`);
+    }
     return [name, {
       ...(!described && { description: this.#description(name, execute) }),
       ...(!stated && { parameters: this.#parameters(name, execute) }),
@@ -79,10 +89,7 @@ class Tool {
   #name() {
     const type = propertyType(this.#checker, this.#type, "name");
     if (type?.isStringLiteral()) return type.value;
-    this.#refuse(
-      this.#node("name"),
-      "the name of a tool is not known before it runs. Write it as a text, within `component({ ... })` or `tool({ ... })`, or state `parameters` and `description`",
-    );
+    this.#refuse(this.#node("name"), NAME_AS_TEXT);
     return undefined;
   }
 
@@ -95,21 +102,20 @@ class Tool {
     const returned = signature && this.#checker.getReturnTypeOfSignature(signature);
     const kinds = returned?.isUnion() ? returned.types : [returned];
     if (!kinds.some((kind) => kind && this.#checker.getPropertyOfType(kind, "then"))) return;
-    this.#fails(this.#shownName(), `its \`${method}\` returns a promise, and a tool has to answer at once. Write it without \`async\``, method);
+    this.#fails(this.#shownName(), `its \`${method}\` ${AT_ONCE}`, method);
   }
 
   #description(name, { declaration }) {
     const [first] = paragraphs(this.#commentOf(declaration));
-    if (first === undefined) {
-      this.#fails(name, "it has no description. Write a comment (`/** ... */`) on its `execute`, or state `description`");
-    }
+    if (first === undefined) this.#fails(name, `it has no description. ${DESCRIPTION}`);
     return first ?? "";
   }
 
   /** The comment on a function, or on the property or the variable that holds it. */
   #commentOf(declaration) {
-    const parts = this.#ts.getJSDocCommentsAndTags(declaration).filter(this.#ts.isJSDoc);
-    return parts.map(({ comment }) => this.#ts.getTextOfJSDocComment(comment) ?? "").find((text) => text !== "") ?? "";
+    const comments = this.#ts.getJSDocCommentsAndTags(declaration).filter(this.#ts.isJSDoc);
+    const texts = comments.map(({ comment }) => this.#ts.getTextOfJSDocComment(comment));
+    return texts.find(Boolean) ?? "";
   }
 
   #parameters(name, { parameters: [first] }) {

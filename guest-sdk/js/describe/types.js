@@ -49,8 +49,13 @@ export class Types {
     const pattern = node && this.#patternOf(node);
     const place = new Place("", node, this.#typeNodeOf(node), pattern);
     if (type.flags & this.#ts.TypeFlags.Any) return this.#refused(place, `have no type that is known. ${remedy}`);
-    if (type.flags & this.#ts.TypeFlags.NonPrimitive) return this.#refused(place, `are an \`object\` of unknown members. ${remedy}`);
-    if (this.#isContext(type)) return this.#refused(place, "are the context, which is the second parameter of `execute`. The first one holds the arguments");
+    if (type.flags & this.#ts.TypeFlags.NonPrimitive) {
+      return this.#refused(place, `are an \`object\` of unknown members. ${remedy}`);
+    }
+    if (this.#isContext(type)) {
+      const advice = "which is the second parameter of `execute`. The first one holds the arguments";
+      return this.#refused(place, `are the context, ${advice}`);
+    }
     const schema = this.#of((this.#root = type), place);
     if (schema.type !== "object") return this.#refused(place, `are no object. ${remedy}`);
     if (this.#definitions.size === 0) return schema;
@@ -88,14 +93,19 @@ export class Types {
     const { TypeFlags } = this.#ts;
     const shown = `is of the type ${this.#checker.typeToString(type)}`;
     if (type.flags & TypeFlags.BigIntLike) return `${shown}, which JSON has not. Take an \`Integer\` or a \`string\``;
-    if (type.flags & TypeFlags.TemplateLiteral) return `${shown}. Take a \`string\`, and state its form by \`@pattern\``;
-    if (type.flags & TypeFlags.TypeParameter) return `${shown}, which is not known before it runs. Take a type without parameters`;
+    if (type.flags & TypeFlags.TemplateLiteral) {
+      return `${shown}. Take a \`string\`, and state its form by \`@pattern\``;
+    }
+    if (type.flags & TypeFlags.TypeParameter) {
+      return `${shown}, which is not known before it runs. Take a type without parameters`;
+    }
     return `${shown}, which JSON has not. Take a type of JSON and convert it in the function`;
   }
 
   #union(type, place) {
     const { TypeFlags } = this.#ts;
     const given = type.types.filter((kind) => !(kind.flags & (TypeFlags.Undefined | TypeFlags.Void)));
+    if (given.length === 1) return this.#of(given[0], place);
     const members = inOrder(this.#ts, this.#checker, type, given, place.typeNode);
     const values = [];
     const kinds = [];
@@ -144,7 +154,8 @@ export class Types {
       return this.#refused(place, "is a function, which JSON has not. Leave it out of the arguments");
     }
     if (this.#isClass(type)) {
-      return this.#refused(place, `is a \`${name}\`, which JSON has not. Take a type of JSON, such as \`string\` or an interface, and convert it in the function`);
+      const advice = "Take a type of JSON, such as `string` or an interface, and convert it in the function";
+      return this.#refused(place, `is a \`${name}\`, which JSON has not. ${advice}`);
     }
     const again = this.#definitions.get(type);
     if (again !== undefined) return { $ref: `#/$defs/${again[0]}` };
@@ -187,11 +198,14 @@ export class Types {
     const index = this.#checker.getIndexInfosOfType(type);
     const further = index.map(({ keyType, type: inner, declaration }) => {
       const there = new Place(`${place.path}[]`, declaration ?? place.node, undefined, undefined);
-      if (!(keyType.flags & this.#ts.TypeFlags.String)) this.#refused(there, "has names that are no `string`. Take a `Record<string, ...>`");
+      if (!(keyType.flags & this.#ts.TypeFlags.String)) {
+        this.#refused(there, "has names that are no `string`. Take a `Record<string, ...>`");
+      }
       return this.#of(inner, there);
     });
-    if (entries.length === 0 && further.length > 0) return { type: "object", additionalProperties: further[0] };
-    return { type: "object", properties: Object.fromEntries(entries), required, additionalProperties: further[0] ?? false };
+    const [additionalProperties = false] = further;
+    if (entries.length === 0 && additionalProperties) return { type: "object", additionalProperties };
+    return { type: "object", properties: Object.fromEntries(entries), required, additionalProperties };
   }
 
   #property(property, name, { path, node, pattern }) {
@@ -243,9 +257,7 @@ export class Types {
   #tuple(type, place) {
     const { ElementFlags } = this.#ts;
     const { elementFlags, minLength } = type.target;
-    const inner = this.#checker.getTypeArguments(type).map((kind, at) =>
-      this.#of(elementFlags[at] & ElementFlags.Optional ? this.#checker.getNonNullableType(kind) : kind, this.#item(place)),
-    );
+    const inner = this.#checker.getTypeArguments(type).map((kind) => this.#of(kind, this.#item(place)));
     const rest = elementFlags.findIndex((flags) => flags & ElementFlags.Variable);
     if (rest >= 0 && rest < inner.length - 1) this.#refused(place, "has a rest that is not at its end");
     const prefixItems = rest < 0 ? inner : inner.slice(0, rest);
@@ -272,8 +284,8 @@ export class Types {
 
   /** The part of a destructuring that takes this property. */
   #boundBy(pattern, name) {
-    const named = ({ propertyName, name: variable, dotDotDotToken }) => !dotDotDotToken && (propertyName ?? variable).text === name;
-    return pattern?.elements.find(named);
+    const takes = (part) => !part.dotDotDotToken && (part.propertyName ?? part.name).text === name;
+    return pattern?.elements.find(takes);
   }
 
   #refused({ node, path }, message) {

@@ -132,7 +132,8 @@ test("a key of one's own is read and written, another's only read, unless it is 
 });
 
 test("a tool says of itself what it states", () => {
-  const { tools } = described({ name: "two_words", timeoutMs: 5, maxRetries: 1, idempotent: true, validate() {}, category: "c" });
+  const stated = { timeoutMs: 5, maxRetries: 1, idempotent: true, validate() {}, category: "c" };
+  const { tools } = described({ name: "two_words", ...stated });
   assert.deepEqual(tools[0], {
     id: "two-words",
     name: "two_words",

@@ -62,6 +62,7 @@ const COUNT = 3;
  * @param {Bounded<string[], { minItems: 1 }>} args.words
  * @param {Size} [args.size=2]
  * @param {string[]} [args.tags=["a", "]"]]
+ * @param {("warn" | "info" | "b" | "a")[]} [args.levels]
  * @param {Place} [args.place]
  * @param {object[]} args.rows
  * @param {string} args.rows[].name

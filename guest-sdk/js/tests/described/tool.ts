@@ -70,6 +70,7 @@ interface Arguments {
   words: string[];
   size?: Size;
   tags?: string[];
+  levels?: ("warn" | "info" | "b" | "a")[];
   place?: Place;
   rows: { name: string; x?: number }[];
   scores: Record<string, Integer>;
