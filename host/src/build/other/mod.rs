@@ -144,9 +144,9 @@ mod tests {
         fs::create_dir_all(project.join("src/build")).unwrap();
         fs::write(project.join("tool.toml"), "language = \"wat\"\nsource = \"tool.wat\"\n").unwrap();
         fs::write(project.join("tool.wat"), "(component)").unwrap();
-        std::os::unix::fs::symlink("../shared.wat", project.join("shared.wat")).unwrap();
+        std::os::unix::fs::symlink("../beside.wat", project.join("beside.wat")).unwrap();
         let is_fresh = || compile(&project, &|_: &str| ()).unwrap().fresh;
-        for file in ["shared.wat", "tool/src/build/part.wat"] {
+        for file in ["beside.wat", "tool/src/build/part.wat"] {
             for text in ["one", "another"] {
                 fs::write(place.path().join(file), text).unwrap();
                 assert!(!is_fresh(), "{file}");
