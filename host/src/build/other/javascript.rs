@@ -37,7 +37,12 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
         .arg(format!("--alias:tollgate={}", library.join("index.js").display()))
         .arg(format!("--alias:#derived={}", derived.display()))
         .arg(format!("--outfile={}", module.display()));
+    let bundled = work.path().join("bundled.json");
+    esbuild.arg(format!("--metafile={}", bundled.display()));
     run(esbuild, &recipe.source, say)?;
+    for file in inputs(&bundled)? {
+        work.reads(&recipe.dir.join(file));
+    }
     let component = work.path().join("tool.wasm");
     componentize
         .arg("--wit")
@@ -46,6 +51,14 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
         .arg(&component);
     run(componentize, &recipe.source, say)?;
     fs::read(&component).map_err(BuildError::file(&component, "read"))
+}
+
+/// The files that esbuild says it read, relative to where it ran.
+fn inputs(bundled: &Path) -> Result<Vec<String>, BuildError> {
+    let text = fs::read_to_string(bundled).map_err(BuildError::file(bundled, "read"))?;
+    let said: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|e| BuildError::Failed(format!("esbuild does not say what it read: {e}")))?;
+    Ok(said["inputs"].as_object().into_iter().flat_map(|files| files.keys().cloned()).collect())
 }
 
 /// The compiler of TypeScript: the project's own, or the one to which `tsc` on the path

@@ -13,8 +13,10 @@ use super::recipe::{Language, Recipe};
 use super::{Artifact, BuildError, install};
 use program::Program;
 use stamp::Stamp;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// The contract that a guest is compiled against, as files of a WIT package.
@@ -78,27 +80,45 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     // Whoever stops in between leaves a component without a stamp, which is made again.
     stamp::remove(&file)?;
     install::put(&bytes, &file, &out)?;
-    stamp.keep(&file, &out)?;
+    stamp.keep(&file, &out, &work.read_beyond(&recipe))?;
     Ok(Artifact { file, fresh: false, project: Some(recipe.dir) })
 }
 
 /// Where compilers put what is not kept; it goes when it is dropped.
 struct Workplace {
     dir: TempDir,
+    /// What compilers say that they read.
+    read: RefCell<BTreeSet<PathBuf>>,
 }
 
 impl Workplace {
     fn new() -> Result<Self, BuildError> {
         let dir = tempfile::tempdir().map_err(BuildError::file(&std::env::temp_dir(), "written to"))?;
-        Ok(Self { dir })
+        Ok(Self { dir, read: RefCell::default() })
     }
 
     fn path(&self) -> &Path {
         self.dir.path()
     }
 
+    /// A file that went into the component.
+    fn reads(&self, file: &Path) {
+        // What is not there was made and has gone again.
+        if let Ok(file) = file.canonicalize() {
+            self.read.borrow_mut().insert(file);
+        }
+    }
+
+    /// The files that were read, but for those of the project, its library and this place.
+    fn read_beyond(&self, recipe: &Recipe) -> BTreeSet<PathBuf> {
+        let here = self.path().canonicalize().ok();
+        let known = [Some(recipe.dir.as_path()), recipe.sdk.as_deref(), here.as_deref()];
+        let is_known = |file: &PathBuf| known.into_iter().flatten().any(|dir| file.starts_with(dir));
+        self.read.borrow().iter().filter(|file| !is_known(file)).cloned().collect()
+    }
+
     /// The contract, as a directory for tools that want one.
-    fn contract(&self) -> Result<std::path::PathBuf, BuildError> {
+    fn contract(&self) -> Result<PathBuf, BuildError> {
         let wit = self.path().join("wit");
         fs::create_dir_all(&wit).map_err(BuildError::file(&wit, "made"))?;
         for (name, text) in CONTRACT {
@@ -113,7 +133,6 @@ impl Workplace {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn a_build_that_breaks_off_leaves_no_stamp_of_an_earlier_component() {

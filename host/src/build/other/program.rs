@@ -71,6 +71,24 @@ pub(super) fn run(mut command: Command, source: &Path, say: &dyn Fn(&str)) -> Re
     Ok(())
 }
 
+/// Runs a program to its end that says something of this source, and returns that.
+///
+/// # Errors
+/// It cannot be run, or ends with a failure; its own words are on standard error.
+pub(super) fn ask(mut command: Command, source: &Path) -> Result<String, BuildError> {
+    let path = command.get_program().to_string_lossy().into_owned();
+    let said = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).output();
+    let said = said.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
+    if !said.status.success() {
+        return Err(BuildError::Failed(format!(
+            "{path} does not say what {} needs ({}); it says why above",
+            source.display(),
+            said.status
+        )));
+    }
+    Ok(String::from_utf8_lossy(&said.stdout).into_owned())
+}
+
 fn wait(mut child: Child, path: &str, say: &dyn Fn(&str)) -> io::Result<ExitStatus> {
     let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
     let (began, mut next) = (Instant::now(), FIRST_WORD);

@@ -1,6 +1,9 @@
 //! Whether a component is still what it was made of: a digest of all that goes into it,
 //! kept beside it, and the compilers that made it.
 //!
+//! Compilers say themselves what they read outside of the project and the library, such as
+//! a header beside it; each such file is kept with its own digest.
+//!
 //! Nothing is run to find out. A compiler is known by its file's size and time, so that
 //! another version is seen, and one that is gone is no reason to compile what stands.
 
@@ -10,6 +13,7 @@ use super::sources;
 use super::{CONTRACT, recipe_text};
 use crate::build::recipe::Recipe;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -38,19 +42,47 @@ impl Stamp {
         };
         let mut kept = kept.lines();
         let is_same = kept.next() == Some(digest.as_str());
-        let made_by: Vec<&str> = kept.collect();
-        is_same && component.is_file() && self.compilers.iter().all(|one| made_by.contains(&one.as_str()))
+        let (read, made_by): (Vec<&str>, Vec<&str>) = kept.partition(|line| line.starts_with(READ));
+        is_same
+            && component.is_file()
+            && self.compilers.iter().all(|one| made_by.contains(&one.as_str()))
+            && read.into_iter().all(is_as_it_was)
     }
 
-    /// Keeps it beside the component, in this directory, whole or not at all.
+    /// Keeps it beside the component, in this directory, whole or not at all, together with
+    /// the files that a compiler read beyond what it stands for.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn keep(&self, component: &Path, dir: &Path) -> Result<(), BuildError> {
-        let Some(digest) = &self.digest else { return Ok(()) };
-        let lines = [std::slice::from_ref(digest), &self.compilers].concat().join("\n");
+    pub(super) fn keep(
+        &self,
+        component: &Path,
+        dir: &Path,
+        beyond: &BTreeSet<PathBuf>,
+    ) -> Result<(), BuildError> {
+        let read: Option<Vec<String>> = beyond.iter().map(|file| read_line(file)).collect();
+        let (Some(digest), Some(read)) = (&self.digest, read) else { return Ok(()) };
+        let lines = [std::slice::from_ref(digest), &self.compilers, &read].concat().join("\n");
         install::put(lines.as_bytes(), &beside(component), dir)
     }
+}
+
+/// How the line of a file begins that a compiler read.
+const READ: &str = "read ";
+
+/// A file's line: its digest, and where it is. None where it cannot be read or written down.
+fn read_line(file: &Path) -> Option<String> {
+    let path = file.to_str().filter(|path| !path.contains('\n'))?;
+    Some(format!("{READ}{} {path}", hex(Sha256::digest(fs::read(file).ok()?).as_slice())))
+}
+
+fn is_as_it_was(line: &str) -> bool {
+    let path = line.strip_prefix(READ).and_then(|rest| rest.split_once(' '));
+    path.is_some_and(|(_, path)| read_line(Path::new(path)).as_deref() == Some(line))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn digest(recipe: &Recipe) -> Option<String> {
@@ -72,7 +104,7 @@ fn digest(recipe: &Recipe) -> Option<String> {
             add(&fs::read(&file).ok()?);
         }
     }
-    Some(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex(digest.finalize().as_slice()))
 }
 
 /// Takes the stamp away before there is another component.
