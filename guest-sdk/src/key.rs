@@ -231,6 +231,12 @@ impl<T: Number> Key<T> {
 }
 
 impl<T: Serialize + JsonSchema, R: reducer::ReducerType> Key<T, R> {
+    /// What is declared where nothing else is stated: that the component reads the key
+    /// and, where it is its own, writes it.
+    pub fn used(&self) -> StateAccess {
+        self.access(true, self.defined)
+    }
+
     /// Declares that the component reads and writes the key.
     pub fn read_write(&self) -> StateAccess {
         self.access(true, true)

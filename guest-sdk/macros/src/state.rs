@@ -13,7 +13,7 @@ pub(crate) struct KeyUse {
 
 #[derive(Clone, Copy)]
 enum Access {
-    ReadWrite,
+    Unstated,
     Read,
     Write,
 }
@@ -22,7 +22,7 @@ impl Parse for KeyUse {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let key: Path = input.parse()?;
         if !input.peek(syn::token::Paren) {
-            return Ok(Self { key, access: Access::ReadWrite });
+            return Ok(Self { key, access: Access::Unstated });
         }
         let access = if key.is_ident("read") {
             Access::Read
@@ -46,7 +46,7 @@ impl ToTokens for KeyUse {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let key = &self.key;
         let call = match self.access {
-            Access::ReadWrite => quote!(::tollgate_sdk::Key::read_write(&#key)),
+            Access::Unstated => quote!(::tollgate_sdk::Key::used(&#key)),
             Access::Read => quote!(::tollgate_sdk::Key::read(&#key)),
             Access::Write => quote!(::tollgate_sdk::Key::write(&#key)),
         };

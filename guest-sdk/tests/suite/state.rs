@@ -15,6 +15,7 @@ static ASKED: Key<u32, Add> = Key::thread("weather.asked").add();
 static SEEN: Key<BTreeSet<String>, Union> = Key::run("weather.seen").union();
 static HOTTEST: Key<f64, Max> = Key::thread("weather.hottest").max();
 static NOTES: Key<Vec<String>> = Key::of_another("notes.items");
+static OTHERS: Key<u32> = Key::of_another("notes.count");
 
 fn home() -> String {
     "Oslo".to_owned()
@@ -50,7 +51,7 @@ fn count(ctx: &Context) -> Result<u32, ToolError> {
     ctx.get(&ASKED)
 }
 
-component! { id: "weather", tools: [visit, count], state: [SEEN, HOTTEST, read(CITY)] }
+component! { id: "weather", tools: [visit, count], state: [SEEN, HOTTEST, OTHERS, read(CITY)] }
 
 fn access(key: &str) -> StateAccess {
     Exported::describe().state.into_iter().find(|access| access.key == key).unwrap()
@@ -63,6 +64,7 @@ fn k5_a_component_declares_each_key_once_with_all_its_uses() {
     assert_eq!(
         keys,
         [
+            "notes.count",
             "notes.items",
             "weather.asked",
             "weather.city",
@@ -76,6 +78,9 @@ fn k5_a_component_declares_each_key_once_with_all_its_uses() {
     assert_eq!(uses("weather.city"), (true, true), "the tool writes it, the component reads it");
     assert_eq!(uses("weather.asked"), (true, true), "one tool writes it, the other reads it");
     assert_eq!(uses("notes.items"), (true, false));
+    assert_eq!(uses("notes.count"), (true, false), "another's is only read unless more is stated");
+    let both = || vec![OTHERS.read(), OTHERS.write(), OTHERS.read_write()];
+    assert_eq!(both().iter().map(|used| used.write).collect::<Vec<_>>(), [false, true, true]);
     assert_eq!(count {}.state().len(), 1);
 }
 

@@ -37,7 +37,7 @@ const _: () = {
         }
         fn state(&self) -> ::std::vec::Vec<::tollgate_sdk::StateAccess> {
             ::std::vec::Vec::from([
-                ::tollgate_sdk::Key::read_write(&ROLLS),
+                ::tollgate_sdk::Key::used(&ROLLS),
                 ::tollgate_sdk::Key::read(&config::SEED),
                 ::tollgate_sdk::Key::write(&LOG),
             ])
