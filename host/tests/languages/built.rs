@@ -66,7 +66,8 @@ pub(crate) fn compiled_from(sources: &str) -> tempfile::TempDir {
 fn forget_what_was_built(sources: &Path) {
     let _alone = alone();
     let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_default();
-    let forgotten = Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages.run");
+    let tool = sources.file_name().unwrap().to_str().unwrap();
+    let forgotten = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("languages-{tool}.run"));
     if !run.is_empty() && fs::read_to_string(&forgotten).is_ok_and(|before| before == run) {
         return;
     }

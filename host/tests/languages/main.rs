@@ -12,9 +12,11 @@ mod cancelled;
 mod costs;
 mod frozen;
 mod granted;
+mod libraries;
 mod load;
 mod plain;
 mod projects;
+mod tour;
 mod typescript;
 
 use built::{LANGUAGES, Language, compiled, serve};

@@ -1,0 +1,140 @@
+//! What takes an agent: actions, state of a run, a call below another's.
+
+use super::{ALL, all_fault, building};
+use crate::built::{LANGUAGES, Language};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use tollgate::model::{DeltaSink, ModelFault};
+use tollgate::tollgate_agent::message::{ModelReply, ModelRequest};
+use tollgate::{Agent, Composition, Host, Model, Recorded, RunEnd, RunRequest, Turn, async_trait};
+use tollgate_agent::run::{CallEnd, RunStatus};
+
+/// A model that keeps what it was asked last.
+struct Overheard(Recorded, Arc<Mutex<String>>);
+
+#[async_trait]
+impl Model for Overheard {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    async fn reply(
+        &self,
+        request: ModelRequest,
+        deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault> {
+        *self.1.lock().unwrap() = format!("{:?}", request.messages);
+        self.0.reply(request, deltas).await
+    }
+}
+
+/// An agent whose model plays these turns.
+fn agent(id: &str, turns: Vec<Turn>) -> Agent {
+    Agent::new(id, Recorded::new(turns)).with_tools(["*"])
+}
+
+fn turn(language: &Language, arguments: Value) -> Turn {
+    Turn::calls([(language.tour(), arguments)])
+}
+
+async fn run(host: &Host, agent: &str) -> RunEnd {
+    host.run(RunRequest::new(agent, "Go.")).await.unwrap().wait().await.unwrap()
+}
+
+fn data(end: &RunEnd) -> Value {
+    match &end.last_call.as_ref().unwrap().end {
+        CallEnd::Result(result) if result.is_success() => Value::clone(&result.data),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_asks_in_vain_for_actions_that_are_not_granted() {
+    let host = building("").await.build().unwrap();
+    for how in ["add-context", "transfer", "escalate"] {
+        let (code, words) = all_fault(&host, how, &json!({"what": "act", "how": how})).await;
+        assert_eq!(code, "bad_action", "{how}: {words}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_leaves_a_note_for_the_model() {
+    for language in &LANGUAGES {
+        let heard = Arc::new(Mutex::new(String::new()));
+        let act = json!({"what": "act", "how": "add-context", "text": "Mind the gap."});
+        let recorded = Recorded::new(vec![turn(language, act), Turn::text("Done.")]);
+        let agent = Agent::new("walker", Overheard(recorded, Arc::clone(&heard))).with_tools(["*"]);
+        let host = building(ALL).await.agent(agent).build().unwrap();
+        assert_eq!(data(&run(&host, "walker").await), "acted", "{}", language.name);
+        // Beside the arguments of the call, where it stands as well.
+        let heard = heard.lock().unwrap();
+        let (_, after) = heard.split_once("acted").unwrap();
+        assert!(after.contains("Note(") && after.contains("Mind the gap."), "{}: {heard}", language.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_hands_the_conversation_over() {
+    for language in &LANGUAGES {
+        let act = json!({"what": "act", "how": "transfer", "text": "other"});
+        let first = agent("first", vec![turn(language, act)]).with_delegates(["other"]);
+        let other = agent("other", vec![Turn::text("Here I am.")]);
+        let host = building(ALL).await.agent(first).agent(other).build().unwrap();
+        assert_eq!(run(&host, "first").await.text, "Here I am.", "{}", language.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_ends_the_loop_around_it() {
+    for language in &LANGUAGES {
+        let act = json!({"what": "act", "how": "escalate"});
+        let one = agent("one", vec![Turn::text("first"), turn(language, act), Turn::text("third")]);
+        let rounds = Composition::Loop { agents: vec!["one".to_owned()], max_rounds: 9 };
+        let looped = Agent::made_of("looped", rounds);
+        let host = building(ALL).await.agent(one).agent(looped).build().unwrap();
+        let end = run(&host, "looped").await;
+        assert_eq!(end.status, Some(RunStatus::Completed), "{}", language.name);
+        assert_eq!(end.usage.children.runs, 2, "{}: it ends in its second round", language.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_finds_the_state_of_its_run_and_is_told_whose_it_is() {
+    for language in &LANGUAGES {
+        let turns = vec![
+            turn(language, json!({"what": "reduce", "text": "somebody"})),
+            turn(language, json!({"what": "read"})),
+            Turn::text(format!("{{{{{}}}}}", language.tour())),
+        ];
+        let host = building(ALL).await.agent(agent("walker", turns)).build().unwrap();
+        assert_eq!(data(&run(&host, "walker").await)["passing"], "somebody", "{}", language.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_is_told_of_the_call_above_it() {
+    for language in &LANGUAGES {
+        let tour = language.tour();
+        let below = vec![turn(language, json!({"what": "context"})), Turn::text(format!("{{{{{tour}}}}}"))];
+        let below = agent("below", below)
+            .with_description("Asks who it is.")
+            .with_delegates(["above"])
+            .offered_as("ask_below");
+        let ask = Turn::default().with_call("asks-1", "ask_below", json!({"request": "Who?"}));
+        let above = agent("above", vec![ask, Turn::text("{{ask_below/response}}")]);
+        let host = building(ALL).await.agent(below).agent(above).build().unwrap();
+        let end = run(&host, "above").await;
+        let told: Value = serde_json::from_str(&end.text).unwrap();
+        let agent = json!({"id": "below", "description": "Asks who it is.", "delegates": ["above"]});
+        assert_eq!(told["agent"], agent, "{}", language.name);
+        let parent = json!({"run": &*end.run_id, "thread": &*end.thread_id, "call": "asks-1"});
+        assert_eq!(told["parent"], parent, "{}", language.name);
+        assert_eq!((&told["tool"], &told["timely"]), (&json!(tour), &json!(true)));
+    }
+}

@@ -1,0 +1,79 @@
+//! State: every reducer, values too large for the snapshot, keys of other components.
+
+use super::{all_data, all_fault, all_tour, building, host};
+use serde_json::{Value, json};
+
+/// What a thread has before anything is written to it.
+fn nothing() -> Value {
+    json!({
+        "replaced": "nothing", "merged": {}, "appended": [], "added": 0, "united": [], "greatest": 0,
+        "passing": "nobody", "large": 0, "label": "books",
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_updates_by_each_reducer() {
+    let host = host().await;
+    let read = json!({"what": "read"});
+    assert_eq!(all_data(&host, "state", &read).await, nothing());
+    // In the order of their bytes, by which some languages write the members of an object.
+    for (text, count, words) in
+        [("first", 5, json!(["b", "a", "b"])), ("last", 2, json!(["c", "a"])), ("ä\"", 0, json!([]))]
+    {
+        let update = json!({"what": "reduce", "text": text, "count": count, "words": words});
+        assert_eq!(all_data(&host, "state", &update).await, "reduced");
+    }
+    let written = json!({
+        "replaced": "ä\"", "merged": {"first": 5, "last": 2, "ä\"": 0}, "appended": ["first", "last", "ä\""],
+        "added": 7, "united": ["a", "b", "c"], "greatest": 5,
+        // A direct call is a run by itself.
+        "passing": "nobody", "large": 0, "label": "books",
+    });
+    assert_eq!(all_data(&host, "state", &read).await, written);
+    assert_eq!(all_data(&host, "another", &read).await, nothing());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_reads_what_the_snapshot_has_no_room_for() {
+    let host = host().await;
+    // 64 KiB are in the snapshot, and above that none.
+    for kilobytes in [63, 64, 200] {
+        let fill = json!({"what": "fill", "count": kilobytes});
+        assert_eq!(all_data(&host, "large", &fill).await, "filled");
+        let data = all_data(&host, "large", &json!({"what": "read"})).await;
+        assert_eq!((&data["large"], &data["label"]), (&json!(1024 * kilobytes), &json!("books")));
+    }
+    // As one update, 256 KiB are too much.
+    let (code, _) = all_fault(&host, "large", &json!({"what": "fill", "count": 256})).await;
+    assert_eq!(code, "bad_mutation");
+    assert_eq!(all_data(&host, "large", &json!({"what": "read"})).await["large"], 1024 * 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_only_reads_anothers_key_and_only_where_it_is_granted() {
+    // Granted is more than the library declares of itself.
+    let granted = host().await;
+    let (code, words) = all_fault(&granted, "foreign", &json!({"what": "trespass"})).await;
+    assert_eq!(code, "bad_mutation");
+    assert!(words.contains("shelf.label"), "{words}");
+    assert_eq!(all_data(&granted, "foreign", &json!({"what": "read"})).await["label"], "books");
+
+    let bare = building("").await.build().unwrap();
+    assert_eq!(all_data(&bare, "foreign", &json!({"what": "read"})).await["label"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_is_told_the_revision_and_its_time() {
+    let host = host().await;
+    for revision in [0, 1] {
+        let data = all_data(&host, "told", &json!({"what": "context"})).await;
+        assert_eq!((&data["tool"], &data["revision"]), (&json!("TOOL"), &json!(revision)));
+        assert_eq!(data["timely"], true);
+        assert_eq!(data["parent"], json!({"run": null, "thread": null, "call": null}));
+        all_tour(&host, "told", &json!({"what": "reduce"})).await;
+    }
+}
