@@ -1,24 +1,25 @@
 // What the types of a project say of its tools, for `tollgate build`:
 //
-//   node main.js TYPESCRIPT SOURCE OUT
+//   node main.js TYPESCRIPT SOURCE OUT READ
 //
 // TYPESCRIPT is the compiler's module, SOURCE the module with the tools. OUT becomes the
 // JSON of each tool's description and parameters, as far as it does not state them
-// itself. What cannot be described is told on standard error, all of it, and the exit
+// itself, and READ the JSON of the list of files that say so. What cannot be described is told on standard error, all of it, and the exit
 // code is then 1.
 import { writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { relative } from "node:path";
-import { programOf } from "./program.js";
+import { programOf, sourcesOf } from "./program.js";
 import { describedTools } from "./tools.js";
 
-const [compiler, source, out] = process.argv.slice(2);
+const [compiler, source, out, read] = process.argv.slice(2);
 const ts = createRequire(import.meta.url)(compiler);
 const program = programOf(ts, source);
 const problems = [];
 const derived = describedTools(ts, program, source, (node, message) => problems.push({ node, message }));
 if (problems.length === 0) {
   writeFileSync(out, JSON.stringify(derived));
+  writeFileSync(read, JSON.stringify(sourcesOf(program)));
 } else {
   for (const { node, message } of problems) console.error(`${placeOf(node)}: ${message}`);
   explain();

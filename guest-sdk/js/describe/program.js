@@ -27,12 +27,19 @@ export function programOf(ts, source) {
   return ts.createProgram([source], options);
 }
 
+/** The files that a program is made of, but for those of the compiler. */
+export function sourcesOf(program) {
+  const own = program.getSourceFiles().filter((file) => !program.isSourceFileDefaultLibrary(file));
+  const { configFilePath } = program.getCompilerOptions();
+  return [...own.map(({ fileName }) => fileName), configFilePath].filter(Boolean);
+}
+
 /** What the project's `tsconfig.json` says, if there is one. */
 function settingsOf(ts, source) {
   const file = ts.findConfigFile(dirname(source), ts.sys.fileExists);
   if (file === undefined) return { types: [], target: ts.ScriptTarget.ES2023 };
   const { config = {} } = ts.readConfigFile(file, ts.sys.readFile);
   // Only its options are of interest: no directory is searched for sources.
-  const parsed = ts.parseJsonConfigFileContent({ ...config, files: [source], include: [] }, ts.sys, dirname(file));
-  return parsed.options;
+  const alone = { ...config, files: [source], include: [] };
+  return ts.parseJsonConfigFileContent(alone, ts.sys, dirname(file), undefined, file).options;
 }

@@ -142,6 +142,28 @@ fn what_cannot_be_described_is_not_built() {
 }
 
 #[test]
+#[ignore = "needs the toolchains: scripts/test languages"]
+fn a_type_that_lies_elsewhere_is_part_of_what_is_built() {
+    let source = "import { component } from \"tollgate\";\nimport type { Arguments } from \"../shared\";\n\
+        export const tool = component({ id: \"far\", tools: [{ name: \"far\", description: \"Far.\",\n\
+        execute: (args: Arguments) => args.text }] });\n";
+    let place = tempfile::tempdir().unwrap();
+    let shared = |text: &str| fs::write(place.path().join("shared.ts"), text).unwrap();
+    shared("export interface Arguments { text: string }\n");
+    fs::write(place.path().join("tool.ts"), source).unwrap();
+    let far = project(&place.path().join("tool.ts"));
+    fs::rename(far.path().join("project"), place.path().join("project")).unwrap();
+    let answered = |what: &str| {
+        let (success, answer, told) = built(place.path());
+        assert!(success && answer.contains(what), "{answer}{told}");
+    };
+    answered("built far");
+    answered("unchanged far");
+    shared("export interface Arguments { text: string; more?: number }\n");
+    answered("built far");
+}
+
+#[test]
 fn a_compiler_without_a_module_is_told_with_what_to_type() {
     let place = project(&library_tests().join("described/tool.ts"));
     let programs = place.path().join("programs");

@@ -5,6 +5,7 @@
 use super::super::BuildError;
 use super::program::{Program, run};
 use super::{Recipe, WORLD, Workplace};
+use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,13 +22,18 @@ const COMPILER: &str = "lib/typescript.js";
 pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
     let library = recipe.sdk()?;
     let module = work.path().join("tool.js");
-    let derived = work.path().join("derived.json");
+    let (derived, read) = (work.path().join("derived.json"), work.path().join("read.json"));
     let mut esbuild = ESBUILD.command(&recipe.dir)?;
     let mut componentize = COMPONENTIZE.command(work.path())?;
     let mut node = NODE.command(&recipe.dir)?;
-    node.arg(library.join("describe/main.js")).arg(compiler(&recipe.dir)?).arg(&recipe.source).arg(&derived);
+    node.arg(library.join("describe/main.js")).arg(compiler(&recipe.dir)?).arg(&recipe.source);
+    node.arg(&derived).arg(&read);
     say("reading the types of the tools");
     run(node, &recipe.source, say)?;
+    // Of types alone esbuild reads nothing.
+    for file in said(&read)?.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        work.reads(Path::new(file));
+    }
     say("compiling with esbuild and componentize-qjs");
     esbuild
         .arg(&recipe.source)
@@ -40,7 +46,7 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     let bundled = work.path().join("bundled.json");
     esbuild.arg(format!("--metafile={}", bundled.display()));
     run(esbuild, &recipe.source, say)?;
-    for file in inputs(&bundled)? {
+    for file in said(&bundled)?["inputs"].as_object().into_iter().flat_map(Map::keys) {
         work.reads(&recipe.dir.join(file));
     }
     let component = work.path().join("tool.wasm");
@@ -53,12 +59,10 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     fs::read(&component).map_err(BuildError::file(&component, "read"))
 }
 
-/// The files that esbuild says it read, relative to where it ran.
-fn inputs(bundled: &Path) -> Result<Vec<String>, BuildError> {
-    let text = fs::read_to_string(bundled).map_err(BuildError::file(bundled, "read"))?;
-    let said: serde_json::Value = serde_json::from_str(&text)
-        .map_err(|e| BuildError::Failed(format!("esbuild does not say what it read: {e}")))?;
-    Ok(said["inputs"].as_object().into_iter().flat_map(|files| files.keys().cloned()).collect())
+/// What a program says of its work, relative to where it ran.
+fn said(file: &Path) -> Result<Value, BuildError> {
+    let text = fs::read_to_string(file).map_err(BuildError::file(file, "read"))?;
+    serde_json::from_str(&text).map_err(|e| BuildError::Failed(format!("{}: {e}", file.display())))
 }
 
 /// The compiler of TypeScript: the project's own, or the one to which `tsc` on the path
