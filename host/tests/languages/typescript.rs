@@ -144,12 +144,12 @@ fn what_cannot_be_described_is_not_built() {
 #[test]
 #[ignore = "needs the toolchains: scripts/test languages"]
 fn a_type_that_lies_elsewhere_is_part_of_what_is_built() {
-    let source = "import { component } from \"tollgate\";\nimport type { Arguments } from \"../shared\";\n\
+    let source = "import { component } from \"tollgate\";\nimport type { Arguments } from \"../kinds\";\n\
         export const tool = component({ id: \"far\", tools: [{ name: \"far\", description: \"Far.\",\n\
         execute: (args: Arguments) => args.text }] });\n";
     let place = tempfile::tempdir().unwrap();
-    let shared = |text: &str| fs::write(place.path().join("shared.ts"), text).unwrap();
-    shared("export interface Arguments { text: string }\n");
+    let kinds = |text: &str| fs::write(place.path().join("kinds.ts"), text).unwrap();
+    kinds("export interface Arguments { text: string }\n");
     fs::write(place.path().join("tool.ts"), source).unwrap();
     let far = project(&place.path().join("tool.ts"));
     fs::rename(far.path().join("project"), place.path().join("project")).unwrap();
@@ -159,7 +159,7 @@ fn a_type_that_lies_elsewhere_is_part_of_what_is_built() {
     };
     answered("built far");
     answered("unchanged far");
-    shared("export interface Arguments { text: string; more?: number }\n");
+    kinds("export interface Arguments { text: string; more?: number }\n");
     answered("built far");
 }
 
