@@ -28,7 +28,10 @@ fn build(name: &str) -> Result<Vec<u8>> {
     ensure!(is_installed(), "{INSTALL}");
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = tempfile::tempdir().context("cannot make a folder to compile in")?;
-    write_bindings(&project.join("wit"), folder.path())?;
+    for (name, content) in bindings(&project.join("wit"))? {
+        let file = folder.path().join(&name);
+        fs::write(file, content).with_context(|| format!("cannot write {name}"))?;
+    }
     let source = project.join("tests/guests/c").join(name).with_extension("c");
     let module = compile(&source, folder.path())?;
     ComponentEncoder::default().validate(true).module(&module)?.encode()
@@ -40,7 +43,17 @@ fn is_installed() -> bool {
     runs && Path::new("/usr/include/wasm32-wasi").is_dir()
 }
 
-fn write_bindings(contract: &Path, folder: &Path) -> Result<()> {
+/// The bindings that the C library keeps: each file's name, and what is in it by the
+/// contract as it stands.
+///
+/// # Errors
+/// The contract does not parse.
+pub fn c_bindings() -> Result<Vec<(String, Vec<u8>)>, String> {
+    let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
+    bindings(&contract).map_err(|why| format!("{why:#}"))
+}
+
+fn bindings(contract: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     let mut resolve = wit_parser::Resolve::default();
     resolve.push_dir(contract).context("the contract in wit/ does not parse")?;
     let world =
@@ -49,10 +62,7 @@ fn write_bindings(contract: &Path, folder: &Path) -> Result<()> {
     let world = resolve.select_world(&[package], Some(WORLD))?;
     let mut files = Files::default();
     wit_bindgen_c::Opts::default().build().generate(&mut resolve, world, &mut files)?;
-    for (name, content) in files.iter() {
-        fs::write(folder.join(name), content).with_context(|| format!("cannot write {name}"))?;
-    }
-    Ok(())
+    Ok(files.iter().map(|(name, content)| (name.to_owned(), content.to_owned())).collect())
 }
 
 fn compile(source: &Path, folder: &Path) -> Result<Vec<u8>> {

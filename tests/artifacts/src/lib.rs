@@ -23,7 +23,7 @@ mod lowering;
 mod rust_guests;
 mod world;
 
-pub use c_guests::c_guest_bytes;
+pub use c_guests::{c_bindings, c_guest_bytes};
 pub use guest::{Expectation, Guest};
 pub use rust_guests::{rust_gate_bytes, rust_guest, rust_guest_bytes};
 
