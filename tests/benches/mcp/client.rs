@@ -18,7 +18,7 @@ pub(crate) fn native() -> Client {
 }
 
 pub(crate) fn tollgate(place: &Path) -> Client {
-    let mut command = Command::new(measure::program());
+    let mut command = Command::new(measure::program("dist"));
     command.args(["mcp", "--config"]).arg(place.join("tollgate.toml"));
     command.env("TOLLGATE_DATA", place.join("data"));
     Client::start(command)

@@ -75,7 +75,7 @@ fn write(table: &str) {
 /// As a person builds it. What is unchanged is not built again.
 fn build(place: &Path, language: &str) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../example-tools/text-stats");
-    let mut build = Command::new(super::program());
+    let mut build = Command::new(super::program("release"));
     build.arg("build").arg(sources.join(language)).current_dir(place);
     build.env("TOLLGATE_DATA", place.join("data"));
     build.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-guests"));
@@ -110,14 +110,14 @@ async fn row(language: &str, tool: &'static str, wasm: &Path) -> String {
     }
     let [instances, memories, tables] = floor.needs().await;
     format!(
-        "| {language} | {} | {compiled:.1} s | {:.1} ms | {} | {} | {:.1} MiB | {instances} | {memories} | {tables} | {} | {:.0} us |",
+        "| {language} | {} | {compiled:.1} s | {:.1} ms | {} | {} | {:.1} MiB | {instances} | {memories} | {tables} | {:.2} | {} |",
         size(bytes.len()),
         first / 1e3,
         time(median(&later)),
         grouped(usage.fuel),
         usage.memory_bytes as f64 / f64::from(1 << 20),
-        ratio(median_of(&later, &floors, |governed, floor| governed / floor)),
-        median_of(&later, &floors, |governed, floor| governed - floor),
+        median_of(&later, &floors, |governed, floor| governed / floor),
+        time(median_of(&later, &floors, |governed, floor| governed - floor)),
     )
 }
 
@@ -128,13 +128,13 @@ fn size(bytes: usize) -> String {
     }
 }
 
+/// Of what is near the bounds, tenths count.
 fn time(micros: f64) -> String {
-    if micros < 500.0 { format!("{micros:.0} us") } else { format!("{:.1} ms", micros / 1e3) }
-}
-
-/// Near one, hundredths count.
-fn ratio(ratio: f64) -> String {
-    if ratio < 1.095 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
+    match micros {
+        ..100.0 => format!("{micros:.1} us"),
+        ..500.0 => format!("{micros:.0} us"),
+        _ => format!("{:.1} ms", micros / 1e3),
+    }
 }
 
 /// With commas between thousands.
