@@ -79,6 +79,10 @@ impl Ending {
         if let Some(ResourceTableError::Full) = error.downcast_ref() {
             return Ending::Handles;
         }
+        // The system refused the host something, such as a mapping: no doing of the guest's.
+        if error.is::<std::io::Error>() || error.is::<rustix::io::Errno>() {
+            return Ending::Host(clean(&format!("{error:#}"), MAX_DETAIL_BYTES));
+        }
         Self::of_message(error)
     }
 
@@ -290,6 +294,7 @@ fn frames(error: &wasmtime::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::panic)]
     use super::*;
 
     fn fault(ending: Ending) -> Fault {
@@ -355,6 +360,16 @@ mod tests {
         assert_eq!(Ending::of(&I32Exit(3).into()), Ending::Exited(3));
         assert_eq!(Ending::of(&ResourceTableError::Full.into()), Ending::Handles);
         assert_eq!(Ending::of(&Trap::UnreachableCodeReached.into()).code(), Code::Trapped);
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_the_hosts_failure() {
+        let busy = rustix::io::Errno::BUSY;
+        let refusals = [wasmtime::Error::from(busy), std::io::Error::from(busy).into()];
+        for refused in refusals.map(|error| error.context("no memory can be mapped")) {
+            let Ending::Host(why) = Ending::of(&refused) else { panic!("{refused:?}") };
+            assert!(why.contains("no memory can be mapped") && why.contains("os error 16"), "{why}");
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(crate) async fn install(
     let loaded = match timeout(LONG, &mut load).await {
         Ok(loaded) => loaded,
         Err(_) => {
-            say("compiling to machine code, which is kept for the next time");
+            say("loading it once; the first time, that compiles it to machine code");
             load.await
         }
     };
