@@ -80,7 +80,7 @@ impl Ending {
             return Ending::Handles;
         }
         // The system refused the host something, such as a mapping: no doing of the guest's.
-        if error.is::<std::io::Error>() || error.is::<rustix::io::Errno>() {
+        if error.chain().any(|cause| cause.is::<std::io::Error>() || cause.is::<rustix::io::Errno>()) {
             return Ending::Host(clean(&format!("{error:#}"), MAX_DETAIL_BYTES));
         }
         Self::of_message(error)
@@ -364,8 +364,12 @@ mod tests {
 
     #[test]
     fn what_the_system_refuses_is_the_hosts_failure() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("sealing")]
+        struct Within(#[source] std::io::Error);
         let busy = rustix::io::Errno::BUSY;
-        let refusals = [wasmtime::Error::from(busy), std::io::Error::from(busy).into()];
+        let refusals = [busy.into(), std::io::Error::from(busy).into(), Within(busy.into()).into()];
+        let refusals: [wasmtime::Error; 3] = refusals;
         for refused in refusals.map(|error| error.context("no memory can be mapped")) {
             let Ending::Host(why) = Ending::of(&refused) else { panic!("{refused:?}") };
             assert!(why.contains("no memory can be mapped") && why.contains("os error 16"), "{why}");

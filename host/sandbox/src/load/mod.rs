@@ -11,6 +11,7 @@ mod bytes;
 mod cache;
 mod file;
 mod identity;
+mod images;
 mod imports;
 mod native;
 mod private;

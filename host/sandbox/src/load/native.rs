@@ -5,6 +5,7 @@
 //! no other way to one, and nothing else is ever loaded.
 #![allow(unsafe_code, reason = "loading machine code cannot be checked by the compiler; see load()")]
 
+use super::images;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -41,8 +42,8 @@ impl Artefact {
         // or they were authenticated after they were read into memory that is ours alone;
         // the file is not read again. Wasmtime copies them before it looks at them.
         #[allow(clippy::disallowed_methods, reason = "the origin of these bytes is known")]
-        unsafe {
-            Component::deserialize(engine, self.bytes())
-        }
+        let component = unsafe { Component::deserialize(engine, self.bytes()) }?;
+        images::make(&component);
+        Ok(component)
     }
 }
