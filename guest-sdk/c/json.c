@@ -40,6 +40,8 @@ static const char *end_of_value(const char *at, const char *end) {
 }
 
 static json_value value_at(const char *at, const char *end) {
+  // What is no JSON may have ended before.
+  if (at > end) at = end;
   at = skip_blanks(at, end);
   const char *stop = end_of_value(at, end);
   while (stop > at && strchr(" \t\n\r", stop[-1])) stop--;
