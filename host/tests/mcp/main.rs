@@ -8,6 +8,7 @@ mod alive;
 mod asking;
 mod attacks;
 mod calls;
+mod host_cost;
 mod http;
 mod http_clients;
 mod http_tour;

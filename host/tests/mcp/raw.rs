@@ -164,6 +164,21 @@ impl Raw {
         self.early.iter().any(wanted)
     }
 
+    /// Whether the answer to the request of this id is there; what comes before it is kept.
+    pub(crate) fn has_answered(&mut self, id: &Value) -> bool {
+        self.early.extend(self.lines.try_iter());
+        let answers = |message: &Value| message["id"] == *id && message.get("method").is_none();
+        let at = self.early.iter().position(answers);
+        // Notifications of other calls would only pile up.
+        self.early.retain(|message| message.get("method").is_none());
+        at.is_some()
+    }
+
+    /// The server's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn resident_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -1,0 +1,291 @@
+//! The cost of every hostile guest to the host itself, measured from outside: memory,
+//! processor time, the time that a good tool waits beside it, and the resources that
+//! stay behind.
+//!
+//! One server holds all hostile guests that load, and calls them one after the other.
+//! The others are dropped into its tools directory while it serves.
+
+use crate::place::Place;
+use crate::raw::Raw;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tollgate_artifacts::{Expectation, Guest, HOSTILE, good};
+
+/// The limits of each call. A spinning guest is to end soon.
+const CALL_LIMIT: Duration = Duration::from_millis(1_000);
+const MEMORY_LIMIT_MIB: u64 = 64;
+/// The memory that the host may use for one call beside the guest's own.
+const HOST_MEMORY_MIB: u64 = 32;
+/// The processor time that the host may use for one call beside the guest's own.
+const HOST_CPU: Duration = Duration::from_secs(1);
+/// The longest that 99 of 100 calls of a good tool may take beside a hostile guest.
+const GOOD_CALL: Duration = Duration::from_millis(50);
+/// The memory that may stay after all of them: what the allocator and the pool keep.
+const KEPT_MIB: u64 = 64;
+/// Guests that are dropped into the directory at once.
+const DROPPED_AT_ONCE: usize = 16;
+/// Nothing more is compiled once no child was there for this long after a file came.
+const QUIET: Duration = Duration::from_millis(1_500);
+/// The longest that the server takes to come to rest.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The directory that guests with the power `files` are granted.
+const DIRECTORY: &str = "granted";
+
+/// What `/proc` says of the server.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    resident_mib: u64,
+    cpu: Duration,
+    descriptors: usize,
+    threads: usize,
+    children: usize,
+}
+
+impl Held {
+    fn by(id: u32) -> Self {
+        let proc = format!("/proc/{id}");
+        let count = |what: &str| std::fs::read_dir(format!("{proc}/{what}")).unwrap().count();
+        let tasks = std::fs::read_dir(format!("{proc}/task")).unwrap();
+        let children =
+            tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
+        Self {
+            resident_mib: status_kib(id, "VmRSS:") >> 10,
+            cpu: cpu_time(id),
+            descriptors: count("fd"),
+            threads: count("task"),
+            children: children.map(|ids| ids.split_whitespace().count()).sum(),
+        }
+    }
+}
+
+/// What one guest cost.
+#[derive(Debug)]
+struct Cost {
+    guest: String,
+    peak_mib: u64,
+    cpu: Duration,
+    good_calls: Vec<Duration>,
+}
+
+impl Cost {
+    fn of(guest: &str, server: &mut Raw, mut work: impl FnMut(&mut Raw) -> bool) -> Self {
+        let id = server.id();
+        forget_peak(id);
+        let before = Held::by(id);
+        let mut good_calls = Vec::new();
+        let began = Instant::now();
+        while !work(server) {
+            assert!(began.elapsed() < PATIENCE, "{guest}: the server does not come to rest");
+            let one = Instant::now();
+            let answer = server.call("echo", json!({"still": "here"}));
+            good_calls.push(one.elapsed());
+            assert_eq!(answer["structuredContent"]["still"], "here", "beside {guest}: {answer}");
+        }
+        let peak_mib = (status_kib(id, "VmHWM:") >> 10).saturating_sub(before.resident_mib);
+        Self { guest: guest.to_owned(), peak_mib, cpu: cpu_time(id).saturating_sub(before.cpu), good_calls }
+    }
+
+    /// What it cost beyond its limits.
+    fn excess(&self, time_limit: Duration) -> Option<String> {
+        let mut excess = String::new();
+        if self.peak_mib > MEMORY_LIMIT_MIB + HOST_MEMORY_MIB {
+            let _ = write!(excess, " {} MiB of memory", self.peak_mib);
+        }
+        // The good calls beside it cost something, too.
+        let good: Duration = self.good_calls.iter().sum();
+        if self.cpu > time_limit + HOST_CPU + good / 4 {
+            let _ = write!(excess, " {:?} of processor time", self.cpu);
+        }
+        (!excess.is_empty()).then(|| format!("{}:{excess}", self.guest))
+    }
+}
+
+fn status_kib(id: u32, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn cpu_time(id: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = [11, 12].iter().map(|at| fields[*at].parse::<u64>().unwrap()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// Sets the peak of the server's resident memory back to what it holds now.
+fn forget_peak(id: u32) {
+    std::fs::write(format!("/proc/{id}/clear_refs"), "5").unwrap();
+}
+
+fn disk_bytes(directory: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
+    entries
+        .filter_map(Result::ok)
+        .map(|entry| match entry.metadata() {
+            Ok(data) if data.is_dir() => disk_bytes(&entry.path()),
+            Ok(data) => data.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+fn loads(guest: &Guest) -> bool {
+    !matches!(guest.expects, Expectation::Refused(_))
+}
+
+/// Guests whose call the client of these tests cannot follow: it reads no answer that is as
+/// deep as answers may be.
+fn is_readable(guest: &Guest) -> bool {
+    guest.name != "deepest-json"
+}
+
+fn config() -> String {
+    let mut text = format!("[limits]\ntimeout_ms = {}\nfuel = 1_000_000_000\n", CALL_LIMIT.as_millis());
+    for guest in HOSTILE.iter().filter(|guest| loads(guest)) {
+        for power in guest.powers() {
+            let _ = writeln!(text, "[grants.{}]", guest.name);
+            let _ = match power.as_str() {
+                "http" => writeln!(text, "http = [\"http://*\", \"https://*\"]"),
+                _ => writeln!(
+                    text,
+                    "files = [{{ host = \"{DIRECTORY}\", guest = \"/\", access = \"read-write\", quota_bytes = 1_048_576 }}]"
+                ),
+            };
+        }
+    }
+    text
+}
+
+fn place() -> Place {
+    let place = Place::new().with_config(&config());
+    for guest in HOSTILE.iter().filter(|guest| loads(guest)).chain([&good::ECHO]) {
+        place.write(&format!("tools/{}.wasm", guest.name), guest.bytes());
+    }
+    let granted = place.path().join(DIRECTORY);
+    std::fs::create_dir_all(granted.join("inside")).unwrap();
+    std::fs::write(place.path().join("outside"), "another's").unwrap();
+    std::fs::write(granted.join("inside/file"), "its own").unwrap();
+    std::os::unix::fs::symlink("../outside", granted.join("link")).unwrap();
+    std::os::unix::fs::symlink("..", granted.join("up")).unwrap();
+    place
+}
+
+/// The tools that the server offers, by the name of their component.
+fn offered(server: &mut Raw) -> Vec<String> {
+    let (mut names, mut params) = (Vec::new(), json!({}));
+    loop {
+        let answer = server.ask("tools/list", params);
+        let tools = answer["result"]["tools"].as_array().unwrap();
+        names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+        match &answer["result"]["nextCursor"] {
+            Value::String(cursor) => params = json!({"cursor": cursor}),
+            _ => return names,
+        }
+    }
+}
+
+fn call_each(server: &mut Raw, costs: &mut Vec<Cost>) {
+    let offered = offered(server);
+    let hostile: Vec<&Guest> = HOSTILE.iter().filter(|guest| loads(guest) && is_readable(guest)).collect();
+    let missing: Vec<&str> = hostile
+        .iter()
+        .map(|guest| guest.name)
+        .filter(|name| !offered.iter().any(|offered| offered == name))
+        .collect();
+    assert!(missing.len() * 10 < hostile.len(), "not offered: {missing:?}");
+    for guest in hostile.iter().filter(|guest| !missing.contains(&guest.name)) {
+        server.begin_asking(guest.name, "tools/call", json!({"name": guest.name, "arguments": {}}));
+        let id = json!(guest.name);
+        costs.push(Cost::of(guest.name, server, |server| server.has_answered(&id)));
+    }
+}
+
+/// Drops the guests that are refused, and waits until nothing is compiled or read any more.
+fn load_each(place: &Place, server: &mut Raw, costs: &mut Vec<Cost>) {
+    let refused: Vec<&Guest> = HOSTILE.iter().filter(|guest| !loads(guest)).collect();
+    for batch in refused.chunks(DROPPED_AT_ONCE) {
+        let name = batch.iter().map(|guest| guest.name).collect::<Vec<_>>().join(" ");
+        let bytes: Vec<_> = batch.iter().map(|guest| (guest.name, guest.bytes())).collect();
+        for (name, bytes) in bytes {
+            place.write(&format!("tools/{name}.wasm"), bytes);
+        }
+        let mut since = Instant::now();
+        costs.push(Cost::of(&name, server, |server| {
+            if Held::by(server.id()).children > 0 {
+                since = Instant::now();
+            }
+            since.elapsed() > QUIET
+        }));
+        for guest in batch {
+            std::fs::remove_file(place.path().join(format!("tools/{}.wasm", guest.name))).unwrap();
+        }
+    }
+}
+
+/// Calls and loads every guest once.
+fn round(place: &Place, server: &mut Raw) -> Costs {
+    let mut costs = Costs::default();
+    call_each(server, &mut costs.of_calls);
+    load_each(place, server, &mut costs.of_loads);
+    costs
+}
+
+/// The costs of all guests.
+#[derive(Default)]
+struct Costs {
+    of_calls: Vec<Cost>,
+    of_loads: Vec<Cost>,
+}
+
+impl Costs {
+    fn check(&self) {
+        let calls = self.of_calls.iter().filter_map(|cost| cost.excess(CALL_LIMIT));
+        // A batch of files is read by the host, and compiled elsewhere.
+        let loads = self.of_loads.iter().filter_map(|cost| cost.excess(CALL_LIMIT * 4));
+        let excess: Vec<String> = calls.chain(loads).collect();
+        assert!(excess.is_empty(), "beyond their limits: {excess:#?}");
+        let all = || self.of_calls.iter().chain(&self.of_loads);
+        let mut good: Vec<Duration> = all().flat_map(|cost| cost.good_calls.iter().copied()).collect();
+        good.sort_unstable();
+        let p99 = good[good.len() * 99 / 100];
+        let most = all().max_by_key(|cost| cost.peak_mib).unwrap();
+        println!("{} good calls, p99 {p99:?}; at most {} MiB for {}", good.len(), most.peak_mib, most.guest);
+        assert!(p99 <= GOOD_CALL, "99 of 100 good calls took up to {p99:?}");
+    }
+}
+
+#[test]
+fn hostile_guests_cost_the_host_no_more_than_their_limits() {
+    let place = place();
+    let mut server = Raw::begin(&place, "2025-11-25", json!({}));
+    let data = place.path().join("data");
+    // In the first round code and memory images are loaded, and stay.
+    round(&place, &mut server).check();
+    let (before, disk_before) = (Held::by(server.id()), disk_bytes(&data));
+    round(&place, &mut server).check();
+    let after = at_rest(server.id(), before);
+    let disk = disk_bytes(&data).saturating_sub(disk_before) >> 20;
+    println!("before {before:?}\nafter  {after:?}, {disk} MiB of record");
+    assert!(disk <= KEPT_MIB, "{disk} MiB of record for one call of each guest");
+}
+
+/// The server once it holds no more than before.
+fn at_rest(id: u32, before: Held) -> Held {
+    let began = Instant::now();
+    loop {
+        let held = Held::by(id);
+        let rests = held.descriptors <= before.descriptors
+            && held.threads <= before.threads + 2
+            && held.children <= before.children
+            && held.resident_mib <= before.resident_mib + KEPT_MIB;
+        if rests {
+            return held;
+        }
+        assert!(began.elapsed() < PATIENCE, "before {before:?}\nafter  {held:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
