@@ -5,9 +5,9 @@ use crate::store::{AuditKind, AuditRecord, Store};
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
-use tollgate_agent::gate::{Permit, Recorded};
+use tollgate_agent::gate::{Permit, Standing, stands};
 use tollgate_agent::run::event::{Finished, ToolVersion};
-use tollgate_agent::run::{CallEnd, Event, Numbered, Run, RunSpec};
+use tollgate_agent::run::{Call, CallEnd, Event, Numbered, Run, RunSpec};
 
 /// A record for each call that ends in these events. `run` is as it stood before them,
 /// or after.
@@ -49,7 +49,11 @@ fn record_of(
         )
     };
     if let CallEnd::Fault(fault) = &finished.end {
-        let by = gate_of(&finished.call_id, events).map(|gate| format!("gate {gate}: ")).unwrap_or_default();
+        let call = run.calls().iter().find(|call| call.id == finished.call_id);
+        let approved = call.map(Call::approved_gates).unwrap_or_default();
+        let by = gate_of(&finished.call_id, events, approved)
+            .map(|gate| format!("gate {gate}: "))
+            .unwrap_or_default();
         record = record.because(&format!("{by}{}", fault.message));
     }
     record
@@ -102,12 +106,45 @@ fn owner_of<'a>(call_id: &str, run: &'a Run, events: &'a [Numbered]) -> Option<&
     proposed.unwrap_or_else(|| run.calls().iter().find(|call| call.id == call_id)?.version.as_ref())
 }
 
-/// The gate whose answer stands, where it is told in these events.
-fn gate_of<'a>(call_id: &str, events: &'a [Numbered]) -> Option<&'a str> {
+/// The gate that held the call back, if these events say so. A gate whose question a
+/// person answered is none.
+fn gate_of<'a>(call_id: &str, events: &'a [Numbered], approved_gates: &[SmolStr]) -> Option<&'a str> {
     let verdicts = events.iter().rev().find_map(|event| match &event.event {
         Event::CallGated { call_id: of, verdicts } if of == call_id => Some(verdicts),
         _ => None,
     })?;
-    let severest: &Recorded = verdicts.iter().max_by_key(|recorded| recorded.verdict.severity())?;
-    (severest.verdict.severity() > 0).then_some(severest.gate.as_str())
+    match stands(verdicts, approved_gates) {
+        Standing::Held(held) => Some(held.gate.as_str()),
+        Standing::Allowed | Standing::Unasked => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_agent::gate::{Recorded, Verdict};
+    use tollgate_agent::outcome::Ticket;
+
+    fn gated(verdicts: Vec<Recorded>) -> [Numbered; 1] {
+        let event = Event::CallGated { call_id: "c".into(), verdicts: verdicts.into() };
+        [Numbered { run_id: "r".into(), number: 1, at_ms: 0, event }]
+    }
+
+    #[test]
+    fn g2_of_equally_severe_gates_the_audit_names_the_first_by_id() {
+        let deny = |gate: &str| Recorded::new(gate, Verdict::Deny("No.".to_owned()));
+        for order in [["b", "a", "c"], ["a", "b", "c"], ["c", "b", "a"]] {
+            let events = gated(order.map(deny).to_vec());
+            assert_eq!(gate_of("c", &events, &[]), Some("a"), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn g8_the_audit_does_not_blame_a_gate_whose_question_was_answered() {
+        let asks = Recorded::new("a", Verdict::Suspend(Box::new(Ticket::confirm("Sure?"))));
+        let events = gated(vec![asks, Recorded::new("b", Verdict::Allow)]);
+        assert_eq!(gate_of("c", &events, &[]), Some("a"));
+        assert_eq!(gate_of("c", &events, &["a".into()]), None);
+        assert_eq!(gate_of("other", &events, &[]), None);
+    }
 }

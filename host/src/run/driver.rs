@@ -7,7 +7,7 @@ use super::components::components_of;
 use super::hooking::Scene;
 use super::judging::{Round, ask_native};
 use super::perform::{Trying, now_ms, validate};
-use super::unit::{begins_direct, ends, may_follow, only_asks_gates};
+use super::unit::{begins_direct, may_follow, may_wait};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller, spans};
 use crate::host::Host;
@@ -179,14 +179,11 @@ impl Driver {
         Err(RunError("other runs keep changing the thread's state; try again".to_owned()))
     }
 
-    /// Whether these events may wait for the next commit: that of a direct call, which
-    /// has one, or that of the gates' answers. A call
-    /// that is in the store already, because it asked a person, is carried on like
-    /// any run: what was decided is committed before it is acted on.
+    /// Whether these events may wait for the next commit.
     fn may_hold_back(&self, events: &[Event]) -> bool {
-        let direct = self.is_direct() || events.first().is_some_and(begins_direct);
-        let stored = self.run.events() > self.held_back.len() as u64;
-        direct && !stored && !events.iter().any(ends) || events.iter().all(only_asks_gates)
+        let is_direct = self.is_direct() || events.first().is_some_and(begins_direct);
+        let is_stored = self.run.events() > self.held_back.len() as u64;
+        may_wait(is_direct, is_stored, events)
     }
 
     async fn commit(&mut self, events: Vec<Event>, now_ms: u64) -> Result<(), CommitError> {

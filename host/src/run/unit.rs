@@ -4,13 +4,25 @@ use tollgate_agent::run::{Event, Numbered, Task};
 
 /// Whether nothing follows from the event but a question to the gates. It is
 /// committed with their answer; after a crash the tool is asked again.
-pub(super) fn only_asks_gates(event: &Event) -> bool {
+fn only_asks_gates(event: &Event) -> bool {
     matches!(event, Event::CallValidated { fault: None, .. })
+}
+
+/// Whether these events may wait for the next commit. There are two such cases, each by
+/// itself:
+///
+/// - they belong to a direct call of which nothing is stored, and none of them ends it. A
+///   call that is in the store already, because it asked a person, is carried on like any
+///   run: a decision is committed before it is acted on.
+/// - they only ask the gates, whoever called.
+pub(super) fn may_wait(is_direct: bool, is_stored: bool, events: &[Event]) -> bool {
+    let is_unstored_call = is_direct && !is_stored && !events.iter().any(ends);
+    is_unstored_call || events.iter().all(only_asks_gates)
 }
 
 /// Whether a direct call is to be committed with this event: it ended, it waits,
 /// it runs another agent, or it changed the thread.
-pub(super) fn ends(event: &Event) -> bool {
+fn ends(event: &Event) -> bool {
     let told = matches!(event, Event::RunFinished { .. } | Event::RunWaiting | Event::ChildStarted { .. });
     told || event.change().is_some()
 }
@@ -32,4 +44,32 @@ pub(super) fn may_follow(events: &[Numbered]) -> bool {
 /// Whether a direct call begins with the event.
 pub(super) fn begins_direct(event: &Event) -> bool {
     matches!(event, Event::RunStarted { spec } if matches!(spec.task, Task::Call { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_agent::code::Code;
+    use tollgate_agent::outcome::Fault;
+
+    #[test]
+    fn events_wait_for_the_next_commit_in_two_cases_alone() {
+        let asks = || Event::CallValidated { call_id: "c".into(), fault: None };
+        let starts = || Event::CallStarted { call_id: "c".into(), attempt: 1, not_before_ms: 0 };
+        let fault = Some(Fault::new(Code::InvalidArguments, "No."));
+        let fails = Event::CallValidated { call_id: "c".into(), fault };
+        // Whose call it is, and whether it is stored: unstored direct, stored direct, a run's.
+        for (events, may) in [
+            (vec![asks()], [true, true, true]),
+            (vec![starts()], [true, false, false]),
+            (vec![asks(), starts()], [true, false, false]),
+            (vec![fails], [true, false, false]),
+            (vec![starts(), Event::RunWaiting], [false, false, false]),
+            (vec![asks(), Event::RunWaiting], [false, false, false]),
+        ] {
+            let found = [(true, false), (true, true), (false, false)].map(|(d, s)| may_wait(d, s, &events));
+            assert_eq!(found, may, "{events:?}");
+            assert_eq!(may_wait(false, true, &events), may[2], "{events:?}");
+        }
+    }
 }

@@ -189,6 +189,12 @@ impl Call {
         }
     }
 
+    /// The gates whose questions about these arguments a person answered.
+    #[must_use]
+    pub fn approved_gates(&self) -> &[SmolStr] {
+        &self.approved_gates
+    }
+
     /// Whether the gates are to be asked about it: it is new, resumed, or sent
     /// back for a conflict, and was not let through since.
     pub(super) fn wants_judgement(&self) -> bool {
