@@ -7,8 +7,11 @@
 mod changes;
 mod own;
 mod plugins;
+mod reserved;
+mod tool;
 
 pub use plugins::Natives;
+pub use tool::Tool;
 
 use crate::child::Delegates;
 use crate::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
@@ -53,23 +56,6 @@ pub enum OwnerKind {
     Agent,
 }
 
-/// A tool that was checked, with what the host needs to judge its calls.
-#[derive(Debug)]
-pub struct Tool {
-    /// What it says about itself, cleaned.
-    pub descriptor: ToolDescriptor,
-    /// The compiled schema of its arguments.
-    pub arguments: Schema,
-    /// Who brings it.
-    pub owner: Arc<Owner>,
-    /// The state that it may see and change.
-    pub access: Arc<Access>,
-    /// What it may ask of the loop beside its result.
-    pub actions: ActionGrants,
-    /// Which agents it may run.
-    pub delegates: Arc<Delegates>,
-}
-
 /// Which actions a component was granted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionGrants {
@@ -111,6 +97,8 @@ pub struct Catalog {
     agents: Arc<BTreeMap<String, KnownAgent>>,
     /// Plugins whose hooks are asked about calls.
     hooks: Arc<BTreeMap<SmolStr, HookOwner>>,
+    /// The names of configured servers, connected or not.
+    servers: Arc<BTreeSet<String>>,
 }
 
 impl Catalog {
@@ -128,6 +116,12 @@ impl Catalog {
     /// Everybody who brings tools, sorted by id.
     pub fn owners(&self) -> impl Iterator<Item = &Arc<Owner>> {
         self.owners.values()
+    }
+
+    /// The owner of this id.
+    #[must_use]
+    pub fn owner(&self, id: &str) -> Option<&Arc<Owner>> {
+        self.owners.get(id)
     }
 
     /// Every state key that something loaded defines.
@@ -177,6 +171,7 @@ impl Catalog {
     }
 
     fn claim_owner(&self, owner: &Owner) -> Result<(), DescriptorError> {
+        self.check_reserved_owner(owner)?;
         match self.owners.values().find(|other| name::fold(&other.id) == name::fold(&owner.id)) {
             None => Ok(()),
             Some(other) => Err(DescriptorError(format!(
@@ -244,6 +239,7 @@ impl Catalog {
                 descriptor.name
             )));
         }
+        self.check_reserved_tool(descriptor, owner)?;
         let folded_name = name::fold(&descriptor.name);
         let folded_id = name::fold(&descriptor.id);
         for (what, taken, word) in [

@@ -31,6 +31,7 @@ pub mod name;
 pub mod outcome;
 pub mod prompt;
 pub mod proposal;
+pub mod question;
 pub mod run;
 pub mod schema;
 pub mod state;

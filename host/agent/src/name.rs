@@ -32,6 +32,12 @@ pub const SEARCH_HISTORY: &str = "search_history";
 /// The tool with which agents that are made of others run them.
 pub const RUN_AGENT: &str = "tollgate_run_agent";
 
+/// The beginning of all names of a server's tools.
+#[must_use]
+pub fn server_prefix(server: &str) -> String {
+    format!("{server}__")
+}
+
 /// Whether an id is the host's own.
 #[must_use]
 pub fn is_reserved_id(id: &str) -> bool {

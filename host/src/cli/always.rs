@@ -3,14 +3,22 @@
 use super::{Globals, Output};
 use std::path::Path;
 use tollgate::config::{FILE_NAME, remember_always};
+use tollgate_agent::catalog::Catalog;
 use tollgate_agent::gate::permissions::{Scope, answered};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, DecisionAnswer, Event, Numbered};
 
-/// Writes the answer down where it is one for always, and says so.
-pub(super) fn keep(globals: &Globals, asked: &Suspended, decision: &Decision, output: &Output) {
+/// Writes the answer down where it is one for always, and says so. `catalog` is that by
+/// which the call was decided.
+pub(super) fn keep(
+    globals: &Globals,
+    catalog: &Catalog,
+    asked: &Suspended,
+    decision: &Decision,
+    output: &Output,
+) {
     let DecisionAnswer::Resume(answer) = &decision.answer else { return };
-    let Some((Scope::Always, rule)) = answered(asked, answer) else { return };
+    let Some((Scope::Always, rule)) = answered(catalog, asked, answer) else { return };
     let file = globals.config.as_deref().unwrap_or(Path::new(FILE_NAME));
     match remember_always(file, &rule) {
         Ok(()) => output.say(&format!("remembered for always, in [permissions] of {}", file.display())),

@@ -66,7 +66,7 @@ impl DecideVerb {
         let asked = question_of(record.iter().map(AsRef::as_ref), &self.call).cloned();
         let handle = host.decide(&run.run_id, decision.clone()).await?;
         if let Some(asked) = asked {
-            always::keep(globals, &asked, &decision, output);
+            always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
         }
         if run.kind == "call" {
             let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;

@@ -78,7 +78,7 @@ impl RunVerb {
             let Some(decision) = ask(&asked, output)? else { break };
             match host.decide(&end.run_id, decision.clone()).await {
                 Ok(handle) => {
-                    super::always::keep(globals, &asked, &decision, output);
+                    super::always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
                     end = follow(handle, &mut narrator).await?;
                 }
                 Err(HostError::Refused(why)) => output.warn(&why),

@@ -63,6 +63,9 @@ pub struct Config {
     /// Which calls may run, which are asked about, which may not; none where nothing
     /// is said.
     pub permissions: Option<Permissions>,
+    /// Whether an MCP client may have an answer remembered, instead of only answering one
+    /// call with yes or no.
+    pub clients_may_remember: bool,
     /// What runs and calls may use.
     pub limits: LimitsConfig,
     /// Which model answers; none where nothing is configured.
@@ -122,6 +125,7 @@ impl Config {
             gates_dir: GatesDir::meant(raw.tools.gates.as_deref(), &base_dir),
             gates: gates::check(&source, raw.gates)?,
             visible_keys: visible::check(&source, raw.state.visible)?,
+            clients_may_remember: raw.permissions.as_ref().is_some_and(|raw| raw.clients_may_remember),
             permissions: raw.permissions.map(|raw| permissions::check(&source, raw)).transpose()?,
             grants: BTreeMap::new(),
             agents,
@@ -187,6 +191,7 @@ impl Default for Config {
             gates_dir: GatesDir::default(),
             gates: BTreeMap::new(),
             permissions: None,
+            clients_may_remember: false,
             visible_keys: Vec::new(),
             model: None,
             agents: agents::defaults(&limits),

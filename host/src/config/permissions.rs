@@ -6,7 +6,7 @@ use super::error::Source;
 use serde::Deserialize;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleError, RuleSpec};
+use tollgate_agent::gate::permissions::{MAX_REMEMBERED, Otherwise, Permissions, RuleError, RuleSpec};
 use toml::Spanned;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
@@ -24,6 +24,9 @@ pub(super) struct RawPermissions {
     deny: Vec<Spanned<toml::Value>>,
     #[serde(default)]
     remembered: Vec<Spanned<toml::Value>>,
+    /// Whether an answer that an MCP client sends may be remembered.
+    #[serde(default)]
+    pub(super) clients_may_remember: bool,
 }
 
 pub(super) fn check(source: &Source<'_>, raw: RawPermissions) -> Result<Permissions, ConfigError> {
@@ -91,6 +94,10 @@ fn with_rule(text: &str, rule: &InlineTable) -> Result<String, String> {
     let list = table.entry("remembered").or_insert_with(|| Item::Value(Value::Array(Array::new())));
     let list = list.as_array_mut().ok_or("has a `permissions.remembered` that is no list")?;
     let is_there = list.iter().any(|known| known.to_string().trim() == rule.to_string().trim());
+    let is_bound = |known: &&Value| known.as_inline_table().is_some_and(|known| known.contains_key("digest"));
+    if !is_there && list.iter().filter(is_bound).count() >= MAX_REMEMBERED {
+        return Err(format!("remembers {MAX_REMEMBERED} answers already; remove some of them"));
+    }
     if !is_there {
         list.push(rule.clone());
     }
@@ -100,6 +107,8 @@ fn with_rule(text: &str, rule: &InlineTable) -> Result<String, String> {
 fn as_toml(rule: &RuleSpec) -> InlineTable {
     let fields = [
         ("tool", Some(&rule.tool)),
+        ("owner", rule.owner.as_ref()),
+        ("digest", rule.digest.as_ref()),
         ("arguments", rule.arguments.as_ref()),
         ("at", rule.at.as_ref()),
         ("glob", rule.glob.as_ref()),
@@ -127,7 +136,28 @@ mod tests {
     use crate::config::Config;
 
     fn rule() -> RuleSpec {
-        RuleSpec { arguments: Some(r#"{"q":"a'b"}"#.to_owned()), ..RuleSpec::of_tool("search") }
+        RuleSpec {
+            owner: Some("finder".to_owned()),
+            digest: Some("ab".to_owned()),
+            arguments: Some(r#"{"q":"a'b"}"#.to_owned()),
+            ..RuleSpec::of_tool("search")
+        }
+    }
+
+    #[test]
+    fn z11_at_most_256_answers_are_remembered_for_always_and_old_ones_stay_readable() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tollgate.toml");
+        let old = "{ tool = \"old\" }, ".repeat(MAX_REMEMBERED + 1);
+        std::fs::write(&file, format!("[permissions]\nremembered = [{old}]\n")).unwrap();
+        for number in 0..MAX_REMEMBERED {
+            let rule = RuleSpec { arguments: Some(format!("{{\"n\":{number}}}")), ..rule() };
+            remember_always(&file, &rule).unwrap();
+        }
+        let why = remember_always(&file, &rule()).unwrap_err().to_string();
+        assert!(why.contains("remembers 256 answers already"), "{why}");
+        let permissions = Config::load(Some(&file)).unwrap().permissions.unwrap();
+        assert_eq!(permissions.unbound_answers(), MAX_REMEMBERED + 1);
     }
 
     #[test]
@@ -167,6 +197,7 @@ mod tests {
             ("deny = [{ tool = \"a\", glub = \"x\" }]", "did you mean `glob`"),
             ("deny = [{ at = \"/a\", glob = \"x\" }]", "`tool` is missing"),
             ("deny = [3]", "a rule is a tool's name"),
+            ("deny = [{ tool = \"a\", owner = \"No id\" }]", "`owner` is the id of"),
         ] {
             let text = format!("[permissions]\nallow = [\"*\"]\n{text}\n");
             let why = Config::parse(Path::new("tollgate.toml"), &text).unwrap_err();

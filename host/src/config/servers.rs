@@ -64,6 +64,17 @@ pub(super) fn check(
             );
             return Err(source.wrong(span, problem));
         }
+        let taken = |other: &&String| {
+            let (one, other) = (name::fold(name.get_ref()), name::fold(other));
+            let begins = |one: &str, other: &str| one.starts_with(&name::server_prefix(other));
+            one == other || begins(&one, &other) || begins(&other, &one)
+        };
+        if let Some(other) = servers.keys().find(taken) {
+            let problem = format!(
+                "the server's name looks like that of [mcp.{other}], or begins like its tools; rename one of the two"
+            );
+            return Err(source.wrong(span, problem));
+        }
         let place =
             place(server.command, server.url).map_err(|problem| source.wrong(span.clone(), problem))?;
         let place = match place {

@@ -49,7 +49,7 @@ impl Driver {
             self.tool_specs = Some((spec.identity.agent_id.clone(), Arc::clone(&tools)));
         }
         ModelRequest {
-            system: prompt::fill(&spec.agent.system(), catalog.keys(), self.run.state()),
+            system: prompt::fill(&spec.agent.system(), catalog, &spec.agent, self.run.state()),
             messages: self.history.shown(self.run.messages(), spec.limits.history_bytes),
             tools,
         }

@@ -117,6 +117,12 @@ impl Toolbox {
         Ok(())
     }
 
+    /// Reserves the names of configured servers for them: see
+    /// [`Catalog::reserve_servers`].
+    pub(crate) fn reserve_servers<'a>(&mut self, servers: impl IntoIterator<Item = &'a str>) {
+        Arc::make_mut(&mut self.catalog).reserve_servers(servers);
+    }
+
     /// Takes out an owner with all its tools; calls of them that are under way go on.
     pub fn remove(&mut self, owner_id: &str) {
         if self.runners.remove(owner_id).is_some() {

@@ -7,8 +7,18 @@ use crate::{assert_none, text_files};
 
 /// What decides may depend on: data and its checks. Nothing that runs, waits,
 /// reads or connects.
-const AGENT_MAY_USE: &[&str] =
-    &["serde", "serde_json", "smol_str", "smallvec", "litemap", "thiserror", "jsonschema", "memchr", "regex"];
+const AGENT_MAY_USE: &[&str] = &[
+    "serde",
+    "serde_json",
+    "smol_str",
+    "smallvec",
+    "litemap",
+    "thiserror",
+    "jsonschema",
+    "memchr",
+    "regex",
+    "sha2",
+];
 
 /// Who may know the engine.
 const MAY_USE_WASMTIME: &[&str] = &["tollgate-sandbox", "tollgate-tests"];

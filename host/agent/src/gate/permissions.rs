@@ -3,15 +3,19 @@
 //!
 //! What a person answers may be remembered: for the run and the thread as keys of
 //! the host's own state, which no tool reads, and for always in the configuration.
-//! A remembered answer answers the question again; it never outweighs a deny.
+//! A remembered answer answers the question again; it never outweighs a deny. It is
+//! bound to the version of the tool that was asked about.
 
+mod path;
 mod pattern;
 mod remembered;
 
 pub(crate) use remembered::change;
 
 pub use pattern::{RuleError, RuleSpec};
-pub use remembered::{REMEMBERED_IN_RUN, REMEMBERED_IN_THREAD, Scope, answered};
+pub use remembered::{
+    MAX_REMEMBERED, REMEMBERED_IN_RUN, REMEMBERED_IN_THREAD, Scope, answered, asks_to_permit, wants_more,
+};
 
 use super::{Gate, PERMISSIONS_ID, ProposedCall, Verdict};
 use crate::outcome::{ResumeMode, Ticket};
@@ -39,6 +43,8 @@ pub struct Permissions {
     ask: Vec<Rule>,
     deny: Vec<Rule>,
     remembered: Vec<Rule>,
+    /// Remembered answers that name no version, and are asked for again.
+    unbound: usize,
     otherwise: Otherwise,
 }
 
@@ -76,13 +82,35 @@ impl Permissions {
         Ok(self)
     }
 
-    /// Questions about calls that match were answered for always.
+    /// Questions about calls that match were answered for always. An answer that names
+    /// no owner and no digest is counted and otherwise ignored.
     ///
     /// # Errors
-    /// The rule cannot be meant.
+    /// The rule cannot be meant, or there are more than [`MAX_REMEMBERED`].
     pub fn remembered(mut self, rule: RuleSpec) -> Result<Self, RuleError> {
-        self.remembered.push(Rule::new(rule)?);
+        let rule = Rule::new(rule)?;
+        if !rule.spec().is_bound() {
+            self.unbound += 1;
+            return Ok(self);
+        }
+        if self.remembered.len() >= MAX_REMEMBERED {
+            return Err(RuleError(format!("at most {MAX_REMEMBERED} answers are remembered; remove some")));
+        }
+        self.remembered.push(rule);
         Ok(self)
+    }
+
+    /// The number of remembered answers that name no owner or no digest, and are asked
+    /// for again.
+    #[must_use]
+    pub fn unbound_answers(&self) -> usize {
+        self.unbound
+    }
+
+    /// The tools that allowing rules name, letter by letter and without an owner.
+    pub fn tools_allowed_by_name(&self) -> impl Iterator<Item = &str> {
+        let rules = self.allow.iter().map(Rule::spec).filter(|spec| spec.owner.is_none());
+        rules.map(|spec| spec.tool.as_str()).filter(|tool| !tool.contains(['*', '?']))
     }
 
     fn is_remembered(&self, call: &ProposedCall<'_>) -> bool {

@@ -268,7 +268,7 @@ impl Run {
         call.version.clone_from(&suspended.owner);
         call.tool = None;
         call.suspensions += 1;
-        call.suspended = Some(Arc::new(suspended.clone()));
+        call.suspended = Some(Arc::new(Suspended { arguments: call.arguments.clone(), ..suspended.clone() }));
         call.let_through = None;
         call.returned = None;
         // What hooks before the call wrote is part of the change; a gate's question has none.

@@ -347,7 +347,7 @@ fn seeded(catalog: &Catalog, agent: &AgentSpec, key: &str, value: &Value) -> Res
 /// its instructions name it.
 fn registers(catalog: &Catalog, agent: &AgentSpec, key: &str) -> bool {
     let uses = |access: &crate::state::Access| access.may_read(key) || access.may_write(key);
-    prompt::names(&agent.instructions, key)
+    prompt::names(catalog, agent, key)
         || catalog.tools().any(|tool| agent.lists(&tool.descriptor.name) && uses(&tool.access))
 }
 

@@ -87,7 +87,7 @@ impl Run {
             let name = &call.tool_name;
             return Err(Refused(format!("the tool '{name}' is not loaded; load it and decide again")));
         }
-        let change = permissions::change(&draft.state(), asked, &value);
+        let change = permissions::change(&draft.state(), draft.catalog, asked, &value);
         draft.push(Event::CallDecided { call_id: call.id.clone(), decision: Box::new(decision), change });
         draft.set_status(&call.id, CallStatus::Resuming);
         if runs && call.tool(draft.catalog).is_none() {

@@ -11,8 +11,10 @@ use super::spec::{MAX_SUSPENSIONS, RunSpec, Task};
 use super::{CallEnd, CallStatus, Phase, Run, RunUsage};
 use crate::catalog::Catalog;
 use crate::code::Code;
+use crate::gate::PERMISSIONS_ID;
 use crate::hook::HookAnswer;
 use crate::outcome::{Fault, Ticket, ToolResult, Usage};
+use crate::question::{self, MAX_ACTION_BYTES, MAX_MESSAGE_BYTES};
 use crate::schema::Schema;
 use crate::state::{State, StateChange};
 use crate::text::clean;
@@ -135,7 +137,7 @@ impl<'a> Draft<'a> {
     }
 
     /// What keeps a question from being asked, if anything does.
-    pub(super) fn check_question(call: &Call, ticket: &Ticket) -> Result<(), Fault> {
+    pub(super) fn check_question(call: &Call, ticket: &Ticket, asker: &Asker) -> Result<(), Fault> {
         if call.suspensions >= MAX_SUSPENSIONS {
             let message = format!(
                 "'{}' asked {MAX_SUSPENSIONS} times for a decision; that is the limit.",
@@ -143,11 +145,22 @@ impl<'a> Draft<'a> {
             );
             return Err(Fault::new(Code::MalformedOutput, message));
         }
-        let Some(schema) = &ticket.response_schema else { return Ok(()) };
-        Schema::compile(schema).map(drop).map_err(|e| {
-            let message = format!("The question of '{}' cannot be asked: {e}.", call.tool_name);
+        let malformed = |why: &str| {
+            let message = format!("The question of '{}' cannot be asked: {why}.", call.tool_name);
             Fault::new(Code::MalformedOutput, message)
-        })
+        };
+        // A child's question was checked when the child asked it, and the permission rules
+        // ask about arguments of any size.
+        let is_measured = match asker {
+            Asker::Tool => true,
+            Asker::Gate(gate) => gate != PERMISSIONS_ID,
+            Asker::Child(_) => false,
+        };
+        if is_measured {
+            question::check(ticket).map_err(|why| malformed(&why))?;
+        }
+        let Some(schema) = &ticket.response_schema else { return Ok(()) };
+        Schema::compile(schema).map(drop).map_err(|e| malformed(&e.to_string()))
     }
 
     /// Parks the call with a question that was checked.
@@ -169,9 +182,10 @@ impl<'a> Draft<'a> {
             call_id: call.id.clone(),
             suspension_id: call.next_suspension(),
             tool_name: call.tool_name.clone(),
+            arguments: None,
             ticket: Ticket {
-                action: clean(&ticket.action, 64),
-                message: clean(&ticket.message, 4 * 1024),
+                action: clean(&ticket.action, MAX_ACTION_BYTES),
+                message: clean(&ticket.message, MAX_MESSAGE_BYTES),
                 ..ticket
             },
             owner: call.version.clone(),

@@ -309,6 +309,10 @@ pub struct Suspended {
     pub suspension_id: String,
     /// The tool's name, stamped by the host.
     pub tool_name: SmolStr,
+    /// The call's arguments, stamped by the host. The record has them where the call was
+    /// proposed or decided about.
+    #[serde(skip)]
+    pub arguments: Option<Arguments>,
     /// The question.
     pub ticket: Ticket,
     /// The version of the tool that is to go on; it asks again on another.

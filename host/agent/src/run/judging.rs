@@ -132,9 +132,11 @@ impl Draft<'_> {
 
     /// A gate asks a person.
     fn ask(&mut self, call: &Call, ticket: Ticket, gate: SmolStr) {
-        match Self::check_question(call, &ticket) {
-            Ok(()) => self.suspend(call, ticket, Asker::Gate(gate), None, Usage::default()),
-            Err(fault) => self.finish(&call.id, fault.with_detail(format!("gate {gate}"))),
+        let by = format!("gate {gate}");
+        let asker = Asker::Gate(gate);
+        match Self::check_question(call, &ticket, &asker) {
+            Ok(()) => self.suspend(call, ticket, asker, None, Usage::default()),
+            Err(fault) => self.finish(&call.id, fault.with_detail(by)),
         }
     }
 }

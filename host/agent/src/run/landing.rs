@@ -142,7 +142,9 @@ impl Draft<'_> {
             Err(fault) => return self.finish_after(&call.id, fault, usage),
         };
         let question = self.question(call, &output.result);
-        if let Some(Err(fault)) = question.as_ref().map(|(ticket, _)| Self::check_question(call, ticket)) {
+        if let Some(Err(fault)) =
+            question.as_ref().map(|(ticket, asker)| Self::check_question(call, ticket, asker))
+        {
             return self.finish_after(&call.id, fault, usage);
         }
         match question {

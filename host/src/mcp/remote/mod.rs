@@ -46,6 +46,11 @@ impl Servers {
     /// Connects to every server of the configuration and adds their tools to the host.
     /// One that does not begin in its time is noted, and tried again.
     pub async fn connect(host: &Host, config: &Config) -> Self {
+        let reserved: Result<(), std::convert::Infallible> = host.amend(|toolbox| {
+            toolbox.reserve_servers(config.servers.keys().map(String::as_str));
+            Ok(())
+        });
+        let Ok(()) = reserved;
         let mut kept = Vec::new();
         let mut firsts = Vec::new();
         for (name, server) in &config.servers {

@@ -62,7 +62,8 @@ pub(super) fn asked(server: &str, params: &ElicitRequestParams, decided: &mut De
     let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params else {
         return Asked::NotAForm;
     };
-    let message = opening(server) + &clean(message, 3_000);
+    // One that is longer than a question may be is refused when the call is suspended.
+    let message = opening(server) + &clean(message, usize::MAX);
     let response_schema = serde_json::to_value(requested_schema).ok();
     if let Decided::None = decided {
         return Asked::New(Ticket {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, ExecutionPolicy, MAX_TOOLS, ToolDescriptor};
+use tollgate_agent::name::server_prefix;
 use tollgate_agent::schema::Schema;
 use tollgate_agent::text::clean;
 
@@ -67,8 +68,9 @@ fn take_one(
     timeout_ms: Option<u32>,
 ) -> Result<(ToolDescriptor, Option<Schema>), String> {
     let description = tool.description.as_deref().unwrap_or("The server says nothing about it.");
+    let prefix = server_prefix(server);
     let descriptor =
-        ToolDescriptor::new(format!("{server}-{number}"), format!("{server}__{}", tool.name), description)
+        ToolDescriptor::new(format!("{prefix}{number}"), format!("{prefix}{}", tool.name), description)
             .with_parameters(Value::Object(tool.input_schema.as_ref().clone()))
             // Whether it may run again without harm is for nobody but its operator to say.
             .with_execution(ExecutionPolicy { timeout_ms, ..ExecutionPolicy::default() });

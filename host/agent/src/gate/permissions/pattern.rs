@@ -1,6 +1,9 @@
-//! One rule: a pattern for the tool's name, and where wanted one for the arguments.
+//! One rule: a pattern for the tool's name, optionally its owner, and optionally a
+//! pattern for the arguments.
 
+use super::path;
 use crate::gate::ProposedCall;
+use crate::name;
 use crate::text::clean;
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
@@ -16,6 +19,12 @@ const MAX_PATTERN_BYTES: usize = 1 << 20;
 pub struct RuleSpec {
     /// The tool's name; `*` stands for any letters, `?` for one.
     pub tool: String,
+    /// The id of the component, plugin, server or agent that brings the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The tool's version, as [`Tool::digest`](crate::catalog::Tool::digest) gives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// These very arguments, in the host's own writing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
@@ -37,25 +46,38 @@ impl RuleSpec {
     pub fn of_tool(tool: impl Into<String>) -> Self {
         Self { tool: tool.into(), ..Self::default() }
     }
+
+    /// Whether it names one version of one owner's tool. A remembered answer that does
+    /// not is asked for again.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.owner.is_some() && self.digest.is_some()
+    }
 }
 
 /// Why a rule cannot be meant: a sentence that says what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct RuleError(String);
+pub struct RuleError(pub(super) String);
 
 /// A rule whose patterns are compiled.
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
     spec: RuleSpec,
     tool: Regex,
-    value: Option<Regex>,
+    value: Option<Pattern>,
 }
 
 impl Rule {
     pub(super) fn new(spec: RuleSpec) -> Result<Self, RuleError> {
         if spec.tool.is_empty() {
             return Err(RuleError("`tool` is empty; write a tool's name, or \"*\" for all".to_owned()));
+        }
+        if spec.owner.as_ref().is_some_and(|owner| !name::is_id(owner)) {
+            return Err(RuleError(
+                "`owner` is the id of a component, plugin, server or agent, such as \"find-in-files\""
+                    .to_owned(),
+            ));
         }
         if spec.at.as_ref().is_some_and(|at| !at.is_empty() && !at.starts_with('/')) {
             return Err(RuleError("`at` is a JSON pointer and begins with /, such as \"/path\"".to_owned()));
@@ -64,8 +86,8 @@ impl Rule {
             (Some(_), Some(_)) => {
                 return Err(RuleError("a rule has `glob` or `matches`, not both".to_owned()));
             }
-            (Some(glob), None) => Some(compiled(&of_glob(glob))?),
-            (None, Some(pattern)) => Some(compiled(pattern)?),
+            (Some(glob), None) => Some(Pattern::of_glob(glob)?),
+            (None, Some(pattern)) => Some(Pattern { regex: compiled(pattern)?, glob: None }),
             (None, None) if spec.at.is_some() => {
                 return Err(RuleError(
                     "`at` says where to look; say for what by `glob` or `matches`".to_owned(),
@@ -76,23 +98,32 @@ impl Rule {
         Ok(Self { tool: compiled(&of_glob(&spec.tool))?, value, spec })
     }
 
-    /// Whether any part of what the rule looks at matches: for rules that hold back.
-    pub(super) fn matches_any(&self, call: &ProposedCall<'_>) -> bool {
-        self.is_about(call) && self.looks_at(call, any)
+    pub(super) fn spec(&self) -> &RuleSpec {
+        &self.spec
     }
 
-    /// Whether every part of what the rule looks at matches: for rules that let
-    /// through.
+    /// Whether any part of what the rule examines matches, as written or normalized: for
+    /// rules that hold back.
+    pub(super) fn matches_any(&self, call: &ProposedCall<'_>) -> bool {
+        self.is_about(call) && self.examines(call, Pattern::matches_any)
+    }
+
+    /// Whether what the rule examines is present, is not empty and matches in every
+    /// part: for rules that let through.
     pub(super) fn matches_all(&self, call: &ProposedCall<'_>) -> bool {
-        self.is_about(call) && self.looks_at(call, all)
+        self.is_about(call) && self.examines(call, Pattern::matches_all)
     }
 
     fn is_about(&self, call: &ProposedCall<'_>) -> bool {
-        let is_same = |text: &String| text == call.arguments.text();
-        self.tool.is_match(&call.tool.descriptor.name) && self.spec.arguments.as_ref().is_none_or(is_same)
+        let RuleSpec { owner, digest, arguments, .. } = &self.spec;
+        let tool = call.tool;
+        self.tool.is_match(&tool.descriptor.name)
+            && owner.as_ref().is_none_or(|owner| tool.owner.id == owner.as_str())
+            && arguments.as_ref().is_none_or(|text| text == call.arguments.text())
+            && digest.as_ref().is_none_or(|digest| tool.digest() == digest.as_str())
     }
 
-    fn looks_at(&self, call: &ProposedCall<'_>, found: impl Fn(&Regex, &Value) -> bool) -> bool {
+    fn examines(&self, call: &ProposedCall<'_>, found: impl Fn(&Pattern, &Value) -> bool) -> bool {
         let Some(pattern) = &self.value else { return true };
         let at = self.spec.at.as_deref().unwrap_or_default();
         call.arguments.value().pointer(at).is_some_and(|value| found(pattern, value))
@@ -112,28 +143,52 @@ impl fmt::Display for Rule {
     }
 }
 
-fn any(pattern: &Regex, value: &Value) -> bool {
-    match value {
-        Value::Array(items) => items.iter().any(|item| any(pattern, item)),
-        Value::Object(fields) => {
-            fields.iter().any(|(name, field)| pattern.is_match(name) || any(pattern, field))
+/// A compiled `glob` or `matches`.
+#[derive(Debug, Clone)]
+struct Pattern {
+    regex: Regex,
+    /// The glob that it was made of, unless it was a regular expression.
+    glob: Option<String>,
+}
+
+impl Pattern {
+    fn of_glob(glob: &str) -> Result<Self, RuleError> {
+        Ok(Self { regex: compiled(&of_glob(glob))?, glob: Some(glob.to_owned()) })
+    }
+
+    fn matches_any(&self, value: &Value) -> bool {
+        match value {
+            Value::Array(items) => items.iter().any(|item| self.matches_any(item)),
+            Value::Object(fields) => {
+                fields.iter().any(|(name, field)| self.holds_back(name) || self.matches_any(field))
+            }
+            Value::String(text) => self.holds_back(text),
+            other => self.regex.is_match(&other.to_string()),
         }
-        leaf => matches_leaf(pattern, leaf),
     }
-}
 
-fn all(pattern: &Regex, value: &Value) -> bool {
-    match value {
-        Value::Array(items) => items.iter().all(|item| all(pattern, item)),
-        Value::Object(fields) => fields.values().all(|field| all(pattern, field)),
-        leaf => matches_leaf(pattern, leaf),
+    fn matches_all(&self, value: &Value) -> bool {
+        match value {
+            Value::Null => false,
+            Value::Array(items) => !items.is_empty() && items.iter().all(|item| self.matches_all(item)),
+            Value::Object(fields) => {
+                !fields.is_empty()
+                    && fields.iter().all(|(name, field)| self.lets_through(name) && self.matches_all(field))
+            }
+            Value::String(text) => self.lets_through(text),
+            other => self.regex.is_match(&other.to_string()),
+        }
     }
-}
 
-fn matches_leaf(pattern: &Regex, value: &Value) -> bool {
-    match value {
-        Value::String(text) => pattern.is_match(text),
-        other => pattern.is_match(&other.to_string()),
+    fn holds_back(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+            || path::normalized(text).is_some_and(|normalized| self.regex.is_match(&normalized))
+    }
+
+    fn lets_through(&self, text: &str) -> bool {
+        !text.is_empty()
+            && self.regex.is_match(text)
+            && self.glob.as_ref().is_none_or(|glob| path::is_plain(text, glob))
     }
 }
 

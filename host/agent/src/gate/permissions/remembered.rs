@@ -1,6 +1,7 @@
 //! Answers that hold for longer than one call.
 
 use super::pattern::{Rule, RuleSpec};
+use crate::catalog::{Catalog, Tool};
 use crate::gate::{PERMISSIONS_ID, ProposedCall};
 use crate::proposal::Arguments;
 use crate::run::event::Suspended;
@@ -13,8 +14,9 @@ use std::sync::Arc;
 pub const REMEMBERED_IN_RUN: &str = "host.permissions-run";
 /// The host's own key with the answers of this thread.
 pub const REMEMBERED_IN_THREAD: &str = "host.permissions";
-/// The most answers that one of them holds; the oldest are forgotten.
-const MAX_REMEMBERED: usize = 256;
+/// The most answers that one scope holds. Of a run and a thread, the oldest are
+/// forgotten.
+pub const MAX_REMEMBERED: usize = 256;
 
 /// For how long an answer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,24 +63,49 @@ pub(super) fn answer_schema() -> Value {
     ]})
 }
 
-/// What a person wants to be remembered with this answer, and for how long; none
-/// where the question was another gate's, or the answer is for once.
+/// Whether the question is whether a call may run, asked by the permission rules: those
+/// of this run, or those of a child.
 #[must_use]
-pub fn answered(asked: &Suspended, answer: &Value) -> Option<(Scope, RuleSpec)> {
+pub fn asks_to_permit(asked: &Suspended) -> bool {
+    asked.gate.as_deref() == Some(PERMISSIONS_ID)
+        || asked.ticket.response_schema.as_ref() == Some(&answer_schema())
+}
+
+/// Whether this answer to the permission rules' question says more than yes to one call.
+#[must_use]
+pub fn wants_more(asked: &Suspended, answer: &Value) -> bool {
+    asks_to_permit(asked) && *answer != Value::Bool(true)
+}
+
+/// What a person wants to be remembered with this answer, and for how long: bound to
+/// the version of the tool that was asked about. `None` if another gate asked, if the
+/// answer is for once, or if the tool has changed since.
+#[must_use]
+pub fn answered(catalog: &Catalog, asked: &Suspended, answer: &Value) -> Option<(Scope, RuleSpec)> {
     if asked.gate.as_deref() != Some(PERMISSIONS_ID) {
         return None;
     }
     let Answer { remember, about } = Answer::deserialize(answer).ok()?;
+    let version = asked.owner.as_ref()?;
+    let is_same = |tool: &&Arc<Tool>| tool.owner.id == version.id && tool.owner.version == version.version;
+    let tool = catalog.tool(&asked.tool_name).filter(is_same)?;
     let arguments = match about {
         About::Tool => None,
         About::Arguments => Some(Arguments::from_value(asked.ticket.parameters.clone()).text().to_owned()),
     };
-    Some((remember, RuleSpec { arguments, ..RuleSpec::of_tool(asked.tool_name.as_str()) }))
+    let (owner, digest) = (Some(version.id.to_string()), Some(tool.digest().into_owned()));
+    let rule = RuleSpec { owner, digest, arguments, ..RuleSpec::of_tool(asked.tool_name.as_str()) };
+    Some((remember, rule))
 }
 
 /// The change of the host's own keys that an answer makes.
-pub(crate) fn change(state: &State, asked: &Suspended, answer: &Value) -> Option<StateChange> {
-    let (scope, rule) = answered(asked, answer)?;
+pub(crate) fn change(
+    state: &State,
+    catalog: &Catalog,
+    asked: &Suspended,
+    answer: &Value,
+) -> Option<StateChange> {
+    let (scope, rule) = answered(catalog, asked, answer)?;
     let (key, scope) = match scope {
         Scope::Run => (REMEMBERED_IN_RUN, KeyScope::Run),
         Scope::Thread | Scope::Always => (REMEMBERED_IN_THREAD, KeyScope::Thread),
@@ -105,8 +132,8 @@ pub(super) fn in_state(call: &ProposedCall<'_>) -> bool {
     [REMEMBERED_IN_RUN, REMEMBERED_IN_THREAD].into_iter().any(|key| {
         let rules = call.snapshot.get(call.keys, key).and_then(Value::as_array);
         rules.into_iter().flatten().any(|rule| {
-            let rule = RuleSpec::deserialize(rule).ok().and_then(|spec| Rule::new(spec).ok());
-            rule.is_some_and(|rule| rule.matches_all(call))
+            let spec = RuleSpec::deserialize(rule).ok().filter(RuleSpec::is_bound);
+            spec.and_then(|spec| Rule::new(spec).ok()).is_some_and(|rule| rule.matches_all(call))
         })
     })
 }

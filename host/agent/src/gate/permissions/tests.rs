@@ -7,18 +7,18 @@ use crate::context::{AgentView, RunIdentity};
 use crate::descriptor::{ComponentDescriptor, ToolDescriptor};
 use crate::gate::CallsBefore;
 use crate::proposal::Arguments;
-use crate::run::event::Suspended;
+use crate::run::event::{Suspended, ToolVersion};
 use crate::state::State;
 use serde_json::json;
 
-fn catalog() -> Catalog {
+/// Tools of this owner's, in this version; of a server, the tools say these words.
+fn catalog_of(id: &str, kind: OwnerKind, version: &str, words: &str) -> Catalog {
     let tools = ["read_file", "read_web", "delete"]
-        .map(|name| ToolDescriptor::new(name.replace('_', "-"), name, "."));
-    let owner =
-        Owner { id: "kit".into(), kind: OwnerKind::Native, origin: "native".to_owned(), version: "1".into() };
+        .map(|name| ToolDescriptor::new(name.replace('_', "-"), name, words));
+    let owner = Owner { id: id.into(), kind, origin: id.to_owned(), version: version.into() };
     let descriptor = ComponentDescriptor {
-        id: "kit".to_owned(),
-        version: "1".to_owned(),
+        id: id.to_owned(),
+        version: version.to_owned(),
         tools: tools.to_vec(),
         state: Vec::new(),
     };
@@ -27,8 +27,15 @@ fn catalog() -> Catalog {
     catalog
 }
 
+fn catalog() -> Catalog {
+    catalog_of("kit", OwnerKind::Component, "1", ".")
+}
+
 fn judged_in(state: &State, rules: &Permissions, tool: &str, arguments: Value) -> Verdict {
-    let catalog = catalog();
+    judged_by(&catalog(), state, rules, tool, arguments)
+}
+
+fn judged_by(catalog: &Catalog, state: &State, rules: &Permissions, tool: &str, arguments: Value) -> Verdict {
     rules.judge(&ProposedCall {
         call_id: "1",
         tool: catalog.tool(tool).unwrap(),
@@ -113,8 +120,9 @@ fn asked(tool: &str, arguments: Value) -> Suspended {
         call_id: "1".into(),
         suspension_id: "1/1".to_owned(),
         tool_name: tool.into(),
+        arguments: None,
         ticket: question(tool, &arguments),
-        owner: None,
+        owner: Some(ToolVersion { id: "kit".into(), version: "1".into() }),
         gate: Some(PERMISSIONS_ID.into()),
         child: None,
         change: None,
@@ -126,12 +134,13 @@ fn asked(tool: &str, arguments: Value) -> Suspended {
 fn w8_a_remembered_answer_is_about_these_arguments_unless_it_says_the_tool() {
     let question = asked("delete", json!({"id": 1}));
     let mut state = State::default();
-    state.apply(&remembered::change(&state, &question, &json!({"remember": "run"})).unwrap());
+    state.apply(&remembered::change(&state, &catalog(), &question, &json!({"remember": "run"})).unwrap());
     let ask = Permissions::default();
     assert_eq!(judged_in(&state, &ask, "delete", json!({"id": 1})), Verdict::Allow);
     assert!(matches!(judged_in(&state, &ask, "delete", json!({"id": 2})), Verdict::Suspend(_)));
     state.apply(
-        &remembered::change(&state, &question, &json!({"remember": "thread", "for": "tool"})).unwrap(),
+        &remembered::change(&state, &catalog(), &question, &json!({"remember": "thread", "for": "tool"}))
+            .unwrap(),
     );
     assert_eq!(judged_in(&state, &ask, "delete", json!({"id": 2})), Verdict::Allow);
     assert!(matches!(judged_in(&state, &ask, "read_web", json!({})), Verdict::Suspend(_)));
@@ -143,11 +152,11 @@ fn w8_a_remembered_answer_is_about_these_arguments_unless_it_says_the_tool() {
 fn w8_only_the_rules_own_question_is_remembered_and_only_if_it_is_wanted() {
     let state = State::default();
     let own = asked("delete", json!({}));
-    assert!(remembered::change(&state, &own, &json!(true)).is_none());
+    assert!(remembered::change(&state, &catalog(), &own, &json!(true)).is_none());
     let other = Suspended { gate: Some("another".into()), ..own.clone() };
-    assert!(remembered::change(&state, &other, &json!({"remember": "always"})).is_none());
+    assert!(remembered::change(&state, &catalog(), &other, &json!({"remember": "always"})).is_none());
     let tool = Suspended { gate: None, ..own };
-    assert!(remembered::change(&state, &tool, &json!({"remember": "always"})).is_none());
+    assert!(remembered::change(&state, &catalog(), &tool, &json!({"remember": "always"})).is_none());
 }
 
 #[test]
@@ -158,4 +167,177 @@ fn s1_no_tool_and_no_gate_that_is_a_component_can_reach_what_is_remembered() {
         assert!(!access.may_read(key) && !access.may_write(key));
         assert!(crate::gate::GateDescriptor::checked("a", "", vec![key.to_owned()]).is_err());
     }
+}
+
+#[test]
+fn z10_a_rule_that_allows_wants_what_it_examines_to_be_there_and_not_empty() {
+    let pattern = |at: &str, matches: &str| RuleSpec {
+        glob: None,
+        matches: Some(matches.to_owned()),
+        ..rule("*", at, "")
+    };
+    let globs = Permissions::new(Otherwise::Deny).allow(rule("read_file", "/paths", "/docs/**")).unwrap();
+    let regexes = Permissions::new(Otherwise::Deny).allow(pattern("/paths", ".*")).unwrap();
+    for hollow in
+        [json!([]), json!({}), json!(""), json!(null), json!([[]]), json!([{"a": {}}]), json!(["a", ""])]
+    {
+        for rules in [&globs, &regexes] {
+            assert_eq!(judged(rules, "read_file", json!({"paths": hollow})), "deny", "{hollow}");
+        }
+    }
+    assert_eq!(judged(&regexes, "read_file", json!({})), "deny");
+    assert_eq!(judged(&regexes, "read_file", json!({"paths": ["a"]})), "allow");
+    let whole = Permissions::new(Otherwise::Deny).allow(pattern("", "^[a-z]+$")).unwrap();
+    assert_eq!(judged(&whole, "read_file", json!({})), "deny");
+    assert_eq!(judged(&whole, "read_file", json!({"a": "b"})), "allow");
+}
+
+#[test]
+fn z10_a_rule_that_allows_looks_at_names_of_fields() {
+    let rules = Permissions::new(Otherwise::Deny).allow(rule("read_file", "/files", "/docs/**")).unwrap();
+    assert_eq!(judged(&rules, "read_file", json!({"files": {"/docs/a": "/docs/b"}})), "allow");
+    for smuggled in [json!({"/etc/passwd": "/docs/b"}), json!({"/docs/a": {"/etc/passwd": "/docs/b"}})] {
+        assert_eq!(judged(&rules, "read_file", json!({"files": smuggled})), "deny", "{smuggled}");
+    }
+}
+
+#[test]
+fn z10_a_glob_that_allows_does_not_lead_elsewhere() {
+    let rules = Permissions::new(Otherwise::Deny)
+        .allow(rule("read_file", "/path", "/docs/**"))
+        .unwrap()
+        .allow(rule("read_web", "/url", "https://a.test/**"))
+        .unwrap();
+    for path in [
+        "/docs/../etc/passwd",
+        "/docs//etc/passwd",
+        "/docs/./x",
+        "/docs/",
+        "/docs/..",
+        "/docs/..\\etc",
+        "/docs/%2e%2E/etc",
+        "/docs/a/../../etc",
+    ] {
+        assert_eq!(judged(&rules, "read_file", json!({"path": path})), "deny", "{path}");
+    }
+    assert_eq!(judged(&rules, "read_file", json!({"path": "/docs/..a/b..c/..."})), "allow");
+    assert_eq!(judged(&rules, "read_web", json!({"url": "https://a.test/x"})), "allow");
+    assert_eq!(judged(&rules, "read_web", json!({"url": "https://a.test/../x"})), "deny");
+}
+
+#[test]
+fn z10_a_rule_that_holds_back_matches_the_normalized_form_too() {
+    let deny = |spec: RuleSpec| Permissions::new(Otherwise::Allow).deny(spec).unwrap();
+    let glob = deny(rule("*", "/path", "/etc/*"));
+    let regex = deny(RuleSpec { matches: Some("^/etc/".to_owned()), ..RuleSpec::of_tool("*") });
+    let ask = Permissions::new(Otherwise::Allow).ask(rule("*", "/path", "/etc/*")).unwrap();
+    for path in ["/etc/passwd", "/docs/../etc/passwd", "//etc//passwd", "/etc/./passwd/", "/../etc/passwd"] {
+        for (rules, word) in [(&glob, "deny"), (&regex, "deny"), (&ask, "ask")] {
+            assert_eq!(judged(rules, "read_file", json!({"path": path})), word, "{path}");
+        }
+    }
+    assert_eq!(
+        judged(&regex, "read_file", json!({"x": {"a/../../etc/../..//etc/x": 1, "/x/../etc/y": 1}})),
+        "deny"
+    );
+    assert_eq!(judged(&glob, "read_file", json!({"path": "/docs/etc/passwd"})), "allow");
+}
+
+#[test]
+fn z10_a_rule_with_an_owner_is_about_that_owners_tools_alone() {
+    let of_kit = || RuleSpec { owner: Some("kit".to_owned()), ..RuleSpec::of_tool("read_file") };
+    let rules = Permissions::new(Otherwise::Deny).allow(of_kit()).unwrap();
+    let impostor = catalog_of("evil", OwnerKind::Component, "1", ".");
+    assert_eq!(judged(&rules, "read_file", json!({})), "allow");
+    let verdict = judged_by(&impostor, &State::default(), &rules, "read_file", json!({}));
+    assert!(matches!(verdict, Verdict::Deny(_)), "{verdict:?}");
+    let pinned = RuleSpec { digest: Some("2".to_owned()), ..of_kit() };
+    let pinned = Permissions::new(Otherwise::Deny).allow(pinned).unwrap();
+    assert_eq!(judged(&pinned, "read_file", json!({})), "deny");
+    let next = catalog_of("kit", OwnerKind::Component, "2", ".");
+    assert_eq!(judged_by(&next, &State::default(), &pinned, "read_file", json!({})), Verdict::Allow);
+    assert!(Permissions::default().allow(RuleSpec { owner: Some("No id".to_owned()), ..of_kit() }).is_err());
+    let rules = rules.allow(RuleSpec::of_tool("delete")).unwrap().allow(RuleSpec::of_tool("read_*")).unwrap();
+    assert_eq!(rules.tools_allowed_by_name().collect::<Vec<_>>(), ["delete"]);
+}
+
+/// A thread that remembers this answer about `delete`, as this catalog has it.
+fn remembering(catalog: &Catalog, answer: &Value) -> State {
+    let owner = &catalog.tool("delete").unwrap().owner;
+    let version = ToolVersion { id: owner.id.clone(), version: owner.version.clone() };
+    let question = Suspended { owner: Some(version), ..asked("delete", json!({})) };
+    let mut state = State::default();
+    state.apply(&remembered::change(&state, catalog, &question, answer).unwrap());
+    state
+}
+
+#[test]
+fn z11_an_answer_is_remembered_for_the_version_that_was_asked_about() {
+    let ask = Permissions::default();
+    let answers = [json!({"remember": "thread"}), json!({"remember": "run", "for": "tool"})];
+    for answer in &answers {
+        let state = remembering(&catalog(), answer);
+        assert_eq!(judged_in(&state, &ask, "delete", json!({})), Verdict::Allow, "{answer}");
+        let impostor = catalog_of("evil", OwnerKind::Component, "1", ".");
+        let next = catalog_of("kit", OwnerKind::Component, "2", ".");
+        for other in [impostor, next] {
+            let verdict = judged_by(&other, &state, &ask, "delete", json!({}));
+            assert!(matches!(verdict, Verdict::Suspend(_)), "{answer}: {verdict:?}");
+        }
+    }
+    // A server's list may change as long as it says the same of this tool.
+    let server = catalog_of("files", OwnerKind::Mcp, "list 1", "Deletes.");
+    let state = remembering(&server, &answers[0]);
+    let longer = catalog_of("files", OwnerKind::Mcp, "list 2", "Deletes.");
+    assert_eq!(judged_by(&longer, &state, &ask, "delete", json!({})), Verdict::Allow);
+    let renamed = catalog_of("other", OwnerKind::Mcp, "list 1", "Deletes.");
+    let reworded = catalog_of("files", OwnerKind::Mcp, "list 1", "Deletes everything.");
+    for other in [renamed, reworded] {
+        assert!(matches!(judged_by(&other, &state, &ask, "delete", json!({})), Verdict::Suspend(_)));
+    }
+}
+
+#[test]
+fn z11_an_answer_about_a_tool_that_has_changed_since_is_not_remembered() {
+    let next = catalog_of("kit", OwnerKind::Component, "2", ".");
+    let answer = json!({"remember": "thread"});
+    assert!(remembered::change(&State::default(), &next, &asked("delete", json!({})), &answer).is_none());
+    let nobodys = Suspended { owner: None, ..asked("delete", json!({})) };
+    assert!(remembered::change(&State::default(), &catalog(), &nobodys, &answer).is_none());
+}
+
+#[test]
+fn z11_answers_that_were_remembered_without_a_version_are_asked_for_again() {
+    let mut state = State::default();
+    state.set(REMEMBERED_IN_THREAD, json!([{"tool": "delete"}, {"tool": "delete", "arguments": "{}"}, 7]));
+    let ask = Permissions::default().remembered(RuleSpec::of_tool("delete")).unwrap();
+    assert!(matches!(judged_in(&state, &ask, "delete", json!({})), Verdict::Suspend(_)));
+    assert_eq!(ask.unbound_answers(), 1);
+    let bound = RuleSpec {
+        owner: Some("kit".to_owned()),
+        digest: Some("1".to_owned()),
+        ..RuleSpec::of_tool("delete")
+    };
+    let ask = ask.remembered(bound).unwrap();
+    assert_eq!(judged_in(&state, &ask, "delete", json!({})), Verdict::Allow);
+}
+
+#[test]
+fn z11_at_most_256_answers_are_remembered() {
+    let bound = |number: usize| RuleSpec {
+        owner: Some("kit".to_owned()),
+        digest: Some("1".to_owned()),
+        ..RuleSpec::of_tool(format!("t{number}"))
+    };
+    let full =
+        (0..MAX_REMEMBERED).try_fold(Permissions::default(), |all, n| all.remembered(bound(n))).unwrap();
+    let why = full.remembered(bound(MAX_REMEMBERED)).unwrap_err().to_string();
+    assert!(why.contains("256"), "{why}");
+    let mut state = State::default();
+    for number in 0..MAX_REMEMBERED + 3 {
+        let question = asked("delete", json!({"n": number}));
+        let answer = json!({"remember": "thread"});
+        state.apply(&remembered::change(&state, &catalog(), &question, &answer).unwrap());
+    }
+    assert_eq!(state.get(REMEMBERED_IN_THREAD).unwrap().as_array().unwrap().len(), MAX_REMEMBERED);
 }

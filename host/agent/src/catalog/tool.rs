@@ -1,0 +1,43 @@
+//! One tool of a catalog, and what tells its versions apart.
+
+use super::{ActionGrants, Owner, OwnerKind};
+use crate::child::Delegates;
+use crate::descriptor::ToolDescriptor;
+use crate::schema::Schema;
+use crate::state::Access;
+use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A tool that was checked, with what the host needs to judge its calls.
+#[derive(Debug)]
+pub struct Tool {
+    /// What it says about itself, cleaned.
+    pub descriptor: ToolDescriptor,
+    /// The compiled schema of its arguments.
+    pub arguments: Schema,
+    /// Who brings it.
+    pub owner: Arc<Owner>,
+    /// The state that it may see and change.
+    pub access: Arc<Access>,
+    /// What it may ask of the loop beside its result.
+    pub actions: ActionGrants,
+    /// Which agents it may run.
+    pub delegates: Arc<Delegates>,
+}
+
+impl Tool {
+    /// Tells one version of the tool from another: the version of its owner, such as a
+    /// component's digest. For a tool of a remote server it is the SHA-256 of the tool's
+    /// name, description and parameters.
+    #[must_use]
+    pub fn digest(&self) -> Cow<'_, str> {
+        if self.owner.kind != OwnerKind::Mcp {
+            return Cow::Borrowed(self.owner.version.as_str());
+        }
+        let ToolDescriptor { name, description, parameters, .. } = &self.descriptor;
+        let text = serde_json::json!([name, description, parameters]).to_string();
+        let digest = Sha256::digest(text.as_bytes());
+        Cow::Owned(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}

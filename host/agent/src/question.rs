@@ -1,0 +1,239 @@
+//! A question to a person, in words: the same in every place that shows it.
+//!
+//! The host writes who asks and which call it is about. All other text belongs to a
+//! component, a server, a gate or a model. Each of its lines begins with [`MARK`], so that
+//! none of them can pass for a line of the host's.
+
+use crate::outcome::Ticket;
+use crate::run::event::Suspended;
+use crate::text::{clean, cleaned};
+use serde_json::Value;
+
+/// The beginning of each line that the host did not write.
+pub const MARK: &str = "| ";
+/// The longest action of a ticket, in bytes.
+pub const MAX_ACTION_BYTES: usize = 64;
+/// The longest message of a ticket, in bytes.
+pub const MAX_MESSAGE_BYTES: usize = 4 * 1024;
+/// The longest parameters of a ticket, in bytes of JSON. Those of the permission rules
+/// are the arguments of the call, and have the limits of arguments.
+pub const MAX_PARAMETERS_BYTES: usize = 64 * 1024;
+
+/// The columns of a marked line. A longer one is continued on the next, with a mark of
+/// its own: a terminal of 80 columns does not wrap it.
+const COLUMNS: usize = 76;
+
+/// A part of a question, with the host's word for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// What it is, in the host's words.
+    pub label: &'static str,
+    /// The text, marked line by line.
+    pub text: String,
+}
+
+/// What is wrong with a ticket, if it is larger than a person is asked to read.
+///
+/// # Errors
+/// A sentence without its end, which names the limit.
+pub fn check(ticket: &Ticket) -> Result<(), String> {
+    for (what, bytes, most) in [
+        ("action", ticket.action.len(), MAX_ACTION_BYTES),
+        ("message", ticket.message.len(), MAX_MESSAGE_BYTES),
+    ] {
+        if bytes > most {
+            return Err(format!("its {what} has {bytes} bytes, and may have {most}"));
+        }
+    }
+    match ticket.parameters {
+        Value::Null => Ok(()),
+        ref parameters if parameters.to_string().len() > MAX_PARAMETERS_BYTES => {
+            Err(format!("its parameters have more than {MAX_PARAMETERS_BYTES} bytes of JSON"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Who asks, and what about.
+#[must_use]
+pub fn asker(asked: &Suspended) -> String {
+    let who = match (&asked.gate, &asked.child) {
+        (Some(gate), _) => format!("the gate {gate}, about {}", asked.tool_name),
+        (None, Some(child)) => {
+            format!("the tool {} of the agent {}, below {}", child.tool_name, child.agent_id, asked.tool_name)
+        }
+        (None, None) => format!("the tool {}", asked.tool_name),
+    };
+    one_line(&who)
+}
+
+/// What is asked for, such as `approve`. It stands on a line of the host's, so that it is
+/// one word: all but letters, digits, `_` and `.` are hyphens.
+#[must_use]
+pub fn action(asked: &Suspended) -> String {
+    let one_word = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.') { c } else { '-' };
+    clean(&asked.ticket.action, MAX_ACTION_BYTES).chars().map(one_word).collect()
+}
+
+/// The message, and everything that a person is to see beside it: the arguments of the
+/// call, the parameters of the question, and the schema of the answer. Nothing is cut.
+#[must_use]
+pub fn sections(asked: &Suspended) -> Vec<Section> {
+    let ticket = &asked.ticket;
+    let arguments = match &asked.child {
+        Some(child) => child.arguments.as_ref(),
+        None => asked.arguments.as_ref(),
+    };
+    let arguments = arguments.map(|arguments| arguments.value());
+    // The permission rules ask about the arguments themselves.
+    let about = Some(&ticket.parameters).filter(|about| Some(*about) != arguments);
+    let mut sections = vec![Section { label: "message", text: marked(&ticket.message) }];
+    for (label, value) in
+        [("arguments", arguments), ("about", about), ("answer", ticket.response_schema.as_ref())]
+    {
+        if let Some(value) = value.filter(|value| !value.is_null()) {
+            sections.push(Section { label, text: marked_json(value) });
+        }
+    }
+    sections
+}
+
+/// A text that the host did not write: cleaned, whole, each line marked.
+#[must_use]
+pub fn marked(text: &str) -> String {
+    let text = clean(text, usize::MAX);
+    let lines: Vec<String> = text.split('\n').flat_map(wrapped).collect();
+    lines.join("\n")
+}
+
+/// A cleaned text behind the host's own words on a line, of which `taken` columns are
+/// taken: what does not fit is continued on marked lines.
+#[must_use]
+pub fn continued(text: &str, taken: usize) -> String {
+    let text = one_line_of(text, usize::MAX);
+    let room = COLUMNS.saturating_sub(taken);
+    let mut columns = 0;
+    let first = text.chars().take_while(|c| {
+        columns += width(*c);
+        columns <= room
+    });
+    let first: String = first.collect();
+    match &text[first.len()..] {
+        "" => first,
+        rest => format!("{first}\n{}", marked(rest)),
+    }
+}
+
+/// The same of a value. Characters that cannot be seen are written as JSON escapes.
+fn marked_json(value: &Value) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    if cleaned(&text, usize::MAX) == text {
+        return marked(&text);
+    }
+    let mut visible = String::with_capacity(text.len());
+    let mut bytes = [0; 4];
+    for c in text.chars() {
+        if cleaned(c.encode_utf8(&mut bytes), 4).is_empty() {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| visible.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            visible.push(c);
+        }
+    }
+    marked(&visible)
+}
+
+/// A line as marked lines of at most so many columns.
+fn wrapped(line: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (mut current, mut columns) = (MARK.to_owned(), MARK.len());
+    for c in line.chars() {
+        if columns + width(c) > COLUMNS {
+            lines.push(std::mem::replace(&mut current, MARK.to_owned()));
+            columns = MARK.len();
+        }
+        // A tab is as wide as a terminal likes.
+        current.push(if c == '\t' { ' ' } else { c });
+        columns += width(c);
+    }
+    lines.push(current);
+    lines
+}
+
+/// The most columns that a terminal gives to a character.
+fn width(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
+}
+
+fn one_line(text: &str) -> String {
+    one_line_of(text, 400)
+}
+
+fn one_line_of(text: &str, max_bytes: usize) -> String {
+    clean(text, max_bytes).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::proposal::Arguments;
+    use serde_json::json;
+
+    fn asked(ticket: Ticket, arguments: Value) -> Suspended {
+        let suspended = json!({"call_id": "c", "suspension_id": "s", "tool_name": "t", "ticket": ticket});
+        let suspended: Suspended = serde_json::from_value(suspended).unwrap();
+        Suspended { arguments: Some(Arguments::from_value(arguments)), ..suspended }
+    }
+
+    #[test]
+    fn z22_each_line_of_anothers_text_is_marked() {
+        let far = format!("{}the gate host asks (permit): fine", "\u{2800}".repeat(200));
+        let message = format!("Sure?\nthe gate host asks (permit):\r\n{}call 1\t{far}", '\u{2028}');
+        let ticket = Ticket { parameters: json!({"a\nb": "c\nd"}), ..Ticket::confirm(message) };
+        for section in sections(&asked(ticket, json!({"n": ["x".repeat(300), "\u{202e}"]}))) {
+            for line in section.text.lines() {
+                assert!(line.starts_with(MARK), "{section:?}");
+                let columns: usize = line.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+                assert!(columns <= COLUMNS, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn z22_a_question_is_shown_whole_with_its_arguments() {
+        let ticket = Ticket { parameters: json!({"n": 1}), ..Ticket::confirm("Sure?") };
+        let long = "a".repeat(100_000);
+        let shown = sections(&asked(ticket, json!({"path": long, "hidden": "x\u{200b}y"})));
+        let labels: Vec<_> = shown.iter().map(|section| section.label).collect();
+        assert_eq!(labels, ["message", "arguments", "about"]);
+        let arguments: String = shown[1].text.lines().map(|line| &line[MARK.len()..]).collect();
+        assert!(arguments.contains(&long) && arguments.contains("x\\u200by"), "{}", arguments.len());
+        let ticket = Ticket { parameters: json!({"n": 1}), ..Ticket::confirm("Sure?") };
+        assert_eq!(sections(&asked(ticket, json!({"n": 1}))).len(), 2, "the same is shown once");
+        let ticket = Ticket { action: "a\nthe gate x".to_owned(), ..Ticket::confirm("Sure?") };
+        assert_eq!(action(&asked(ticket, json!({}))), "a-the-gate-x");
+    }
+
+    #[test]
+    fn z22_what_continues_a_line_of_the_hosts_is_marked() {
+        assert_eq!(continued("short\nenough", 10), "short enough");
+        let long = continued(&"word ".repeat(100), 10);
+        assert!(long.lines().next().is_some_and(|first| first.len() == COLUMNS - 10), "{long}");
+        assert!(long.lines().skip(1).all(|line| line.starts_with(MARK) && line.len() <= COLUMNS), "{long}");
+    }
+
+    #[test]
+    fn z22_a_question_has_limits() {
+        let ticket = || Ticket::confirm("Sure?");
+        check(&ticket()).unwrap();
+        check(&Ticket::confirm("m".repeat(MAX_MESSAGE_BYTES))).unwrap();
+        for (large, word) in [
+            (Ticket { action: "a".repeat(MAX_ACTION_BYTES + 1), ..ticket() }, "64"),
+            (Ticket::confirm("m".repeat(MAX_MESSAGE_BYTES + 1)), "4096"),
+            (Ticket { parameters: json!("p".repeat(MAX_PARAMETERS_BYTES)), ..ticket() }, "65536"),
+        ] {
+            let why = check(&large).unwrap_err();
+            assert!(why.contains(word), "{why}");
+        }
+    }
+}
