@@ -8,15 +8,20 @@ use super::noted::About;
 use super::output::{BOLD, DIM, WAITS, shown_line};
 use super::{Failure, Globals, Opened, Output, grant, program};
 use std::io::{self, BufRead as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tollgate::config::{Config, Edit, FileValue, Powers, granted_path};
 use tollgate::powers::{Approvals, Approved, Asks, Decision, Lack};
 use tollgate::store::AuditRecord;
 use tollgate::tools::Loaded;
+use tollgate::tools::directory::HeldComponent;
+use tollgate_agent::question::continued;
 use tollgate_agent::surface::Surface;
 
 /// The longest description that is shown with a question, in characters.
 const MAX_SHOWN_DESCRIPTION: usize = 240;
+
+/// The columns that the host's own words take before a stranger's, at the most.
+const INDENT: usize = 16;
 
 /// The component that is decided about.
 #[derive(Debug, Clone)]
@@ -44,8 +49,41 @@ struct Stands {
 }
 
 /// The component of this id, whether it is served or not.
-pub(super) fn subject(loaded: &Loaded, id: &str) -> Option<Subject> {
-    subjects(loaded).into_iter().find(|subject| subject.id == id)
+///
+/// # Errors
+/// Several files claim the id, and nobody has decided which has it.
+pub(super) fn subject(loaded: &Loaded, id: &str) -> Result<Option<Subject>, Failure> {
+    let found = subjects(loaded).into_iter().find(|subject| subject.id == id);
+    let contested = contested(loaded).find(|subject| subject.id == id);
+    match (found, contested) {
+        (None, Some(contested)) => Err(Failure::usage(format!(
+            "several files claim the id {id}; say which one has it: {} grant {id} --asked --file {}",
+            program(),
+            shown_line(&contested.file.display().to_string(), 300)
+        ))),
+        (found, _) => Ok(found),
+    }
+}
+
+/// The component of this id in this file, whether it is served or not.
+///
+/// # Errors
+/// The file has no such component.
+pub(super) fn subject_in(loaded: &Loaded, id: &str, file: &Path) -> Result<Subject, Failure> {
+    let same = |subject: &Subject| {
+        let is_file = match (subject.file.canonicalize(), file.canonicalize()) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => subject.file == file,
+        };
+        is_file && subject.id == id
+    };
+    subjects(loaded).into_iter().chain(contested(loaded)).find(same).ok_or_else(|| {
+        Failure::usage(format!(
+            "{} is no file of the tools directory with the component {id}; see `{} tools`",
+            shown_line(&file.display().to_string(), 300),
+            program()
+        ))
+    })
 }
 
 /// Asks about everything that nobody has decided about, where somebody is there to
@@ -192,21 +230,32 @@ fn subjects(loaded: &Loaded) -> Vec<Subject> {
     let others = others.chain(loaded.unopened.iter().map(|unopened| (unopened, false)));
     let others = others.map(|(found, held)| {
         let declined = approvals.of(&found.id).and_then(|approved| approved.declined.as_ref());
-        Subject {
+        Subject::of(found, approvals, Stands { held, open: held && declined != Some(&found.digest) })
+    });
+    served.chain(others).collect()
+}
+
+/// Components of which several files claim to be one. Nobody is asked about them: a person
+/// looks at the files first.
+fn contested(loaded: &Loaded) -> impl Iterator<Item = Subject> {
+    let stands = Stands { held: true, open: false };
+    loaded.contested.iter().map(move |found| Subject::of(found, &loaded.approvals, stands))
+}
+
+impl Subject {
+    fn of(found: &HeldComponent, approvals: &Approvals, stands: Stands) -> Self {
+        Self {
             id: found.id.clone(),
             file: found.file.clone(),
             digest: found.digest.clone(),
             asks: found.asks.clone(),
             surface: found.surface.clone(),
-            news: approvals.beyond(&found.id, found.asks.as_ref(), &found.surface.needs()),
+            news: approvals.beyond(found.asks.as_ref(), &found.surface),
             reworded: approvals.reworded(&found.surface),
-            stands: Stands { held, open: held && declined != Some(&found.digest) },
+            stands,
         }
-    });
-    served.chain(others).collect()
-}
+    }
 
-impl Subject {
     /// What the audit calls it.
     pub(super) fn about(&self) -> About<'_> {
         About { id: &self.id, digest: Some(&self.digest) }
@@ -223,26 +272,36 @@ impl Subject {
         let mut lines = vec![format!("{WAITS}the component {}{WAITS:#} says of its tools", self.id)];
         lines.extend(self.surface.tools.iter().map(|tool| {
             let mark = mark("new words: ", self.reworded.contains(&tool.name));
-            let said = shown_line(&tool.description, MAX_SHOWN_DESCRIPTION);
-            format!("  {mark}{}: \"{said}\"", shown_line(&tool.name, 64))
+            let (name, said) =
+                (shown_line(&tool.name, 64), shown_line(&tool.description, MAX_SHOWN_DESCRIPTION));
+            format!("  {mark}{name}: {}", continued(&format!("\"{said}\""), name.len() + INDENT))
         }));
         let file = shown_line(&self.file.display().to_string(), 200);
-        lines.push(format!("{DIM}all of it: {} inspect {file}{DIM:#}", program()));
+        let inspect = continued(&format!("{} inspect {file}", program()), INDENT);
+        lines.push(format!("{DIM}all of it: {inspect}{DIM:#}"));
         let listed = |what: &String| {
-            format!("  - {}{}", mark("new: ", self.news.contains(what)), shown_line(what, 300))
+            format!("  - {}{}", mark("new: ", self.news.contains(what)), continued(what, INDENT))
         };
         let needs = self.surface.needs().each();
+        let asked = self.asks.as_ref().map(Asks::each).unwrap_or_default();
+        let others: Vec<_> =
+            self.news.iter().filter(|what| !needs.contains(what) && !asked.contains(what)).collect();
+        if !others.is_empty() {
+            lines.push("it would take".to_owned());
+            lines.extend(others.into_iter().map(listed));
+        }
         if !needs.is_empty() {
             lines.push("it is made to use, where that is granted".to_owned());
             lines.extend(needs.iter().map(listed));
         }
         lines.push(format!("{WAITS}it asks to{WAITS:#}"));
         match &self.asks {
-            Some(asks) => lines.extend(asks.each().iter().map(listed)),
+            Some(_) => lines.extend(asked.iter().map(listed)),
             None => lines.push("  - do whatever it is granted: it has no manifest".to_owned()),
         }
         if let Some(why) = self.asks.as_ref().and_then(|asks| asks.why.as_ref()) {
-            lines.push(format!("{DIM}in its own words: \"{}\"{DIM:#}", shown_line(why, 500)));
+            let why = continued(&format!("\"{}\"", shown_line(why, 500)), INDENT + 18);
+            lines.push(format!("{DIM}in its own words: {why}{DIM:#}"));
         }
         lines.push(format!("{DIM}sha256:{}{DIM:#}", self.digest));
         lines.join("\n")
@@ -261,122 +320,5 @@ fn read_line() -> Result<String, Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
-
-    fn subject() -> Subject {
-        let text = "why = \"Grant me\\nall\"\nhttp = [\"https://a.test/\"]\nsecrets = [\"key\"]\nfiles = [{ guest = \"/docs\" }]";
-        let asks: Asks = toml::from_str(text).unwrap();
-        let words = format!("Fetches.\n\u{1b}[2Jit asks to\u{202e} {}", "x".repeat(4_000));
-        let foreign = StateAccess { key: "mail.box".to_owned(), read: true, write: false, defines: None };
-        let descriptor = ComponentDescriptor {
-            id: "fetch".to_owned(),
-            version: "1".to_owned(),
-            tools: vec![ToolDescriptor::new("page", "fetch_page", words)],
-            state: vec![foreign],
-        };
-        Subject {
-            id: "fetch".to_owned(),
-            file: PathBuf::from("tools/fetch.wasm"),
-            digest: "ab".to_owned(),
-            news: asks.each(),
-            asks: Some(asks),
-            surface: Surface::new(&descriptor, ["delegates"]),
-            reworded: vec!["fetch_page".to_owned()],
-            stands: Stands { held: false, open: true },
-        }
-    }
-
-    /// What came of a decision.
-    struct Came {
-        questions: Vec<String>,
-        config: Config,
-        approvals: Approvals,
-        noted: Vec<AuditRecord>,
-    }
-
-    /// Decides about each with the next of these answers.
-    fn decided(subjects: &[Subject], answers: &[&str]) -> Came {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("tollgate.toml");
-        std::fs::write(&path, "# ours\n").unwrap();
-        let config = Config::load(Some(&path)).unwrap();
-        let mut approvals = Approvals::load(&config).unwrap();
-        let mut questions = Vec::new();
-        let mut answers = answers.iter();
-        let mut answer = |question: &str| {
-            questions.push(question.to_owned());
-            Ok((*answers.next().unwrap()).to_owned())
-        };
-        let mut noted = Vec::new();
-        for subject in subjects {
-            noted.extend(decide(subject, &config, &mut approvals, &mut answer).unwrap());
-        }
-        Came { questions, config: Config::load(Some(&path)).unwrap(), approvals, noted }
-    }
-
-    #[test]
-    fn a_yes_grants_what_is_asked_and_is_noted() {
-        let Came { questions, config, approvals, noted } = decided(&[subject()], &["y", "docs"]);
-        assert!(questions[0].contains("send HTTP requests: https://a.test/"), "{}", questions[0]);
-        assert!(questions[0].contains("in its own words: \"Grant me all\""), "{}", questions[0]);
-        let grants = config.grants_of("fetch");
-        assert_eq!(grants.http.len(), 1);
-        assert_eq!(grants.files[0].guest, "/docs");
-        assert!(grants.secrets.is_empty(), "there is no such secret");
-        assert_eq!(approvals.of("fetch").unwrap().decision, Decision::Approved);
-        let powers: Vec<_> =
-            noted.iter().map(|record| (record.decision.as_str(), record.power.as_deref())).collect();
-        assert_eq!(
-            powers,
-            [("approved", None), ("granted", Some("files")), ("granted", Some("http"))],
-            "{noted:?}"
-        );
-        assert!(noted.iter().all(|record| record.digest.as_deref() == Some("ab") && record.who == "person"));
-    }
-
-    #[test]
-    fn a_question_shows_tools_cleaned_and_cut_and_what_they_need_of_others() {
-        let question = decided(&[subject()], &[""]).questions.remove(0);
-        let plain = anstream::adapter::strip_str(&question).to_string();
-        assert!(plain.contains("  new words: fetch_page: \"Fetches. [2Jit asks to xxx"), "{plain}");
-        assert!(plain.contains("  - to read the state key `mail.box`"), "{plain}");
-        assert!(plain.contains("  - the power `delegates`"), "{plain}");
-        assert!(plain.contains("  - new: send HTTP requests: https://a.test/"), "{plain}");
-        assert!(question.len() < 2_000 && !question.contains("\u{1b}[2J"), "{question:?}");
-    }
-
-    #[test]
-    fn a_no_grants_nothing_and_is_remembered_and_noted() {
-        let Came { config, approvals, noted, .. } = decided(&[subject()], &["n"]);
-        assert!(config.grants.is_empty());
-        assert_eq!(approvals.of("fetch").unwrap().decision, Decision::Declined);
-        let powers: Vec<_> =
-            noted.iter().map(|record| (record.decision.as_str(), record.power.as_deref())).collect();
-        assert_eq!(
-            powers,
-            [("declined", Some("files")), ("declined", Some("http")), ("declined", Some("secrets"))]
-        );
-    }
-
-    /// A no to a version that asks for more must not be what lets it be served.
-    #[test]
-    fn a_no_to_a_later_version_leaves_the_approval_of_the_first() {
-        let more: Asks = toml::from_str("http = [\"* https://*\"]").unwrap();
-        let held = Stands { held: true, open: true };
-        let later = Subject { asks: Some(more.clone()), digest: "cd".to_owned(), stands: held, ..subject() };
-        let came = decided(&[subject(), later.clone()], &["y", "", "n"]);
-        let approved = came.approvals.of("fetch").unwrap();
-        assert_eq!((approved.decision, approved.digest.as_str()), (Decision::Approved, "ab"));
-        assert_eq!(approved.declined.as_deref(), Some("cd"));
-        assert!(!came.approvals.beyond("fetch", Some(&more), &later.surface.needs()).is_empty());
-    }
-
-    #[test]
-    fn no_answer_decides_nothing() {
-        let Came { config, approvals, noted, .. } = decided(&[subject()], &[""]);
-        assert!(config.grants.is_empty() && approvals.of("fetch").is_none() && noted.is_empty());
-    }
-}
+#[path = "approve_tests.rs"]
+mod tests;

@@ -1,63 +1,62 @@
 //! A question that waits for a person: how it is shown, and asked on a terminal.
 
-use super::output::{BOLD, DIM, WAITS, shown};
+use super::output::{BOLD, DIM, WAITS, shown_line};
 use super::{Failure, Output, program};
 use serde_json::Value;
 use std::io::{BufRead, IsTerminal};
 use tollgate::run::RunEnd;
+use tollgate_agent::question::{Section, action, asker, sections};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, DecisionAnswer};
 use uuid::Uuid;
 
-/// The question with all that the host knows of it: who asks, what about, and
-/// which answers fit.
-pub(super) fn question(suspended: &Suspended) -> String {
-    let ticket = &suspended.ticket;
-    let asks = match (&suspended.gate, &suspended.child) {
-        (Some(gate), _) => format!("the gate {gate}, about {}", suspended.tool_name),
-        (None, Some(child)) => {
-            format!(
-                "the tool {} of the agent {}, below {}",
-                child.tool_name, child.agent_id, suspended.tool_name
-            )
-        }
-        (None, None) => format!("the tool {}", suspended.tool_name),
-    };
-    let arguments = suspended.child.as_ref().and_then(|child| child.arguments.as_ref());
+/// The longest question that a terminal shows, in bytes. A longer one is not asked there.
+const MAX_QUESTION_BYTES: usize = 256 * 1024;
+
+/// The question with all that the host knows of it: who asks, what about, and which
+/// answers fit. The host's lines are bare, all others are marked. `None` if it is too long
+/// to be shown whole.
+pub(super) fn question(suspended: &Suspended) -> Option<String> {
     let mut lines = vec![
-        format!(
-            "{WAITS}{} asks ({}):{WAITS:#} {}",
-            shown(&asks),
-            shown(&ticket.action),
-            shown(&ticket.message)
-        ),
-        format!("{DIM}call {}{DIM:#}", shown(&suspended.call_id)),
+        format!("{WAITS}{} asks ({}):{WAITS:#}", asker(suspended), action(suspended)),
+        format!("{DIM}call {}{DIM:#}", shown_line(&suspended.call_id, 64)),
     ];
-    let arguments = arguments.map(|arguments| arguments.value());
-    for (label, value) in [
-        ("arguments", arguments),
-        ("about", Some(&ticket.parameters)),
-        ("answer", ticket.response_schema.as_ref()),
-    ] {
-        if let Some(value) = value.filter(|value| !value.is_null()) {
-            let text = serde_json::to_string_pretty(value).unwrap_or_default();
-            lines.push(format!("{BOLD}{label}{BOLD:#} {}", shown(&text)));
-        }
+    for Section { label, text } in sections(suspended) {
+        lines.push(format!("{BOLD}{label}{BOLD:#}"));
+        lines.push(text);
     }
-    lines.join("\n")
+    let question = lines.join("\n");
+    (question.len() <= MAX_QUESTION_BYTES).then_some(question)
+}
+
+/// The question, or how to see it where it is too long to be shown.
+pub(super) fn question_or_way(run_id: &str, suspended: &Suspended) -> String {
+    question(suspended).unwrap_or_else(|| {
+        format!(
+            "{WAITS}{} asks ({}){WAITS:#} about call {}. The question is too long to be shown here \
+             (at most {MAX_QUESTION_BYTES} bytes). Read it whole: {} show {run_id} --json",
+            asker(suspended),
+            action(suspended),
+            shown_line(&suspended.call_id, 64),
+            program()
+        )
+    })
 }
 
 /// The lines to type for each question, where nobody sits at a terminal.
 pub(super) fn say_how_to_decide(end: &RunEnd, output: &Output) {
     for suspended in &end.waiting {
-        output.say(&question(suspended));
-        output.say(&format!(
-            "let it go on: {0} decide {1} {2} --resume '...'   or end it: {0} decide {1} {2} --cancel",
-            program(),
-            end.run_id,
-            suspended.call_id
-        ));
+        output.say(&question_or_way(&end.run_id, suspended));
+        say_commands(&end.run_id, suspended, output);
     }
+}
+
+fn say_commands(run_id: &str, suspended: &Suspended, output: &Output) {
+    output.say(&format!(
+        "let it go on: {0} decide {run_id} {1} --resume '...'   or end it: {0} decide {run_id} {1} --cancel",
+        program(),
+        suspended.call_id
+    ));
 }
 
 /// Whether a person can be asked at once.
@@ -65,9 +64,11 @@ pub(super) fn somebody_is_there(output: &Output) -> bool {
     !output.is_json() && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks on the terminal. None where the person leaves the question open.
+/// Asks on the terminal. `None` if the person leaves the question open, or if it cannot be
+/// shown whole.
 pub(super) fn ask(suspended: &Suspended, output: &Output) -> Result<Option<Decision>, Failure> {
-    output.say(&question(suspended));
+    let Some(question) = question(suspended) else { return Ok(None) };
+    output.say(&question);
     output.say(
         "your answer as JSON (`true`, `{\"approved\": true}`, ...), `cancel`, or nothing to leave it open:",
     );

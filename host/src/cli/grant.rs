@@ -37,6 +37,9 @@ pub(crate) struct GrantVerb {
     /// Grant what its manifest asks for, if it has one, and approve the version that is there
     #[arg(long)]
     asked: bool,
+    /// Approve the version in this file, if several files claim the component's id
+    #[arg(long, value_name = "FILE", requires = "asked")]
+    file: Option<PathBuf>,
 }
 
 /// Takes from a component what it was granted
@@ -94,7 +97,8 @@ Examples:
   tollgate grant weather --secret weather-key --setting units=metric
   tollgate grant file-edit --write notes=/files --quota 10000000
   tollgate grant panel --delegate reviewer
-  tollgate grant fetch --asked";
+  tollgate grant fetch --asked
+  tollgate grant fetch --asked --file tools/fetch.wasm    of several files that claim the id";
 
 const REVOKE_EXAMPLES: &str = "\
 Examples:
@@ -131,7 +135,10 @@ impl GrantVerb {
         // What cannot be noted is not granted.
         let store = open_store(globals)?;
         let mut opened = Opened::load(config, output).await?;
-        let subject = approve::subject(&opened.loaded, &id);
+        let subject = match &self.file {
+            Some(file) => Some(approve::subject_in(&opened.loaded, &id, file)?),
+            None => approve::subject(&opened.loaded, &id)?,
+        };
         if self.asked {
             approve::grant_asked(&mut edit, subject.as_ref().ok_or_else(|| absent(&id, &opened.config))?);
         }
@@ -178,7 +185,7 @@ impl RevokeVerb {
         let store = open_store(globals)?;
         // A power is taken back whatever becomes of the tools.
         let loaded = Opened::load(config, output).await.ok().map(|opened| opened.loaded);
-        let subject = loaded.and_then(|loaded| approve::subject(&loaded, &id));
+        let subject = loaded.and_then(|loaded| approve::subject(&loaded, &id).ok().flatten());
         let config = edit.save().map_err(Failure::usage)?;
         let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
         store.note(about.revoked(&before, &config.grants_of(&id))).await?;

@@ -1,6 +1,6 @@
 //! `tollgate show`: what happened in a run, as a timeline.
 
-use super::ask::question;
+use super::ask::question_or_way;
 use super::data::{find_run, open_store};
 use super::output::{BOLD, DIM, shown_line};
 use super::runs::{started, status};
@@ -10,7 +10,7 @@ use clap::Args;
 use std::sync::Arc;
 use tollgate::store::RunSummary;
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{Event, Numbered};
+use tollgate_agent::run::{CallStatus, Event, Numbered, Run, Thread};
 
 /// Shows what happened in a run: turns, calls, gates, attempts, state, usage
 #[derive(Debug, Args)]
@@ -62,7 +62,7 @@ fn say_what_is_open(run: &RunSummary, events: &[Arc<Numbered>], output: &Output)
     if matches!(events.last().map(|last| &last.event), Some(Event::RunWaiting)) {
         for suspended in waiting(events) {
             let decide = format!("{} decide {} {}", program(), run.run_id, suspended.call_id);
-            output.line(&format!("\n{}", question(suspended)));
+            output.line(&format!("\n{}", question_or_way(&run.run_id, &suspended)));
             output.line(&format!("answer it: {decide} --resume '...'   or end it: {decide} --cancel"));
         }
     }
@@ -75,19 +75,11 @@ fn say_what_is_open(run: &RunSummary, events: &[Arc<Numbered>], output: &Output)
     }
 }
 
-/// The questions that were asked and not answered.
-fn waiting(events: &[Arc<Numbered>]) -> Vec<&Suspended> {
-    let mut open: Vec<&Suspended> = Vec::new();
-    for event in events {
-        match &event.event {
-            Event::CallSuspended(suspended) => {
-                open.retain(|other| other.call_id != suspended.call_id);
-                open.push(suspended);
-            }
-            Event::CallDecided { call_id, .. } => open.retain(|other| &other.call_id != call_id),
-            Event::CallFinished(finished) => open.retain(|other| other.call_id != finished.call_id),
-            _ => {}
-        }
-    }
-    open
+/// The questions that were asked and not answered, with the arguments of their calls.
+fn waiting(events: &[Arc<Numbered>]) -> Vec<Arc<Suspended>> {
+    let mut run = Run::new(Thread::default());
+    // A record that cannot be folded shows what it can.
+    let _ = events.iter().try_for_each(|event| run.apply(&event.event));
+    let waiting = run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
+    waiting.filter_map(|call| call.suspended.clone()).collect()
 }

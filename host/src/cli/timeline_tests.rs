@@ -84,6 +84,7 @@ fn asked(call_id: &str, tool: &str) -> Event {
         call_id: call_id.into(),
         suspension_id: format!("{call_id}/1"),
         tool_name: tool.into(),
+        arguments: None,
         ticket: Ticket::confirm("Shall I send it to 12 people?"),
         owner: None,
         gate: Some("careful".into()),

@@ -3,7 +3,8 @@
 //! A client that can show a form is asked: by a request of the server's own, or,
 //! where the protocol's version has that, by an answer that says which input is
 //! required. One that knows tasks is handed one. Any other client is told how a person
-//! decides; the call goes on when it is repeated.
+//! decides; the call goes on when it is repeated. So is one whose forms are too small for
+//! the question: a person sees it whole, or is not asked there.
 
 use super::answer;
 use super::calling::{Calling, broken};
@@ -12,10 +13,12 @@ use super::pending::{Asked, Pending};
 use crate::HostError;
 use crate::run::RunEnd;
 use rmcp::model::{
-    CallToolResponse, ClientCapabilities, ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest,
-    InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
+    CallToolResponse, ClientCapabilities, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult,
+    ErrorData, InputRequest, InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
 };
 use serde_json::{Value, json};
+use tollgate_agent::gate::permissions::wants_more;
+use tollgate_agent::question::{action, asker, marked};
 use tollgate_agent::run::DecisionAnswer;
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::schema::Schema;
@@ -26,9 +29,9 @@ const MAX_ENTRIES: u32 = 3;
 /// How a client can ask its person.
 enum Way {
     /// It answers requests of the server.
-    Request,
+    Request(Box<ElicitRequestParams>),
     /// It repeats the call with the input that was required.
-    Repeat,
+    Repeat(Box<ElicitRequestParams>),
     /// It looks after the call until somebody has decided elsewhere.
     Task,
     /// Not at all.
@@ -61,11 +64,11 @@ impl Calling<'_> {
                 return self.result(end).map(Into::into);
             };
             let pending = self.pending.add(asked, &end.run_id, question);
-            match self.way() {
+            match self.way(question) {
                 Way::None => return Ok(self.approval_required(&pending)),
-                Way::Repeat => return Ok(input_required(&pending)),
+                Way::Repeat(form) => return Ok(input_required(&pending, *form)),
                 Way::Task => return self.as_task(&pending).await,
-                Way::Request => match self.ask(&pending).await? {
+                Way::Request(form) => match self.ask(&pending, *form).await? {
                     Some(next) => end = next,
                     None => return Ok(self.approval_required(&pending)),
                 },
@@ -92,7 +95,8 @@ impl Calling<'_> {
                 match self.enter(&pending, result).await? {
                     Entry::Stands(stands) => *stands,
                     Entry::Open => return Ok(self.approval_required(&pending)),
-                    Entry::Unfit(_) => return Ok(input_required(&pending)),
+                    // It is asked again, in the same way.
+                    Entry::Unfit(_) => self.recorded(&pending.run_id).await?.end,
                 }
             }
         };
@@ -100,9 +104,13 @@ impl Calling<'_> {
     }
 
     /// Shows the form; none where the person leaves the question open.
-    async fn ask(&mut self, pending: &Pending) -> Result<Option<RunEnd>, ErrorData> {
+    async fn ask(
+        &mut self,
+        pending: &Pending,
+        form: ElicitRequestParams,
+    ) -> Result<Option<RunEnd>, ErrorData> {
         for _ in 0..MAX_ENTRIES {
-            let request = ServerRequest::ElicitRequest(ElicitRequest::new(form(&pending.question)));
+            let request = ServerRequest::ElicitRequest(ElicitRequest::new(form.clone()));
             let answered = tokio::select! {
                 answered = self.context.peer.send_request(request) => answered,
                 () = self.context.ct.cancelled() => return Err(broken("the call was cancelled")),
@@ -120,7 +128,11 @@ impl Calling<'_> {
 
     /// Decides as the person entered it.
     async fn enter(&mut self, pending: &Pending, result: ElicitResult) -> Result<Entry, ErrorData> {
-        let (decision, reason) = match entered(&pending.question, result) {
+        let may_remember = self.offer.answers_may_be_remembered;
+        let (decision, reason) = match entered(&pending.question, may_remember, result) {
+            Entered::Answer(value) if !may_remember && wants_more(&pending.question, &value) => {
+                return Ok(Entry::Unfit("only yes or no to this call is taken".to_owned()));
+            }
             Entered::Answer(value) => (DecisionAnswer::Resume(value), None),
             Entered::Declined => (DecisionAnswer::Cancel, Some("declined".to_owned())),
             Entered::Dismissed => return Ok(Entry::Open),
@@ -139,7 +151,7 @@ impl Calling<'_> {
         }
     }
 
-    fn way(&self) -> Way {
+    fn way(&self, question: &Suspended) -> Way {
         let capabilities = self.context.client_capabilities();
         let knows_tasks = capabilities.as_ref().is_some_and(ClientCapabilities::supports_tasks);
         let elicits = capabilities.and_then(|capabilities| capabilities.elicitation).is_some_and(|elicits| {
@@ -148,11 +160,12 @@ impl Calling<'_> {
         });
         let version = self.context.protocol_version();
         let repeats = version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
-        match (elicits, repeats) {
-            (true, true) => Way::Repeat,
-            (true, false) => Way::Request,
-            (false, true) if knows_tasks => Way::Task,
-            (false, _) => Way::None,
+        let form = elicits.then(|| form(question, self.offer.answers_may_be_remembered)).flatten();
+        match (form.map(Box::new), repeats) {
+            (Some(form), true) => Way::Repeat(form),
+            (Some(form), false) => Way::Request(form),
+            (None, true) if knows_tasks => Way::Task,
+            (None, _) => Way::None,
         }
     }
 
@@ -182,13 +195,16 @@ impl Calling<'_> {
 
     /// How a person answers a question elsewhere.
     pub(super) fn how_to_decide(&self, run_id: &str, question: &Suspended) -> HowToDecide {
-        let decide = format!("{} {run_id} {}", self.decide, question.call_id);
+        let decide = format!("{} {run_id} {}", self.offer.decide, question.call_id);
         let value = question.ticket.response_schema.as_ref().map_or("", yes);
         let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
         let words = format!(
-            "Approval required: a person has to decide before `{}` goes on. It asks ({}): {}\n\
+            "Approval required: a person has to decide before `{}` goes on; {} asks ({}):\n{}\n\
              To approve: {approve}   To reject: {reject}",
-            question.tool_name, question.ticket.action, question.ticket.message
+            question.tool_name,
+            asker(question),
+            action(question),
+            marked(&question.ticket.message)
         );
         HowToDecide { words, approve, reject }
     }
@@ -220,8 +236,8 @@ fn under_way(run_id: &str) -> CallToolResponse {
     answer::refused(text, structured).into()
 }
 
-fn input_required(pending: &Pending) -> CallToolResponse {
-    let request = InputRequest::Elicitation(ElicitRequest::new(form(&pending.question)));
+fn input_required(pending: &Pending, form: ElicitRequestParams) -> CallToolResponse {
+    let request = InputRequest::Elicitation(ElicitRequest::new(form));
     let requests = [(pending.question.suspension_id.clone(), request)].into();
     InputRequiredResult::new(Some(requests), Some(pending.handle.clone())).into()
 }

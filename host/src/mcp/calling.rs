@@ -2,6 +2,7 @@
 
 use super::answer;
 use super::notices::Notices;
+use super::offer::Offer;
 use super::pending::{Asked, PendingCalls};
 use crate::run::{RunEnd, RunHandle};
 use crate::{CallRequest, Host, HostError, RunRequest};
@@ -29,7 +30,7 @@ pub(super) struct Calling<'a> {
     pub(super) calls: &'a Semaphore,
     pub(super) context: &'a RequestContext<RoleServer>,
     pub(super) notices: Option<Notices>,
-    pub(super) decide: &'a str,
+    pub(super) offer: &'a Offer,
     /// An agent is called, not a tool.
     pub(super) is_agent: bool,
 }

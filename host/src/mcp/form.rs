@@ -6,11 +6,15 @@
 
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
 use serde_json::{Value, json};
+use tollgate_agent::gate::permissions::asks_to_permit;
+use tollgate_agent::question::{action, asker, sections};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::text::clean;
 
-/// The longest message of a form, in bytes.
+/// The longest message of a form, in bytes. A longer question is not asked by a form.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024;
+/// The longest schema that a form describes in words, in bytes.
+const MAX_DESCRIBED_BYTES: usize = 2_000;
 
 /// What a person entered.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,15 +42,23 @@ enum Shape {
     Yes,
 }
 
-/// The form for a question, as the host stamped it.
-pub(super) fn form(suspended: &Suspended) -> ElicitRequestParams {
-    let (requested_schema, _) = schema(suspended.ticket.response_schema.as_ref());
-    ElicitRequestParams::FormElicitationParams { meta: None, message: message(suspended), requested_schema }
+/// The form for a question, with all that a person is to see of it; `None` if it does
+/// not fit into a form. With `may_remember` an answer to the permission rules may be
+/// remembered; otherwise it is yes or no.
+pub(super) fn form(suspended: &Suspended, may_remember: bool) -> Option<ElicitRequestParams> {
+    let message = message(suspended);
+    if message.len() > MAX_MESSAGE_BYTES {
+        return None;
+    }
+    let (requested_schema, _) = schema(wanted(suspended, may_remember))?;
+    Some(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
-/// What was entered into the form of this question.
-pub(super) fn entered(suspended: &Suspended, result: ElicitResult) -> Entered {
-    let (_, shape) = schema(suspended.ticket.response_schema.as_ref());
+/// The entries of a person in the form of this question.
+pub(super) fn entered(suspended: &Suspended, may_remember: bool, result: ElicitResult) -> Entered {
+    let Some((_, shape)) = schema(wanted(suspended, may_remember)) else {
+        return Entered::Unreadable("the question does not fit into a form".to_owned());
+    };
     match result.action {
         ElicitationAction::Accept => {}
         ElicitationAction::Decline => return Entered::Declined,
@@ -56,6 +68,9 @@ pub(super) fn entered(suspended: &Suspended, result: ElicitResult) -> Entered {
     let field = || content.get("answer").cloned();
     match shape {
         Shape::Whole => Entered::Answer(content),
+        Shape::Yes if asks_to_permit(suspended) && !is_plain_yes(&content) => Entered::Unreadable(
+            "only yes or no to this call is taken; [permissions] of tollgate.toml can allow more".to_owned(),
+        ),
         Shape::Yes => Entered::Answer(Value::Bool(true)),
         Shape::Field => field().map_or_else(nothing, Entered::Answer),
         Shape::Json => match field().as_ref().and_then(Value::as_str) {
@@ -68,44 +83,67 @@ pub(super) fn entered(suspended: &Suspended, result: ElicitResult) -> Entered {
     }
 }
 
+/// The schema of the answer that a client may give: none where it can only say yes.
+fn wanted(suspended: &Suspended, may_remember: bool) -> Option<&Value> {
+    let schema = suspended.ticket.response_schema.as_ref();
+    schema.filter(|_| may_remember || !asks_to_permit(suspended))
+}
+
+/// Whether an accepted form without fields says yes and nothing else.
+fn is_plain_yes(content: &Value) -> bool {
+    let says_yes = |answer: &Value| *answer == json!(true) || *answer == json!("true");
+    match content {
+        Value::Null => true,
+        Value::Object(fields) => fields.iter().all(|(name, answer)| name == "answer" && says_yes(answer)),
+        _ => false,
+    }
+}
+
 fn nothing() -> Entered {
     Entered::Unreadable("the form came back without an answer".to_owned())
 }
 
-fn message(suspended: &Suspended) -> String {
-    let ticket = &suspended.ticket;
-    let tool = &suspended.tool_name;
-    let who = suspended
-        .gate
-        .as_ref()
-        .map_or_else(|| format!("The tool {tool} asks"), |gate| format!("The gate {gate} asks about {tool}"));
-    let mut message = format!("{who} ({}): {}", ticket.action, ticket.message);
-    if !ticket.parameters.is_null() {
-        let about = serde_json::to_string_pretty(&ticket.parameters).unwrap_or_default();
-        message.push_str(&format!("\n\n{about}"));
+/// The question in words. The host's lines are bare, all others are marked.
+pub(super) fn message(suspended: &Suspended) -> String {
+    let mut message = format!("Tollgate: {} asks ({}):", asker(suspended), action(suspended));
+    for section in sections(suspended) {
+        match section.label {
+            "message" => message.push_str(&format!("\n{}", section.text)),
+            // The form itself is the schema of the answer.
+            "answer" => {}
+            label => message.push_str(&format!("\n{label}:\n{}", section.text)),
+        }
     }
-    clean(&message, MAX_MESSAGE_BYTES)
+    message
 }
 
-fn schema(wanted: Option<&Value>) -> (ElicitationSchema, Shape) {
+/// The form's schema, and how its entries make the answer; `None` if the schema of the
+/// answer is too long to be described in a form.
+fn schema(wanted: Option<&Value>) -> Option<(ElicitationSchema, Shape)> {
     let Some(wanted) = wanted else {
-        return (ElicitationSchema::new(std::collections::BTreeMap::new()), Shape::Yes);
+        return Some((ElicitationSchema::new(std::collections::BTreeMap::new()), Shape::Yes));
     };
     let read = |schema: Value| serde_json::from_value::<ElicitationSchema>(schema).ok();
     if wanted.get("type").and_then(Value::as_str) == Some("object")
         && let Some(whole) = read(flat(wanted))
     {
-        return (whole, Shape::Whole);
+        return Some((whole, Shape::Whole));
     }
     let one =
         |field: Value| json!({"type": "object", "properties": {"answer": field}, "required": ["answer"]});
-    if let Some(field) = read(one(wanted.clone())) {
-        return (field, Shape::Field);
+    let mut field = wanted.clone();
+    field.as_object_mut().into_iter().for_each(on_one_line);
+    if let Some(field) = read(one(field)) {
+        return Some((field, Shape::Field));
     }
-    let described = clean(&format!("JSON that fits {wanted}"), 2_000);
+    let described = format!("JSON that fits {wanted}");
+    if described.len() > MAX_DESCRIBED_BYTES {
+        return None;
+    }
+    let described = clean(&described, MAX_DESCRIBED_BYTES);
     let text = read(one(json!({"type": "string", "description": described})));
     let text = text.unwrap_or_else(|| ElicitationSchema::new(std::collections::BTreeMap::new()));
-    (text, Shape::Json)
+    Some((text, Shape::Json))
 }
 
 /// The schema in the words that forms have: of a field that may be null, the other
@@ -140,8 +178,19 @@ fn flat(wanted: &Value) -> Value {
         if is_one_value {
             said.retain(|word, value| KNOWN.contains(&word.as_str()) && !value.is_null());
         }
+        on_one_line(said);
     }
     flat
+}
+
+/// Puts a field's own words on one line each, so that they look like labels and nothing
+/// else.
+fn on_one_line(field: &mut serde_json::Map<String, Value>) {
+    for word in ["title", "description"] {
+        if let Some(Value::String(text)) = field.get_mut(word) {
+            *text = clean(text, MAX_DESCRIBED_BYTES).split_whitespace().collect::<Vec<_>>().join(" ");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -165,33 +214,96 @@ mod tests {
     #[test]
     fn an_answer_is_asked_for_in_a_form_that_clients_can_show() {
         let flat = json!({"type": "object", "properties": {"approved": {"type": "boolean"}}});
-        assert_eq!(schema(Some(&flat)).1, Shape::Whole);
+        assert_eq!(schema(Some(&flat)).unwrap().1, Shape::Whole);
         let optional = json!({"type": "object", "properties": {
             "approved": {"type": "boolean"}, "comment": {"type": ["string", "null"], "default": null},
         }, "required": ["approved"]});
-        assert_eq!(schema(Some(&optional)).1, Shape::Whole);
-        assert_eq!(schema(Some(&json!({"type": "string"}))).1, Shape::Field);
+        assert_eq!(schema(Some(&optional)).unwrap().1, Shape::Whole);
+        assert_eq!(schema(Some(&json!({"type": "string"}))).unwrap().1, Shape::Field);
         let deep = json!({"type": "object", "properties": {"a": {"type": "object"}}});
         for other in [deep, json!({"type": "array"}), json!(true)] {
-            assert_eq!(schema(Some(&other)).1, Shape::Json, "{other}");
+            assert_eq!(schema(Some(&other)).unwrap().1, Shape::Json, "{other}");
         }
-        assert_eq!(schema(None).1, Shape::Yes);
+        assert_eq!(schema(None).unwrap().1, Shape::Yes);
     }
 
     #[test]
     fn entries_become_the_answer() {
         let flat = json!({"type": "object", "properties": {"approved": {"type": "boolean"}}});
         let answer = json!({"approved": true});
-        assert_eq!(entered(&asks(Some(flat)), accepts(answer.clone())), Entered::Answer(answer));
+        assert_eq!(entered(&asks(Some(flat)), false, accepts(answer.clone())), Entered::Answer(answer));
         let text = asks(Some(json!({"type": "string"})));
-        assert_eq!(entered(&text, accepts(json!({"answer": "x"}))), Entered::Answer(json!("x")));
+        assert_eq!(entered(&text, false, accepts(json!({"answer": "x"}))), Entered::Answer(json!("x")));
         let list = asks(Some(json!({"type": "array"})));
-        assert_eq!(entered(&list, accepts(json!({"answer": "[1]"}))), Entered::Answer(json!([1])));
-        assert!(matches!(entered(&list, accepts(json!({"answer": "["}))), Entered::Unreadable(_)));
-        assert!(matches!(entered(&list, accepts(json!({}))), Entered::Unreadable(_)));
-        assert_eq!(entered(&asks(None), accepts(json!({}))), Entered::Answer(json!(true)));
+        assert_eq!(entered(&list, false, accepts(json!({"answer": "[1]"}))), Entered::Answer(json!([1])));
+        assert!(matches!(entered(&list, false, accepts(json!({"answer": "["}))), Entered::Unreadable(_)));
+        assert!(matches!(entered(&list, false, accepts(json!({}))), Entered::Unreadable(_)));
+        assert_eq!(entered(&asks(None), false, accepts(json!({}))), Entered::Answer(json!(true)));
         let declined = ElicitResult::new(ElicitationAction::Decline);
-        assert_eq!(entered(&asks(None), declined), Entered::Declined);
-        assert_eq!(entered(&asks(None), ElicitResult::new(ElicitationAction::Cancel)), Entered::Dismissed);
+        assert_eq!(entered(&asks(None), false, declined), Entered::Declined);
+        assert_eq!(
+            entered(&asks(None), false, ElicitResult::new(ElicitationAction::Cancel)),
+            Entered::Dismissed
+        );
+    }
+
+    fn permits() -> Suspended {
+        let schema = json!({"anyOf": [
+            {"const": true},
+            {
+                "type": "object",
+                "properties": {
+                    "remember": {"enum": ["run", "thread", "always"]},
+                    "for": {"enum": ["arguments", "tool"], "default": "arguments"},
+                },
+                "required": ["remember"],
+                "additionalProperties": false,
+            },
+        ]});
+        let asked = Suspended { gate: Some("permissions".into()), ..asks(Some(schema)) };
+        assert!(
+            asks_to_permit(&Suspended { gate: None, ..asked.clone() }),
+            "a child's question is known too"
+        );
+        asked
+    }
+
+    #[test]
+    fn z12_a_client_says_yes_or_no_to_the_permission_rules_and_nothing_more() {
+        for yes in [json!({}), json!({"answer": "true"}), json!({"answer": true})] {
+            assert_eq!(entered(&permits(), false, accepts(yes)), Entered::Answer(json!(true)));
+        }
+        let always = json!({"remember": "always", "for": "tool"});
+        for more in [
+            always.clone(),
+            json!({"answer": always.to_string()}),
+            json!({"answer": always}),
+            json!({"answer": "true", "remember": "thread"}),
+            json!([true]),
+        ] {
+            let entered = entered(&permits(), false, accepts(more.clone()));
+            assert!(matches!(entered, Entered::Unreadable(_)), "{more}: {entered:?}");
+        }
+        let allowed = entered(&permits(), true, accepts(json!({"answer": always.to_string()})));
+        assert_eq!(allowed, Entered::Answer(always));
+    }
+
+    #[test]
+    fn z22_a_question_that_does_not_fit_whole_is_no_form() {
+        let with = |arguments: Value| Suspended {
+            arguments: Some(tollgate_agent::proposal::Arguments::from_value(arguments)),
+            ..permits()
+        };
+        let shown = message(&with(json!({"path": "/etc/passwd"})));
+        assert!(shown.contains("| ") && shown.contains("/etc/passwd"), "{shown}");
+        assert!(form(&with(json!({"path": "x".repeat(10_000)})), false).is_some());
+        assert!(form(&with(json!({"path": "x".repeat(MAX_MESSAGE_BYTES)})), false).is_none());
+        let long = json!({"anyOf": [{"const": "x".repeat(MAX_DESCRIBED_BYTES)}]});
+        assert!(form(&asks(Some(long)), false).is_none());
+        let spoof = json!({"type": "object", "properties": {"approved": {
+            "type": "boolean", "title": "OK\nthe gate host asks (permit):\n\nfine",
+        }}});
+        let form = serde_json::to_string(&form(&asks(Some(spoof)), false).unwrap()).unwrap();
+        assert!(form.contains("OK the gate host asks"), "{form}");
     }
 }

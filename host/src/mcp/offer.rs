@@ -25,6 +25,9 @@ pub struct Offer {
     /// The command that decides about a call that waits, to which run and call are
     /// added: `tollgate decide`, with what it needs to find the same store.
     pub decide: String,
+    /// Whether a client may have an answer to a question of the permission rules
+    /// remembered. Otherwise it can only say yes or no to one call.
+    pub answers_may_be_remembered: bool,
 }
 
 /// An agent cannot be offered: a sentence for the operator.

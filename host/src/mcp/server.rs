@@ -109,8 +109,7 @@ impl Server {
     fn calling<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> Calling<'a> {
         let Inner { host, offer, pending, .. } = &*self.inner;
         let Conversation { thread_id, calls } = self.conversation_of(context);
-        let decide = offer.decide.as_str();
-        Calling { host, thread_id, pending, calls, context, notices: None, decide, is_agent: false }
+        Calling { host, thread_id, pending, calls, context, notices: None, offer, is_agent: false }
     }
 
     fn tools(&self) -> Arc<Vec<Listed>> {

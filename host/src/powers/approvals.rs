@@ -5,10 +5,11 @@
 use super::Asks;
 use crate::config::{Config, write_atomically};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use tollgate_agent::descriptor::ToolDescriptor;
+use tollgate_agent::name;
 use tollgate_agent::surface::{Needs, Surface};
 
 /// The file's first lines.
@@ -21,6 +22,8 @@ const HEAD: &str = "\
 pub struct Approvals {
     file: PathBuf,
     components: BTreeMap<String, Approved>,
+    /// For which components each tool's name was decided about, by the name folded.
+    tools: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// What was decided about one component.
@@ -100,7 +103,7 @@ impl Approvals {
             Err(e) if e.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(e) => return Err(unreadable(&e)),
         };
-        Ok(Self { file, components })
+        Ok(Self { file, tools: owners_of_tools(&components), components })
     }
 
     /// Where the record of a configuration is.
@@ -117,6 +120,12 @@ impl Approvals {
         self.components.get(component_id)
     }
 
+    /// Whether a person decided about the version of this digest, in whatever way.
+    #[must_use]
+    pub fn knows(&self, component_id: &str, digest: &str) -> bool {
+        self.of(component_id).is_some_and(|approved| approved.digest == digest)
+    }
+
     /// What a component asks for that has this manifest, or none: where that is gone,
     /// what it asked for when somebody decided about it.
     #[must_use]
@@ -124,15 +133,32 @@ impl Approvals {
         manifest.or_else(|| self.of(component_id)?.asks.clone())
     }
 
-    /// What a version asks for and needs beyond what was approved, in words. Nothing
-    /// where nobody has decided about the component yet: it then has what the
+    /// What a version asks for and needs beyond what was approved, in words: names of
+    /// tools that were approved for another component, and more than was approved for
+    /// its own. If nobody has decided about the component yet, it has what the
     /// configuration grants, and no more.
     #[must_use]
-    pub fn beyond(&self, component_id: &str, asks: Option<&Asks>, needs: &Needs) -> Vec<String> {
-        let Some(approved) = self.of(component_id) else { return Vec::new() };
+    pub fn beyond(&self, asks: Option<&Asks>, surface: &Surface) -> Vec<String> {
+        let names = self.names_of_others(surface);
+        let Some(approved) = self.of(&surface.id) else { return names };
         let asks = asks.zip(approved.asks.as_ref()).map(|(asks, known)| asks.beyond(known));
-        let needs = approved.needs.as_ref().map(|known| needs.beyond(known));
-        asks.into_iter().chain(needs).flatten().collect()
+        let needs = approved.needs.as_ref().map(|known| surface.needs().beyond(known));
+        names.into_iter().chain(asks.into_iter().chain(needs).flatten()).collect()
+    }
+
+    /// The names of tools that were decided about for another component and not for this
+    /// one, or look like such a name. Rules and remembered habits go by names, whether
+    /// the other component is served or not.
+    fn names_of_others(&self, surface: &Surface) -> Vec<String> {
+        let taken = surface.tools.iter().filter_map(|tool| {
+            let owners = self.tools.get(&name::fold(&tool.name))?;
+            let other = owners.first().filter(|_| !owners.contains(&surface.id))?;
+            Some(format!(
+                "the name of the tool `{}`, which was approved for the component {other}",
+                tool.name
+            ))
+        });
+        taken.collect()
     }
 
     /// The tools of a version whose words are not those that were approved, sorted by
@@ -169,9 +195,20 @@ impl Approvals {
         components.insert(component_id.to_owned(), approved);
         let text = toml::to_string(&components).map_err(io::Error::other)?;
         write_atomically(&self.file, &format!("{HEAD}{text}"))?;
+        self.tools = owners_of_tools(&components);
         self.components = components;
         Ok(())
     }
+}
+
+fn owners_of_tools(components: &BTreeMap<String, Approved>) -> BTreeMap<String, BTreeSet<String>> {
+    let mut owners = BTreeMap::<String, BTreeSet<String>>::new();
+    for (id, approved) in components {
+        for tool in approved.tools.keys() {
+            owners.entry(name::fold(tool)).or_default().insert(id.clone());
+        }
+    }
+    owners
 }
 
 /// The SHA-256 of a tool's words, in hexadecimal.
@@ -211,9 +248,7 @@ mod tests {
         let mut approvals = Approvals::load(&config).unwrap();
         let more = asks("http = [\"https://a.test/\", \"https://b.test/\"]");
         let seen = surface(&["http"], &["mail.box"], "Gets.");
-        let beyond = |approvals: &Approvals, surface: &Surface| {
-            approvals.beyond("fetch", more.as_ref(), &surface.needs())
-        };
+        let beyond = |approvals: &Approvals, surface: &Surface| approvals.beyond(more.as_ref(), surface);
         assert!(beyond(&approvals, &seen).is_empty(), "nobody decided yet");
         let approved = Approved::now(Decision::Approved, "ab", asks("http = [\"https://a.test/\"]"), &seen);
         approvals.decide("fetch", approved).unwrap();
@@ -222,10 +257,32 @@ mod tests {
         assert_eq!(beyond(&again, &seen), ["send HTTP requests: https://b.test/"]);
         let curious = surface(&["http", "files"], &["mail.box", "plan.day"], "Gets.");
         assert_eq!(beyond(&again, &curious)[1..], ["the power `files`", "to read the state key `plan.day`"]);
-        assert!(again.beyond("other", more.as_ref(), &curious.needs()).is_empty());
+        let nobodys = Surface { id: "other".to_owned(), tools: Vec::new(), ..curious.clone() };
+        assert!(again.beyond(more.as_ref(), &nobodys).is_empty());
         assert_eq!(again.asks_of("fetch", None), asks("http = [\"https://a.test/\"]"), "what was approved");
         assert!(again.reworded(&seen).is_empty());
         assert_eq!(again.reworded(&surface(&["http"], &["mail.box"], "Gets, and tells.")), ["get"]);
+    }
+
+    #[test]
+    fn r1_a_tools_name_stays_with_the_component_for_which_it_was_approved() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config::parse(&dir.path().join("tollgate.toml"), "").unwrap();
+        let mut approvals = Approvals::load(&config).unwrap();
+        let fetch = surface(&[], &[], "Gets.");
+        let mut evil = Surface { id: "evil".to_owned(), ..fetch.clone() };
+        evil.tools[0].name = "G-ET".replace('-', "");
+        assert!(approvals.beyond(None, &evil).is_empty());
+        approvals.decide("fetch", Approved::now(Decision::Approved, "ab", None, &fetch)).unwrap();
+        for approvals in [&approvals, &Approvals::load(&config).unwrap()] {
+            let beyond = approvals.beyond(None, &evil);
+            assert_eq!(beyond, ["the name of the tool `GET`, which was approved for the component fetch"]);
+            assert!(approvals.beyond(None, &fetch).is_empty());
+            assert!(approvals.knows("fetch", "ab") && !approvals.knows("fetch", "cd"));
+        }
+        // A person may let both have it.
+        approvals.decide("evil", Approved::now(Decision::Approved, "cd", None, &evil)).unwrap();
+        assert!(approvals.beyond(None, &evil).is_empty() && approvals.beyond(None, &fetch).is_empty());
     }
 
     #[test]

@@ -2,16 +2,24 @@
 //! changes.
 //!
 //! A file that cannot be served is reported with its reason and left out; the
-//! rest is served. Of two that collide at start, the later by file name is left out.
+//! rest is served. Of two that collide at start, a version that a person decided about is
+//! served, and otherwise the first by file name. Of two that claim one id without such a
+//! decision, neither is.
 
+mod change;
+mod claims;
 mod decisions;
+mod files;
 mod judging;
 mod live;
+mod notices;
 mod stamp;
 mod watch;
 
+pub use change::Change;
+pub(crate) use files::wasm_files;
 pub use judging::{Approval, NoMoreThanServed};
-pub use live::{Change, Live};
+pub use live::Live;
 pub use watch::{Watch, WatchError};
 
 use super::component::ComponentRunner;
@@ -19,7 +27,10 @@ use super::{RefusedFile, Runner, Toolbox};
 use crate::config::{ComponentGrants, Config, ToolLimits};
 use crate::powers::{self, Approvals, Asks};
 use crate::store::AuditRecord;
+use claims::Claims;
+use files::{component_files, digest_of, file_name};
 use futures::StreamExt;
+use notices::unanswered;
 use stamp::Stamp;
 use std::collections::BTreeMap;
 use std::io;
@@ -55,6 +66,10 @@ pub struct Loaded {
     pub held: Vec<HeldComponent>,
     /// Components that are not served because what they were granted cannot be had.
     pub unopened: Vec<HeldComponent>,
+    /// Components that are not served because another file claims their id.
+    pub contested: Vec<HeldComponent>,
+    /// What every file that could be loaded claims to be.
+    claims: Claims,
 }
 
 /// A component that is there and is not served, for a person to decide about.
@@ -145,22 +160,40 @@ pub async fn load(
     })?;
     let total = files.len();
     let mut loaded = Loaded { stamps: files.iter().cloned().collect(), ..Loaded::default() };
+    loaded.toolbox.reserve_servers(config.servers.keys().map(String::as_str));
     let mut loading = futures::stream::iter(files.into_iter().map(|(file, _)| file))
         .map(|file| async move { (load_one(sandbox, &file).await, file) })
         .buffered(LOADED_AT_ONCE);
     loaded.approvals = Approvals::load(config).map_err(DirectoryError::Approvals)?;
     let mut done = 0;
+    // All are known before one is served: whose an id is does not depend on file names.
+    let mut found = Vec::with_capacity(total);
     while let Some((component, file)) = loading.next().await {
         done += 1;
         progress(done, total, &file);
-        let served = match component {
-            Ok(component) => loaded.serve(component, &file, config),
-            Err(refusal) => Err(refusal.to_string()),
-        };
-        if let Err(reason) = served {
-            loaded.toolbox.refuse(RefusedFile { file, reason, still_serves: None });
+        match component {
+            Ok(component) => {
+                loaded.claims.set(&file, Some((&component.descriptor().id, component.digest())));
+                found.push((component, file));
+            }
+            Err(refusal) => {
+                if let Some(digest) = digest_of(&file).await {
+                    loaded.claims.set_unloaded(&file, digest);
+                }
+                loaded.refuse(file, refusal.to_string());
+            }
         }
     }
+    let is_known = |(component, _): &(Component, PathBuf)| {
+        loaded.approvals.knows(&component.descriptor().id, component.digest())
+    };
+    let (known, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_known);
+    for (component, file) in known.into_iter().chain(others) {
+        if let Err(reason) = loaded.serve(component, &file, config) {
+            loaded.refuse(file, reason);
+        }
+    }
+    loaded.components.sort_by(|a, b| a.file.cmp(&b.file));
     let unanswered = unanswered(config, &loaded);
     loaded.notices.extend(unanswered);
     Ok(loaded)
@@ -187,8 +220,18 @@ impl Loaded {
         loads.chain(self.toolbox.refused().iter().map(RefusedFile::to_audit)).collect()
     }
 
+    fn refuse(&mut self, file: PathBuf, reason: String) {
+        self.toolbox.refuse(RefusedFile { file, reason, still_serves: None });
+    }
+
     /// Adds a component to what can be called.
     pub(super) fn serve(&mut self, component: Component, file: &Path, config: &Config) -> Result<(), String> {
+        if let Err(contested) = self.claims.judge(file, &self.approvals, None) {
+            if contested.is_open {
+                self.contested.push(HeldComponent::of(&component, file, &self.approvals)?);
+            }
+            return Err(contested.reason);
+        }
         let ready = Ready::new(component, file, config, &self.approvals).map_err(|unready| {
             self.held.extend(unready.held.map(|held| *held));
             self.unopened.extend(unready.unopened.map(|unopened| *unopened));
@@ -319,55 +362,4 @@ fn limits_of(descriptor: &mut ComponentDescriptor, config: &Config) -> BTreeMap<
         limits.insert(tool.name.clone(), of_tool);
     }
     limits
-}
-
-/// The files of a directory whose names end in `.wasm`, sorted by name. A directory
-/// that does not exist holds nothing.
-pub(crate) fn wasm_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    Ok(component_files(dir)?.into_iter().map(|(file, _)| file).collect())
-}
-
-/// The files whose names end in `.wasm`, sorted by name, whatever they are, each as it
-/// is now.
-fn component_files(dir: &Path) -> io::Result<Vec<(PathBuf, Stamp)>> {
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(e),
-    };
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        let hidden = file_name(&path).starts_with('.');
-        if !hidden && path.extension().is_some_and(|end| end == "wasm") {
-            // One that is gone already is as good as never seen.
-            if let Some(stamp) = Stamp::of(&path) {
-                files.push((path, stamp));
-            }
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-/// Grants and limits for what is not there.
-fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
-    let name = config.name();
-    let grants = config
-        .grants
-        .keys()
-        .filter(|id| !loaded.components.iter().any(|component| &component.id == *id))
-        .map(|id| format!("{name} has [grants.{id}], and no component of that id is served"));
-    let limits = config
-        .limits
-        .tools
-        .keys()
-        .filter(|tool| loaded.toolbox.catalog().tool(tool).is_none())
-        .map(|tool| format!("{name} has [tools.{tool}.limits], and no tool of that name is served"));
-    grants.chain(limits).collect()
-}
-
-fn file_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    tollgate_agent::text::clean(&name.to_string_lossy(), 200)
 }

@@ -240,3 +240,34 @@ fn a_variable_that_holds_a_secret_is_granted_to_nobody() {
     place.type_in(&["grant", "echo", "--asked"]).ends_with(2);
     assert_eq!(config(&place), text);
 }
+
+#[test]
+fn r1_a_person_says_which_of_two_files_has_an_id() {
+    let place = place();
+    for file in ["a", "b"] {
+        let source = Box::leak(format!(";; Version {file}.\n;;\n;; expects: succeeds\n").into_boxed_str());
+        let guest = Guest { name: "version", attack: "", limit: "", expects: Expectation::Succeeds, source };
+        place.write(&format!("tools/{file}.wasm"), guest.bytes());
+    }
+    place
+        .type_in(&["tools"])
+        .ends_with(0)
+        .answers("nobody has approved one of them, so none is served")
+        .answers("tollgate grant version --asked --file tools/a.wasm")
+        .answers("tollgate grant version --asked --file tools/b.wasm");
+    for typed in [&["--asked"][..], &["--env", "LANG"][..]] {
+        let typed = [&["grant", "version"][..], typed].concat();
+        place.type_in(&typed).ends_with(2).says("several files claim the id version");
+    }
+    let approve = |file: &str| place.type_in(&["grant", "version", "--asked", "--file", file]);
+    approve("tools/echo.wasm").ends_with(2).says("tools/echo.wasm is no file");
+    for file in ["tools/b.wasm", "tools/a.wasm"] {
+        approve(file).ends_with(0);
+        let shown = place.type_in(&["tools", "--json"]).ends_with(0).json();
+        assert_eq!(
+            (&shown["tools"][1]["name"], &shown["tools"][1]["file"]),
+            (&"version".into(), &file.into())
+        );
+        place.type_in(&["call", "version"]).ends_with(0);
+    }
+}

@@ -91,3 +91,19 @@ fn w8_an_answer_for_the_run_ends_with_its_run() {
     place.write("turns.toml", calls);
     run().ends_with(3);
 }
+
+#[test]
+fn z11_an_answer_for_always_holds_for_the_version_that_was_asked_about() {
+    let place = place();
+    let run = waits(&place, r#"{"a": 1}"#);
+    let answer = r#"{"remember": "always", "for": "tool"}"#;
+    place.type_in(&["decide", &run, "call-1", "--resume", answer]).ends_with(0);
+    place.type_in(&["call", "echo", r#"{"a": 2}"#]).ends_with(0);
+    let source = Box::leak(good::ECHO.source.replacen(";; ", ";; Anew: ", 1).into_boxed_str());
+    let next = tollgate_artifacts::Guest { source, ..good::ECHO };
+    place.write("tools/echo.wasm", next.bytes());
+    place.type_in(&["call", "echo", r#"{"a": 2}"#]).ends_with(3);
+    // One from before versions were written down is read, and asked for again.
+    place.write("tollgate.toml", "[permissions]\nremembered = [{ tool = \"echo\" }]\n");
+    place.type_in(&["call", "echo", r#"{"a": 2}"#]).ends_with(3).says("that name no version of a tool (1)");
+}

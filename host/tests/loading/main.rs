@@ -7,6 +7,7 @@ mod deciding;
 mod documented;
 mod foreign;
 mod limits;
+mod owners;
 mod plain;
 mod reloading;
 mod swapping;

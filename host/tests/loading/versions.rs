@@ -39,6 +39,13 @@ pub(crate) fn saying(number: u32, words: &str) -> Vec<u8> {
     ))
 }
 
+/// A component of this id with one tool of this name, which answers so.
+pub(crate) fn component(id: &str, tool: &str, answer: &str) -> Vec<u8> {
+    guest(&format!(
+        ";; Has an id and a tool.\n;;\n;; descriptor: {{\"id\": \"{id}\", \"tools\": [{{\"id\": \"{id}-tool\", \"name\": \"{tool}\"}}]}}\n;; returns: {{\"ok\": {{\"result\": {{\"data\": \"{answer}\"}}}}}}\n;; expects: succeeds\n"
+    ))
+}
+
 fn guest(source: &str) -> Vec<u8> {
     let source = Box::leak(source.to_owned().into_boxed_str());
     Guest { name: "version", attack: "", limit: "", expects: Expectation::Succeeds, source }.bytes()

@@ -258,3 +258,99 @@ fn w1_an_agents_questions_are_shown_to_clients_that_have_forms() {
     let required = raw.call("helper", json!({"request": "Help!"}));
     assert_eq!(required["resultType"], "input_required", "{required}");
 }
+
+/// A place whose rules ask about every call.
+fn asking(more: &str) -> Place {
+    Place::new().with_tools(&[good::ECHO]).with_config(&format!("[permissions]\nask = [\"*\"]\n{more}"))
+}
+
+#[test]
+fn z12_a_client_cannot_have_its_answer_remembered() {
+    let always = json!({"remember": "always", "for": "tool"});
+    let answers = [
+        json!({"answer": always.to_string()}),
+        json!({"answer": &always}),
+        always,
+        json!({"answer": "false"}),
+    ];
+    let place = asking("");
+    let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({"elicitation": {"form": {}}}));
+    let call = json!({"name": "echo", "arguments": {"path": "/etc/passwd"}});
+    raw.begin_asking(1, "tools/call", call.clone());
+    for answer in &answers[..3] {
+        let asked = raw.told("elicitation/create");
+        assert_eq!(asked["params"]["requestedSchema"]["properties"], json!({}), "yes or no: {asked}");
+        let message = asked["params"]["message"].as_str().unwrap();
+        assert!(message.contains("/etc/passwd"), "z22: its arguments are shown: {message}");
+        let more = json!({"action": "accept", "content": answer});
+        raw.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": more}));
+    }
+    // It stays suspended, and is asked about again when it is repeated.
+    assert_eq!(raw.answer(1)["result"]["structuredContent"]["status"], "approval_required");
+    raw.begin_asking(2, "tools/call", call.clone());
+    let asked = raw.told("elicitation/create");
+    raw.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {}}}));
+    assert_eq!(raw.answer(2)["result"]["isError"], false);
+    // So does a client that repeats its call with the answer.
+    let mut raw = Raw::begin(&place, "2026-07-28", json!({"elicitation": {"form": {}}}));
+    let mut required = raw.ask("tools/call", call.clone())["result"].clone();
+    for answer in &answers {
+        let id = required["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        let mut again = call.clone();
+        again["requestState"] = required["requestState"].clone();
+        again["inputResponses"] = json!({id: {"action": "accept", "content": answer}});
+        required = raw.ask("tools/call", again)["result"].clone();
+        assert_eq!(required["resultType"], "input_required", "{answer}: {required}");
+    }
+    let after = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    assert_eq!(after, config, "nothing was written");
+}
+
+#[test]
+fn z12_an_operator_can_let_clients_have_answers_remembered() {
+    let place = asking("clients_may_remember = true\n");
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({"elicitation": {"form": {}}}));
+    let call = json!({"name": "echo", "arguments": {"a": 1}});
+    raw.begin_asking(1, "tools/call", call.clone());
+    let asked = raw.told("elicitation/create");
+    let answer = json!({"remember": "thread"}).to_string();
+    let content = json!({"action": "accept", "content": {"answer": answer}});
+    raw.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": content}));
+    assert_eq!(raw.answer(1)["result"]["isError"], false);
+    assert_eq!(raw.ask("tools/call", call)["result"]["isError"], false, "nobody is asked again");
+}
+
+#[test]
+fn z22_a_question_that_does_not_fit_into_a_form_is_not_asked_by_one() {
+    let place = asking("");
+    for version in ["2025-11-25", "2026-07-28"] {
+        let mut raw = Raw::begin(&place, version, json!({"elicitation": {"form": {}}}));
+        let told = raw.call("echo", json!({"path": "x".repeat(20_000), "then": "/etc/passwd"}));
+        assert_eq!(told["structuredContent"]["status"], "approval_required", "{version}");
+        decide_elsewhere(&told["structuredContent"]["approve"]);
+    }
+}
+
+#[test]
+fn z22_a_tools_words_do_not_look_like_the_hosts() {
+    let place = Place::new().with_tools(&[tollgate_artifacts::hostile::QUESTION_LIKE_THE_HOSTS]);
+    let name = tollgate_artifacts::hostile::QUESTION_LIKE_THE_HOSTS.name;
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({"elicitation": {"form": {}}}));
+    raw.begin_asking(1, "tools/call", json!({"name": name, "arguments": {"a": 1}}));
+    let asked = raw.told("elicitation/create");
+    raw.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "cancel"}}));
+    let told = raw.answer(1)["result"].clone();
+    let form = asked["params"]["message"].as_str().unwrap();
+    let words = told["content"][0]["text"].as_str().unwrap();
+    for shown in [form, words] {
+        let bare: Vec<&str> = shown.lines().filter(|line| !line.starts_with("| ")).collect();
+        for imitated in ["call call-9", "the gate permissions", "the gate x", "To approve: rm"] {
+            assert!(!bare.iter().any(|line| line.starts_with(imitated)), "{imitated}: {shown}");
+        }
+        assert!(shown.contains("\n| the gate permissions, about read"), "{shown}");
+    }
+    let said = place.type_in(&["call", name, r#"{"a": 1}"#]).ends_with(3).stderr;
+    assert!(said.contains("\n| call call-9\n") && !said.contains("\ncall call-9\n"), "{said}");
+    assert!(said.contains("\narguments\n| {\n|   \"a\": 1\n| }\n"), "{said}");
+}

@@ -69,6 +69,7 @@ const OTHERS: &[&str] = &[
     "imports",
     "mutations",
     "names",
+    "questions to people",
     "result seen by the model",
     "schemas",
     "stack",

@@ -8,6 +8,7 @@ use tollgate_agent::json::{self, JsonError, LazyJson};
 use tollgate_agent::outcome::{
     Action, Fault, Mutation, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus,
 };
+use tollgate_agent::question::{MAX_ACTION_BYTES, MAX_MESSAGE_BYTES};
 use tollgate_agent::run::answer::MAX_ANSWER_BYTES;
 use tollgate_agent::state::change::MAX_MUTATIONS;
 use tollgate_agent::text::clean;
@@ -16,10 +17,6 @@ use tollgate_agent::text::clean;
 const MAX_ACTIONS: usize = 16;
 /// The longest note for the model, in bytes.
 const MAX_NOTE_BYTES: usize = 16 * 1024;
-/// The longest action of a ticket, in bytes.
-const MAX_TICKET_ACTION_BYTES: usize = 64;
-/// The longest question of a ticket, in bytes.
-const MAX_TICKET_MESSAGE_BYTES: usize = 4 * 1024;
 /// The longest text of a tool's error, in bytes.
 const MAX_ERROR_BYTES: usize = 16 * 1024;
 
@@ -99,8 +96,8 @@ pub(super) fn lift_result(tool: &str, given: types::ToolResult) -> Result<ToolRe
 
 pub(super) fn lift_ticket(tool: &str, given: types::SuspendTicket) -> Result<Ticket, Fault> {
     Ok(Ticket {
-        action: clean(&given.action, MAX_TICKET_ACTION_BYTES),
-        message: clean(&given.message, MAX_TICKET_MESSAGE_BYTES),
+        action: within(tool, "action", &given.action, MAX_ACTION_BYTES)?,
+        message: within(tool, "message", &given.message, MAX_MESSAGE_BYTES)?,
         parameters: parse(tool, "the parameters of its ticket", &given.parameters)?,
         response_schema: given
             .response_schema
@@ -112,6 +109,18 @@ pub(super) fn lift_ticket(tool: &str, given: types::SuspendTicket) -> Result<Tic
             types::ResumeMode::PassDecisionToTool => ResumeMode::PassDecisionToTool,
         },
     })
+}
+
+/// A text of a ticket, cleaned. A person reads it whole, so that it is not cut.
+fn within(tool: &str, what: &str, text: &str, max_bytes: usize) -> Result<String, Fault> {
+    if text.len() <= max_bytes {
+        return Ok(clean(text, max_bytes));
+    }
+    let message = format!(
+        "Tool '{tool}' asked a question whose {what} has {} bytes; a question's {what} has at most {max_bytes}.",
+        text.len()
+    );
+    Err(Fault::new(Code::MalformedOutput, message))
 }
 
 fn lift_actions(tool: &str, given: Vec<types::Action>) -> Result<Vec<Action>, Fault> {

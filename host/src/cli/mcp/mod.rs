@@ -68,6 +68,7 @@ impl McpVerb {
         // One client does not take all the room that there is.
         let session_calls = (config.limits.sandbox.concurrent_calls / 2) as usize;
         let (loaded, decide) = (opened.loaded.clone(), decide_command(globals, &config)?);
+        let answers_may_be_remembered = config.clients_may_remember;
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
         let host = self.host(opened, metrics.as_ref(), store).await?;
         host.settle(loaded.to_audit()).await?;
@@ -77,7 +78,7 @@ impl McpVerb {
         if let Some(why) = unwatched {
             output.warn(&why.to_string());
         }
-        let offer = Offer { agents: self.agent, thread_id: self.thread, decide };
+        let offer = Offer { agents: self.agent, thread_id: self.thread, decide, answers_may_be_remembered };
         offer.check(&host).map_err(|e| Failure::usage(e.to_string()))?;
         match self.http {
             None => serve_stdio(host, offer).await.map_err(|e| Failure::failed(e.to_string()))?,

@@ -46,7 +46,7 @@ impl LoadedComponent {
 /// # Errors
 /// It asks for more than was approved; the sentence says what.
 pub(super) fn judge(found: &HeldComponent, approvals: &Approvals) -> Result<(), String> {
-    let beyond = approvals.beyond(&found.id, found.asks.as_ref(), &found.surface.needs());
+    let beyond = approvals.beyond(found.asks.as_ref(), &found.surface);
     nothing_more("it asks for more than was approved", &beyond, &found.id, &found.file)
 }
 

@@ -7,91 +7,25 @@
 //! under way keep theirs. What a person grants or revokes meanwhile counts from the next
 //! look on, for calls that begin after it.
 
+use super::change::Change;
+use super::claims::Claims;
 use super::decisions::{Decided, Decisions, Unread};
-use super::judging::{Approval, NoMoreThanServed, served};
+use super::judging::{Approval, NoMoreThanServed};
 use super::stamp::Stamp;
-use super::{Loaded, LoadedComponent, Ready, component_files, file_name, load_one};
+use super::{Loaded, LoadedComponent, Ready, component_files, digest_of, file_name, load_one};
 use crate::Host;
 use crate::config::Config;
 use crate::powers::manifest_of;
-use crate::store::{AuditKind, AuditRecord};
 use crate::tools::{RefusedFile, Toolbox};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tollgate_sandbox::Sandbox;
+use tollgate_agent::name;
+use tollgate_agent::surface::Surface;
+use tollgate_sandbox::{Component, Sandbox};
 
 /// The most components that are remembered although they are served no more.
 const MAX_RETIRED: usize = 1_000;
-
-/// What a look at the directory found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// A file is served from now on.
-    Served {
-        /// The file.
-        file: PathBuf,
-        /// Its component.
-        component_id: String,
-        /// The SHA-256 of its bytes, in hexadecimal.
-        digest: String,
-        /// The digest of the version whose place it took.
-        replaced: Option<String>,
-        /// Its tools whose words are not those that were approved, sorted by name.
-        reworded: Vec<String>,
-    },
-    /// A file cannot be served.
-    Refused(RefusedFile),
-    /// A file that was served is gone, and its tools with it.
-    Removed {
-        /// The file.
-        file: PathBuf,
-        /// Its component.
-        component_id: String,
-    },
-    /// The same version as before may do something else from now on.
-    Granted {
-        /// The file.
-        file: PathBuf,
-        /// Its component.
-        component_id: String,
-        /// The SHA-256 of its bytes, in hexadecimal.
-        digest: String,
-    },
-    /// The configuration, or the record of approvals, cannot be read any more; what it
-    /// said before is in force.
-    Unread {
-        /// The file.
-        file: PathBuf,
-        /// What happened, why, and what to do.
-        reason: String,
-    },
-}
-
-impl Change {
-    /// What the audit says of it.
-    #[must_use]
-    pub fn to_audit(&self) -> AuditRecord {
-        match self {
-            Self::Served { file, component_id, digest, reworded, .. } => {
-                served(file, component_id, digest, reworded)
-            }
-            Self::Refused(refused) => refused.to_audit(),
-            Self::Removed { file, component_id } => AuditRecord::new(AuditKind::Removal, "host", "removed")
-                .of_file(file)
-                .of_component(component_id.clone(), None),
-            Self::Granted { file, component_id, digest } => {
-                AuditRecord::new(AuditKind::Load, "host", "served")
-                    .of_file(file)
-                    .of_component(component_id, Some(digest.into()))
-                    .because("what it was granted is another now")
-            }
-            Self::Unread { file, reason } => {
-                AuditRecord::new(AuditKind::Refusal, "host", "refused").of_file(file).because(reason)
-            }
-        }
-    }
-}
 
 /// The directory as it was last seen.
 pub struct Live {
@@ -107,6 +41,8 @@ pub struct Live {
     retired: BTreeMap<String, LoadedComponent>,
     /// Files that would be served if another did not have their place.
     displaced: BTreeSet<PathBuf>,
+    /// What every file that could be loaded claims to be.
+    claims: Claims,
 }
 
 /// What is served of a file.
@@ -140,7 +76,8 @@ impl Live {
         // Which of those that were refused at start are displaced is found out by trying.
         let displaced = loaded.toolbox.refused().iter().map(|refused| refused.file.clone()).collect();
         let approval = Arc::new(NoMoreThanServed);
-        Self { host, sandbox, decisions, approval, seen, serving, retired: BTreeMap::new(), displaced }
+        let (retired, claims) = (BTreeMap::new(), loaded.claims.clone());
+        Self { host, sandbox, decisions, approval, seen, serving, retired, displaced, claims }
     }
 
     /// Sets who says whether a new version may take an old one's place.
@@ -176,25 +113,49 @@ impl Live {
         let mut changes = self.drop_missing(&files.iter().map(|(file, _)| file.as_path()).collect());
         let (decided_anew, unread) = self.decisions.renew();
         changes.extend(unread.into_iter().map(|Unread { file, reason }| Change::Unread { file, reason }));
+        // All are loaded before one takes its place: whose an id is does not depend on names
+        // of files.
+        let mut found = Vec::new();
         for (file, stamp) in &files {
             let stamps = with_manifest(file, *stamp);
             if self.seen.get(file) != Some(&stamps) || (decided_anew && self.was_decided_anew(file)) {
-                changes.extend(self.take_up(file).await);
+                found.push((file, self.load(file).await));
                 self.seen.insert(file.clone(), stamps);
             }
+        }
+        for (file, component) in found {
+            changes.extend(self.take_up(file, component));
         }
         let made_room = |change: &Change| match change {
             Change::Removed { .. } => true,
             Change::Served { replaced, .. } => replaced.is_some(),
             Change::Refused(_) | Change::Granted { .. } | Change::Unread { .. } => false,
         };
-        if changes.iter().any(made_room) {
+        if self.claims.were_given_up() || changes.iter().any(made_room) {
             for file in std::mem::take(&mut self.displaced) {
-                let tried = self.take_up(&file).await;
-                changes.extend(tried.filter(|change| matches!(change, Change::Served { .. })));
+                let component = self.load(&file).await;
+                let tried = self.take_up(&file, component);
+                changes.extend(tried.into_iter().filter(|change| matches!(change, Change::Served { .. })));
             }
         }
         changes
+    }
+
+    /// Loads a file, and notes what it claims to be.
+    async fn load(&mut self, file: &Path) -> Result<Component, String> {
+        match load_one(&self.sandbox, file).await {
+            Ok(component) => {
+                self.claims.set(file, Some((&component.descriptor().id, component.digest())));
+                Ok(component)
+            }
+            Err(refusal) => {
+                match digest_of(file).await {
+                    Some(digest) => self.claims.set_unloaded(file, digest),
+                    None => self.claims.set(file, None),
+                }
+                Err(refusal.to_string())
+            }
+        }
     }
 
     /// A file that moved serves under its new name, for its old one is gone by then.
@@ -205,6 +166,7 @@ impl Live {
         for file in gone {
             self.seen.remove(&file);
             self.displaced.remove(&file);
+            self.claims.set(&file, None);
             let served = self.serving.remove(&file);
             self.amend(|toolbox| {
                 toolbox.accept(&file);
@@ -226,16 +188,11 @@ impl Live {
             || self.host.toolbox().refused().iter().any(|refused| refused.file == file)
     }
 
-    /// Loads a file that changed, or about which something else was decided, and lets it
-    /// take its place.
-    async fn take_up(&mut self, file: &Path) -> Option<Change> {
+    /// Lets a file take its place that changed, or about which something else was decided.
+    fn take_up(&mut self, file: &Path, component: Result<Component, String>) -> Vec<Change> {
         let before = self.serving.get(file).cloned();
         self.displaced.remove(file);
-        let ready = match load_one(&self.sandbox, file).await {
-            Ok(component) => Ready::new(component, file, &self.decisions.config, &self.decisions.approvals)
-                .map_err(|unready| unready.reason),
-            Err(refusal) => Err(refusal.to_string()),
-        };
+        let ready = component.and_then(|component| self.ready(component, file));
         let now = ready.as_ref().ok().map(|ready| Serving::of(&ready.entry, &self.decisions));
         if let (Some(before), Some(now)) = (&before, &now)
             && before.is_as(now)
@@ -244,35 +201,92 @@ impl Live {
             if self.host.toolbox().refused().iter().any(|refused| refused.file == file) {
                 self.amend(|toolbox| toolbox.accept(file));
             }
-            return None;
+            return Vec::new();
         }
-        Some(match ready.and_then(|ready| self.swap_in(&ready, before.as_ref(), file)) {
-            Ok(serving) => {
+        match ready.and_then(|ready| self.swap_in(&ready, before.as_ref(), file)) {
+            Ok((serving, ousted)) => {
                 let change = change_to(&serving, before.as_ref(), file);
                 self.retired.remove(&serving.entry.id);
                 let id = serving.entry.id.clone();
                 let replaced = self.serving.insert(file.to_owned(), serving);
                 replaced.filter(|replaced| replaced.entry.id != id).into_iter().for_each(|r| self.retire(r));
-                change
+                let ousted = ousted.into_iter().map(|other| self.oust(&other, &id, file));
+                ousted.chain([change]).collect()
             }
-            Err(reason) => Change::Refused(self.refuse(file, reason, before)),
-        })
+            Err(reason) => vec![Change::Refused(self.refuse(file, reason, before))],
+        }
+    }
+
+    /// What a file needs to take its place, if it may bring the component that it claims
+    /// to be.
+    fn ready(&mut self, component: Component, file: &Path) -> Result<Ready, String> {
+        let serving = self.served_as(&component.descriptor().id);
+        let Decisions { config, approvals, .. } = &self.decisions;
+        if let Err(contested) = self.claims.judge(file, approvals, serving) {
+            self.displaced.insert(file.to_owned());
+            return Err(contested.reason);
+        }
+        Ready::new(component, file, config, approvals).map_err(|unready| unready.reason)
+    }
+
+    /// The file that is served under this id.
+    fn served_as(&self, id: &str) -> Option<&Path> {
+        let mut serving = self.serving.iter();
+        serving.find(|(_, serving)| serving.entry.id == id).map(|(file, _)| file.as_path())
     }
 
     /// Lets a component take its place, if it may. What a person has approved in this
-    /// very version may.
-    fn swap_in(&mut self, ready: &Ready, before: Option<&Serving>, file: &Path) -> Result<Serving, String> {
+    /// very version may. The other files are those whose place it took.
+    fn swap_in(
+        &mut self,
+        ready: &Ready,
+        before: Option<&Serving>,
+        file: &Path,
+    ) -> Result<(Serving, Vec<PathBuf>), String> {
         let serving = Serving::of(&ready.entry, &self.decisions);
         if !serving.decided.approves(&serving.entry.digest) {
             let id = &serving.entry.id;
             let of_the_same = before.map(|before| &before.entry).filter(|before| &before.id == id);
             self.approval.judge(&ready.entry, of_the_same.or_else(|| self.retired.get(id)))?;
         }
-        let swapped = self.host.amend(|toolbox| swap(toolbox, ready, before, file));
+        let ousted = self.in_the_way(&serving.entry, file);
+        let others: Vec<_> = ousted.iter().filter_map(|file| self.serving.get(file)).collect();
+        let swapped = self.host.amend(|toolbox| swap(toolbox, ready, before, &others, file));
         if swapped.is_err() {
             self.displaced.insert(file.to_owned());
         }
-        swapped.map(|()| serving)
+        swapped.map(|()| (serving, ousted))
+    }
+
+    /// The files that have the id, or a name, of this version, and about which nobody
+    /// decided, if somebody decided about this one.
+    fn in_the_way(&self, newcomer: &LoadedComponent, file: &Path) -> Vec<PathBuf> {
+        let approvals = &self.decisions.approvals;
+        if !approvals.knows(&newcomer.id, &newcomer.digest) {
+            return Vec::new();
+        }
+        let is_undecided =
+            |other: &LoadedComponent| other.id == newcomer.id || approvals.of(&other.id).is_none();
+        let is_in_the_way = |(other, serving): &(&PathBuf, &Serving)| {
+            *other != file
+                && is_undecided(&serving.entry)
+                && collide(&newcomer.surface, &serving.entry.surface)
+        };
+        self.serving.iter().filter(is_in_the_way).map(|(other, _)| other.clone()).collect()
+    }
+
+    /// Takes a file out of service whose place was taken.
+    fn oust(&mut self, ousted: &Path, id: &str, by: &Path) -> Change {
+        // Another of the same id is not measured by it.
+        let served = self.serving.remove(ousted).filter(|served| served.entry.id != id);
+        served.into_iter().for_each(|served| self.retire(served));
+        self.displaced.insert(ousted.to_owned());
+        let reason = format!(
+            "{} has its id, or a name of its tools, and a person decided about that version of {id}; remove one \
+             of the two",
+            file_name(by)
+        );
+        Change::Refused(self.refuse(ousted, reason, None))
     }
 
     /// Notes why a file is not served. What it served before goes on serving, unless it
@@ -329,9 +343,27 @@ fn change_to(serving: &Serving, before: Option<&Serving>, file: &Path) -> Change
     }
 }
 
-/// The new version takes the old one's place, or the old one keeps it.
-fn swap(toolbox: &mut Toolbox, ready: &Ready, before: Option<&Serving>, file: &Path) -> Result<(), String> {
-    before.iter().for_each(|before| toolbox.remove(&before.entry.id));
+/// Whether the two cannot be served together.
+fn collide(one: &Surface, other: &Surface) -> bool {
+    let folded = |surface: &Surface| -> BTreeSet<(bool, String)> {
+        let names = surface.tools.iter().map(|tool| (true, name::fold(&tool.name)));
+        let ids = surface.tools.iter().map(|tool| (false, name::fold(&tool.id)));
+        names.chain(ids).collect()
+    };
+    name::fold(&one.id) == name::fold(&other.id) || !folded(one).is_disjoint(&folded(other))
+}
+
+/// The new version takes the place of the old one and of those that must make room, or
+/// they keep it.
+fn swap(
+    toolbox: &mut Toolbox,
+    ready: &Ready,
+    before: Option<&Serving>,
+    ousted: &[&Serving],
+    file: &Path,
+) -> Result<(), String> {
+    let gone = before.into_iter().chain(ousted.iter().copied());
+    gone.for_each(|gone| toolbox.remove(&gone.entry.id));
     ready.join(toolbox).map_err(|why| format!("{} cannot take its place: {why}", file_name(file)))?;
     toolbox.accept(file);
     Ok(())

@@ -6,8 +6,9 @@
 //! few seconds even so: it costs one listing.
 
 use super::Loaded;
+use super::change::Change;
 use super::judging::other_words;
-use super::live::{Change, Live};
+use super::live::Live;
 use crate::Host;
 use crate::config::Config;
 use notify::event::{AccessKind, AccessMode, EventKind};

@@ -1,0 +1,130 @@
+//! Which of several files may bring a component of one id.
+//!
+//! Grants go to an id, so an id may not go to whoever takes it first. The version that a
+//! person decided about has it. If nobody decided, a version that is served keeps it. Else
+//! none of the files gets it, until a person decides.
+
+use super::file_name;
+use crate::powers::Approvals;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tollgate_agent::text::clean;
+
+/// What each file that can be loaded says it is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Claims {
+    by_file: BTreeMap<PathBuf, Claim>,
+    /// The digests of files that cannot be loaded, so that nobody knows what they are.
+    unloaded: BTreeMap<PathBuf, String>,
+    /// Whether a claim was given up since somebody asked.
+    given_up: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Claim {
+    id: String,
+    digest: String,
+}
+
+/// Why a file may not bring the component that it claims to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Contested {
+    pub(super) reason: String,
+    /// Whether a person may decide for this file. Of two that are the same, there is
+    /// nothing to decide.
+    pub(super) is_open: bool,
+}
+
+impl Claims {
+    /// Notes that a file with these bytes cannot be loaded.
+    pub(super) fn set_unloaded(&mut self, file: &Path, digest: String) {
+        self.set(file, None);
+        self.unloaded.insert(file.to_owned(), digest);
+    }
+
+    /// Notes what a file claims to be, or that it claims nothing any longer.
+    pub(super) fn set(&mut self, file: &Path, claim: Option<(&str, &str)>) {
+        self.given_up |= self.unloaded.remove(file).is_some();
+        let claim = claim.map(|(id, digest)| Claim { id: id.to_owned(), digest: digest.to_owned() });
+        let before = match claim.clone() {
+            Some(claim) => self.by_file.insert(file.to_owned(), claim),
+            None => self.by_file.remove(file),
+        };
+        self.given_up |= before.is_some() && before != claim;
+    }
+
+    /// Whether a claim was given up since the last question, so that others may have room.
+    pub(super) fn were_given_up(&mut self) -> bool {
+        std::mem::take(&mut self.given_up)
+    }
+
+    /// Whether this file may bring the component that it claims to be. `serving` is the
+    /// file that does so now.
+    pub(super) fn judge(
+        &self,
+        file: &Path,
+        approvals: &Approvals,
+        serving: Option<&Path>,
+    ) -> Result<(), Contested> {
+        let Some(claim) = self.by_file.get(file) else { return Ok(()) };
+        let known = approvals.of(&claim.id).map(|approved| approved.digest.as_str());
+        let is_known = |digest: &str| known == Some(digest);
+        if !is_known(&claim.digest)
+            && let Some((file_of_known, _)) = self.unloaded.iter().find(|(_, digest)| is_known(digest))
+        {
+            let name = file_name(file_of_known);
+            let why = format!("{name}, the version that was decided about, cannot be loaded");
+            return Err(open(claim, file, file_of_known, &why));
+        }
+        let rivals = || self.by_file.iter().filter(|(other, c)| c.id == claim.id && *other != file);
+        let Some((first, _)) = rivals().next() else { return Ok(()) };
+        if is_known(&claim.digest) || rivals().all(|(_, rival)| rival.digest == claim.digest) {
+            // Of files that are the same, one is served: the one that is already, or the first.
+            let is_before = |rival: &Path| match serving {
+                Some(serving) if serving == rival => true,
+                Some(serving) if serving == file => false,
+                _ => rival < file,
+            };
+            return match rivals().find(|(rival, c)| c.digest == claim.digest && is_before(rival)) {
+                None => Ok(()),
+                Some((same, _)) => Err(copy_of(claim, file, same)),
+            };
+        }
+        if let Some((approved, _)) = rivals().find(|(_, rival)| is_known(&rival.digest)) {
+            let name = file_name(approved);
+            let why = format!("{name}, a version that was decided about, has it");
+            return Err(open(claim, file, approved, &why));
+        }
+        match serving {
+            Some(serving) if serving == file => Ok(()),
+            Some(serving) => {
+                Err(open(claim, file, serving, &format!("{} is served under it", file_name(serving))))
+            }
+            None => Err(open(claim, file, first, "nobody has approved one of them, so none is served")),
+        }
+    }
+}
+
+fn copy_of(claim: &Claim, file: &Path, same: &Path) -> Contested {
+    let reason = format!(
+        "the id \"{}\" of {} is taken by {}, which has the same bytes; remove one of the two",
+        claim.id,
+        file_name(file),
+        file_name(same)
+    );
+    Contested { reason, is_open: false }
+}
+
+fn open(claim: &Claim, file: &Path, rival: &Path, why: &str) -> Contested {
+    let path = |path: &Path| clean(&path.display().to_string(), 300);
+    let reason = format!(
+        "the id \"{0}\" is claimed by {1} and by {2}: {why}. Look at both (tollgate inspect {3}, tollgate \
+         inspect {4}), then remove one of the two, or approve this one: tollgate grant {0} --asked --file {3}",
+        claim.id,
+        file_name(file),
+        file_name(rival),
+        path(file),
+        path(rival)
+    );
+    Contested { reason, is_open: true }
+}

@@ -1,0 +1,58 @@
+//! The files of a tools directory.
+
+use super::stamp::Stamp;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// The largest component that there is, in bytes.
+const MAX_COMPONENT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The files of a directory whose names end in `.wasm`, sorted by name. A directory
+/// that does not exist holds nothing.
+pub(crate) fn wasm_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(component_files(dir)?.into_iter().map(|(file, _)| file).collect())
+}
+
+/// The files whose names end in `.wasm`, sorted by name, whatever they are, each as it
+/// is now.
+pub(super) fn component_files(dir: &Path) -> io::Result<Vec<(PathBuf, Stamp)>> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let hidden = file_name(&path).starts_with('.');
+        if !hidden && path.extension().is_some_and(|end| end == "wasm") {
+            // One that is gone already is as good as never seen.
+            if let Some(stamp) = Stamp::of(&path) {
+                files.push((path, stamp));
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The digest of a file that cannot be loaded; `None` if it cannot be a component at all.
+pub(super) async fn digest_of(file: &Path) -> Option<String> {
+    let file = file.to_owned();
+    let read = tokio::task::spawn_blocking(move || {
+        let metadata = std::fs::metadata(&file).ok()?;
+        if !metadata.is_file() || metadata.len() > MAX_COMPONENT_BYTES {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        File::open(&file).ok()?.take(MAX_COMPONENT_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(tollgate_sandbox::digest(&bytes))
+    });
+    read.await.ok()?
+}
+
+pub(super) fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    tollgate_agent::text::clean(&name.to_string_lossy(), 200)
+}

@@ -1,0 +1,44 @@
+//! What the operator should know of the configuration at a start.
+
+use super::Loaded;
+use crate::config::Config;
+use tollgate_agent::gate::permissions::Permissions;
+
+/// What the operator should know of the configuration: grants and limits for what is not
+/// there, remembered answers that are asked for again, and rules that go to whoever brings
+/// a tool of their name.
+pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
+    let name = config.name();
+    let grants = config
+        .grants
+        .keys()
+        .filter(|id| !loaded.components.iter().any(|component| &component.id == *id))
+        .map(|id| format!("{name} has [grants.{id}], and no component of that id is served"));
+    let limits = config
+        .limits
+        .tools
+        .keys()
+        .filter(|tool| loaded.toolbox.catalog().tool(tool).is_none())
+        .map(|tool| format!("{name} has [tools.{tool}.limits], and no tool of that name is served"));
+    let permissions = config.permissions.iter();
+    let unbound = permissions.clone().map(Permissions::unbound_answers).filter(|unbound| *unbound > 0).map(
+        |unbound| {
+            format!(
+                "{name} remembers answers in [permissions] that name no version of a tool ({unbound}); they are \
+                 asked for again, and can be removed"
+            )
+        },
+    );
+    let by_name = permissions.flat_map(Permissions::tools_allowed_by_name).filter_map(|tool| {
+        let component = loaded.component_of(tool)?;
+        let id = &component.id;
+        loaded.approvals.of(id).is_none().then(|| {
+            format!(
+                "{name} allows the tool {tool}, whoever brings it, and nobody has approved the component {id} \
+                 that does. Approve it (tollgate grant {id} --asked), or write \
+                 {{ tool = \"{tool}\", owner = \"{id}\" }}"
+            )
+        })
+    });
+    grants.chain(limits).chain(unbound).chain(by_name).collect()
+}

@@ -1,0 +1,282 @@
+//! Whose an id and a name are, if several files claim them.
+
+use crate::versions::{Place, component};
+use std::path::Path;
+use tollgate::config::Config;
+use tollgate::powers::{Approvals, Approved, Decision};
+use tollgate::tools::Loaded;
+use tollgate::tools::directory::{Change, Live};
+use tollgate::{CallRequest, Host};
+use tollgate_agent::run::CallEnd;
+use tollgate_agent::surface::Surface;
+
+/// A place with this configuration.
+fn place(config: &str) -> Place {
+    let mut place = Place::new();
+    let file = place.folder.path().join("tollgate.toml");
+    std::fs::write(&file, config).unwrap();
+    place.config = Config { tools_dir: place.path(""), ..Config::load(Some(&file)).unwrap() }.into();
+    place
+}
+
+/// Approves the version in this file.
+async fn approve(place: &Place, file: &str) {
+    let component = place.sandbox.load(&place.path(file)).await.unwrap();
+    let surface = Surface::new(component.descriptor(), [] as [&str; 0]);
+    let approved = Approved::now(Decision::Approved, component.digest(), None, &surface);
+    Approvals::load(&place.config).unwrap().decide(&component.descriptor().id, approved).unwrap();
+}
+
+fn served(loaded: &Loaded) -> Vec<String> {
+    loaded.components.iter().map(|component| name_of(&component.file)).collect()
+}
+
+fn refused(loaded: &Loaded) -> Vec<(String, String)> {
+    let refused = loaded.toolbox.refused().iter();
+    refused.map(|refused| (name_of(&refused.file), refused.reason.clone())).collect()
+}
+
+fn name_of(file: &Path) -> String {
+    file.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+async fn live(place: &Place) -> (Host, Live) {
+    let (host, loaded) = place.host().await;
+    (host.clone(), Live::new(host, place.sandbox.clone(), place.config.clone(), &loaded))
+}
+
+/// What the tool answers, or why it does not.
+async fn answer(host: &Host, tool: &str) -> String {
+    match host.call(CallRequest::new(tool, "{}")).await.unwrap().last_call.unwrap().end.clone() {
+        CallEnd::Result(result) => result.data.to_string(),
+        CallEnd::Fault(fault) => fault.code.to_string(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r1_an_approved_version_has_its_id_whatever_the_files_are_called() {
+    let place = place("[grants.files]\nsettings = { key = \"secret\" }\n");
+    place.put("files.wasm", &component("files", "read", "1"));
+    approve(&place, "files.wasm").await;
+    place.put("a-evil.wasm", &component("files", "read", "666"));
+    let loaded = place.load().await;
+    assert_eq!(served(&loaded), ["files.wasm"]);
+    let (file, reason) = refused(&loaded).remove(0);
+    assert_eq!(file, "a-evil.wasm");
+    for words in ["a-evil.wasm", "files.wasm", "tollgate grant files --asked --file"] {
+        assert!(reason.contains(words), "{reason}");
+    }
+    // Nor does it while the approved version is held, because its manifest asks for more.
+    std::fs::write(place.path("files.toml"), "[asks]\nsettings = [\"key\"]\n").unwrap();
+    approve_asking(&place, "files.wasm", "").await;
+    let loaded = place.load().await;
+    assert_eq!(served(&loaded), [] as [&str; 0]);
+    assert_eq!((loaded.held.len(), refused(&loaded).len()), (1, 2));
+}
+
+/// An approved version that cannot be loaded just now leaves its id to nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn r1_an_approved_version_that_cannot_be_loaded_keeps_its_id() {
+    let place = place("");
+    let (bytes, evil) = (b"\0asm no component", component("files", "read", "666"));
+    place.put("files.wasm", bytes);
+    let surface = Surface::new(
+        &tollgate_agent::descriptor::ComponentDescriptor {
+            id: "files".to_owned(),
+            version: "1".to_owned(),
+            tools: Vec::new(),
+            state: Vec::new(),
+        },
+        [] as [&str; 0],
+    );
+    let approved = Approved::now(Decision::Approved, &tollgate_sandbox::digest(bytes), None, &surface);
+    Approvals::load(&place.config).unwrap().decide("files", approved).unwrap();
+    place.put("a-evil.wasm", &evil);
+    let loaded = place.load().await;
+    assert_eq!((served(&loaded), loaded.contested.len()), (Vec::new(), 1));
+    assert!(refused(&loaded)[0].1.contains("cannot be loaded"), "{:?}", refused(&loaded));
+    std::fs::remove_file(place.path("files.wasm")).unwrap();
+    assert_eq!(served(&place.load().await), ["a-evil.wasm"]);
+}
+
+/// Approves the version in this file, which asks for this.
+async fn approve_asking(place: &Place, file: &str, asks: &str) {
+    let component = place.sandbox.load(&place.path(file)).await.unwrap();
+    let surface = Surface::new(component.descriptor(), [] as [&str; 0]);
+    let asks = toml::from_str(asks).unwrap();
+    let approved = Approved::now(Decision::Approved, component.digest(), Some(asks), &surface);
+    Approvals::load(&place.config).unwrap().decide(&component.descriptor().id, approved).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r1_without_a_decision_no_file_has_an_id_that_two_claim() {
+    // What was granted by hand alone does not say to which file.
+    let place = place("[grants.files]\nsettings = { key = \"secret\" }\n");
+    place.put("a-evil.wasm", &component("files", "read", "666"));
+    place.put("files.wasm", &component("files", "read", "1"));
+    place.put("other.wasm", &component("other", "write", "2"));
+    let loaded = place.load().await;
+    assert_eq!(served(&loaded), ["other.wasm"]);
+    assert_eq!((loaded.contested.len(), loaded.held.len()), (2, 0));
+    for (file, reason) in refused(&loaded) {
+        assert!(reason.contains("a-evil.wasm") && reason.contains("files.wasm"), "{file}: {reason}");
+        assert!(reason.contains(&format!("/{file}")), "{file}: the command names it: {reason}");
+    }
+    approve(&place, "files.wasm").await;
+    assert_eq!(served(&place.load().await), ["files.wasm", "other.wasm"]);
+    approve(&place, "a-evil.wasm").await;
+    assert_eq!(served(&place.load().await), ["a-evil.wasm", "other.wasm"], "a person may decide so");
+    // A third version of which nobody has decided: the approved one is gone.
+    place.put("a-evil.wasm", &component("files", "read", "667"));
+    assert_eq!(served(&place.load().await), ["other.wasm"]);
+    // Two that are the same are no question.
+    place.put("a-evil.wasm", &component("files", "read", "1"));
+    let loaded = place.load().await;
+    assert_eq!(served(&loaded), ["a-evil.wasm", "other.wasm"]);
+    assert!(refused(&loaded)[0].1.contains("same bytes") && loaded.contested.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r1_an_approved_version_comes_before_look_alikes_and_others_with_its_names() {
+    for impostor in [component("f1les", "other", "666"), component("evil", "Re-ad", "666")] {
+        let place = place("");
+        place.put("files.wasm", &component("files", "re_ad", "1"));
+        place.put("a-evil.wasm", &impostor);
+        assert_eq!(served(&place.load().await), ["a-evil.wasm"], "by file name, as nobody decided");
+        approve(&place, "files.wasm").await;
+        let loaded = place.load().await;
+        assert_eq!(served(&loaded), ["files.wasm"]);
+        assert!(!refused(&loaded)[0].1.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r1_an_approved_tools_name_is_not_free_while_its_component_is_gone() {
+    let place = place("[permissions]\nallow = [\"read\"]\n");
+    place.put("files.wasm", &component("files", "read", "1"));
+    approve(&place, "files.wasm").await;
+    std::fs::remove_file(place.path("files.wasm")).unwrap();
+    place.put("evil.wasm", &component("evil", "readd", "666"));
+    assert_eq!(served(&place.load().await), ["evil.wasm"], "that is another name");
+    place.put("evil.wasm", &component("evil", "READ", "666"));
+    let loaded = place.load().await;
+    assert_eq!(served(&loaded), [] as [&str; 0]);
+    let (_, reason) = refused(&loaded).remove(0);
+    assert!(reason.contains("approved for the component files"), "{reason}");
+    assert!(reason.contains("tollgate grant evil --asked"), "{reason}");
+    approve(&place, "evil.wasm").await;
+    assert_eq!(served(&place.load().await), ["evil.wasm"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r1_a_file_that_is_dropped_in_displaces_nothing_that_was_approved() {
+    let place = place("");
+    place.put("files.wasm", &component("files", "read", "1"));
+    approve(&place, "files.wasm").await;
+    let (host, mut live) = live(&place).await;
+    place.put("a.wasm", &component("files", "read", "666"));
+    place.put("b.wasm", &component("f1les", "other", "666"));
+    place.put("c.wasm", &component("evil", "READ", "666"));
+    let changes = live.look().await;
+    assert_eq!(changes.len(), 3);
+    assert!(changes.iter().all(|change| matches!(change, Change::Refused(_))), "{changes:?}");
+    assert_eq!(answer(&host, "read").await, "1");
+    // Its next version that was not approved yet takes its own place, as ever.
+    place.put("files.wasm", &component("files", "read", "2"));
+    live.look().await;
+    assert_eq!(answer(&host, "read").await, "2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r1_an_approved_version_takes_its_place_from_what_nobody_approved() {
+    for impostor in [
+        component("files", "read", "666"),
+        component("f1les", "read", "666"),
+        component("evil", "Read", "666"),
+    ] {
+        let place = place("");
+        place.put("files.wasm", &component("files", "read", "1"));
+        approve(&place, "files.wasm").await;
+        std::fs::remove_file(place.path("files.wasm")).unwrap();
+        let record = Approvals::path(&place.config);
+        let approved = std::fs::read(&record).unwrap();
+        std::fs::remove_file(&record).unwrap();
+        place.put("a.wasm", &impostor);
+        let (host, mut live) = live(&place).await;
+        assert_eq!(host.toolbox().catalog().tools().count(), 1);
+        std::fs::write(&record, approved).unwrap();
+        place.put("files.wasm", &component("files", "read", "1"));
+        let changes = live.look().await;
+        let ousted = changes
+            .iter()
+            .any(|change| matches!(change, Change::Refused(refused) if name_of(&refused.file) == "a.wasm"));
+        assert!(ousted, "{changes:?}");
+        assert_eq!(answer(&host, "read").await, "1");
+        assert_eq!(host.toolbox().catalog().tools().count(), 1);
+        assert_eq!(live.look().await, Vec::new());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r1_of_two_that_are_dropped_in_at_once_neither_is_served_until_one_is_gone() {
+    let place = place("");
+    let (host, mut live) = live(&place).await;
+    place.put("a.wasm", &component("files", "read", "666"));
+    place.put("files.wasm", &component("files", "read", "1"));
+    let changes = live.look().await;
+    assert!(matches!(changes.as_slice(), [Change::Refused(_), Change::Refused(_)]), "{changes:?}");
+    assert_eq!(answer(&host, "read").await, "not_found");
+    std::fs::remove_file(place.path("a.wasm")).unwrap();
+    assert!(matches!(live.look().await.as_slice(), [Change::Served { .. }]));
+    assert_eq!((answer(&host, "read").await.as_str(), host.toolbox().refused().len()), ("1", 0));
+    // The same by a decision.
+    place.put("a.wasm", &component("files", "read", "2"));
+    assert!(matches!(live.look().await.as_slice(), [Change::Refused(_)]));
+    approve(&place, "a.wasm").await;
+    live.look().await;
+    assert_eq!(answer(&host, "read").await, "2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z16_a_component_that_uses_a_configured_servers_names_is_refused() {
+    let place = place("[mcp.files]\nurl = \"http://127.0.0.1:9/\"\n");
+    place.put("id.wasm", &component("f1les", "read", "666"));
+    place.put("name.wasm", &component("evil", "Fi1es--read", "666"));
+    place.put("good.wasm", &component("files-too", "files_read", "1"));
+    let (host, loaded) = place.host().await;
+    assert_eq!(served(&loaded), ["good.wasm"]);
+    for (file, reason) in refused(&loaded) {
+        assert!(reason.contains("reserved for the server files"), "{file}: {reason}");
+    }
+    let mut live = Live::new(host, place.sandbox.clone(), place.config.clone(), &loaded);
+    place.put("later.wasm", &component("later", "files__write", "666"));
+    let changes = live.look().await;
+    assert!(
+        matches!(changes.as_slice(), [Change::Refused(refused)] if refused.reason.contains("reserved for the server")),
+        "{changes:?}"
+    );
+}
+
+#[test]
+fn z16_names_of_servers_do_not_look_alike_or_begin_like_the_tools_of_another() {
+    for (one, other) in [("files", "f1les"), ("a", "a--b"), ("a--b", "a")] {
+        let text = format!("[mcp.{one}]\nurl = \"http://a.test\"\n[mcp.{other}]\nurl = \"http://b.test\"\n");
+        let why = Config::parse(Path::new("tollgate.toml"), &text).unwrap_err().to_string();
+        assert!(why.contains("rename one of the two"), "{why}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z10_a_rule_that_allows_by_name_what_nobody_approved_is_named_at_start() {
+    let place = place("[permissions]\nallow = [\"read\", \"*\", \"absent\"]\nremembered = [\"read\"]\n");
+    place.put("files.wasm", &component("files", "read", "1"));
+    let notices = place.load().await.notices;
+    assert_eq!(notices.len(), 2, "{notices:?}");
+    assert!(
+        notices.iter().any(|notice| notice.contains("{ tool = \"read\", owner = \"files\" }")),
+        "{notices:?}"
+    );
+    assert!(notices.iter().any(|notice| notice.contains("no version of a tool (1)")), "{notices:?}");
+    approve(&place, "files.wasm").await;
+    assert_eq!(place.load().await.notices.len(), 1);
+}
