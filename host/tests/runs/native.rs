@@ -13,6 +13,7 @@ use tollgate::{
 };
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::ExecutionPolicy;
+use tollgate_agent::outcome::Ticket;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::CallEnd;
 
@@ -103,6 +104,30 @@ async fn g6_a_closure_that_panics_fails_its_call_alone() {
     let CallEnd::Fault(fault) = end.last_call.unwrap().end.clone() else { panic!("it answered") };
     assert_eq!(fault.code, Code::HostFailed);
     assert!(fault.message.contains("'bad'"), "{}", fault.message);
+}
+
+#[tokio::test]
+async fn z22_a_question_that_is_too_long_to_be_read_whole_is_malformed_output() {
+    let asks = |message: usize, parameters: usize| {
+        let ticket =
+            Ticket { parameters: json!("p".repeat(parameters)), ..Ticket::confirm("m".repeat(message)) };
+        let plain = ToolResult::suspended("m".repeat(message));
+        [plain, ToolResult::suspended_with(ticket)].map(|result| {
+            let tool = move |_: Value, _| {
+                let result = result.clone();
+                async move { result }
+            };
+            host(FnTool::new("asks", "asks", "Asks.", tool))
+        })
+    };
+    for host in asks(4 * 1024, 60 * 1024) {
+        assert_eq!(called(&host, "asks", r#"{"a": 1}"#).await.waiting.len(), 1);
+    }
+    for host in asks(4 * 1024 + 1, 1).into_iter().chain(asks(1, 64 * 1024).into_iter().skip(1)) {
+        let end = called(&host, "asks", "{}").await;
+        let CallEnd::Fault(fault) = end.last_call.unwrap().end.clone() else { panic!("it waits") };
+        assert_eq!(fault.code, Code::MalformedOutput, "{}", fault.message);
+    }
 }
 
 /// Calls the tool, and cancels the call once the tool has begun.

@@ -1,6 +1,6 @@
 //! Names that configured servers have, connected or not: the server's own name, as an id,
-//! and all names and ids of tools that begin with `SERVER__`. Nobody else may use them, in
-//! any spelling that looks alike.
+//! all names of tools that begin with `SERVER__`, and all ids of tools that begin with
+//! `SERVER--`. Nobody else may use them, in any spelling that looks alike.
 
 use super::{Catalog, Owner, OwnerKind};
 use crate::descriptor::{DescriptorError, ToolDescriptor};
@@ -92,7 +92,7 @@ mod tests {
                 ("evil", ("a", "FILES-_read")),
                 ("evil", ("a", "files--read")),
                 ("evil", ("a", "my_log__read")),
-                ("evil", ("files__0", "a")),
+                ("evil", ("files--0", "a")),
             ] {
                 let why = add(kind, id, tool).unwrap_err().to_string();
                 assert!(why.contains("reserved for the server") && why.contains("[mcp."), "{why}");
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn z16_a_server_has_its_own_names_and_no_others() {
-        add(OwnerKind::Mcp, "files", ("files__0", "files__read")).unwrap();
+        add(OwnerKind::Mcp, "files", ("files--0", "files__read")).unwrap();
         assert!(add(OwnerKind::Mcp, "files", ("a", "my-l0g__read")).is_err());
         assert!(add(OwnerKind::Mcp, "my-log", ("a", "a")).is_err());
     }

@@ -70,7 +70,7 @@ fn take_one(
     let description = tool.description.as_deref().unwrap_or("The server says nothing about it.");
     let prefix = server_prefix(server);
     let descriptor =
-        ToolDescriptor::new(format!("{prefix}{number}"), format!("{prefix}{}", tool.name), description)
+        ToolDescriptor::new(format!("{server}--{number}"), format!("{prefix}{}", tool.name), description)
             .with_parameters(Value::Object(tool.input_schema.as_ref().clone()))
             // Whether it may run again without harm is for nobody but its operator to say.
             .with_execution(ExecutionPolicy { timeout_ms, ..ExecutionPolicy::default() });
