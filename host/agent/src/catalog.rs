@@ -91,6 +91,8 @@ pub struct Catalog {
     /// Folded names and ids, each with the name as written.
     folded_names: BTreeMap<String, String>,
     folded_ids: BTreeMap<String, String>,
+    /// Folded ids of owners, each with the id as written.
+    folded_owners: BTreeMap<String, SmolStr>,
     keys: KeySet,
     /// Tools that are out of use, each with the reason.
     disabled: BTreeMap<String, String>,
@@ -142,43 +144,6 @@ impl Catalog {
         grants: &CatalogGrants,
     ) -> Result<(), DescriptorError> {
         self.add_checked(owner, descriptor.checked()?, grants, &Natives::new()).map(drop)
-    }
-
-    fn add_checked(
-        &mut self,
-        owner: Owner,
-        descriptor: ComponentDescriptor,
-        grants: &CatalogGrants,
-        natives: &Natives,
-    ) -> Result<Arc<Access>, DescriptorError> {
-        let mut next = self.clone();
-        next.claim_owner(&owner)?;
-        let access = Arc::new(next.claim_state(&descriptor, grants, natives)?);
-        let delegates = Arc::new(grants.delegates.clone());
-        let owner = Arc::new(owner);
-        for mut tool in descriptor.tools {
-            let arguments = next.claim_tool(&mut tool, &owner)?;
-            let (owner, access, delegates) =
-                (Arc::clone(&owner), Arc::clone(&access), Arc::clone(&delegates));
-            let name = tool.name.clone();
-            let tool =
-                Tool { arguments, owner, access, actions: grants.actions, delegates, descriptor: tool };
-            next.tools.insert(name, Arc::new(tool));
-        }
-        next.owners.insert(owner.id.clone(), owner);
-        *self = next;
-        Ok(access)
-    }
-
-    fn claim_owner(&self, owner: &Owner) -> Result<(), DescriptorError> {
-        self.check_reserved_owner(owner)?;
-        match self.owners.values().find(|other| name::fold(&other.id) == name::fold(&owner.id)) {
-            None => Ok(()),
-            Some(other) => Err(DescriptorError(format!(
-                "the id \"{}\" of {} is taken (or looks like \"{}\") by {}; remove one of the two",
-                owner.id, owner.origin, other.id, other.origin
-            ))),
-        }
     }
 
     fn claim_state(

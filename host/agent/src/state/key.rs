@@ -6,6 +6,7 @@ use crate::schema::Schema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// How long a key lives.
@@ -129,9 +130,14 @@ impl KeySet {
 
     /// Removes the keys that this owner defined.
     pub(crate) fn remove_of(&mut self, owner_id: &str) {
-        let is_of = |key: &str| key.split_once('.').is_some_and(|(owner, _)| owner == owner_id);
-        if self.definitions.keys().any(|key| is_of(key)) {
-            Arc::make_mut(&mut self.definitions).retain(|key, _| !is_of(key));
+        // An id has no point, and `/` follows the point: these are all keys of the owner.
+        let (first, end) = (format!("{owner_id}."), format!("{owner_id}/"));
+        let of_owner = (Bound::Included(first.as_str()), Bound::Excluded(end.as_str()));
+        let gone: Vec<Arc<str>> =
+            self.definitions.range::<str, _>(of_owner).map(|(key, _)| Arc::clone(key)).collect();
+        if !gone.is_empty() {
+            let definitions = Arc::make_mut(&mut self.definitions);
+            gone.iter().for_each(|key| drop(definitions.remove(key)));
         }
     }
 }
