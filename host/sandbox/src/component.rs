@@ -16,9 +16,9 @@ use crate::grants::Power;
 use crate::import::Import;
 use crate::instance::Instance;
 use crate::limits::Limits;
-use crate::load::{self, Identity};
+use crate::load::{self, Identity, LoadedCode};
 use crate::plain::{self, Docs, LeftOut};
-use crate::sandbox::Inner as Host;
+use crate::sandbox::{Inner as Host, blocking};
 use crate::turns::Turn;
 use crate::v0_1_0::{self, ToolPre};
 use code::{Code, Entry};
@@ -32,7 +32,6 @@ use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Arguments;
 use wasmtime::Store;
-use wasmtime::component::Component as Compiled;
 
 /// How long what a component is asked without power may take, such as what it is.
 pub const DESCRIBE_TIME: Duration = Duration::from_secs(10);
@@ -108,11 +107,11 @@ impl Component {
     }
 
     /// Checks that a component can be called and links it.
-    pub(crate) fn link(host: Arc<Host>, origin: Origin, compiled: Compiled) -> Result<Linked, Refusal> {
+    pub(crate) fn link(host: Arc<Host>, origin: Origin, code: LoadedCode) -> Result<Linked, Refusal> {
         let name = &origin.name;
-        let exports = load::read_exports(&host.engine, name, &compiled)?;
-        let imports = load::read_imports(&host.engine, name, &compiled)?;
-        let code = Code::link(&host, name, compiled, &exports)?;
+        let exports = load::read_exports(&host.engine, name, &code.component)?;
+        let imports = load::read_imports(&host.engine, name, &code.component)?;
+        let code = Code::link(&host, name, code, &exports)?;
         Ok(Linked { host, origin, imports, code: OnceCell::new_with(Some(code)) })
     }
 
@@ -251,9 +250,14 @@ impl Linked {
             return Ok(code);
         }
         let load = async || {
-            let compiled = self.host.code_of(&self.origin).await?;
-            let exports = load::read_exports(&self.host.engine, &self.origin.name, &compiled)?;
-            Code::link(&self.host, &self.origin.name, compiled, &exports)
+            let code = self.host.code_of(&self.origin).await?;
+            let (host, name) = (Arc::clone(&self.host), self.origin.name.clone());
+            // Comparing types takes as long as the component has types.
+            blocking(move || {
+                let exports = load::read_exports(&host.engine, &name, &code.component)?;
+                Code::link(&host, &name, code, &exports)
+            })
+            .await
         };
         // Boxed, so that calls, of which all but the first end above, have no room for it.
         Box::pin(self.code.get_or_try_init(load)).await
@@ -273,7 +277,7 @@ impl Linked {
         cancel: &CancellationToken,
     ) -> Result<(&Code, Turn), Ending> {
         let ready = async {
-            let code = self.code().await.map_err(|why| Ending::Host(why.to_string()))?;
+            let code = self.code().await.map_err(Ending::of_refusal)?;
             let turn = self.host.turns.take(memory_bytes, timeout).await;
             Ok((code, turn.map_err(|_| Ending::NoSlot)?))
         };
@@ -318,7 +322,7 @@ impl Linked {
         &self,
         work: impl AsyncFnOnce(&mut Store<Instance>, &ToolPre<Instance>) -> wasmtime::Result<T>,
     ) -> Result<T, Ending> {
-        let code = self.code().await.map_err(|why| Ending::Host(why.to_string()))?;
+        let code = self.code().await.map_err(Ending::of_refusal)?;
         let sealed = code.sealed(&self.host)?;
         let work = async |store: &mut Store<Instance>| work(store, sealed).await;
         self.host.run_sealed(&sealed_limits(), DESCRIBE_TIME, DESCRIBE_TIME, work).await

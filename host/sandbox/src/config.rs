@@ -1,7 +1,8 @@
 //! How large the sandbox is: what all calls together may use.
 
-use crate::compile::{COMPILE_TIME, Compiler};
+use crate::compile::{COMPILE_CPU, COMPILE_WALL, COMPILED_BYTES, Compiler};
 use crate::limits::Limits;
+use crate::load::LOADED_CODE_BYTES;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,8 +28,17 @@ pub struct SandboxConfig {
     pub warm_bytes: u64,
     /// Where components are compiled.
     pub compiler: Compiler,
-    /// How long a component may be compiled, where that is done by a child.
-    pub compile_time: Duration,
+    /// Processor time for compiling one component, where that is done by a child. The
+    /// system counts whole seconds, and rounds up.
+    pub compile_cpu: Duration,
+    /// Time for compiling one component, where that is done by a child, on a machine
+    /// that is busy with other things.
+    pub compile_wall: Duration,
+    /// Bytes of the compiled form of one component, beside 64 for each of its own bytes;
+    /// a quarter of `cache_bytes` at most.
+    pub compiled_bytes: u64,
+    /// Bytes of the compiled forms of all components that are loaded.
+    pub loaded_code_bytes: u64,
     /// The directory in which compiled code is kept for the next start, with a key that
     /// authenticates it; this user's alone. Without one, each start compiles anew.
     pub cache_dir: Option<PathBuf>,
@@ -63,7 +73,10 @@ impl Default for SandboxConfig {
             allocation: Allocation::Pooled,
             warm_bytes: 64 << 20,
             compiler: Compiler::InProcess,
-            compile_time: COMPILE_TIME,
+            compile_cpu: COMPILE_CPU,
+            compile_wall: COMPILE_WALL,
+            compiled_bytes: COMPILED_BYTES,
+            loaded_code_bytes: LOADED_CODE_BYTES,
             cache_dir: None,
             cache_bytes: 1 << 30,
         }

@@ -1,11 +1,11 @@
 //! Why a guest ended: the one place that reads wasmtime's errors and our own, and
 //! says which code each is.
 //!
-//! Where wasmtime has a type for a reason, the type is asked. Some reasons it tells
-//! by message alone; those messages are constants here, and a test for each makes
-//! the guest that provokes it, so that an update that changes one is noticed.
+//! Where wasmtime has a type for a reason, the type is asked. Some reasons it tells by message
+//! alone; those messages are constants here, and a test for each provokes it.
 
 use crate::config::SandboxConfig;
+use crate::error::Refusal;
 use crate::limits::Limits;
 use crate::meter::Stop;
 use std::fmt::{self, Write as _};
@@ -50,6 +50,8 @@ pub(crate) enum Ending {
     Exited(i32),
     /// The pool has no slot: other calls hold them all.
     NoSlot,
+    /// There is no room for its code: that of other components takes all of it.
+    NoRoomForCode(String),
     /// A host function panicked, or something else of ours broke.
     Host(String),
 }
@@ -84,6 +86,14 @@ impl Ending {
             return Ending::Host(clean(&format!("{error:#}"), MAX_DETAIL_BYTES));
         }
         Self::of_message(error)
+    }
+
+    /// Reads why the code of a component that is served cannot be loaded.
+    pub(crate) fn of_refusal(refusal: Refusal) -> Self {
+        match refusal.is_for_want_of_room() {
+            true => Ending::NoRoomForCode(refusal.to_string()),
+            false => Ending::Host(refusal.to_string()),
+        }
     }
 
     fn of_stop(stop: Stop) -> Self {
@@ -145,7 +155,7 @@ impl Ending {
             Ending::Malformed(_) => Code::MalformedOutput,
             Ending::Trapped(_) => Code::Trapped,
             Ending::Exited(_) => Code::Exited,
-            Ending::NoSlot => Code::Overloaded,
+            Ending::NoSlot | Ending::NoRoomForCode(_) => Code::Overloaded,
             Ending::Host(_) => Code::HostFailed,
         }
     }
@@ -210,6 +220,9 @@ impl Ending {
                 format!("There is no room to run {guest} now: too many calls run or wait. Try again later."),
                 Some(room(under.host)),
             ),
+            Ending::NoRoomForCode(why) => {
+                (format!("There is no room for the code of {guest}. Try again later."), Some(why))
+            }
             Ending::Host(why) => {
                 (format!("The host failed while it ran {guest}. This is not the guest's fault."), Some(why))
             }

@@ -7,6 +7,7 @@
 
 use crate::config::{Allocation, SandboxConfig};
 use crate::error::SandboxError;
+use crate::load::IMAGE_SLACK_BYTES;
 use std::num::NonZeroUsize;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
@@ -95,6 +96,10 @@ fn wasm(stack_bytes: usize, layout: Layout) -> Config {
     wasm.wasm_backtrace_max_frames(NonZeroUsize::new(16));
     wasm.generate_address_map(false);
     wasm.native_unwind_info(cfg!(windows));
+    // The images of memories are in the compiled code, once more in memory, and as large as
+    // their data lies apart. Sparse ones are decided about in `load::census`; this is
+    // the compiler's own bound behind it.
+    wasm.memory_guaranteed_dense_image_size(IMAGE_SLACK_BYTES);
     if layout == Layout::Compact {
         wasm.memory_reservation(0);
         wasm.memory_reservation_for_growth(1 << 20);

@@ -5,7 +5,7 @@ use crate::ending::{Ending, Under};
 use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::limits::Limits;
-use crate::load;
+use crate::load::{self, CodeShare, LoadedCode};
 use crate::sandbox::Inner as Host;
 use crate::v0_1_0::{self, GatePre, Shown};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use tollgate_agent::outcome::Fault;
 use tollgate_agent::state::Access;
 use tollgate_agent::text::clean;
 use wasmtime::Store;
-use wasmtime::component::{Component as Compiled, Linker};
+use wasmtime::component::Linker;
 
 /// How long a question may wait for room beside the calls that run.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -68,6 +68,8 @@ pub(crate) struct LinkedGate {
     name: String,
     digest: String,
     pre: GatePre<Instance>,
+    /// The memory of its code.
+    _share: CodeShare,
 }
 
 impl GateComponent {
@@ -157,16 +159,17 @@ impl GateComponent {
         host: Arc<Host>,
         name: String,
         digest: String,
-        compiled: &Compiled,
+        code: LoadedCode,
     ) -> Result<LinkedGate, Refusal> {
-        load::check_gate_exports(&host.engine, &name, compiled)?;
-        load::refuse_imports(&host.engine, &name, compiled)?;
+        let LoadedCode { component, share } = code;
+        load::check_gate_exports(&host.engine, &name, &component)?;
+        load::refuse_imports(&host.engine, &name, &component)?;
         let nothing = Linker::<Instance>::new(&host.engine);
-        let pre = nothing.instantiate_pre(compiled).and_then(GatePre::new).map_err(|why| {
+        let pre = nothing.instantiate_pre(&component).and_then(GatePre::new).map_err(|why| {
             let why = clean(&format!("{why:#}"), 1_000);
             Refusal::new(format!("{name} does not fit the interfaces that it names: {why}"))
         })?;
-        Ok(LinkedGate { host, name, digest, pre })
+        Ok(LinkedGate { host, name, digest, pre, _share: share })
     }
 }
 

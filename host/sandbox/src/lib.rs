@@ -53,7 +53,10 @@ mod world;
 pub use attempt::{Attempt, Call, Console};
 pub use attend::cancelled_and_grace;
 pub use children::ChildRunner;
-pub use compile::{COMPILE_MEMORY_BYTES, COMPILE_TIME, COMPILED_AT_ONCE, Compiler, compile_child};
+pub use compile::{
+    COMPILE_CPU, COMPILE_MEMORY_BYTES, COMPILE_WALL, COMPILED_AT_ONCE, COMPILED_BYTES,
+    COMPILED_BYTES_PER_BYTE, Compiler, compile_child,
+};
 pub use component::{Component, DESCRIBE_FUEL, DESCRIBE_TIME};
 pub use config::{Allocation, SandboxConfig};
 pub use deadline::{Deadline, Paused};
@@ -63,7 +66,10 @@ pub use gate::{GateComponent, GateLimits};
 pub use grants::{DEFAULT_QUOTA_BYTES, FileAccess, FileGrant, Grants, Power};
 pub use import::Import;
 pub use limits::{LimitOverrides, Limits};
-pub use load::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES, digest, open_regular, read as read_file};
+pub use load::{
+    IMAGE_SLACK_BYTES, LOADED_CODE_BYTES, MAX_COMPONENT_BYTES, MAX_COMPONENT_ITEMS, MAX_CORE_MODULES,
+    MAX_CUSTOM_BYTES, MAX_NESTING, digest, open_regular, read as read_file,
+};
 pub use plain::LeftOut;
 pub use report::{Level, ProgressStatus, Report, ReportSink};
 pub use runtime::runtime;

@@ -1,5 +1,6 @@
 //! The sandbox: one engine, its ticker, its linkers, and the turns of its calls.
 
+mod code;
 mod gates;
 
 pub use gates::Guest;
@@ -12,7 +13,7 @@ use crate::ending::Ending;
 use crate::error::{Refusal, SandboxError};
 use crate::instance::Instance;
 use crate::limits::Limits;
-use crate::load::{Artefact, Cache, Checked, Fingerprint, Identity, Words};
+use crate::load::{Artefact, Cache, Checked, CodeMemory, Identity, Words};
 use crate::plain::Docs;
 use crate::ticker::Ticker;
 use crate::turns::{Occupancy, Turns};
@@ -22,7 +23,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use wasmtime::component::{Component as Compiled, Linker};
+use wasmtime::component::Linker;
 use wasmtime::{Engine, Store};
 
 /// Loads components and runs their tools. Cloning is cheap.
@@ -41,6 +42,7 @@ pub(crate) struct Inner {
     pub(crate) sealed: Linker<Instance>,
     compiling: Compiling,
     cache: Option<Cache>,
+    code_memory: CodeMemory,
     notices: Mutex<Vec<String>>,
 }
 
@@ -65,6 +67,7 @@ impl Sandbox {
             sealed,
             compiling: Compiling::new(&config, compatibility, layout),
             cache: open_cache(&config, compatibility, &mut notices),
+            code_memory: CodeMemory::new(config.loaded_code_bytes),
             config,
             engine,
             notices: Mutex::new(notices),
@@ -83,6 +86,19 @@ impl Sandbox {
     #[must_use]
     pub fn config(&self) -> &SandboxConfig {
         &self.inner.config
+    }
+
+    /// Bytes of the compiled forms of all components that are loaded.
+    #[must_use]
+    pub fn loaded_code_bytes(&self) -> u64 {
+        self.inner.code_memory.used_bytes()
+    }
+
+    /// Starts the process that compiles and has it try what it must not be able to do.
+    /// Returns a sentence about what this system lacks to confine it; `None` if it is
+    /// confined in every way.
+    pub async fn compiler_gaps(&self) -> Option<String> {
+        self.inner.compiling.gaps().await
     }
 
     /// How much of it is in use now.
@@ -127,14 +143,14 @@ impl Sandbox {
             Begun::Known(component) => Ok(component),
             Begun::Compiled(linked, docs, artefact) => self.describe(*linked, &docs, artefact).await,
             Begun::New(origin, checked) => {
-                let name = origin.name.clone();
-                let artefact = self.inner.compiling.compile(&self.inner.engine, &name, &checked).await?;
-                let docs = Docs::of(&checked.bytes);
-                drop(checked);
+                let artefact =
+                    self.inner.compile(&origin.name, &origin.identity.fingerprint, &checked).await?;
                 let inner = Arc::clone(&self.inner);
-                let (linked, artefact) = blocking(move || {
+                let (linked, docs, artefact) = blocking(move || {
+                    let docs = Docs::of(&checked.bytes);
+                    drop(checked);
                     let compiled = inner.load(&origin.name, &artefact)?;
-                    Ok((Component::link(inner, origin, compiled)?, artefact))
+                    Ok((Component::link(inner, origin, compiled)?, docs, artefact))
                 })
                 .await?;
                 self.describe(linked, &docs, artefact).await
@@ -201,7 +217,7 @@ impl Inner {
     fn begin(self: Arc<Self>, name: String, file: Option<PathBuf>, bytes: Vec<u8>) -> Result<Begun, Refusal> {
         let origin = Origin { identity: Identity::of(&bytes), name, file };
         let fingerprint = &origin.identity.fingerprint;
-        let Some((compiled, artefact)) = self.kept_code(fingerprint) else {
+        let Some((compiled, artefact)) = self.kept_code(&origin.name, fingerprint)? else {
             let checked = load::check(&origin.name, bytes)?;
             return Ok(Begun::New(origin, Arc::new(checked)));
         };
@@ -210,65 +226,6 @@ impl Inner {
         match words {
             Some(words) => linked.described(words.into()).map(Begun::Known),
             None => Ok(Begun::Compiled(Box::new(linked), Docs::of(&bytes), artefact)),
-        }
-    }
-
-    /// The code of a component of which more is known already: from the cache, or where
-    /// that has lost it, compiled again from the very same bytes.
-    pub(crate) async fn code_of(self: &Arc<Self>, origin: &Origin) -> Result<Compiled, Refusal> {
-        let (inner, fingerprint) = (Arc::clone(self), origin.identity.fingerprint);
-        if let Some((compiled, _)) = blocking(move || Ok(inner.kept_code(&fingerprint))).await? {
-            return Ok(compiled);
-        }
-        let of_thread = origin.clone();
-        let checked = blocking(move || {
-            let Origin { name, identity, file } = of_thread;
-            let lost =
-                || Refusal::new(format!("the compiled code of {name} is lost, and its file is another now"));
-            let bytes = load::read(file.as_deref().ok_or_else(lost)?)?;
-            if Fingerprint::of(&bytes) != identity.fingerprint {
-                return Err(lost());
-            }
-            load::check(&name, bytes).map(Arc::new)
-        })
-        .await?;
-        let artefact = self.compiling.compile(&self.engine, &origin.name, &checked).await?;
-        let (inner, origin) = (Arc::clone(self), origin.clone());
-        blocking(move || {
-            inner.keep(&origin.identity.fingerprint, None, &artefact);
-            inner.load(&origin.name, &artefact)
-        })
-        .await
-    }
-
-    fn kept_code(&self, of: &Fingerprint) -> Option<(Compiled, Artefact)> {
-        let cache = self.cache.as_ref()?;
-        let artefact = cache.code(of)?;
-        match artefact.load(&self.engine) {
-            Ok(compiled) => Some((compiled, artefact)),
-            Err(_) => {
-                // Authentic, and yet not of this engine: nothing that one would expect.
-                cache.forget(of);
-                None
-            }
-        }
-    }
-
-    fn load(&self, name: &str, artefact: &Artefact) -> Result<Compiled, Refusal> {
-        artefact.load(&self.engine).map_err(|why| {
-            let why = tollgate_agent::text::clean(&format!("{why:#}"), 1_000);
-            Refusal::new(format!("{name} was compiled to code that this host cannot load: {why}"))
-        })
-    }
-
-    fn keep(&self, of: &Fingerprint, words: Option<&Words>, artefact: &Artefact) {
-        let Some(cache) = &self.cache else { return };
-        if let Err(why) = cache.keep(of, words, artefact) {
-            let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-            // One is enough to know, and nobody may read them.
-            if notices.is_empty() {
-                notices.push(format!("compiled code cannot be kept for the next start: {why}"));
-            }
         }
     }
 }
@@ -323,7 +280,7 @@ impl Inner {
 }
 
 /// Runs what takes long on a thread for such things.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     match tokio::task::spawn_blocking(work).await {

@@ -3,6 +3,7 @@
 
 use super::Opened;
 use serde_json::{Value, json};
+use std::time::Duration;
 use tollgate::config::Config;
 use tollgate_agent::health::TRAPS_THAT_DISABLE;
 use tollgate_agent::run::answer::MAX_ANSWER_BYTES;
@@ -11,8 +12,9 @@ use tollgate_agent::state::change::{
 };
 use tollgate_agent::{json as agent_json, schema};
 use tollgate_sandbox::{
-    COMPILE_MEMORY_BYTES, COMPILED_AT_ONCE, DESCRIBE_FUEL, DESCRIBE_TIME, MAX_COMPONENT_BYTES,
-    MAX_CUSTOM_BYTES,
+    COMPILE_MEMORY_BYTES, COMPILED_AT_ONCE, COMPILED_BYTES_PER_BYTE, DESCRIBE_FUEL, DESCRIBE_TIME,
+    IMAGE_SLACK_BYTES, MAX_COMPONENT_BYTES, MAX_COMPONENT_ITEMS, MAX_CORE_MODULES, MAX_CUSTOM_BYTES,
+    MAX_NESTING,
 };
 
 /// Those of a run, those of the host, and those that are fixed. What a tool has of its
@@ -24,6 +26,10 @@ pub(super) fn as_json(opened: &Opened) -> Value {
         "memory_budget_bytes": sandbox.memory_budget_bytes,
         "concurrent_calls": sandbox.concurrent_calls,
         "waiting_calls": sandbox.waiting_calls,
+        "compile_cpu_ms": millis(sandbox.compile_cpu),
+        "compile_wall_ms": millis(sandbox.compile_wall),
+        "compiled_bytes": sandbox.compiled_bytes,
+        "loaded_code_bytes": sandbox.loaded_code_bytes,
         "ceiling": sandbox.ceiling,
     });
     let fixed = json!({
@@ -40,12 +46,20 @@ pub(super) fn as_json(opened: &Opened) -> Value {
         "schema_depth": schema::MAX_SCHEMA_DEPTH,
         "component_bytes": MAX_COMPONENT_BYTES,
         "custom_section_bytes": MAX_CUSTOM_BYTES,
-        "compile_ms": u64::try_from(sandbox.compile_time.as_millis()).unwrap_or(u64::MAX),
+        "core_modules": MAX_CORE_MODULES,
+        "component_items": MAX_COMPONENT_ITEMS,
+        "component_nesting": MAX_NESTING,
+        "compiled_bytes_per_byte": COMPILED_BYTES_PER_BYTE,
+        "image_slack_bytes": IMAGE_SLACK_BYTES,
         "compile_memory_bytes": COMPILE_MEMORY_BYTES,
         "compiled_at_once": COMPILED_AT_ONCE,
-        "describe_ms": u64::try_from(DESCRIBE_TIME.as_millis()).unwrap_or(u64::MAX),
+        "describe_ms": millis(DESCRIBE_TIME),
         "describe_fuel": DESCRIBE_FUEL,
         "traps_that_disable": TRAPS_THAT_DISABLE,
     });
     json!({"run": limits.run, "host": host, "fixed": fixed})
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

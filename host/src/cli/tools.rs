@@ -39,7 +39,8 @@ impl ToolsVerb {
         let _servers = with_servers(&host, &opened.config, output).await;
         opened.loaded.toolbox = Toolbox::clone(&host.toolbox());
         if output.is_json() {
-            output.json(&as_json(&opened));
+            let gaps = opened.sandbox.compiler_gaps().await;
+            output.json(&as_json(&opened, gaps));
         } else {
             show(&opened, output);
         }
@@ -150,7 +151,7 @@ fn grants_in_words(component: &LoadedComponent) -> String {
     }
 }
 
-fn as_json(opened: &Opened) -> Value {
+fn as_json(opened: &Opened, compiler_gaps: Option<String>) -> Value {
     let tools: Vec<Value> = opened
         .loaded
         .toolbox
@@ -174,6 +175,7 @@ fn as_json(opened: &Opened) -> Value {
         "refused_gates": opened.gates.refused,
         "notices": opened.loaded.notices,
         "limits": limits::as_json(opened),
+        "compiler_gaps": compiler_gaps,
     })
 }
 

@@ -67,6 +67,35 @@ struct HostNumbers {
     memory_budget_bytes: u64,
     concurrent_calls: u32,
     waiting_calls: u32,
+    compile_cpu_ms: u32,
+    compile_wall_ms: u32,
+    compiled_bytes: u64,
+    loaded_code_bytes: u64,
+}
+
+impl HostNumbers {
+    fn of(sandbox: &SandboxConfig) -> Self {
+        let ms = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        Self {
+            memory_budget_bytes: sandbox.memory_budget_bytes,
+            concurrent_calls: sandbox.concurrent_calls,
+            waiting_calls: sandbox.waiting_calls,
+            compile_cpu_ms: ms(sandbox.compile_cpu),
+            compile_wall_ms: ms(sandbox.compile_wall),
+            compiled_bytes: sandbox.compiled_bytes,
+            loaded_code_bytes: sandbox.loaded_code_bytes,
+        }
+    }
+
+    fn set(self, sandbox: &mut SandboxConfig) {
+        let time = |ms: u32| Duration::from_millis(u64::from(ms));
+        sandbox.memory_budget_bytes = self.memory_budget_bytes;
+        sandbox.concurrent_calls = self.concurrent_calls;
+        sandbox.waiting_calls = self.waiting_calls;
+        (sandbox.compile_cpu, sandbox.compile_wall) = (time(self.compile_cpu_ms), time(self.compile_wall_ms));
+        sandbox.compiled_bytes = self.compiled_bytes;
+        sandbox.loaded_code_bytes = self.loaded_code_bytes;
+    }
 }
 
 /// Limits that may be zero; a zero elsewhere would fail every call.
@@ -100,20 +129,13 @@ pub(super) fn check(
     )?;
     config.sandbox.ceiling = ceiling.over(&config.sandbox.ceiling)?;
 
-    let mut host = HostNumbers {
-        memory_budget_bytes: config.sandbox.memory_budget_bytes,
-        concurrent_calls: config.sandbox.concurrent_calls,
-        waiting_calls: config.sandbox.waiting_calls,
-    };
+    let host = HostNumbers::of(&config.sandbox);
     let known = [names(&config.call), run_names(), names(&host)];
     let table = Table::read(source, raw.numbers, &known)?;
-    host = table.over(&host)?;
+    table.over(&host)?.set(&mut config.sandbox);
     config.run = table.over(&config.run)?;
     config.call = table.over(&config.call)?;
     table.keep_under(&config.call, &config.sandbox.ceiling)?;
-    config.sandbox.memory_budget_bytes = host.memory_budget_bytes;
-    config.sandbox.concurrent_calls = host.concurrent_calls;
-    config.sandbox.waiting_calls = host.waiting_calls;
     config.sandbox.timeout_ceiling = Duration::from_millis(u64::from(config.run.timeout_ceiling_ms));
 
     for (name, numbers) in tools {

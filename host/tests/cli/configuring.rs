@@ -41,7 +41,7 @@ fn a_tools_directory_that_is_none_is_refused() {
 #[test]
 fn every_limit_is_read_back() {
     let place = Place::new().with_tools(&[good::ECHO]).with_config(
-        "[limits]\nfuel = 1000000000\nconcurrency = 2\n[tools.echo.limits]\nmemory_bytes = 1048576\ntimeout_ms = 2500\nconcurrent_calls = 3\n",
+        "[limits]\nfuel = 1000000000\nconcurrency = 2\ncompile_cpu_ms = 90000\n[tools.echo.limits]\nmemory_bytes = 1048576\ntimeout_ms = 2500\nconcurrent_calls = 3\n",
     );
     let read = place.type_in(&["tools", "--json"]).ends_with(0).json();
     let limits = &read["tools"][0]["limits"];
@@ -54,7 +54,22 @@ fn every_limit_is_read_back() {
         assert!(limits[name].is_number(), "{name}");
     }
     assert_eq!(read["limits"]["run"]["concurrency"], 2);
-    assert!(read["limits"]["host"]["memory_budget_bytes"].is_number());
+    let of_the_host = [
+        ("memory_budget_bytes", 4_u64 << 30),
+        ("compile_cpu_ms", 90_000),
+        ("compile_wall_ms", 300_000),
+        ("compiled_bytes", 64 << 20),
+        ("loaded_code_bytes", 2 << 30),
+    ];
+    for (name, value) in of_the_host {
+        assert_eq!(read["limits"]["host"][name], value, "{name}");
+    }
+    // What a system lacks to confine the compiler is a sentence; what it has, nothing.
+    let gaps = &read["compiler_gaps"];
+    assert!(
+        gaps.is_null() || gaps.as_str().is_some_and(|gaps| gaps.contains(": this system lacks ")),
+        "{gaps}"
+    );
     let fixed = [
         ("stack_bytes", 512 << 10),
         ("answer_bytes", 256 << 10),
@@ -67,7 +82,11 @@ fn every_limit_is_read_back() {
         ("schema_bytes", 64 << 10),
         ("component_bytes", 64 << 20),
         ("custom_section_bytes", 1 << 20),
-        ("compile_ms", 60_000),
+        ("core_modules", 128),
+        ("component_items", 100_000),
+        ("component_nesting", 64),
+        ("compiled_bytes_per_byte", 64),
+        ("image_slack_bytes", 64 << 10),
         ("compile_memory_bytes", 2_u64 << 30),
         ("compiled_at_once", 2),
         ("describe_ms", 10_000),

@@ -2,7 +2,9 @@
 //! for the next start.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod bounds;
 mod compiling;
+mod confining;
 mod deciding;
 mod documented;
 mod foreign;

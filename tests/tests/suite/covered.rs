@@ -67,6 +67,7 @@ const OTHERS: &[&str] = &[
     "file",
     "header fields, 16 KiB",
     "imports",
+    "loading",
     "mutations",
     "names",
     "questions to people",

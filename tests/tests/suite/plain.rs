@@ -46,6 +46,36 @@ fn adder() -> Vec<u8> {
     )
 }
 
+/// Exports one interface in two versions, and a function whose name is the host's.
+const VERSIONED: &str = r#"(component
+  (core module $code
+    (func (export "old") (result i32) (i32.const 9))
+    (func (export "new") (result i32) (i32.const 10)))
+  (core instance $instance (instantiate $code))
+  (func $old (result u32) (canon lift (core func $instance "old")))
+  (func $new (result u32) (canon lift (core func $instance "new")))
+  (instance $newer (export "add" (func $new)))
+  (instance $older (export "add" (func $old)) (export "gone" (func $old)))
+  (export "docs:adder/math@0.10.0" (instance $newer))
+  (export "docs:adder/math@0.9.0" (instance $older))
+  (export "search-history" (func $old)))"#;
+
+#[test]
+fn of_two_versions_the_newer_is_served_and_a_reserved_name_is_left_out() {
+    let rig = Rig::new();
+    let source = Box::leak(format!(";; Of a test.\n\n{VERSIONED}").into_boxed_str());
+    let guest = Guest { name: "own", attack: "", limit: "", expects: Expectation::Succeeds, source };
+    let loaded = rig.load_bytes("own", guest.bytes()).unwrap();
+    let component = loaded.component();
+    let names: Vec<&str> = component.descriptor().tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["math-add", "math-gone"]);
+    let left_out = component.left_out().unwrap();
+    let reason = |function: &str| &left_out.iter().find(|left| left.function == function).unwrap().reason;
+    assert!(reason("docs:adder/math@0.9.0#add").contains("docs:adder/math@0.10.0#add"), "{left_out:?}");
+    assert!(reason("search-history").contains("reserved for the host"), "{left_out:?}");
+    assert_eq!(result(call(&rig, guest.bytes(), &json!({}))).data, json!(10));
+}
+
 #[test]
 fn functions_become_tools_named_by_interface_and_function() {
     let rig = Rig::new();

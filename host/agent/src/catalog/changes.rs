@@ -136,12 +136,7 @@ mod tests {
     }
 
     fn owner(id: &str) -> Owner {
-        Owner {
-            id: id.into(),
-            kind: OwnerKind::Component,
-            origin: format!("{id}.wasm"),
-            version: "1".into(),
-        }
+        Owner { id: id.into(), kind: OwnerKind::Component, origin: format!("{id}.wasm"), version: "1".into() }
     }
 
     fn counter() -> StateKey {
@@ -207,7 +202,8 @@ mod tests {
     #[test]
     fn adding_owners_takes_time_in_proportion_to_their_number() {
         let time = |count: usize| {
-            let ids: Vec<String> = (0..count).map(|at| format!("c{at:o}").replace('0', "a").replace('1', "b")).collect();
+            let ids: Vec<String> =
+                (0..count).map(|at| format!("c{at:o}").replace('0', "a").replace('1', "b")).collect();
             let one = || {
                 let began = std::time::Instant::now();
                 let mut catalog = Catalog::default();

@@ -1,27 +1,27 @@
-//! The process that compiles: bounded before it reads the first byte, it takes one
-//! component from its standard input, answers on its standard output, and ends. It
+//! The process that compiles: confined and bounded before it reads the first byte, it takes
+//! one component from its standard input, answers on its standard output, and ends. It
 //! ends too when the host that started it does.
 
-use super::message::{Answer, Request};
-use super::{COMPILE_MEMORY_BYTES, COMPILE_TIME, Compatibility, machine_code};
+use super::confine::{Lacking, confine, escapes};
+use super::message::{Answer, Purpose, Request};
+use super::{COMPILE_CPU, COMPILE_MEMORY_BYTES, CPU_SECONDS_VARIABLE, Compatibility, machine_code};
 use crate::engine::compiling_engine;
 use crate::load::MAX_COMPONENT_BYTES;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
-/// Processor time of all its threads together, in seconds: a bound of the system's
-/// own behind the host's deadline.
-const CPU_SECONDS: u64 = 4 * COMPILE_TIME.as_secs();
 /// Files that it may have open. It opens none but those that it was started with.
 const OPEN_FILES: u64 = 32;
+/// How much longer a component may be after the host has written it again.
+const REWRITTEN_BYTES: u64 = 4 << 10;
 
-/// What a program does that [`Compiler::Child`](super::Compiler::Child) starts:
-/// compiles one component under bounds of its own making. The program returns the
-/// result from `main` and does nothing else.
+/// The main function of the program that [`Compiler::Child`](super::Compiler::Child)
+/// starts: compiles one component, confined and under limits that it sets itself. The
+/// program returns the result from `main` and does nothing else.
 #[must_use]
 pub fn compile_child() -> ExitCode {
-    match compile_one() {
+    match answer_one() {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             // Where nobody listens any more, there is nothing left to say.
@@ -31,13 +31,22 @@ pub fn compile_child() -> ExitCode {
     }
 }
 
-fn compile_one() -> io::Result<()> {
+fn answer_one() -> io::Result<()> {
     bound_this_process()?;
+    let host = getppid();
+    let lacking = confine();
     let mut header = [0; Request::BYTES];
     io::stdin().read_exact(&mut header)?;
     let request = Request::read(&header)
-        .filter(|request| request.length <= MAX_COMPONENT_BYTES)
+        .filter(|request| request.length <= MAX_COMPONENT_BYTES + REWRITTEN_BYTES)
         .ok_or_else(|| io::Error::other("what asks is not a host of this version"))?;
+    match request.purpose {
+        Purpose::Compile => compile(&request),
+        Purpose::Check => answer(false, gaps(lacking, host).as_bytes()),
+    }
+}
+
+fn compile(request: &Request) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(usize::try_from(request.length).unwrap_or(0));
     io::stdin().take(request.length).read_to_end(&mut bytes)?;
     if bytes.len() as u64 != request.length {
@@ -49,28 +58,52 @@ fn compile_one() -> io::Result<()> {
         return Err(io::Error::other("the host that asks was built or set up in another way"));
     }
     let compiled = machine_code(&engine, &bytes);
-    let body = compiled.as_deref().unwrap_or_else(|why| why.as_bytes());
-    let answer = Answer { compiled: compiled.is_ok(), length: body.len() as u64 };
+    answer(compiled.is_ok(), compiled.as_deref().unwrap_or_else(|why| why.as_bytes()))
+}
+
+fn answer(compiled: bool, body: &[u8]) -> io::Result<()> {
+    let answer = Answer { compiled, length: body.len() as u64 };
     let mut out = io::stdout().lock();
     out.write_all(&answer.header())?;
     out.write_all(body)?;
     out.flush()
 }
 
+/// What keeps this process from less than it should, in words.
+fn gaps(lacking: Lacking, host: Option<Pid>) -> String {
+    let gaps: Vec<String> = lacking
+        .into_iter()
+        .map(|what| format!("this system lacks {what}"))
+        .chain(escapes(host).into_iter().map(str::to_owned))
+        .collect();
+    gaps.join("; ")
+}
+
 fn bound_this_process() -> io::Result<()> {
+    let cpu_seconds = cpu_seconds();
     let bounds = [
-        (Resource::As, COMPILE_MEMORY_BYTES),
-        (Resource::Cpu, CPU_SECONDS),
-        (Resource::Core, 0),
+        (Resource::As, COMPILE_MEMORY_BYTES, COMPILE_MEMORY_BYTES),
+        // At the first the system ends it with a signal of its own, at the second with any.
+        (Resource::Cpu, cpu_seconds, cpu_seconds.saturating_add(1)),
+        (Resource::Core, 0, 0),
         // It writes no files: pipes are not held to this.
-        (Resource::Fsize, 0),
-        (Resource::Nofile, OPEN_FILES),
+        (Resource::Fsize, 0, 0),
+        (Resource::Nofile, OPEN_FILES, OPEN_FILES),
     ];
-    for (resource, bound) in bounds {
-        let most = getrlimit(resource).maximum.map_or(bound, |most| most.min(bound));
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    for (resource, current, maximum) in bounds {
+        let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        let (current, maximum) = (Some(current.min(most)), Some(maximum.min(most)));
+        setrlimit(resource, Rlimit { current, maximum })?;
     }
     Ok(())
+}
+
+/// Processor time of all its threads together, in whole seconds, which is what the system
+/// counts. The host sets it, and the component has no part in it.
+fn cpu_seconds() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "it must be known before anything is read")]
+    let given = std::env::var(CPU_SECONDS_VARIABLE);
+    given.ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(COMPILE_CPU.as_secs())
 }
 
 /// The host keeps the other end of standard input open for as long as it waits.

@@ -6,32 +6,52 @@ use crate::engine::Layout;
 
 /// Begins each message; another one means that another program, or another version
 /// of this one, is at the other end.
-const MARK: &[u8; 16] = b"tollgate-code-1\n";
+const MARK: &[u8; 16] = b"tollgate-code-2\n";
+
+/// What the process is started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To compile the component that follows.
+    Compile,
+    /// To find out how well this system confines it; nothing follows.
+    Check,
+}
 
 /// What precedes a component on its way to the compiler.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
+    pub(super) purpose: Purpose,
     pub(super) compatibility: Compatibility,
     pub(super) layout: Layout,
     pub(super) length: u64,
 }
 
 impl Request {
-    pub(super) const BYTES: usize = MARK.len() + 32 + 1 + 8;
+    pub(super) const BYTES: usize = MARK.len() + 1 + 32 + 1 + 8;
 
     pub(super) fn header(&self) -> [u8; Self::BYTES] {
+        let purpose = match self.purpose {
+            Purpose::Compile => 0,
+            Purpose::Check => 1,
+        };
         let layout = match self.layout {
             Layout::Guarded => 0,
             Layout::Compact => 1,
         };
-        joined(&[MARK, &self.compatibility.0, &[layout], &self.length.to_le_bytes()])
+        joined(&[MARK, &[purpose], &self.compatibility.0, &[layout], &self.length.to_le_bytes()])
     }
 
     pub(super) fn read(header: &[u8; Self::BYTES]) -> Option<Self> {
         let rest = header.strip_prefix(MARK)?;
+        let ([purpose], rest) = rest.split_first_chunk::<1>()?;
         let (compatibility, rest) = rest.split_first_chunk::<32>()?;
         let ([layout], rest) = rest.split_first_chunk::<1>()?;
         Some(Self {
+            purpose: match purpose {
+                0 => Purpose::Compile,
+                1 => Purpose::Check,
+                _ => return None,
+            },
             compatibility: Compatibility(*compatibility),
             layout: match layout {
                 0 => Layout::Guarded,
@@ -76,9 +96,11 @@ mod tests {
 
     #[test]
     fn headers_read_back() {
-        let request =
-            Request { compatibility: Compatibility([7; 32]), layout: Layout::Compact, length: 1 << 40 };
-        assert_eq!(Request::read(&request.header()), Some(request));
+        for purpose in [Purpose::Compile, Purpose::Check] {
+            let (compatibility, layout) = (Compatibility([7; 32]), Layout::Compact);
+            let request = Request { purpose, compatibility, layout, length: 1 << 40 };
+            assert_eq!(Request::read(&request.header()), Some(request));
+        }
         let answer = Answer { compiled: true, length: 9 };
         assert_eq!(Answer::read(&answer.header()), Some(answer));
         assert_eq!(Answer::read(&[b'x'; Answer::BYTES]), None);

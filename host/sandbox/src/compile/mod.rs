@@ -8,16 +8,21 @@
 
 mod child;
 mod compatibility;
+mod confine;
+mod failure;
 mod message;
 mod parent;
 
 pub use child::compile_child;
 pub(crate) use compatibility::Compatibility;
+pub(crate) use failure::{CompileFailure, Lasts};
 
 use crate::config::SandboxConfig;
 use crate::engine::Layout;
-use crate::error::Refusal;
 use crate::load::{Artefact, Checked};
+use failure::refused;
+use message::Purpose;
+use parent::{Failed, Job};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,14 +30,23 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
 
-/// How long a component may be compiled, unless the configuration says otherwise.
-pub const COMPILE_TIME: Duration = Duration::from_secs(60);
+/// Processor time for compiling a component, of all threads together, unless the
+/// configuration says otherwise.
+pub const COMPILE_CPU: Duration = Duration::from_secs(60);
+/// Time from the start to the end of compiling a component, unless the configuration says
+/// otherwise. It is longer, because a busy machine gives a process little of its time.
+pub const COMPILE_WALL: Duration = Duration::from_secs(300);
+/// Bytes of the compiled form of a component, beside those for its size, unless the
+/// configuration says otherwise.
+pub const COMPILED_BYTES: u64 = 64 << 20;
+/// Bytes of the compiled form for each byte of the component.
+pub const COMPILED_BYTES_PER_BYTE: u64 = 64;
 /// The address space of a process that compiles, in bytes.
 pub const COMPILE_MEMORY_BYTES: u64 = 2 << 30;
 /// How many components are compiled at once.
 pub const COMPILED_AT_ONCE: usize = 2;
-/// The largest artefact that is taken from the process that compiled it, in bytes.
-const MAX_ARTEFACT_BYTES: u64 = 1 << 30;
+/// The variable with the processor time of a process that compiles, in seconds.
+const CPU_SECONDS_VARIABLE: &str = "TOLLGATE_COMPILE_CPU_S";
 
 /// Where components are compiled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,10 +55,10 @@ pub enum Compiler {
     /// tests.
     #[default]
     InProcess,
-    /// In a child process for each component, held to [`COMPILE_MEMORY_BYTES`] and
-    /// [`COMPILE_TIME`]. The program is started with these arguments, without any
-    /// environment, and must do nothing before it returns what
-    /// [`compile_child`] gives:
+    /// In a child process for each component, held to [`COMPILE_MEMORY_BYTES`] and the
+    /// configured times, and confined as far as the system offers it. The program is
+    /// started with these arguments, without the host's environment, and must do nothing
+    /// before it returns what [`compile_child`] gives:
     ///
     /// ```no_run
     /// # use std::process::ExitCode;
@@ -78,13 +92,30 @@ impl Compiler {
     }
 }
 
-/// Compiles for one engine, so many at once and no more.
+/// Compiles for one engine, two components at once.
 pub(crate) struct Compiling {
     compiler: Compiler,
     compatibility: Compatibility,
     layout: Layout,
-    time: Duration,
+    limits: CompileLimits,
     turns: Semaphore,
+}
+
+/// What compiling one component may use, and its result.
+#[derive(Debug)]
+pub(crate) struct CompileLimits {
+    cpu: Duration,
+    wall: Duration,
+    compiled_bytes: u64,
+    cache_bytes: u64,
+}
+
+impl CompileLimits {
+    /// Bytes of the compiled form of a component of this size.
+    fn artefact_bytes(&self, component_bytes: usize) -> u64 {
+        let for_its_size = (component_bytes as u64).saturating_mul(COMPILED_BYTES_PER_BYTE);
+        self.compiled_bytes.saturating_add(for_its_size).min(self.cache_bytes / 4)
+    }
 }
 
 impl Compiling {
@@ -93,9 +124,20 @@ impl Compiling {
             compiler: config.compiler.clone(),
             compatibility,
             layout,
-            time: config.compile_time,
+            limits: CompileLimits {
+                cpu: config.compile_cpu,
+                wall: config.compile_wall,
+                compiled_bytes: config.compiled_bytes,
+                cache_bytes: config.cache_bytes,
+            },
             turns: Semaphore::new(COMPILED_AT_ONCE),
         }
+    }
+
+    /// The limits under which a component fails to compile, as one text: with others it is
+    /// tried again.
+    pub(crate) fn terms(&self) -> String {
+        format!("{:?} {COMPILE_MEMORY_BYTES} {}", self.limits, matches!(self.compiler, Compiler::InProcess))
     }
 
     /// Compiles a component. The wait for its turn has no bound but the number of those
@@ -103,54 +145,65 @@ impl Compiling {
     pub(crate) async fn compile(
         &self,
         engine: &Engine,
-        name: &str,
         checked: &Arc<Checked>,
-    ) -> Result<Artefact, Refusal> {
+    ) -> Result<Artefact, CompileFailure> {
         let Ok(_turn) = self.turns.acquire().await else {
-            return Err(Refusal::new(format!("{name} is not compiled: the sandbox is shutting down")));
+            return Err(CompileFailure::new("is not compiled: the sandbox is shutting down", Lasts::No));
         };
-        match &self.compiler {
+        let most_bytes = self.limits.artefact_bytes(checked.bytes.len());
+        let artefact = match &self.compiler {
             Compiler::InProcess => {
                 let (engine, of_thread) = (engine.clone(), Arc::clone(checked));
-                let compiled = tokio::task::spawn_blocking(move || machine_code(&engine, &of_thread.bytes));
-                match compiled.await {
-                    Ok(Ok(artefact)) => Ok(Artefact::compiled(artefact)),
-                    Ok(Err(why)) => Err(refused(name, &why)),
-                    Err(panic) => Err(Refusal::new(format!("the compiler failed on {name}: {panic}"))),
-                }
-            }
-            Compiler::Child { program, arguments } => {
-                let job = parent::Job {
-                    compatibility: &self.compatibility,
-                    layout: self.layout,
-                    bytes: &checked.bytes,
-                };
-                match job.run(program, arguments, self.time).await {
-                    Ok(artefact) => Ok(Artefact::compiled(artefact)),
-                    Err(parent::Failed::Refused(why)) => Err(refused(name, &why)),
-                    Err(parent::Failed::Broken(why)) => {
-                        Err(Refusal::new(format!("{name} cannot be compiled: {why}")))
+                let work = move || machine_code(&engine, of_thread.to_compile());
+                match tokio::task::spawn_blocking(work).await {
+                    Ok(compiled) => compiled.map_err(|why| refused(&why))?,
+                    Err(panic) => {
+                        let why = format!("cannot be compiled: the compiler failed: {panic}");
+                        return Err(CompileFailure::new(why, Lasts::No));
                     }
                 }
             }
+            Compiler::Child { program, arguments } => {
+                let job = self.job(Purpose::Compile, checked.to_compile(), most_bytes);
+                job.run(program, arguments).await.map_err(|why| self.failure(why, most_bytes))?
+            }
+        };
+        if artefact.len() as u64 > most_bytes {
+            return Err(self.failure(Failed::TooLarge(artefact.len() as u64), most_bytes));
+        }
+        Ok(Artefact::compiled(artefact))
+    }
+
+    /// Starts the process that compiles and has it try what it must not be able to do.
+    /// Returns what it can do, and what the system lacks, in words; `None` if it is
+    /// confined in every way.
+    pub(crate) async fn gaps(&self) -> Option<String> {
+        let Compiler::Child { program, arguments } = &self.compiler else {
+            return Some(
+                "components are compiled in the host's own process, which is not confined".to_owned(),
+            );
+        };
+        let gaps = match self.job(Purpose::Check, &[], 0).run(program, arguments).await {
+            Err(Failed::Refused(gaps)) => gaps,
+            Err(Failed::NotStarted(why) | Failed::Broken(why)) => why,
+            Ok(_) | Err(Failed::Cpu | Failed::Wall | Failed::TooLarge(_)) => "it does not answer".to_owned(),
+        };
+        (!gaps.is_empty())
+            .then(|| format!("the process that compiles components is not wholly confined: {gaps}"))
+    }
+
+    fn job<'a>(&'a self, purpose: Purpose, bytes: &'a [u8], artefact_bytes: u64) -> Job<'a> {
+        Job {
+            purpose,
+            compatibility: &self.compatibility,
+            layout: self.layout,
+            bytes,
+            cpu: self.limits.cpu,
+            wall: self.limits.wall,
+            artefact_bytes,
         }
     }
 }
-
-/// What toolchains turn on by default and this host leaves out, with what to type.
-const HINTS: &[(&str, &str)] = &[
-    (
-        "component model async",
-        "it uses component-model async, which this host leaves out; with jco componentize add --backend-qjs-disable-async",
-    ),
-    ("threads", "it uses threads, which this host leaves out; build it for one thread"),
-    ("shared", "it uses shared memory, which this host leaves out; build it for one thread"),
-    (
-        "gc ",
-        "it uses garbage-collected types, which this host leaves out; build it for a target without them",
-    ),
-    ("memory64", "it uses 64-bit memory, which this host leaves out; build it for wasm32"),
-];
 
 /// Compiles, which takes a core for milliseconds to seconds. The error is the
 /// compiler's words about a stranger's bytes, cleaned.
@@ -162,10 +215,3 @@ fn machine_code(engine: &Engine, bytes: &[u8]) -> Result<Vec<u8>, String> {
 
 /// The longest that the compiler's words may be.
 const MAX_WORDS_BYTES: usize = 1_000;
-
-fn refused(name: &str, why: &str) -> Refusal {
-    match HINTS.iter().find(|(sign, _)| why.contains(sign)) {
-        Some((_, hint)) => Refusal::new(format!("{name} cannot be compiled: {hint} ({why})")),
-        None => Refusal::new(format!("{name} cannot be compiled: {why}")),
-    }
-}

@@ -1,11 +1,13 @@
 //! The host's side of a compilation: starts the process, hands it the component, and
 //! takes an artefact of bounded size, or says why there is none.
 
-use super::message::{Answer, Request};
-use super::{COMPILE_MEMORY_BYTES, Compatibility, MAX_ARTEFACT_BYTES, MAX_WORDS_BYTES};
+use super::message::{Answer, Purpose, Request};
+use super::{COMPILE_MEMORY_BYTES, CPU_SECONDS_VARIABLE, Compatibility, MAX_WORDS_BYTES};
 use crate::engine::Layout;
+use rustix::process::Signal;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -16,29 +18,39 @@ use tollgate_agent::text::clean;
 /// The most threads that one compilation gets.
 const MAX_THREADS: usize = 4;
 
-/// A component that is to be compiled for an engine.
+/// A process that compiles, and its limits.
 pub(super) struct Job<'a> {
+    pub(super) purpose: Purpose,
     pub(super) compatibility: &'a Compatibility,
     pub(super) layout: Layout,
     pub(super) bytes: &'a [u8],
+    /// Processor time of all its threads.
+    pub(super) cpu: Duration,
+    /// Time from its start to its end.
+    pub(super) wall: Duration,
+    /// Bytes of the artefact.
+    pub(super) artefact_bytes: u64,
 }
 
 /// Why there is no artefact.
 pub(super) enum Failed {
     /// The compiler refused the component, in its words.
     Refused(String),
+    /// The process cannot be started.
+    NotStarted(String),
+    /// It used all the processor time that it may use.
+    Cpu,
+    /// It took longer than it may.
+    Wall,
+    /// The artefact has this many bytes, which are too many.
+    TooLarge(u64),
     /// The process did not answer, or not as one that compiles.
     Broken(String),
 }
 
 impl Job<'_> {
-    /// Has a process of its own compile it.
-    pub(super) async fn run(
-        &self,
-        program: &Path,
-        arguments: &[OsString],
-        time: Duration,
-    ) -> Result<Vec<u8>, Failed> {
+    /// Has a process of its own do it.
+    pub(super) async fn run(&self, program: &Path, arguments: &[OsString]) -> Result<Vec<u8>, Failed> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut child = Command::new(program)
             .args(arguments)
@@ -46,13 +58,14 @@ impl Job<'_> {
             .env("RAYON_NUM_THREADS", cores.min(MAX_THREADS).to_string())
             // Each arena of the allocator reserves address space, which is what is bounded.
             .env("MALLOC_ARENA_MAX", "2")
+            .env(CPU_SECONDS_VARIABLE, whole_seconds(self.cpu).to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .map_err(|why| {
-                Failed::Broken(format!(
+                Failed::NotStarted(format!(
                     "the process that compiles, {}, cannot be started: {why}",
                     program.display()
                 ))
@@ -64,8 +77,8 @@ impl Job<'_> {
         };
         let exchange = async {
             let asked = async { Ok(self.ask(stdin).await) };
-            let exchanged = tokio::try_join!(asked, receive(stdout));
-            if exchanged.is_err() {
+            let exchanged = tokio::try_join!(asked, receive(stdout, self.artefact_bytes));
+            if !matches!(exchanged, Ok((_, Received::Artefact(_) | Received::Words(_)))) {
                 // It may wait for something; it has nothing to say any more.
                 let _ = child.start_kill();
             }
@@ -76,21 +89,21 @@ impl Job<'_> {
             let ((exchanged, status), said) = tokio::join!(exchange, hear(stderr));
             (exchanged.map(|(_, received)| received), said, status)
         };
-        match tokio::time::timeout(time, talk).await {
+        match tokio::time::timeout(self.wall, talk).await {
             Ok((Ok(Received::Artefact(artefact)), _, Ok(status))) if status.success() => Ok(artefact),
             Ok((Ok(Received::Words(words)), ..)) => Err(Failed::Refused(words)),
-            Ok((_, said, status)) => Err(Failed::Broken(broken(status, &said, time))),
+            Ok((Ok(Received::TooLarge(bytes)), ..)) => Err(Failed::TooLarge(bytes)),
+            Ok((_, _, Ok(status))) if status.signal() == Some(Signal::XCPU.as_raw()) => Err(Failed::Cpu),
+            Ok((_, said, status)) => Err(Failed::Broken(broken(status, &said))),
             // Dropping the child ends it.
-            Err(_) => Err(Failed::Broken(format!(
-                "it took longer than the {} s that a component may be compiled; make it smaller, or split it",
-                time.as_secs_f64()
-            ))),
+            Err(_) => Err(Failed::Wall),
         }
     }
 
     /// Gives the pipe back, which must stay open.
     async fn ask(&self, mut stdin: ChildStdin) -> io::Result<ChildStdin> {
         let request = Request {
+            purpose: self.purpose,
             compatibility: *self.compatibility,
             layout: self.layout,
             length: self.bytes.len() as u64,
@@ -105,15 +118,19 @@ impl Job<'_> {
 enum Received {
     Artefact(Vec<u8>),
     Words(String),
+    /// An artefact of more bytes than it may have, of which none was read.
+    TooLarge(u64),
 }
 
-async fn receive(mut from: impl AsyncRead + Unpin) -> io::Result<Received> {
+async fn receive(mut from: impl AsyncRead + Unpin, artefact_bytes: u64) -> io::Result<Received> {
     let mut header = [0; Answer::BYTES];
     from.read_exact(&mut header).await?;
     let foreign = || io::Error::other("another program answers");
     let answer = Answer::read(&header).ok_or_else(foreign)?;
-    let most = if answer.compiled { MAX_ARTEFACT_BYTES } else { MAX_WORDS_BYTES as u64 };
-    if answer.length > most {
+    if answer.compiled && answer.length > artefact_bytes {
+        return Ok(Received::TooLarge(answer.length));
+    }
+    if !answer.compiled && answer.length > MAX_WORDS_BYTES as u64 {
         return Err(foreign());
     }
     let mut body = Vec::new();
@@ -123,6 +140,11 @@ async fn receive(mut from: impl AsyncRead + Unpin) -> io::Result<Received> {
         (true, true) => Ok(Received::Artefact(body)),
         (true, false) => Ok(Received::Words(clean(&String::from_utf8_lossy(&body), MAX_WORDS_BYTES))),
     }
+}
+
+/// What the system counts, rounded up.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
 /// The first words on standard error; the rest is read and dropped, so that nobody
@@ -136,15 +158,14 @@ async fn hear(from: impl AsyncRead + Unpin) -> String {
     clean(&String::from_utf8_lossy(&bytes), MAX_WORDS_BYTES)
 }
 
-fn broken(status: io::Result<ExitStatus>, said: &str, time: Duration) -> String {
+fn broken(status: io::Result<ExitStatus>, said: &str) -> String {
     let ended = match status {
         Ok(status) => status.to_string(),
         Err(why) => why.to_string(),
     };
     let said = if said.is_empty() { "it said nothing" } else { said };
     format!(
-        "the process that compiles gave no code; it has {} GiB of memory and {} s, and ended with {ended}: {said}",
-        COMPILE_MEMORY_BYTES >> 30,
-        time.as_secs_f64()
+        "the process that compiles gave no code; it has {} GiB of memory, and ended with {ended}: {said}",
+        COMPILE_MEMORY_BYTES >> 30
     )
 }

@@ -4,7 +4,7 @@
 use crate::ending::Ending;
 use crate::error::Refusal;
 use crate::instance::Instance;
-use crate::load::Exports;
+use crate::load::{CodeShare, Exports, LoadedCode};
 use crate::plain::Plain;
 use crate::sandbox::Inner as Host;
 use crate::v0_1_0::{Tool, ToolPre};
@@ -18,6 +18,8 @@ pub(super) struct Code {
     /// Made when it is first asked something sealed. Its linker is of the other's
     /// shape, so what links there links here.
     sealed: OnceLock<ToolPre<Instance>>,
+    /// The memory of the code.
+    _share: CodeShare,
 }
 
 /// How its tools are called.
@@ -32,9 +34,10 @@ impl Code {
     pub(super) fn link(
         host: &Host,
         name: &str,
-        compiled: Compiled,
+        code: LoadedCode,
         exports: &Exports,
     ) -> Result<Self, Refusal> {
+        let LoadedCode { component: compiled, share } = code;
         let misfit = |why: wasmtime::Error| {
             let why = clean(&format!("{why:#}"), 1_000);
             Refusal::new(format!("{name} does not fit the interfaces that it names: {why}"))
@@ -44,7 +47,7 @@ impl Code {
             Exports::Contract => Entry::Contract(ToolPre::new(pre).and_then(Tool::new).map_err(misfit)?),
             Exports::Plain => Entry::Plain(Plain::link(&host.engine, name, &compiled, pre)?),
         };
-        Ok(Self { compiled, entry, sealed: OnceLock::new() })
+        Ok(Self { compiled, entry, sealed: OnceLock::new(), _share: share })
     }
 
     /// Of a component of the contract, for what it is asked without power.

@@ -11,6 +11,8 @@
 //! An entry has two parts with a hash each, for a host with many tools needs the words
 //! of all of them at start and the code of few.
 
+mod failures;
+
 use super::identity::Fingerprint;
 use super::native::Artefact;
 use super::private::{PART, PrivateDir, random};
@@ -22,12 +24,13 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::json;
 
 /// Begins each entry: its form.
-const MARK: &[u8; 16] = b"tollgate-entry2\n";
+const MARK: &[u8; 16] = b"tollgate-entry3\n";
 /// The file with the key.
 const KEY: &str = "key";
 /// How the names of entries end.
@@ -49,6 +52,9 @@ pub(crate) struct Cache {
     key: [u8; 32],
     compatibility: Compatibility,
     max_bytes: u64,
+    /// Bytes of entries that may be written before the directory is listed again. To list it
+    /// for each entry would take the square of their number.
+    room_bytes: AtomicU64,
 }
 
 /// What a host knows of a component without its code.
@@ -80,7 +86,7 @@ impl Cache {
     pub(crate) fn open(path: &Path, compatibility: Compatibility, max_bytes: u64) -> Result<Self, String> {
         let dir = PrivateDir::open(path)?;
         let key = key_of(&dir).map_err(|why| format!("its key cannot be read or made: {why}"))?;
-        Ok(Self { dir, key, compatibility, max_bytes })
+        Ok(Self { dir, key, compatibility, max_bytes, room_bytes: AtomicU64::new(0) })
     }
 
     /// What the component of these bytes said of itself, if an authentic entry has it.
@@ -99,10 +105,16 @@ impl Cache {
         head.words
     }
 
-    /// The code of the component of these bytes, if there is an authentic entry.
-    pub(crate) fn code(&self, of: &Fingerprint) -> Option<Artefact> {
+    /// How many bytes the entry of the component of these bytes has, if there is one.
+    pub(crate) fn entry_bytes(&self, of: &Fingerprint) -> Option<u64> {
+        self.dir.bytes_of(&self.name_of(of)).ok()
+    }
+
+    /// The code of the component of these bytes, if there is an authentic entry of at most
+    /// this many bytes.
+    pub(crate) fn code(&self, of: &Fingerprint, most_bytes: u64) -> Option<Artefact> {
         let name = self.name_of(of);
-        let (_, entry) = self.dir.read(&name, MAX_ENTRY_BYTES).ok()?;
+        let (_, entry) = self.dir.read(&name, most_bytes.min(MAX_ENTRY_BYTES)).ok()?;
         let code = self.authenticate(of, entry);
         if code.is_none() {
             self.dir.remove(&name);
@@ -123,8 +135,9 @@ impl Cache {
         artefact: &Artefact,
     ) -> io::Result<()> {
         let words = words.map(serde_json::to_vec).transpose()?.unwrap_or_default();
-        let all_bytes = (words.len() + artefact.bytes().len()) as u64;
-        if words.len() > MAX_WORDS_BYTES || all_bytes > self.max_bytes {
+        // One entry must not take the place of all others.
+        let code_bytes = artefact.bytes().len() as u64;
+        if words.len() > MAX_WORDS_BYTES || code_bytes > self.max_bytes / 4 {
             return Ok(());
         }
         let length = (words.len() as u64).to_le_bytes();
@@ -132,7 +145,13 @@ impl Cache {
         let tag = self.tag(of, &[b"head", &length, &code_tag, &words]);
         let parts = [MARK.as_slice(), &tag, &length, &code_tag, &words, artefact.bytes()];
         self.dir.write(&self.name_of(of), &parts, true)?;
-        self.make_room()
+        self.dir.remove(&self.failure_name(of));
+        let written: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        let left = |room: u64| room.checked_sub(written);
+        match self.room_bytes.fetch_update(Relaxed, Relaxed, left) {
+            Ok(_) => Ok(()),
+            Err(_) => self.make_room(),
+        }
     }
 
     fn name_of(&self, of: &Fingerprint) -> String {
@@ -192,8 +211,11 @@ impl Cache {
         }
         let mut bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
         if bytes <= self.max_bytes {
+            // Other processes write into it too.
+            self.room_bytes.store((self.max_bytes - bytes) / 2, Relaxed);
             return Ok(());
         }
+        self.room_bytes.store(0, Relaxed);
         entries.sort_by_key(|entry| entry.modified_s);
         for entry in entries {
             if bytes <= self.max_bytes / 10 * 9 {

@@ -1,9 +1,13 @@
-//! Machine code becomes callable: the one place with unsafe code in this project.
+//! Machine code becomes callable, and a process confines itself: the one place with unsafe
+//! code in this project.
 //!
 //! An [`Artefact`] is made of what this host's own compiler wrote, or of what the
 //! cache authenticated with a key that only this installation's user can read. There is
 //! no other way to one, and nothing else is ever loaded.
-#![allow(unsafe_code, reason = "loading machine code cannot be checked by the compiler; see load()")]
+#![allow(
+    unsafe_code,
+    reason = "neither loading machine code nor system calls without a safe form can be checked by the compiler"
+)]
 
 use super::images;
 use wasmtime::Engine;
@@ -36,7 +40,7 @@ impl Artefact {
 
     /// Makes the code callable. It must be of an engine with the same compatibility
     /// hash, which wasmtime checks once more.
-    pub(crate) fn load(&self, engine: &Engine) -> wasmtime::Result<Component> {
+    pub(super) fn load(&self, engine: &Engine) -> wasmtime::Result<Component> {
         // SAFETY: `deserialize` asks that the bytes are what `precompile_component` wrote,
         // unmodified. They come from this host's own compiler by a pipe or a return value,
         // or they were authenticated after they were read into memory that is ours alone;
@@ -45,5 +49,43 @@ impl Artefact {
         let component = unsafe { Component::deserialize(engine, self.bytes()) }?;
         images::make(&component);
         Ok(component)
+    }
+}
+
+/// System calls about this process alone, for which no library that is built in has a safe
+/// form. Each returns whether it succeeded.
+#[cfg(target_os = "linux")]
+pub(crate) mod own_process {
+    /// The version of the interface that has 64 capabilities.
+    const CAPABILITIES_V3: u32 = 0x2008_0522;
+
+    /// Closes all descriptors beyond the standard streams. The caller has opened none, or
+    /// uses them no more.
+    pub(crate) fn close_descriptors() -> bool {
+        let (first, last, flags) = (3_u32, u32::MAX, 0_u32);
+        // SAFETY: the arguments are numbers. Nothing in the process that compiles owns a
+        // descriptor beyond the standard streams when it begins.
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) == 0 }
+    }
+
+    /// Moves this thread, the only one, to new namespaces.
+    pub(crate) fn unshare(flags: i32) -> bool {
+        // SAFETY: the argument is a number, and no memory is involved.
+        unsafe { libc::unshare(flags) == 0 }
+    }
+
+    /// Gives up all capabilities, and those that programs could get that it starts.
+    pub(crate) fn drop_capabilities() -> bool {
+        for capability in 0..64_u64 {
+            // SAFETY: the arguments are numbers. Where it may not do so, or the system does
+            // not have this one, nothing changes.
+            unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0_u64, 0_u64, 0_u64) };
+        }
+        // Version and process (0 is this one); then effective, permitted and inheritable,
+        // twice, for 64 bits each.
+        let (header, none) = ([CAPABILITIES_V3, 0], [0_u32; 6]);
+        // SAFETY: both point to as much memory as version 3 of the interface reads, which
+        // lives until the call returns and is not written to, for the version is a known one.
+        unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) == 0 }
     }
 }

@@ -74,6 +74,15 @@ impl PrivateDir {
         Ok((file, bytes))
     }
 
+    /// How many bytes a regular file has.
+    pub(super) fn bytes_of(&self, name: &str) -> io::Result<u64> {
+        let found = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => Ok(u64::try_from(found.st_size).unwrap_or(0)),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
     /// Makes a file with this content, whole or not at all. One of this name is
     /// replaced, where that is asked for.
     pub(super) fn write(&self, name: &str, parts: &[&[u8]], replace: bool) -> io::Result<()> {

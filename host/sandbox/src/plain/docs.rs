@@ -3,6 +3,7 @@
 //!
 //! It is a courtesy. One that cannot be read is as good as none.
 
+use crate::load::MAX_CUSTOM_BYTES;
 use serde_json::Value;
 use tollgate_agent::json;
 use wasmparser::{Parser, Payload};
@@ -47,6 +48,10 @@ fn said(of: &Value) -> Option<&str> {
 }
 
 fn read(section: &[u8]) -> Option<Value> {
+    // Longer documentation would take far more memory than it has bytes.
+    if section.len() as u64 > MAX_CUSTOM_BYTES {
+        return None;
+    }
     let (version, text) = section.split_first()?;
     if !VERSIONS.contains(version) {
         return None;

@@ -47,6 +47,13 @@ impl Exported {
         Some(unversioned.rsplit_once('/').map_or(unversioned, |(_, name)| name))
     }
 
+    /// The interface without its version, and the version; empty where it has none.
+    fn split_version(&self) -> (Option<String>, String) {
+        let Some(interface) = &self.interface else { return (None, String::new()) };
+        let (interface, version) = interface.split_once('@').unwrap_or((interface, ""));
+        (Some(interface.to_owned()), version.to_owned())
+    }
+
     /// As a sentence names it.
     pub(super) fn full_name(&self) -> String {
         let full = match &self.interface {
@@ -84,34 +91,62 @@ impl Exported {
     }
 }
 
+/// A function that can be a tool.
+struct Fitting {
+    tool: String,
+    full_name: String,
+    /// Its interface with package and without version.
+    interface: Option<String>,
+    version: String,
+    function: Function,
+}
+
 /// Reads the exports. The error goes on a sentence that begins with the component's
 /// name.
 pub(super) fn read(engine: &Engine, compiled: &Compiled) -> Result<Read, String> {
-    let exported = exported(engine, compiled)?;
-    let version = version_of(&exported);
-    let mut functions: BTreeMap<String, Function> = BTreeMap::new();
-    let mut folded: BTreeMap<String, String> = BTreeMap::new();
+    let mut fitting: BTreeMap<String, Fitting> = BTreeMap::new();
     let mut left_out = Vec::new();
-    for (exported, of_type) in exported {
-        let (full, tool) = (exported.full_name(), exported.tool_name());
+    for (exported, of_type) in exported(engine, compiled)? {
+        let (full_name, tool) = (exported.full_name(), exported.tool_name());
+        let (interface, version) = exported.split_version();
         match fit(compiled, exported, &of_type, &tool) {
             Ok(function) => {
-                if let Some(other) = folded.insert(name::fold(&tool), full.clone()) {
-                    return Err(format!(
-                        "exports two functions whose tools would have names that look alike, {other} and {full}; \
-                         rename one of the two"
-                    ));
-                }
-                functions.insert(tool, function);
+                let one = Fitting { tool, full_name, interface, version, function };
+                left_out.extend(add(&mut fitting, one)?);
             }
-            Err(reason) => left_out.push(LeftOut { function: full, reason }),
+            Err(reason) => left_out.push(LeftOut { function: full_name, reason }),
         }
     }
-    match functions.len() {
+    match fitting.len() {
         0 => Err(nothing_to_call(&left_out)),
-        1..=MAX_TOOLS => Ok(Read { version, functions, left_out }),
+        1..=MAX_TOOLS => {
+            let version = version_of(fitting.values());
+            let functions = fitting.into_values().map(|one| (one.tool, one.function)).collect();
+            Ok(Read { version, functions, left_out })
+        }
         many => Err(too_many(many)),
     }
+}
+
+/// Adds a function to those that look like no other. Of one function in two versions of its
+/// interface the newer is kept, and the other is returned.
+fn add(fitting: &mut BTreeMap<String, Fitting>, one: Fitting) -> Result<Option<LeftOut>, String> {
+    let folded = name::fold(&one.tool);
+    let Some(other) = fitting.remove(&folded) else {
+        fitting.insert(folded, one);
+        return Ok(None);
+    };
+    if other.tool != one.tool || other.interface.is_none() || other.interface != one.interface {
+        return Err(format!(
+            "exports two functions whose tools would have names that look alike, {} and {}; rename one of the two",
+            other.full_name, one.full_name
+        ));
+    }
+    let newness = |of: &Fitting| semver::Version::parse(&of.version).ok();
+    let (newer, older) = if newness(&one) > newness(&other) { (one, other) } else { (other, one) };
+    let reason = format!("a newer version is served in its place, {}", newer.full_name);
+    fitting.insert(folded, newer);
+    Ok(Some(LeftOut { function: older.full_name, reason }))
 }
 
 fn fit(
@@ -127,6 +162,12 @@ fn fit(
         let shown = clean(tool, MAX_NAME_BYTES);
         return Err(format!(
             "the name of its tool would be \"{shown}\", and must fit [a-zA-Z][a-zA-Z0-9-]{{0,63}}"
+        ));
+    }
+    if name::is_reserved_name(tool) {
+        return Err(format!(
+            "the name of its tool would be \"{}\", which is reserved for the host; rename the function",
+            clean(tool, MAX_NAME_BYTES)
         ));
     }
     let function = Function::of(compiled, exported, of_type)?;
@@ -171,12 +212,9 @@ fn exported(engine: &Engine, compiled: &Compiled) -> Result<Vec<(Exported, Compo
 }
 
 /// The version of the package that its interfaces are of; none where they are of several.
-fn version_of(exported: &[(Exported, ComponentFunc)]) -> String {
-    let mut versions = exported
-        .iter()
-        .filter_map(|(exported, _)| exported.interface.as_deref()?.split_once('@'))
-        .map(|(_, version)| version);
-    let first = versions.next().unwrap_or_default();
+fn version_of<'a>(fitting: impl Iterator<Item = &'a Fitting>) -> String {
+    let mut versions = fitting.filter(|one| !one.version.is_empty()).map(|one| &one.version);
+    let Some(first) = versions.next() else { return String::new() };
     if versions.all(|version| version == first) { clean(first, MAX_LABEL_BYTES) } else { String::new() }
 }
 

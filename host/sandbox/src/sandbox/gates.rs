@@ -4,11 +4,10 @@ use super::{Sandbox, blocking};
 use crate::component::{Component, Origin};
 use crate::error::Refusal;
 use crate::gate::GateComponent;
-use crate::load::{self, Artefact, Identity};
+use crate::load::{self, Artefact, Identity, LoadedCode};
 use crate::plain::Docs;
 use std::path::Path;
 use std::sync::Arc;
-use wasmtime::component::Component as Compiled;
 
 /// A component of either kind.
 pub enum Guest {
@@ -21,7 +20,7 @@ pub enum Guest {
 /// A component that can be linked.
 struct Linkable {
     identity: Identity,
-    compiled: Compiled,
+    code: LoadedCode,
     artefact: Artefact,
     docs: Docs,
 }
@@ -55,12 +54,12 @@ impl Sandbox {
     /// As those.
     pub async fn load_either(&self, name: &str, bytes: Vec<u8>) -> Result<Guest, Refusal> {
         let linkable = self.linkable(name, bytes).await?;
-        if load::exports_a_gate(&self.inner.engine, &linkable.compiled) {
+        if load::exports_a_gate(&self.inner.engine, &linkable.code.component) {
             return Ok(Guest::Gate(self.describe_gate(name, linkable).await?));
         }
-        let Linkable { identity, compiled, artefact, docs } = linkable;
+        let Linkable { identity, code, artefact, docs } = linkable;
         let origin = Origin { name: name.to_owned(), identity, file: None };
-        let linked = Component::link(Arc::clone(&self.inner), origin, compiled)?;
+        let linked = Component::link(Arc::clone(&self.inner), origin, code)?;
         Ok(Guest::Tools(self.describe(linked, &docs, artefact).await?))
     }
 
@@ -74,9 +73,8 @@ impl Sandbox {
     }
 
     async fn describe_gate(&self, name: &str, linkable: Linkable) -> Result<GateComponent, Refusal> {
-        let Linkable { identity, compiled, artefact, docs: _ } = linkable;
-        let linked =
-            GateComponent::link(Arc::clone(&self.inner), name.to_owned(), identity.digest, &compiled)?;
+        let Linkable { identity, code, artefact, docs: _ } = linkable;
+        let linked = GateComponent::link(Arc::clone(&self.inner), name.to_owned(), identity.digest, code)?;
         let described = linked.describe().await;
         let inner = Arc::clone(&self.inner);
         // A gate is asked what it is at each start: what it says is never taken from
@@ -92,25 +90,26 @@ impl Sandbox {
     /// Checks and compiles it, or takes what the cache has of these very bytes.
     async fn linkable(&self, name: &str, bytes: Vec<u8>) -> Result<Linkable, Refusal> {
         let (inner, of_thread) = (Arc::clone(&self.inner), name.to_owned());
-        let identity = Identity::of(&bytes);
-        let fingerprint = identity.fingerprint;
-        let (found, checked, docs) = blocking(move || match inner.kept_code(&fingerprint) {
-            Some(found) => Ok((Some(found), None, Docs::of(&bytes))),
-            None => {
-                let checked = load::check(&of_thread, bytes)?;
-                let docs = Docs::of(&checked.bytes);
-                Ok((None, Some(Arc::new(checked)), docs))
+        let (identity, found, checked, docs) = blocking(move || {
+            let identity = Identity::of(&bytes);
+            if let Some(found) = inner.kept_code(&of_thread, &identity.fingerprint)? {
+                return Ok((identity, Some(found), None, Docs::of(&bytes)));
             }
+            let checked = load::check(&of_thread, bytes)?;
+            let docs = Docs::of(&checked.bytes);
+            Ok((identity, None, Some(Arc::new(checked)), docs))
         })
         .await?;
-        if let Some((compiled, artefact)) = found {
-            return Ok(Linkable { identity, compiled, artefact, docs });
+        if let Some((code, artefact)) = found {
+            return Ok(Linkable { identity, code, artefact, docs });
         }
         let Some(checked) = checked else {
             return Err(Refusal::new(format!("{name} was neither compiled nor checked")));
         };
-        let artefact = self.inner.compiling.compile(&self.inner.engine, name, &checked).await?;
-        let compiled = self.inner.load(name, &artefact)?;
-        Ok(Linkable { identity, compiled, artefact, docs })
+        let artefact = self.inner.compile(name, &identity.fingerprint, &checked).await?;
+        let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
+        let (code, artefact) =
+            blocking(move || inner.load(&name, &artefact).map(|code| (code, artefact))).await?;
+        Ok(Linkable { identity, code, artefact, docs })
     }
 }

@@ -65,6 +65,7 @@ impl McpVerb {
         let (opened, store) = Opened::open_with_store(globals, output).await?;
         opened.warn_of_refused(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
+        tokio::spawn(warn_of_gaps(sandbox.clone()));
         // One client does not take all the room that there is.
         let session_calls = (config.limits.sandbox.concurrent_calls / 2) as usize;
         let (loaded, decide) = (opened.loaded.clone(), decide_command(globals, &config)?);
@@ -152,6 +153,13 @@ impl McpVerb {
             command.extend(["--agent".to_owned(), agent.clone()]);
         }
         Ok(command)
+    }
+}
+
+/// Warns once of what this system lacks to confine the process that compiles.
+async fn warn_of_gaps(sandbox: tollgate_sandbox::Sandbox) {
+    if let Some(gaps) = sandbox.compiler_gaps().await {
+        tracing::warn!("{gaps}");
     }
 }
 

@@ -62,18 +62,20 @@ fn words(times: usize) -> Words {
 fn what_was_kept_is_found_by_the_next_process() {
     let rig = Rig::new();
     rig.open().keep(&of("aaaa"), Some(&words(1)), &code("code")).unwrap();
-    assert_eq!(rig.open().code(&of("aaaa")).unwrap().bytes(), b"code");
+    assert_eq!(rig.open().code(&of("aaaa"), MAX_ENTRY_BYTES).unwrap().bytes(), b"code");
     let found = rig.open().words(&of("aaaa")).unwrap();
     assert_eq!((found.digest, found.descriptor), (words(1).digest, words(1).descriptor));
     assert_eq!(found.imports, words(1).imports);
-    assert!(rig.open().words(&of("bbbb")).is_none() && rig.open().code(&of("bbbb")).is_none());
+    assert!(
+        rig.open().words(&of("bbbb")).is_none() && rig.open().code(&of("bbbb"), MAX_ENTRY_BYTES).is_none()
+    );
     rig.open().keep(&of("bbbb"), None, &code("more")).unwrap();
     assert!(rig.open().words(&of("bbbb")).is_none());
-    assert_eq!(rig.open().code(&of("bbbb")).unwrap().bytes(), b"more");
+    assert_eq!(rig.open().code(&of("bbbb"), MAX_ENTRY_BYTES).unwrap().bytes(), b"more");
     // More words than are read at first.
     rig.open().keep(&of("cccc"), Some(&words(2_000)), &code("most")).unwrap();
     assert_eq!(rig.open().words(&of("cccc")).unwrap().descriptor, words(2_000).descriptor);
-    assert_eq!(rig.open().code(&of("cccc")).unwrap().bytes(), b"most");
+    assert_eq!(rig.open().code(&of("cccc"), MAX_ENTRY_BYTES).unwrap().bytes(), b"most");
 }
 
 #[test]
@@ -110,14 +112,14 @@ fn poisoned_and_truncated_entries_are_rejected_and_removed() {
             assert_eq!(cache.words(&of("aaaa")).is_some(), of_the_code, "byte {at}");
             assert_eq!(path.exists(), of_the_code);
             fs::write(&path, bytes).unwrap();
-            assert!(cache.code(&of("aaaa")).is_none(), "byte {at}");
+            assert!(cache.code(&of("aaaa"), MAX_ENTRY_BYTES).is_none(), "byte {at}");
             assert!(!path.exists(), "what is not authentic is removed");
         }
     }
     fs::write(&path, [whole.as_slice(), b"x"].concat()).unwrap();
-    assert!(cache.code(&of("aaaa")).is_none());
+    assert!(cache.code(&of("aaaa"), MAX_ENTRY_BYTES).is_none());
     fs::write(&path, &whole).unwrap();
-    assert!(cache.code(&of("aaaa")).is_some());
+    assert!(cache.code(&of("aaaa"), MAX_ENTRY_BYTES).is_some());
 }
 
 #[test]
@@ -128,17 +130,17 @@ fn entries_of_another_component_engine_or_installation_are_rejected() {
     let entry = rig.entry();
 
     fs::copy(&entry, rig.path().join(cache.name_of(&of("bbbb")))).unwrap();
-    assert!(cache.code(&of("bbbb")).is_none(), "another component's");
+    assert!(cache.code(&of("bbbb"), MAX_ENTRY_BYTES).is_none(), "another component's");
 
     let newer = rig.of_engine(2, 1 << 20);
-    assert!(newer.code(&of("aaaa")).is_none(), "found by no other engine");
+    assert!(newer.code(&of("aaaa"), MAX_ENTRY_BYTES).is_none(), "found by no other engine");
     fs::copy(&entry, rig.path().join(newer.name_of(&of("aaaa")))).unwrap();
-    assert!(newer.code(&of("aaaa")).is_none(), "another engine's");
+    assert!(newer.code(&of("aaaa"), MAX_ENTRY_BYTES).is_none(), "another engine's");
 
     let elsewhere = Rig::new();
     let other = elsewhere.open();
     fs::copy(&entry, elsewhere.path().join(other.name_of(&of("aaaa")))).unwrap();
-    assert!(other.code(&of("aaaa")).is_none(), "another installation's");
+    assert!(other.code(&of("aaaa"), MAX_ENTRY_BYTES).is_none(), "another installation's");
 }
 
 #[test]
@@ -149,11 +151,11 @@ fn entries_are_not_read_through_links_and_pipes() {
     let (entry, moved) = (rig.entry(), rig.folder.path().join("moved"));
     fs::rename(&entry, &moved).unwrap();
     std::os::unix::fs::symlink(&moved, &entry).unwrap();
-    assert!(cache.code(&of("aaaa")).is_none());
+    assert!(cache.code(&of("aaaa"), MAX_ENTRY_BYTES).is_none());
     fs::remove_file(&entry).unwrap();
     let fifo = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, &entry, fifo, rustix::fs::Mode::RUSR, 0).unwrap();
-    assert!(cache.code(&of("aaaa")).is_none());
+    assert!(cache.code(&of("aaaa"), MAX_ENTRY_BYTES).is_none());
 }
 
 #[test]
@@ -161,9 +163,9 @@ fn a_damaged_key_is_replaced_and_opens_nothing() {
     let rig = Rig::new();
     rig.open().keep(&of("aaaa"), None, &code("code")).unwrap();
     fs::write(rig.path().join(KEY), b"short").unwrap();
-    assert!(rig.open().code(&of("aaaa")).is_none());
+    assert!(rig.open().code(&of("aaaa"), MAX_ENTRY_BYTES).is_none());
     rig.open().keep(&of("aaaa"), None, &code("code")).unwrap();
-    assert!(rig.open().code(&of("aaaa")).is_some());
+    assert!(rig.open().code(&of("aaaa"), MAX_ENTRY_BYTES).is_some());
 }
 
 #[test]
@@ -179,11 +181,11 @@ fn the_directory_stays_within_its_bound_and_loses_the_oldest() {
     }
     let bytes: u64 = rig.entries().iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     assert!(bytes <= 1_000, "{bytes}");
-    assert!(cache.code(&of("0")).is_none());
-    assert!(cache.code(&of("19")).is_some());
+    assert!(cache.code(&of("0"), MAX_ENTRY_BYTES).is_none());
+    assert!(cache.code(&of("19"), MAX_ENTRY_BYTES).is_some());
     cache.keep(&of("large"), None, &code(&"x".repeat(2_000))).unwrap();
-    assert!(cache.code(&of("large")).is_none(), "what would fill it alone is not kept");
-    assert!(cache.code(&of("19")).is_some());
+    assert!(cache.code(&of("large"), MAX_ENTRY_BYTES).is_none(), "what would fill it alone is not kept");
+    assert!(cache.code(&of("19"), MAX_ENTRY_BYTES).is_some());
 }
 
 #[test]

@@ -1,0 +1,86 @@
+//! Why a component was not compiled, and whether it is worth another try.
+
+use super::parent::Failed;
+use super::{COMPILED_BYTES_PER_BYTE, Compiling};
+
+/// Why there is no compiled form of a component.
+#[derive(Debug)]
+pub(crate) struct CompileFailure {
+    /// Continues a sentence that begins with its name.
+    pub(crate) why: String,
+    pub(crate) lasts: Lasts,
+}
+
+/// How long the same component would fail again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lasts {
+    /// For as long as the limits are the same.
+    Always,
+    /// Perhaps not for long: a busy machine may have had a part in it.
+    ForNow,
+    /// The component had no part in it.
+    No,
+}
+
+impl CompileFailure {
+    pub(super) fn new(why: impl Into<String>, lasts: Lasts) -> Self {
+        Self { why: why.into(), lasts }
+    }
+}
+
+/// What toolchains turn on by default and this host leaves out, with what to type.
+const HINTS: &[(&str, &str)] = &[
+    (
+        "component model async",
+        "it uses component-model async, which this host leaves out; with jco componentize add --backend-qjs-disable-async",
+    ),
+    ("threads", "it uses threads, which this host leaves out; build it for one thread"),
+    ("shared", "it uses shared memory, which this host leaves out; build it for one thread"),
+    (
+        "gc ",
+        "it uses garbage-collected types, which this host leaves out; build it for a target without them",
+    ),
+    ("memory64", "it uses 64-bit memory, which this host leaves out; build it for wasm32"),
+];
+
+/// The compiler refused it, in these words.
+pub(super) fn refused(why: &str) -> CompileFailure {
+    let why = match HINTS.iter().find(|(sign, _)| why.contains(sign)) {
+        Some((_, hint)) => format!("cannot be compiled: {hint} ({why})"),
+        None => format!("cannot be compiled: {why}"),
+    };
+    CompileFailure::new(why, Lasts::Always)
+}
+
+impl Compiling {
+    pub(super) fn failure(&self, failed: Failed, most_bytes: u64) -> CompileFailure {
+        let limits = &self.limits;
+        let limited = |what: &str, limit: &str, ms: u128, lasts| {
+            let why = format!(
+                "cannot be compiled: it takes longer than {ms} ms of {what} ({limit} = {ms}); make it smaller, \
+                 or raise {limit} in tollgate.toml, under [limits]"
+            );
+            CompileFailure::new(why, lasts)
+        };
+        match failed {
+            Failed::Refused(why) => refused(&why),
+            Failed::NotStarted(why) => CompileFailure::new(format!("cannot be compiled: {why}"), Lasts::No),
+            Failed::Cpu => limited("processor time", "compile_cpu_ms", limits.cpu.as_millis(), Lasts::Always),
+            Failed::Wall => limited("time", "compile_wall_ms", limits.wall.as_millis(), Lasts::ForNow),
+            Failed::TooLarge(bytes) => {
+                let why = format!(
+                    "cannot be compiled: its compiled form takes {} MiB, and the most for a component of its size \
+                     is {} MiB (compiled_bytes = {} and {COMPILED_BYTES_PER_BYTE} for each of its bytes, at most a \
+                     quarter of the cache's {} MiB); make it smaller, or raise compiled_bytes in tollgate.toml, \
+                     under [limits]",
+                    bytes.div_ceil(1 << 20),
+                    most_bytes >> 20,
+                    limits.compiled_bytes,
+                    limits.cache_bytes >> 20,
+                );
+                CompileFailure::new(why, Lasts::Always)
+            }
+            Failed::Broken(why) => CompileFailure::new(format!("cannot be compiled: {why}"), Lasts::ForNow),
+        }
+    }
+}

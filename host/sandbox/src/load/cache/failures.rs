@@ -1,0 +1,68 @@
+//! Components that failed to compile, so that not every command tries them again.
+
+use super::{Cache, seconds};
+use crate::compile::{CompileFailure, Lasts};
+use crate::load::Fingerprint;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::time::SystemTime;
+
+/// How the names of these files end.
+const FAILURE: &str = ".failed";
+/// The largest such file that is read, in bytes.
+const MAX_FAILURE_BYTES: u64 = 16 << 10;
+/// The most that are kept; those that were written first go.
+const MAX_FAILURES: usize = 1_000;
+/// How long a failure is remembered that need not happen again.
+const TRIED_AGAIN_AFTER_S: i64 = 600;
+
+#[derive(Serialize, Deserialize)]
+struct Failure {
+    /// The limits under which it failed.
+    terms: String,
+    why: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until_s: Option<i64>,
+}
+
+impl Cache {
+    /// Why the component of these bytes failed to compile under these limits, if it did.
+    pub(crate) fn failure(&self, of: &Fingerprint, terms: &str) -> Option<String> {
+        let (_, bytes) = self.dir.read(&self.failure_name(of), MAX_FAILURE_BYTES).ok()?;
+        let (tag, text) = bytes.split_first_chunk::<32>()?;
+        if !super::same(&self.tag(of, &[b"failure", text]), tag) {
+            return None;
+        }
+        let failure: Failure = serde_json::from_slice(text).ok()?;
+        let is_over = failure.until_s.is_some_and(|until_s| until_s <= seconds(SystemTime::now()));
+        (failure.terms == terms && !is_over).then_some(failure.why)
+    }
+
+    /// Remembers that the component of these bytes failed to compile under these limits.
+    pub(crate) fn keep_failure(
+        &self,
+        of: &Fingerprint,
+        terms: &str,
+        failure: &CompileFailure,
+    ) -> io::Result<()> {
+        let until_s = match failure.lasts {
+            Lasts::Always => None,
+            Lasts::ForNow => Some(seconds(SystemTime::now()).saturating_add(TRIED_AGAIN_AFTER_S)),
+            Lasts::No => return Ok(()),
+        };
+        let failure = Failure { terms: terms.to_owned(), why: failure.why.clone(), until_s };
+        let text = serde_json::to_vec(&failure)?;
+        let tag = self.tag(of, &[b"failure", &text]);
+        self.dir.write(&self.failure_name(of), &[&tag, &text], true)?;
+        let mut failures = self.dir.list()?;
+        failures.retain(|file| file.name.ends_with(FAILURE));
+        failures.sort_by_key(|file| file.modified_s);
+        let excess = failures.len().saturating_sub(MAX_FAILURES);
+        failures.iter().take(excess).for_each(|file| self.dir.remove(&file.name));
+        Ok(())
+    }
+
+    pub(super) fn failure_name(&self, of: &Fingerprint) -> String {
+        format!("{of}-{}{FAILURE}", self.compatibility.short())
+    }
+}

@@ -1,0 +1,264 @@
+//! Counts the contents of a component before it is compiled.
+//!
+//! A component of a few kilobytes can describe gigabytes: data segments at offsets far
+//! apart, which become one image of all that is between them, or nested components that
+//! each instantiate another one twice. All of it is counted here from the bytes alone, in
+//! one pass, so that nothing is spent on a component that is beyond a limit.
+
+use std::ops::Range;
+use wasmparser::{
+    BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
+    ComponentTypeRef, DataKind, DataSectionReader, Operator, Parser, Payload,
+};
+
+/// The most core modules in a component, those of nested components included.
+pub const MAX_CORE_MODULES: usize = 128;
+/// How deep components and modules may be nested.
+pub const MAX_NESTING: usize = 64;
+/// The most items (instances, aliases, functions, imports and exports) that a component
+/// comes to when each nested component counts as often as it is instantiated.
+pub const MAX_COMPONENT_ITEMS: u64 = 100_000;
+/// How much larger than its data the image of a memory may be, in bytes. Beside that, an
+/// image of much data may have gaps of an eighth of it.
+pub const IMAGE_SLACK_BYTES: u64 = 64 << 10;
+/// The most memories of a component that have an image. Each image is a descriptor.
+const MAX_IMAGES: usize = 32;
+
+/// The contents of a component.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    /// Its custom sections.
+    pub(super) custom: Vec<Custom>,
+    /// The modules whose memories must not have images, because these would be too large
+    /// or too many: for each, the place of the last instruction (`end`) of the offset of
+    /// its first active data segment.
+    pub(super) without_image: Vec<usize>,
+    modules: usize,
+    images: usize,
+}
+
+/// A custom section.
+#[derive(Debug)]
+pub(super) struct Custom {
+    /// The place of its content, which follows its id and size.
+    pub(super) content: Range<usize>,
+    /// Whether it names functions, which is shown where one of them traps.
+    pub(super) is_names: bool,
+}
+
+/// Why a component is refused.
+#[derive(Debug)]
+pub(super) enum Uncounted {
+    /// It is not a valid component.
+    Damaged(BinaryReaderError),
+    /// It is beyond a limit. Continues a sentence that begins with its name.
+    TooMuch(String),
+}
+
+impl From<BinaryReaderError> for Uncounted {
+    fn from(why: BinaryReaderError) -> Self {
+        Self::Damaged(why)
+    }
+}
+
+/// A module or component that is being read.
+#[derive(Default)]
+struct Frame {
+    is_component: bool,
+    /// Items, with those of the components that it instantiates.
+    items: u64,
+    /// The items of each component in its index space. `None` for one that it is given.
+    components: Vec<Option<u64>>,
+}
+
+/// The data of one memory.
+#[derive(Clone, Copy)]
+struct Extent {
+    memory: u32,
+    bytes: u64,
+    begins: u64,
+    ends: u64,
+}
+
+impl Census {
+    /// Counts the contents of a component.
+    pub(super) fn of(bytes: &[u8]) -> Result<Self, Uncounted> {
+        let mut census = Self::default();
+        let mut frames = vec![Frame { is_component: true, ..Frame::default() }];
+        for payload in Parser::new(0).parse_all(bytes) {
+            let payload = payload?;
+            match &payload {
+                Payload::ModuleSection { .. } => {
+                    census.modules += 1;
+                    if census.modules > MAX_CORE_MODULES {
+                        return Err(Uncounted::TooMuch(format!(
+                            "has more than {MAX_CORE_MODULES} core modules, the most that a component may have; \
+                             compose it of fewer, or split it into several components"
+                        )));
+                    }
+                    enter(&mut frames, false)?;
+                }
+                Payload::ComponentSection { .. } => enter(&mut frames, true)?,
+                Payload::End(_) => leave(&mut frames)?,
+                Payload::CustomSection(section) => census.custom.push(Custom {
+                    content: section.range(),
+                    is_names: matches!(section.name(), "name" | "component-name"),
+                }),
+                Payload::DataSection(data) => census.count_data(bytes, data.clone())?,
+                _ => count_items(&mut frames, &payload)?,
+            }
+        }
+        Ok(census)
+    }
+
+    /// Decides whether the memories of a module get images.
+    fn count_data(&mut self, bytes: &[u8], data: DataSectionReader<'_>) -> Result<(), Uncounted> {
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut first_offset = None;
+        for segment in data {
+            let segment = segment?;
+            let DataKind::Active { memory_index, offset_expr } = segment.kind else { continue };
+            // Any other offset is not known before the module is instantiated, which then has
+            // no images.
+            let mut operators = offset_expr.get_operators_reader();
+            let Operator::I32Const { value } = operators.read()? else { return Ok(()) };
+            let Operator::End = operators.read()? else { return Ok(()) };
+            let offset = u64::from(value.cast_unsigned());
+            first_offset.get_or_insert(offset_expr.get_binary_reader().range().end.saturating_sub(1));
+            let length = segment.data.len() as u64;
+            let ends = offset + length;
+            if length == 0 {
+                continue;
+            }
+            if let Some(extent) = extents.iter_mut().find(|extent| extent.memory == memory_index) {
+                extent.bytes += length;
+                extent.begins = extent.begins.min(offset);
+                extent.ends = extent.ends.max(ends);
+                continue;
+            }
+            extents.push(Extent { memory: memory_index, bytes: length, begins: offset, ends });
+            if extents.len() > MAX_IMAGES {
+                break;
+            }
+        }
+        let Some(end) = first_offset.filter(|end| bytes.get(*end) == Some(&END)) else { return Ok(()) };
+        if extents.iter().any(Extent::is_sparse) || self.images + extents.len() > MAX_IMAGES {
+            self.without_image.push(end);
+        } else {
+            self.images += extents.len();
+        }
+        Ok(())
+    }
+}
+
+/// The instruction that ends an expression.
+const END: u8 = 0x0b;
+
+impl Extent {
+    fn is_sparse(&self) -> bool {
+        self.ends - self.begins > self.bytes + self.bytes / 8 + IMAGE_SLACK_BYTES
+    }
+}
+
+fn enter(frames: &mut Vec<Frame>, is_component: bool) -> Result<(), Uncounted> {
+    if frames.len() > MAX_NESTING {
+        return Err(Uncounted::TooMuch(format!(
+            "nests components more than {MAX_NESTING} deep, the most that is read; flatten it"
+        )));
+    }
+    frames.push(Frame { is_component, ..Frame::default() });
+    Ok(())
+}
+
+fn leave(frames: &mut Vec<Frame>) -> Result<(), Uncounted> {
+    let Some(done) = frames.pop().filter(|done| done.is_component) else { return Ok(()) };
+    match frames.last_mut() {
+        Some(outer) => outer.components.push(Some(done.items)),
+        None if done.items > MAX_COMPONENT_ITEMS => {
+            return Err(Uncounted::TooMuch(format!(
+                "comes to more than {MAX_COMPONENT_ITEMS} items (instances, aliases, functions, imports and exports) \
+                 where each nested component counts as often as it is instantiated; instantiate fewer"
+            )));
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncounted> {
+    let Some((frame, outer)) = frames.split_last_mut() else { return Ok(()) };
+    let count = match payload {
+        Payload::InstanceSection(section) => section.count(),
+        Payload::ComponentCanonicalSection(section) => section.count(),
+        Payload::ComponentImportSection(section) => {
+            for import in section.clone() {
+                if let ComponentTypeRef::Component(_) = import?.ty {
+                    frame.components.push(None);
+                }
+            }
+            section.count()
+        }
+        Payload::ComponentExportSection(section) => {
+            for export in section.clone() {
+                let export = export?;
+                if export.kind == ComponentExternalKind::Component {
+                    frame.components.push(items_of(&frame.components, export.index));
+                }
+            }
+            section.count()
+        }
+        Payload::ComponentAliasSection(section) => {
+            for alias in section.clone() {
+                match alias? {
+                    ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
+                        frame.components.push(None);
+                    }
+                    ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, count, index } => {
+                        let items = match (count as usize).checked_sub(1) {
+                            None => items_of(&frame.components, index),
+                            Some(up) => {
+                                outer.iter().rev().nth(up).and_then(|f| items_of(&f.components, index))
+                            }
+                        };
+                        frame.components.push(items);
+                    }
+                    _ => {}
+                }
+            }
+            section.count()
+        }
+        Payload::ComponentInstanceSection(section) => {
+            for instance in section.clone() {
+                count_instance(frame, &instance?)?;
+            }
+            section.count()
+        }
+        _ => 0,
+    };
+    frame.items = frame.items.saturating_add(count.into());
+    Ok(())
+}
+
+fn count_instance(frame: &mut Frame, instance: &ComponentInstance<'_>) -> Result<(), Uncounted> {
+    let items = match instance {
+        ComponentInstance::FromExports(exports) => exports.len() as u64,
+        ComponentInstance::Instantiate { component_index, args } => {
+            // What it would come to is only known to whoever gives it, and can double
+            // with each level of such components.
+            let items = items_of(&frame.components, *component_index).ok_or_else(|| {
+                Uncounted::TooMuch(
+                    "instantiates a component that it imports or takes from an instance, which this host \
+                     does not accept; nest that component instead"
+                        .to_owned(),
+                )
+            })?;
+            items.saturating_add(args.len() as u64)
+        }
+    };
+    frame.items = frame.items.saturating_add(items);
+    Ok(())
+}
+
+fn items_of(components: &[Option<u64>], index: u32) -> Option<u64> {
+    components.get(index as usize).copied().flatten()
+}

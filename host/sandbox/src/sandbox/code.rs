@@ -1,0 +1,112 @@
+//! The compiled code of components: compiled, kept, and loaded within its memory.
+
+use super::{Inner, blocking};
+use crate::component::Origin;
+use crate::error::Refusal;
+use crate::load::{self, Artefact, Checked, Fingerprint, LoadedCode};
+use std::sync::{Arc, PoisonError};
+use tollgate_agent::text::clean;
+
+impl Inner {
+    /// Compiles a component, unless it is known to fail.
+    pub(crate) async fn compile(
+        self: &Arc<Self>,
+        name: &str,
+        of: &Fingerprint,
+        checked: &Arc<Checked>,
+    ) -> Result<Artefact, Refusal> {
+        let terms = self.compiling.terms();
+        let (inner, of, asked) = (Arc::clone(self), *of, terms.clone());
+        let failed = blocking(move || Ok(inner.cache.as_ref().and_then(|cache| cache.failure(&of, &asked))));
+        if let Some(why) = failed.await? {
+            return Err(Refusal::new(format!("{name} {why} (as before; it was not compiled again)")));
+        }
+        let failure = match self.compiling.compile(&self.engine, checked).await {
+            Ok(artefact) => return Ok(artefact),
+            Err(failure) => failure,
+        };
+        let refusal = Refusal::new(format!("{name} {}", failure.why));
+        let inner = Arc::clone(self);
+        blocking(move || {
+            let kept = inner.cache.as_ref().map(|cache| cache.keep_failure(&of, &terms, &failure));
+            inner.note_unkept(kept.and_then(Result::err));
+            Ok(())
+        })
+        .await?;
+        Err(refusal)
+    }
+
+    /// The code of a component of which more is known already: from the cache, or where
+    /// that has lost it, compiled again from the very same bytes.
+    pub(crate) async fn code_of(self: &Arc<Self>, origin: &Origin) -> Result<LoadedCode, Refusal> {
+        let (inner, of_thread) = (Arc::clone(self), origin.clone());
+        let kept = move || inner.kept_code(&of_thread.name, &of_thread.identity.fingerprint);
+        if let Some((code, _)) = blocking(kept).await? {
+            return Ok(code);
+        }
+        let of_thread = origin.clone();
+        let checked = blocking(move || {
+            let Origin { name, identity, file } = of_thread;
+            let lost =
+                || Refusal::new(format!("the compiled code of {name} is lost, and its file is another now"));
+            let bytes = load::read(file.as_deref().ok_or_else(lost)?)?;
+            if Fingerprint::of(&bytes) != identity.fingerprint {
+                return Err(lost());
+            }
+            load::check(&name, bytes).map(Arc::new)
+        })
+        .await?;
+        let artefact = self.compile(&origin.name, &origin.identity.fingerprint, &checked).await?;
+        let (inner, origin) = (Arc::clone(self), origin.clone());
+        blocking(move || {
+            inner.keep(&origin.identity.fingerprint, None, &artefact);
+            inner.load(&origin.name, &artefact)
+        })
+        .await
+    }
+
+    /// The code that the cache has of these bytes. Its memory is reserved before it is read.
+    pub(super) fn kept_code(
+        &self,
+        name: &str,
+        of: &Fingerprint,
+    ) -> Result<Option<(LoadedCode, Artefact)>, Refusal> {
+        let Some(cache) = &self.cache else { return Ok(None) };
+        let Some(bytes) = cache.entry_bytes(of) else { return Ok(None) };
+        let share = self.code_memory.reserve(bytes).map_err(|why| why.refusal(name))?;
+        let Some(artefact) = cache.code(of, bytes) else { return Ok(None) };
+        match artefact.loaded(&self.engine, share) {
+            Ok(code) => Ok(Some((code, artefact))),
+            Err(_) => {
+                // Authentic, and yet not of this engine: nothing that one would expect.
+                cache.forget(of);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Makes code callable that was compiled just now.
+    pub(super) fn load(&self, name: &str, artefact: &Artefact) -> Result<LoadedCode, Refusal> {
+        let bytes = artefact.bytes().len() as u64;
+        let share = self.code_memory.reserve(bytes).map_err(|why| why.refusal(name))?;
+        artefact.loaded(&self.engine, share).map_err(|why| {
+            let why = clean(&format!("{why:#}"), 1_000);
+            Refusal::new(format!("{name} was compiled to code that this host cannot load: {why}"))
+        })
+    }
+
+    /// Keeps code for the next start.
+    pub(super) fn keep(&self, of: &Fingerprint, words: Option<&load::Words>, artefact: &Artefact) {
+        let kept = self.cache.as_ref().map(|cache| cache.keep(of, words, artefact));
+        self.note_unkept(kept.and_then(Result::err));
+    }
+
+    fn note_unkept(&self, why: Option<std::io::Error>) {
+        let Some(why) = why else { return };
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        // One is enough to know, and nobody may read them.
+        if notices.is_empty() {
+            notices.push(format!("compiled code cannot be kept for the next start: {why}"));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What a component may cost when it is loaded: processor time, compiled code, and the
+//! memory of all that is loaded.
+
+use crate::compiling::{child, uncompiling};
+use std::path::Path;
+use std::time::Duration;
+use tollgate_artifacts::{good, hostile};
+use tollgate_sandbox::{Sandbox, SandboxConfig};
+
+fn config() -> SandboxConfig {
+    SandboxConfig { compiler: child(), concurrent_calls: 4, ..SandboxConfig::default() }
+}
+
+async fn said(sandbox: &Sandbox, name: &str, bytes: Vec<u8>) -> String {
+    sandbox.load_bytes(name, bytes).await.err().map(|why| why.to_string()).unwrap_or_default()
+}
+
+fn leb(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = u8::try_from(number & 0x7f).unwrap();
+        number >>= 7;
+        bytes.push(if number == 0 { low } else { low | 0x80 });
+        if number == 0 {
+            return bytes;
+        }
+    }
+}
+
+fn section(id: u8, content: &[u8]) -> Vec<u8> {
+    [&[id], leb(content.len()).as_slice(), content].concat()
+}
+
+/// A component with this many functions of some length, which take long to compile.
+fn large(functions: usize) -> Vec<u8> {
+    // local.get 0, then 500 times i32.const 77, i32.mul; drop, end
+    let code = [&[0, 0x20, 0][..], &[0x41, 0xcd, 0, 0x6c].repeat(500), &[0x1a, 0x0b]].concat();
+    let bodies = [leb(code.len()), code].concat().repeat(functions);
+    let module = [
+        b"\0asm\x01\0\0\0".to_vec(),
+        section(1, &[1, 0x60, 1, 0x7f, 0]),
+        section(3, &[leb(functions), vec![0; functions]].concat()),
+        section(10, &[leb(functions), bodies].concat()),
+    ];
+    [b"\0asm\x0d\0\x01\0".to_vec(), section(1, &module.concat())].concat()
+}
+
+/// It fails once, and is not compiled again until a limit is another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_takes_too_much_processor_time_is_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let with = |compile_cpu| SandboxConfig { compile_cpu, cache_dir: Some(cache.clone()), ..config() };
+    let limited = with(Duration::from_millis(900));
+    let large = large(4_000);
+    let first = said(&Sandbox::new(limited.clone()).unwrap(), "large", large.clone()).await;
+    assert!(first.contains("900 ms of processor time (compile_cpu_ms = 900)"), "{first}");
+    let uncompiled = |config: SandboxConfig| {
+        let compiler = uncompiling(&cache).config().compiler.clone();
+        Sandbox::new(SandboxConfig { compiler, ..config }).unwrap()
+    };
+    let again = said(&uncompiled(limited), "other name", large.clone()).await;
+    assert!(
+        again.contains("other name cannot be compiled") && again.contains("not compiled again"),
+        "{again}"
+    );
+    let raised = said(&uncompiled(with(Duration::from_secs(90))), "large", large).await;
+    assert!(raised.contains("cannot be started"), "{raised}");
+}
+
+/// The process that compiles says how much it has, and nothing of it is read.
+#[tokio::test(flavor = "multi_thread")]
+async fn z4_compiled_code_beyond_the_limit_displaces_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let sandbox = Sandbox::new(SandboxConfig { cache_dir: Some(cache.clone()), ..config() }).unwrap();
+    sandbox.load_bytes("echo", good::ECHO.bytes()).await.unwrap();
+    let refused = said(&sandbox, "tables", hostile::SPARSE_TABLES.bytes()).await;
+    assert!(refused.contains("compiled_bytes = 67108864"), "{refused}");
+    assert_eq!(entries(&cache), 1);
+    assert!(uncompiling(&cache).load_bytes("echo", good::ECHO.bytes()).await.is_ok());
+}
+
+fn entries(cache: &Path) -> usize {
+    let names = std::fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().path());
+    names.filter(|path| path.extension().is_some_and(|end| end == "code")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z4_the_code_of_all_components_has_one_limit_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache_dir = Some(folder.path().join("cache"));
+    let free = Sandbox::new(SandboxConfig { cache_dir: cache_dir.clone(), ..config() }).unwrap();
+    let echo = free.load_bytes("echo", good::ECHO.bytes()).await.unwrap();
+    let bytes = free.loaded_code_bytes();
+    assert!(bytes > 0);
+    drop(echo);
+    assert_eq!(free.loaded_code_bytes(), 0);
+
+    // Room for one of it, and for the words beside its code in the cache.
+    let loaded_code_bytes = bytes + 8_192;
+    let narrow = Sandbox::new(SandboxConfig { loaded_code_bytes, cache_dir, ..config() }).unwrap();
+    let first = narrow.load_bytes("first", good::ECHO.bytes()).await.unwrap();
+    let refused = said(&narrow, "second", good::ECHO.bytes()).await;
+    assert!(refused.contains(&format!("loaded_code_bytes = {loaded_code_bytes}")), "{refused}");
+    assert!(first.prepare().await.is_ok());
+    drop(first);
+    assert_eq!(said(&narrow, "third", good::ECHO.bytes()).await, "");
+    assert_eq!(narrow.loaded_code_bytes(), 0);
+}
+
+/// What the cache knows is served, and loaded when it is called: then there must be room.
+#[tokio::test(flavor = "multi_thread")]
+async fn z4_code_that_is_loaded_later_is_within_the_limit_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache_dir, file) = (Some(folder.path().join("cache")), good::ECHO.write_to(folder.path()));
+    let compiling = Sandbox::new(SandboxConfig { cache_dir: cache_dir.clone(), ..config() }).unwrap();
+    compiling.load(&file).await.unwrap();
+    let full = Sandbox::new(SandboxConfig { loaded_code_bytes: 1, cache_dir, ..config() }).unwrap();
+    let known = full.load(&file).await.unwrap();
+    let refused = known.prepare().await.unwrap_err().to_string();
+    assert!(refused.contains("loaded_code_bytes = 1"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z4_sparse_data_makes_no_images() {
+    let sandbox = Sandbox::new(config()).unwrap();
+    let loaded = sandbox.load_bytes("sparse", hostile::SPARSE_DATA.bytes()).await.unwrap();
+    // 1.5 GiB if all that lies between the data were there.
+    assert!(sandbox.loaded_code_bytes() < 16 << 20, "{}", sandbox.loaded_code_bytes());
+    drop(loaded);
+    assert_eq!(sandbox.loaded_code_bytes(), 0);
+}
+
+/// Debug information is no reason to refuse a component.
+#[tokio::test(flavor = "multi_thread")]
+async fn custom_sections_do_not_refuse_a_component() {
+    let debug = [leb(11), b".debug_info".to_vec(), vec![7; 3 << 20]].concat();
+    let with_debug = [good::ECHO.bytes(), section(0, &debug)].concat();
+    let sandbox = Sandbox::new(config()).unwrap();
+    let loaded = sandbox.load_bytes("echo", with_debug.clone()).await.unwrap();
+    assert_eq!(loaded.digest(), tollgate_sandbox::digest(&with_debug));
+}

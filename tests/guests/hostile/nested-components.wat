@@ -1,0 +1,77 @@
+;; Nests 70 empty components, as it could do millions of times.
+;;
+;; limit: loading
+;; expects: refused "more than 64 deep"
+
+(component
+  (component
+  (component
+  (component
+  (component
+  (component
+  (component
+  (component
+  (component
+    (component
+    (component
+    (component
+    (component
+    (component
+    (component
+    (component
+    (component
+      (component
+      (component
+      (component
+      (component
+      (component
+      (component
+      (component
+      (component
+        (component
+        (component
+        (component
+        (component
+        (component
+        (component
+        (component
+        (component
+          (component
+          (component
+          (component
+          (component
+          (component
+          (component
+          (component
+          (component
+            (component
+            (component
+            (component
+            (component
+            (component
+            (component
+            (component
+            (component
+              (component
+              (component
+              (component
+              (component
+              (component
+              (component
+              (component
+              (component
+                (component
+                (component
+                (component
+                (component
+                (component
+                (component
+                (component
+                (component
+                  (component
+                  (component
+                  (component
+                  (component
+                  (component
+                  (component
+  )))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))
