@@ -4,6 +4,8 @@
 use crate::compiling::{child, uncompiling};
 use std::path::Path;
 use std::time::Duration;
+use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::descriptor::{ComponentDescriptor, ToolDescriptor};
 use tollgate_artifacts::{good, hostile};
 use tollgate_sandbox::{Sandbox, SandboxConfig};
 
@@ -140,4 +142,37 @@ async fn custom_sections_do_not_refuse_a_component() {
     let sandbox = Sandbox::new(config()).unwrap();
     let loaded = sandbox.load_bytes("echo", with_debug.clone()).await.unwrap();
     assert_eq!(loaded.digest(), tollgate_sandbox::digest(&with_debug));
+}
+
+/// Fills a catalog with components of one tool each.
+fn filled(ids: &[String]) -> Duration {
+    let began = std::time::Instant::now();
+    let mut catalog = Catalog::default();
+    for id in ids {
+        let owner = Owner {
+            id: id.as_str().into(),
+            kind: OwnerKind::Component,
+            origin: format!("{id}.wasm"),
+            version: "1".into(),
+        };
+        let tools = vec![ToolDescriptor::new(id, id, "A tool.")];
+        let descriptor =
+            ComponentDescriptor { id: id.clone(), version: "1".to_owned(), tools, state: Vec::new() };
+        catalog.add(owner, descriptor, &CatalogGrants::default()).unwrap();
+    }
+    assert_eq!(catalog.owners().count(), ids.len());
+    began.elapsed()
+}
+
+/// Copying the catalog for each component, or comparing it with every other, takes 64 times
+/// as long for eight times as many of them.
+#[test]
+fn a_start_takes_time_in_proportion_to_its_components() {
+    let time = |count: usize| {
+        let id = |at: usize| format!("c{at:o}").replace('0', "a").replace('1', "b");
+        let ids: Vec<String> = (0..count).map(id).collect();
+        (0..3).map(|_| filled(&ids)).min().unwrap()
+    };
+    let (few, many) = (time(500), time(4_000));
+    assert!(many < few * 32, "500 took {few:?}, 4000 took {many:?}");
 }

@@ -197,26 +197,6 @@ mod tests {
         assert_eq!(catalog.tools().count(), 4);
     }
 
-    /// Copying the catalog for each owner would take 64 times as long for eight times as
-    /// many of them.
-    #[test]
-    fn adding_owners_takes_time_in_proportion_to_their_number() {
-        let time = |count: usize| {
-            let ids: Vec<String> =
-                (0..count).map(|at| format!("c{at:o}").replace('0', "a").replace('1', "b")).collect();
-            let one = || {
-                let began = std::time::Instant::now();
-                let mut catalog = Catalog::default();
-                ids.iter().for_each(|id| add(&mut catalog, id).unwrap());
-                assert_eq!(catalog.owners().count(), ids.len());
-                began.elapsed()
-            };
-            (0..3).map(|_| one()).min().unwrap()
-        };
-        let (few, many) = (time(500), time(4_000));
-        assert!(many < few * 32, "500 took {few:?}, 4000 took {many:?}");
-    }
-
     #[test]
     fn a_disabled_tool_is_listed_and_answers_so() {
         let mut catalog = with(&["one"]);

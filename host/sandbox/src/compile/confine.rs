@@ -10,12 +10,15 @@ use rustix::process::Pid;
 /// What the system does not offer.
 pub(super) type Lacking = Vec<&'static str>;
 
+/// What is attempted, and whether it succeeded.
+type Attempt = (&'static str, fn() -> bool);
+
 /// Takes from this process whatever it does not need to read a component from its standard
 /// input, compile it and write the result to its standard output. Returns what could not
 /// be taken.
 #[cfg(target_os = "linux")]
 pub(super) fn confine() -> Lacking {
-    let steps: [(&'static str, fn() -> bool); 5] = [
+    let steps: [Attempt; 5] = [
         ("closing inherited descriptors", linux::inherit_nothing),
         ("an empty network namespace", linux::leave_the_network),
         ("Landlock, against access to files", linux::give_up_files),
@@ -168,7 +171,7 @@ mod linux {
 /// What this process can do although it is confined, found by trying; empty if it can do
 /// nothing of the kind. `host` is the process that started it.
 pub(super) fn escapes(host: Option<Pid>) -> Lacking {
-    let tries: [(&'static str, fn() -> bool); 4] = [
+    let tries: [Attempt; 4] = [
         ("it can open files", || {
             ["/", "/proc/self/exe", "/dev/null"].iter().any(|path| std::fs::File::open(path).is_ok())
         }),

@@ -5,7 +5,6 @@
 //! each instantiate another one twice. All of it is counted here from the bytes alone, in
 //! one pass, so that nothing is spent on a component that is beyond a limit.
 
-use std::ops::Range;
 use wasmparser::{
     BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
     ComponentTypeRef, DataKind, DataSectionReader, Operator, Parser, Payload,
@@ -18,6 +17,8 @@ pub const MAX_NESTING: usize = 64;
 /// The most items (instances, aliases, functions, imports and exports) that a component
 /// comes to when each nested component counts as often as it is instantiated.
 pub const MAX_COMPONENT_ITEMS: u64 = 100_000;
+/// The most components, aliases included, within one component.
+const MAX_COMPONENTS: usize = 1_000;
 /// How much larger than its data the image of a memory may be, in bytes. Beside that, an
 /// image of much data may have gaps of an eighth of it.
 pub const IMAGE_SLACK_BYTES: u64 = 64 << 10;
@@ -27,23 +28,16 @@ const MAX_IMAGES: usize = 32;
 /// The contents of a component.
 #[derive(Debug, Default)]
 pub(super) struct Census {
-    /// Its custom sections.
-    pub(super) custom: Vec<Custom>,
+    /// Bytes of its custom sections.
+    pub(super) custom_bytes: u64,
+    /// Bytes of those that name functions, which is shown where one of them traps.
+    pub(super) name_bytes: u64,
     /// The modules whose memories must not have images, because these would be too large
     /// or too many: for each, the place of the last instruction (`end`) of the offset of
     /// its first active data segment.
     pub(super) without_image: Vec<usize>,
     modules: usize,
     images: usize,
-}
-
-/// A custom section.
-#[derive(Debug)]
-pub(super) struct Custom {
-    /// The place of its content, which follows its id and size.
-    pub(super) content: Range<usize>,
-    /// Whether it names functions, which is shown where one of them traps.
-    pub(super) is_names: bool,
 }
 
 /// Why a component is refused.
@@ -61,6 +55,11 @@ impl From<BinaryReaderError> for Uncounted {
     }
 }
 
+/// Whether a custom section of this name holds the names of functions.
+pub(super) fn is_names(section: &str) -> bool {
+    matches!(section, "name" | "component-name")
+}
+
 /// A module or component that is being read.
 #[derive(Default)]
 struct Frame {
@@ -69,6 +68,19 @@ struct Frame {
     items: u64,
     /// The items of each component in its index space. `None` for one that it is given.
     components: Vec<Option<u64>>,
+}
+
+impl Frame {
+    fn add_component(&mut self, items: Option<u64>) -> Result<(), Uncounted> {
+        // Each is remembered, and an alias takes a few bytes.
+        if self.components.len() >= MAX_COMPONENTS {
+            return Err(Uncounted::TooMuch(format!(
+                "holds more than {MAX_COMPONENTS} components, aliases included, within one component; split it"
+            )));
+        }
+        self.components.push(items);
+        Ok(())
+    }
 }
 
 /// The data of one memory.
@@ -100,10 +112,11 @@ impl Census {
                 }
                 Payload::ComponentSection { .. } => enter(&mut frames, true)?,
                 Payload::End(_) => leave(&mut frames)?,
-                Payload::CustomSection(section) => census.custom.push(Custom {
-                    content: section.range(),
-                    is_names: matches!(section.name(), "name" | "component-name"),
-                }),
+                Payload::CustomSection(section) => {
+                    let bytes = section.range().len() as u64;
+                    census.custom_bytes += bytes;
+                    census.name_bytes += if is_names(section.name()) { bytes } else { 0 };
+                }
                 Payload::DataSection(data) => census.count_data(bytes, data.clone())?,
                 _ => count_items(&mut frames, &payload)?,
             }
@@ -173,7 +186,7 @@ fn enter(frames: &mut Vec<Frame>, is_component: bool) -> Result<(), Uncounted> {
 fn leave(frames: &mut Vec<Frame>) -> Result<(), Uncounted> {
     let Some(done) = frames.pop().filter(|done| done.is_component) else { return Ok(()) };
     match frames.last_mut() {
-        Some(outer) => outer.components.push(Some(done.items)),
+        Some(outer) => outer.add_component(Some(done.items))?,
         None if done.items > MAX_COMPONENT_ITEMS => {
             return Err(Uncounted::TooMuch(format!(
                 "comes to more than {MAX_COMPONENT_ITEMS} items (instances, aliases, functions, imports and exports) \
@@ -193,7 +206,7 @@ fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncoun
         Payload::ComponentImportSection(section) => {
             for import in section.clone() {
                 if let ComponentTypeRef::Component(_) = import?.ty {
-                    frame.components.push(None);
+                    frame.add_component(None)?;
                 }
             }
             section.count()
@@ -202,7 +215,7 @@ fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncoun
             for export in section.clone() {
                 let export = export?;
                 if export.kind == ComponentExternalKind::Component {
-                    frame.components.push(items_of(&frame.components, export.index));
+                    frame.add_component(items_of(&frame.components, export.index))?;
                 }
             }
             section.count()
@@ -211,7 +224,7 @@ fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncoun
             for alias in section.clone() {
                 match alias? {
                     ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
-                        frame.components.push(None);
+                        frame.add_component(None)?;
                     }
                     ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, count, index } => {
                         let items = match (count as usize).checked_sub(1) {
@@ -220,7 +233,7 @@ fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncoun
                                 outer.iter().rev().nth(up).and_then(|f| items_of(&f.components, index))
                             }
                         };
-                        frame.components.push(items);
+                        frame.add_component(items)?;
                     }
                     _ => {}
                 }

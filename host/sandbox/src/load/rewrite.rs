@@ -5,7 +5,7 @@
 //! added to it, after which the compiler does not take it for known and makes no image of
 //! the memory: the data is copied into each instance instead.
 
-use super::census::Census;
+use super::census::{Census, is_names};
 
 /// `i32.const 0`, `i32.add`.
 const ADD_ZERO: [u8; 3] = [0x41, 0x00, 0x6a];
@@ -17,41 +17,38 @@ const CUSTOM: u8 = 0;
 const CORE_MODULE: u8 = 1;
 const COMPONENT: u8 = 4;
 
-/// The changes, by place, sorted.
-pub(super) struct Changes {
-    places: Vec<(usize, Change)>,
+/// The changes to a component.
+pub(super) struct Changes<'a> {
+    custom: Custom,
+    /// Where expressions end to which zero is added, sorted.
+    add_zero: &'a [usize],
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Change {
-    /// Leaves out the custom section whose content begins here.
-    LeaveOut,
-    /// Adds zero to the expression that ends here.
-    AddZero,
+/// Which custom sections stay.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Custom {
+    All,
+    Names,
+    None,
 }
 
-impl Changes {
-    /// Those that a component needs: its modules without images, and with `strip` no custom
-    /// sections but those with names, if these have at most so many bytes.
-    pub(super) fn of(census: &Census, strip: bool, most_name_bytes: u64) -> Self {
-        let names = census.custom.iter().filter(|custom| custom.is_names);
-        let name_bytes: u64 = names.map(|custom| custom.content.len() as u64).sum();
-        let keeps_names = name_bytes <= most_name_bytes;
-        let left_out = census
-            .custom
-            .iter()
-            .filter(|custom| strip && !(custom.is_names && keeps_names))
-            .map(|custom| (custom.content.start, Change::LeaveOut));
-        let copied = census.without_image.iter().map(|end| (*end, Change::AddZero));
-        let mut places: Vec<_> = left_out.chain(copied).collect();
-        places.sort_unstable();
-        Self { places }
+impl<'a> Changes<'a> {
+    /// Those that a component needs so that at most this many bytes of its custom sections
+    /// reach the compiler, and its modules without images have none. Names of functions stay
+    /// if there is room for them.
+    pub(super) fn of(census: &'a Census, most_custom_bytes: u64) -> Self {
+        let custom = match (census.custom_bytes, census.name_bytes) {
+            (all, _) if all <= most_custom_bytes => Custom::All,
+            (_, names) if names <= most_custom_bytes => Custom::Names,
+            _ => Custom::None,
+        };
+        Self { custom, add_zero: &census.without_image }
     }
 
     /// The component with these changes; `None` if there are none. Bytes that are not a
     /// valid component stay as they are from there on.
     pub(super) fn make(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        if self.places.is_empty() {
+        if self.custom == Custom::All && self.add_zero.is_empty() {
             return None;
         }
         let mut out = Vec::with_capacity(bytes.len());
@@ -59,11 +56,20 @@ impl Changes {
         Some(out)
     }
 
-    /// Those within a range of places.
-    fn within(&self, begins: usize, ends: usize) -> &[(usize, Change)] {
-        let first = self.places.partition_point(|(place, _)| *place < begins);
-        let end = self.places.partition_point(|(place, _)| *place < ends);
-        self.places.get(first..end).unwrap_or_default()
+    /// The places of zeros to add within a range.
+    fn within(&self, begins: usize, ends: usize) -> &[usize] {
+        let first = self.add_zero.partition_point(|place| *place < begins);
+        let end = self.add_zero.partition_point(|place| *place < ends);
+        self.add_zero.get(first..end).unwrap_or_default()
+    }
+
+    fn leaves_out(&self, custom: &[u8]) -> bool {
+        match self.custom {
+            Custom::All => false,
+            // The name has its length before it, as a section has.
+            Custom::Names => !name(custom).is_some_and(is_names),
+            Custom::None => true,
+        }
     }
 
     /// Writes a module or component, whose first byte has this place in the whole. They
@@ -78,16 +84,18 @@ impl Changes {
             let length = rest.len() - after.len();
             let section_place = place + (binary.len() - rest.len());
             let content_place = section_place + (length - content.len());
-            let changes = self.within(section_place, section_place + length);
+            let zeros = self.within(section_place, section_place + length);
             match id {
-                _ if changes.is_empty() => out.extend_from_slice(&rest[..length]),
-                CUSTOM => {}
-                CORE_MODULE | COMPONENT if !is_module => {
+                CUSTOM if self.leaves_out(content) => {}
+                CORE_MODULE | COMPONENT
+                    if !is_module && (self.custom != Custom::All || !zeros.is_empty()) =>
+                {
                     let mut nested = Vec::with_capacity(content.len());
                     self.rewrite(&mut nested, content, content_place);
                     write_section(out, id, &nested);
                 }
-                _ => write_section(out, id, &with_zeros_added(content, content_place, changes)),
+                _ if zeros.is_empty() => out.extend_from_slice(&rest[..length]),
+                _ => write_section(out, id, &with_zeros_added(content, content_place, zeros)),
             }
             rest = after;
         }
@@ -95,10 +103,10 @@ impl Changes {
     }
 }
 
-fn with_zeros_added(content: &[u8], place: usize, changes: &[(usize, Change)]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(content.len() + changes.len() * ADD_ZERO.len());
+fn with_zeros_added(content: &[u8], place: usize, zeros: &[usize]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(content.len() + zeros.len() * ADD_ZERO.len());
     let mut done = 0;
-    for (end, _) in changes {
+    for end in zeros {
         let upto = end.saturating_sub(place).clamp(done, content.len());
         out.extend_from_slice(&content[done..upto]);
         out.extend_from_slice(&ADD_ZERO);
@@ -111,12 +119,22 @@ fn with_zeros_added(content: &[u8], place: usize, changes: &[(usize, Change)]) -
 /// The id and content of the first section, and what follows it.
 fn section(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (id, rest) = bytes.split_first()?;
+    let (content, after) = sized(rest)?;
+    Some((*id, content, after))
+}
+
+/// The name of a custom section with this content.
+fn name(content: &[u8]) -> Option<&str> {
+    std::str::from_utf8(sized(content)?.0).ok()
+}
+
+/// As many bytes as the number before them says, and what follows.
+fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut size = 0_usize;
-    for (at, byte) in rest.iter().take(5).enumerate() {
+    for (at, byte) in bytes.iter().take(5).enumerate() {
         size |= usize::from(byte & 0x7f) << (7 * at);
         if byte & 0x80 == 0 {
-            let (content, after) = rest.get(at + 1..)?.split_at_checked(size)?;
-            return Some((*id, content, after));
+            return bytes.get(at + 1..)?.split_at_checked(size);
         }
     }
     None
