@@ -26,7 +26,6 @@ const TABLES: &str = "table count too high";
 /// The guest's own allocator answered nonsense while the host handed it something.
 const REALLOC: &str = "realloc return: ";
 
-/// The longest text about a trap that is kept, in bytes.
 const MAX_DETAIL_BYTES: usize = 2 * 1024;
 
 /// Why a guest ended before it returned.
@@ -41,6 +40,7 @@ pub(crate) enum Ending {
     Memories,
     Tables,
     Handles,
+    Listings,
     Stack,
     Crossing,
     Boundary,
@@ -56,7 +56,6 @@ pub(crate) enum Ending {
     Host(String),
 }
 
-/// A trap that is the guest's own doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trapped {
     what: String,
@@ -100,6 +99,7 @@ impl Ending {
         match stop {
             Stop::Memory => Ending::Memory,
             Stop::TableElements => Ending::TableElements,
+            Stop::Listings => Ending::Listings,
             Stop::Crossing => Ending::Crossing,
             Stop::Boundary => Ending::Boundary,
             Stop::Fuel => Ending::Fuel,
@@ -149,7 +149,8 @@ impl Ending {
             | Ending::Instances
             | Ending::Memories
             | Ending::Tables
-            | Ending::Handles => Code::OutOfResources,
+            | Ending::Handles
+            | Ending::Listings => Code::OutOfResources,
             Ending::Stack => Code::StackOverflow,
             Ending::Crossing | Ending::Boundary => Code::TooLarge,
             Ending::Malformed(_) => Code::MalformedOutput,
@@ -193,6 +194,7 @@ impl Ending {
             Ending::Memories => (met("memories", limits.memories.into(), "has too many memories"), None),
             Ending::Tables => (met("tables", limits.tables.into(), "has too many tables"), None),
             Ending::Handles => (met("handles", limits.handles.into(), "holds too many handles"), None),
+            Ending::Listings => (met("listings", limits.listings.into(), "has too many listings open"), None),
             Ending::Crossing => {
                 (met("crossing_bytes", limits.crossing_bytes, "passed too much at once"), None)
             }

@@ -2,17 +2,19 @@
 
 use crate::egress::HttpGrant;
 use crate::error::SandboxError;
+use crate::interfaces::filesystem::FileId;
 #[cfg(target_os = "linux")]
 use rustix::fs::{CWD, ResolveFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::fs::File;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
@@ -155,7 +157,13 @@ pub struct FileGrant {
     access: FileAccess,
     directory: Dir,
     left_bytes: AtomicU64,
+    /// Files that were moved to other granted directories, the latest last: who has one
+    /// of them open still writes to it, and that counts where the file is now.
+    moved: Mutex<VecDeque<(FileId, Weak<FileGrant>)>>,
 }
+
+/// The most files of one directory that are remembered as moved.
+const MAX_MOVED: usize = 10_000;
 
 /// Bytes that may be written to a granted directory where nothing else is said: all
 /// calls together, for as long as the grant is held.
@@ -187,7 +195,7 @@ impl FileGrant {
         };
         let directory = Dir::new(directory, perms, mode, false);
         let left_bytes = AtomicU64::new(DEFAULT_QUOTA_BYTES);
-        Ok(Self { host_path, guest_path, access, directory, left_bytes })
+        Ok(Self { host_path, guest_path, access, directory, left_bytes, moved: Mutex::default() })
     }
 
     /// Sets how many bytes may be written to it, all calls together, for as long as
@@ -224,6 +232,44 @@ impl FileGrant {
     /// The handle, for one call.
     pub(crate) fn directory(&self) -> Dir {
         self.directory.clone()
+    }
+
+    /// Notes that these files are in another granted directory from now on.
+    pub(crate) fn note_moved(&self, files: &[FileId], to: &Arc<Self>) {
+        let mut moved = self.moved();
+        moved.extend(files.iter().map(|file| (*file, Arc::downgrade(to))));
+        let beyond = moved.len().saturating_sub(MAX_MOVED);
+        moved.drain(..beyond);
+    }
+
+    /// Takes back that these files are elsewhere.
+    pub(crate) fn forget_moved(&self, files: &[FileId]) {
+        let mut moved = self.moved();
+        if !moved.is_empty() {
+            let files: HashSet<&FileId> = files.iter().collect();
+            moved.retain(|(file, _)| !files.contains(file));
+        }
+    }
+
+    /// Notes that a file was opened in this directory, where it is in fact: numbers of
+    /// files are used again.
+    pub(crate) fn note_opened(&self, file: &File) {
+        if !self.moved().is_empty()
+            && let Ok(found) = file.metadata()
+        {
+            self.forget_moved(&[(found.dev(), found.ino())]);
+        }
+    }
+
+    /// The granted directory to which a file was moved; `None` if it was not.
+    pub(crate) fn moved_to(&self, found: &Metadata) -> Option<Arc<Self>> {
+        let file = (found.dev(), found.ino());
+        let moved = self.moved();
+        moved.iter().rev().find(|(known, _)| *known == file)?.1.upgrade()
+    }
+
+    fn moved(&self) -> MutexGuard<'_, VecDeque<(FileId, Weak<FileGrant>)>> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -286,7 +332,6 @@ mod tests {
         std::fs::create_dir(&real).unwrap();
         std::fs::write(real.join("planted"), "").unwrap();
         let again = open_last_part(&real.with_extension("old")).unwrap();
-        use std::os::unix::fs::MetadataExt as _;
         assert_eq!(grant.directory.dir.metadata().unwrap().ino(), again.metadata().unwrap().ino());
     }
 

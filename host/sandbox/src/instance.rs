@@ -9,7 +9,7 @@ use crate::console::Capture;
 use crate::deadline::Deadline;
 use crate::egress::Outbound;
 use crate::grants::{Grants, Power};
-use crate::interfaces::filesystem::Quota;
+use crate::interfaces::filesystem::Files;
 use crate::interfaces::http::{self, Egress};
 use crate::interfaces::{clocks, random};
 use crate::limits::Limits;
@@ -52,7 +52,7 @@ pub(crate) struct Serves {
     pub(crate) keys: KeySet,
     pub(crate) access: Arc<Access>,
     pub(crate) grants: Grants,
-    pub(crate) quota: Quota,
+    pub(crate) files: Files,
     outbound: Option<Outbound>,
     pub(crate) reports: Reports,
     pub(crate) children: Arc<dyn ChildRunner>,
@@ -112,7 +112,7 @@ impl Instance {
             keys: call.keys.clone(),
             access: Arc::clone(&call.permit.tool().access),
             grants: call.grants.clone(),
-            quota: Quota::new(limits.written_bytes, ledger),
+            files: Files::new(limits, ledger),
             outbound,
             reports: Reports {
                 sink: Arc::clone(&call.reports),

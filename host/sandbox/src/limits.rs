@@ -65,6 +65,8 @@ limits! {
     memories: u32 = 8,
     /// Handles to resources (streams, files, pollables) that are open at once.
     handles: u32 = 4_096,
+    /// Directory listings that are open at once.
+    listings: u32 = 16,
     /// Bytes that may cross the boundary in one crossing, in one direction.
     crossing_bytes: u64 = 16 * MIB,
     /// Bytes that may cross the boundary in the whole call, in one direction.
@@ -83,8 +85,9 @@ limits! {
     http_requests: u32 = 100,
     /// Bytes of the body of one request, and of one response.
     http_body_bytes: u64 = 8 * MIB,
-    /// Bytes written to granted directories. Whatever is made there counts as at
-    /// least 4 KiB.
+    /// Growth of granted directories. Each write counts as its length or the growth of
+    /// the file, whichever is larger, in blocks of 4 KiB; a new file or directory counts
+    /// as one block.
     written_bytes: u64 = 64 * MIB,
 }
 

@@ -19,6 +19,8 @@ pub(crate) enum Stop {
     Memory,
     #[error("more table elements than the limit")]
     TableElements,
+    #[error("more open directory listings than the limit")]
+    Listings,
     #[error("more bytes in one crossing than the limit")]
     Crossing,
     #[error("more bytes across the boundary than the limit")]

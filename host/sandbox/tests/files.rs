@@ -4,12 +4,13 @@
 
 mod harness;
 
-use harness::{Bench, returned, sandbox};
+use harness::{Bench, anything, does, fault, number, returned, sandbox};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tollgate_agent::code::Code;
 use tollgate_artifacts::{Expectation, Guest};
-use tollgate_sandbox::{FileAccess, FileGrant, Grants};
+use tollgate_sandbox::{FileAccess, FileGrant, Grants, Limits};
 
 /// What opening came to, as the guest answers it: 1, or ten and the error's number.
 const OPENED: u64 = 1;
@@ -182,4 +183,104 @@ async fn what_takes_the_directorys_place_later_is_not_seen() {
     std::fs::write(inner.join("planted"), "").unwrap();
     assert_eq!(answer(&bench, "planted").await, NO_ENTRY);
     assert_eq!(answer(&bench, "file").await, OPENED);
+}
+
+const LIST: &str = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.read-directory" (func $list (param i32 i32)))
+(import "wasi:filesystem/types@0.2.12" "[method]directory-entry-stream.read-directory-entry"
+  (func $next (param i32 i32)))
+(import "wasi:filesystem/types@0.2.12" "[resource-drop]directory-entry-stream" (func $drop (param i32)))"#;
+
+/// Lists its directory, and answers how many entries it has.
+fn lists() -> Guest {
+    let body = "(call $list (local.get $dir) (i32.const 32))
+  (local.set $file (i32.load $memory (i32.const 36)))
+  (block $end (loop $again
+    (call $next (local.get $file) (i32.const 32))
+    (if (i32.load8_u $memory (i32.const 32)) (then (unreachable)))
+    (br_if $end (i32.eqz (i32.load8_u $memory (i32.const 36))))
+    (local.set $answer (i32.add (local.get $answer) (i32.const 1)))
+    (br $again)))
+  (call $drop (local.get $file))";
+    does("lists", LIST, body)
+}
+
+/// Starts to list its directory 90 times, one listing after the other.
+fn lists_again_and_again() -> Guest {
+    let body = "(loop $again
+    (call $list (local.get $dir) (i32.const 32))
+    (if (i32.load8_u $memory (i32.const 32)) (then (unreachable)))
+    (call $drop (i32.load $memory (i32.const 36)))
+    (local.set $answer (i32.add (local.get $answer) (i32.const 1)))
+    (br_if $again (i32.lt_u (local.get $answer) (i32.const 90))))";
+    does("lists-again", LIST, body)
+}
+
+/// Reads 64 KiB of `made` by a stream, ten times, each with a stream of its own.
+fn streams_out() -> Guest {
+    let import = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.read-via-stream"
+  (func $stream (param i32 i64 i32)))
+(import "wasi:io/streams@0.2.12" "[method]input-stream.blocking-read" (func $read (param i32 i64 i32)))"#;
+    let body = "(call $open (local.get $dir) (i32.const 0) (i32.const 128) (i32.const 4) (i32.const 0) (i32.const 1) (i32.const 32))
+  (local.set $file (i32.load $memory (i32.const 36)))
+  (loop $again
+    (call $stream (local.get $file) (i64.const 0) (i32.const 32))
+    (call $read (i32.load $memory (i32.const 36)) (i64.const 65536) (i32.const 32))
+    (if (i32.load8_u $memory (i32.const 32)) (then (unreachable)))
+    (if (i32.ne (i32.load $memory (i32.const 40)) (i32.const 65536)) (then (unreachable)))
+    (local.set $answer (i32.add (local.get $answer) (i32.const 1)))
+    (br_if $again (i32.lt_u (local.get $answer) (i32.const 10))))";
+    let guest = does("streams-out", import, body);
+    let source = guest.source.replace(";; imports:", ";; imports: wasi:io/streams");
+    Guest { source: source.leak(), ..guest }
+}
+
+async fn with_read(guest: &Guest, inner: &Path) -> Bench {
+    let mut bench = Bench::load(&sandbox(), guest).await.unwrap();
+    bench.grants = granted(inner, FileAccess::Read);
+    bench
+}
+
+#[tokio::test]
+async fn z5_names_count_as_bytes_that_cross_the_boundary() {
+    let (_folder, inner) = folder();
+    let many = inner.join("many");
+    std::fs::create_dir(&many).unwrap();
+    for number in 10..96 {
+        std::fs::write(many.join(format!("{number}{}", "x".repeat(198))), "").unwrap();
+    }
+    let mut bench = with_read(&lists(), &many).await;
+    assert_eq!(number(bench.call(anything()).await), 86);
+    bench.limits = Limits { boundary_bytes: 10_000, ..Limits::default() };
+    let fault = fault(bench.call(anything()).await);
+    assert_eq!(fault.code, Code::TooLarge);
+    assert!(fault.message.contains("boundary_bytes = 10000"), "{}", fault.message);
+}
+
+#[tokio::test]
+async fn z5_a_directory_is_listed_as_it_is() {
+    let (_folder, inner) = folder();
+    assert_eq!(number(with_read(&lists(), &inner).await.call(anything()).await), 5);
+    let bench = with_read(&lists(), &inner.join("sub")).await;
+    assert_eq!(number(bench.call(anything()).await), 0);
+}
+
+#[tokio::test]
+async fn z5_a_listing_that_is_dropped_makes_room_for_another() {
+    let (_folder, inner) = folder();
+    let mut bench = with_read(&lists_again_and_again(), &inner).await;
+    assert_eq!(number(bench.call(anything()).await), 90);
+    bench.limits = Limits { listings: 0, ..Limits::default() };
+    let fault = fault(bench.call(anything()).await);
+    assert_eq!(fault.code, Code::OutOfResources);
+    assert!(fault.message.contains("listings = 0"), "{}", fault.message);
+}
+
+#[tokio::test]
+async fn z5_what_is_read_by_a_stream_counts_as_bytes_that_cross_the_boundary() {
+    let (_folder, inner) = folder();
+    std::fs::write(inner.join("made"), vec![7; 65_536]).unwrap();
+    let mut bench = with_read(&streams_out(), &inner).await;
+    assert_eq!(number(bench.call(anything()).await), 10);
+    bench.limits = Limits { boundary_bytes: 5 << 16, ..Limits::default() };
+    assert_eq!(fault(bench.call(anything()).await).code, Code::TooLarge);
 }

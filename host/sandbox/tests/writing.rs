@@ -5,49 +5,17 @@
 
 mod harness;
 
-use harness::{Bench, anything, returned, sandbox};
+use harness::{Bench, ERROR_OR_ZERO, anything, does, number, sandbox};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use tollgate_artifacts::{Expectation, Guest};
-use tollgate_sandbox::{Attempt, FileAccess, FileGrant, Grants, Limits};
+use tollgate_artifacts::Guest;
+use tollgate_sandbox::{FileAccess, FileGrant, Grants, Limits};
 
 /// Ten and the number of the error.
 const NOT_PERMITTED: u64 = 10 + 31;
 const NO_SPACE: u64 = 10 + 23;
-
-/// A tool that does something in its first directory, whose handle is `$dir`. The
-/// thing leaves its answer in `$answer`, a number below 100.
-fn does(name: &'static str, import: &str, body: &str) -> Guest {
-    let source = format!(
-        r#";; Does something in its first directory.
-;; imports: wasi:filesystem/types wasi:filesystem/preopens
-
-(import "wasi:filesystem/preopens@0.2.12" "get-directories" (func $directories (param i32)))
-(import "wasi:filesystem/types@0.2.12" "[method]descriptor.open-at"
-  (func $open (param i32 i32 i32 i32 i32 i32 i32)))
-{import}
-(data (memory $memory) (i32.const 128) "made")
-(data (memory $memory) (i32.const 160) "../outside")
-(func $execute (param $call i32) (result i32) (local $dir i32) (local $file i32) (local $answer i32)
-  (call $directories (i32.const 16))
-  (local.set $dir (i32.load $memory (i32.load $memory (i32.const 16))))
-  {body}
-  (i32.store8 $memory (i32.const 70) (i32.add (i32.const 48) (i32.div_u (local.get $answer) (i32.const 10))))
-  (i32.store8 $memory (i32.const 71) (i32.add (i32.const 48) (i32.rem_u (local.get $answer) (i32.const 10))))
-  (if (i32.lt_u (local.get $answer) (i32.const 10))
-    (then (call $data (i32.const 71) (i32.const 1)))
-    (else (call $data (i32.const 70) (i32.const 2))))
-  (global.get $returns))
-"#
-    );
-    Guest { name, attack: "", limit: "", expects: Expectation::Succeeds, source: source.leak() }
-}
-
-/// What a function answered at 32: nothing, or an error.
-const ERROR_OR_ZERO: &str = r"(if (i32.load8_u $memory (i32.const 32))
-    (then (local.set $answer (i32.add (i32.const 10) (i32.load8_u $memory (i32.const 33))))))";
 
 fn links() -> Guest {
     let import = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.symlink-at"
@@ -154,10 +122,6 @@ async fn bench(guest: &Guest, place: &Place) -> Bench {
     bench
 }
 
-fn number(attempt: Attempt) -> u64 {
-    returned(attempt).result.data.as_u64().unwrap()
-}
-
 #[tokio::test]
 async fn a_guest_makes_no_links() {
     for guest in [links(), links_hard()] {
@@ -251,4 +215,151 @@ async fn a_directory_that_is_swapped_for_a_link_leads_nowhere() {
     done.store(true, Relaxed);
     swapping.join().unwrap();
     assert_eq!(answer, 0);
+}
+
+const WRITE: &str = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.write"
+  (func $write (param i32 i32 i32 i64 i32)))"#;
+const RENAME: &str = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.rename-at"
+  (func $rename (param i32 i32 i32 i32 i32 i32 i32)))"#;
+/// The handle of the second directory.
+const SECOND: &str = "(i32.load $memory offset=12 (i32.load $memory (i32.const 16)))";
+
+/// Writes one byte at this place, and answers the error.
+fn writes_at(place: u64) -> Guest {
+    let body = format!(
+        "{OPEN_MADE} (call $write (local.get $file) (i32.const 0) (i32.const 1) (i64.const {place}) (i32.const 32))
+  (if (i32.load8_u $memory (i32.const 32))
+    (then (local.set $answer (i32.add (i32.const 10) (i32.load8_u $memory (i32.const 40))))))"
+    );
+    does("writes-at", WRITE, &body)
+}
+
+/// Moves the file `made` from its first directory to the second, and answers the error.
+fn moves() -> Guest {
+    let body = format!(
+        "(call $rename (local.get $dir) (i32.const 128) (i32.const 4) {SECOND} (i32.const 128) (i32.const 4) (i32.const 32)) {ERROR_OR_ZERO}"
+    );
+    does("moves", RENAME, &body)
+}
+
+/// The same while it has the file open; then it writes to it, 64 KiB at a time, and
+/// answers how often it could.
+fn moves_and_fills() -> Guest {
+    let body = format!(
+        "{OPEN_MADE}
+  (call $rename (local.get $dir) (i32.const 128) (i32.const 4) {SECOND} (i32.const 128) (i32.const 4) (i32.const 32))
+  (if (i32.load8_u $memory (i32.const 32)) (then (local.set $answer (i32.const 99))))
+  (if (i32.eqz (local.get $answer)) (then (block $full (loop $again
+    (call $write (local.get $file) (i32.const 0) (i32.const 65536) (i64.const 0) (i32.const 32))
+    (br_if $full (i32.load8_u $memory (i32.const 32)))
+    (local.set $answer (i32.add (local.get $answer) (i32.const 1)))
+    (br_if $again (i32.lt_u (local.get $answer) (i32.const 50)))))))"
+    );
+    does("moves-and-fills", &format!("{WRITE}\n{RENAME}"), &body)
+}
+
+/// Two directories, with these quotas.
+fn two(place: &Place, quotas: [u64; 2]) -> Grants {
+    let parent = place.inner.parent().unwrap();
+    let paths = [place.inner.clone(), parent.join("second")];
+    std::fs::create_dir_all(&paths[1]).unwrap();
+    paths.iter().zip(["/data", "/second"]).zip(quotas).fold(
+        Grants::default(),
+        |grants, ((path, guest), quota)| {
+            let grant = FileGrant::open(path, guest, FileAccess::ReadWrite).unwrap();
+            grants.with_files(grant.with_quota(quota))
+        },
+    )
+}
+
+#[tokio::test]
+async fn z7_a_write_beyond_the_end_costs_the_growth_of_the_file() {
+    for (at, answer) in [(1 << 40, NO_SPACE), (1 << 30, NO_SPACE), (u64::MAX - 1, NO_SPACE), (1 << 20, 0)] {
+        let place = place();
+        let bench = bench(&writes_at(at), &place).await;
+        assert_eq!(number(bench.call(anything()).await), answer, "{at}");
+        let bytes = std::fs::metadata(place.inner.join("made")).unwrap().len();
+        assert_eq!(bytes, if answer == 0 { at + 1 } else { 0 });
+    }
+}
+
+#[tokio::test]
+async fn z7_every_write_costs_at_least_a_block() {
+    let place = place();
+    std::fs::write(place.inner.join("made"), "there").unwrap();
+    let mut bench = bench(&writes_at(0), &place).await;
+    bench.grants = granted(&place.inner, 3 * 4096);
+    let mut answers = Vec::new();
+    for _ in 0..4 {
+        answers.push(number(bench.call(anything()).await));
+    }
+    assert_eq!(answers, [0, 0, 0, NO_SPACE], "one byte each");
+}
+
+#[tokio::test]
+async fn z7_a_file_that_is_moved_counts_against_the_quota_of_where_it_is_then() {
+    let place = place();
+    let mut bench = bench(&moves(), &place).await;
+    std::fs::write(place.inner.join("made"), vec![0; 100_000]).unwrap();
+    bench.grants = two(&place, [1 << 30, 100 << 10]);
+    let attempt = bench.call(anything()).await;
+    assert_eq!(attempt.denied, ["files: more bytes than are left of the quota_bytes of /second"]);
+    assert_eq!(number(attempt), NO_SPACE);
+    // 25 blocks, and the file itself.
+    bench.grants = two(&place, [0, 104 << 10]);
+    assert_eq!(number(bench.call(anything()).await), 0);
+    std::fs::write(place.inner.join("made"), "").unwrap();
+    assert_eq!(number(bench.call(anything()).await), NO_SPACE, "the quota is used up");
+}
+
+#[tokio::test]
+async fn z7_a_directory_is_moved_with_all_that_is_in_it() {
+    let place = place();
+    let mut bench = bench(&moves(), &place).await;
+    std::fs::create_dir_all(place.inner.join("made/deep")).unwrap();
+    std::fs::write(place.inner.join("made/deep/file"), vec![0; 1 << 20]).unwrap();
+    bench.grants = two(&place, [1 << 30, 1 << 20]);
+    assert_eq!(number(bench.call(anything()).await), NO_SPACE);
+    bench.grants = two(&place, [1 << 30, (1 << 20) + 3 * 4096]);
+    assert_eq!(number(bench.call(anything()).await), 0);
+}
+
+#[tokio::test]
+async fn z7_writes_to_a_file_that_was_moved_while_it_was_open_count_where_it_is() {
+    let place = place();
+    let mut bench = bench(&moves_and_fills(), &place).await;
+    bench.grants = two(&place, [1 << 30, 200 << 10]);
+    let attempt = bench.call(anything()).await;
+    assert_eq!(attempt.denied, ["files: more bytes than are left of the quota_bytes of /second"]);
+    assert_eq!(number(attempt), 3);
+}
+
+#[tokio::test]
+async fn z7_what_was_not_made_costs_nothing() {
+    let place = place();
+    std::fs::create_dir(place.inner.join("made")).unwrap();
+    // Tries 50 times to make a directory that is there, then another one.
+    let import = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.create-directory-at"
+  (func $make (param i32 i32 i32 i32)))"#;
+    let body = format!(
+        "(loop $again
+    (call $make (local.get $dir) (i32.const 128) (i32.const 4) (i32.const 32))
+    (local.set $file (i32.add (local.get $file) (i32.const 1)))
+    (br_if $again (i32.lt_u (local.get $file) (i32.const 50))))
+    (call $make (local.get $dir) (i32.const 128) (i32.const 2) (i32.const 32)) {ERROR_OR_ZERO}"
+    );
+    let mut bench = bench(&does("makes-again", import, &body), &place).await;
+    bench.grants = granted(&place.inner, 4096);
+    assert_eq!(number(bench.call(anything()).await), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn z7_calls_at_once_share_a_quota_to_the_byte() {
+    let place = place();
+    std::fs::write(place.inner.join("made"), "there").unwrap();
+    let mut bench = bench(&fills(), &place).await;
+    bench.grants = granted(&place.inner, 20 << 16);
+    let calls = (0..8).map(|_| bench.call(anything()));
+    let written = futures::future::join_all(calls).await.into_iter().map(number).sum::<u64>();
+    assert_eq!(written, 20);
 }

@@ -99,13 +99,14 @@ impl HostNumbers {
 }
 
 /// Limits that may be zero; a zero elsewhere would fail every call.
-const MAY_BE_ZERO: [&str; 14] = [
+const MAY_BE_ZERO: [&str; 15] = [
     "timeout_ms",
     "tool_calls",
     "waiting_calls",
     "tables",
     "table_elements",
     "handles",
+    "listings",
     "console_bytes",
     "reports",
     "report_bytes",

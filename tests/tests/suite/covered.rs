@@ -28,6 +28,7 @@ const LIMITS: &[(&str, Shown)] = &[
     ("tables", By("tables")),
     ("memories", By("memories")),
     ("handles", By("handles")),
+    ("listings", By("listings")),
     ("crossing_bytes", By("bytes across the boundary")),
     ("boundary_bytes", By("bytes across the boundary")),
     ("console_bytes", By("standard output and error")),

@@ -21,6 +21,7 @@ impl Place {
         std::fs::create_dir_all(granted.join("inside")).unwrap();
         std::fs::write(folder.path().join("outside"), "nobody's").unwrap();
         std::fs::write(granted.join("inside/file"), "its own").unwrap();
+        std::fs::File::create(granted.join("inside/large")).unwrap().set_len(QUOTA_BYTES).unwrap();
         let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, granted.join(name)).unwrap();
         link("../outside", "link");
         link("..", "up");

@@ -2,22 +2,36 @@
 //! keeps a guest within its directories. Here are the directories themselves, and
 //! what it may not do in them: open what is neither file nor directory (a device, a
 //! socket, or a FIFO, on which the host would wait for whoever is at the other end),
-//! make links that others would follow, and write more than its quota.
+//! make links that others would follow, read or write more than its limits, and write
+//! more than its quota.
 
+mod background;
+mod content;
+mod listing;
+mod moving;
 mod quota;
+mod reader;
+mod writer;
 
-pub(crate) use quota::Quota;
+pub(crate) use moving::FileId;
 
 use crate::grants::Power;
 use crate::instance::{Instance, Serves};
-use quota::{ENTRY_BYTES, Metered};
+use crate::ledger::Ledger;
+use crate::limits::Limits;
+use background::Background;
+use listing::Listing;
+use quota::{ENTRY_BYTES, Quota};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 use wasmtime::StoreContextMut;
-use wasmtime::component::{Linker, LinkerInstance, Resource};
+use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorFlags, DescriptorType, ErrorCode, Host, HostDescriptor, OpenFlags, PathFlags,
 };
-use wasmtime_wasi::p2::{DynOutputStream, FsError, FsResult};
+use wasmtime_wasi::p2::{FsError, FsResult};
+use writer::At;
 
 /// The version of WASI that wasmtime serves; the linker takes older ones for it.
 const VERSION: &str = "0.2.12";
@@ -26,11 +40,29 @@ type Store<'a> = StoreContextMut<'a, Instance>;
 type Directories = Vec<(Resource<Descriptor>, String)>;
 type OpenArguments = (Resource<Descriptor>, PathFlags, String, OpenFlags, DescriptorFlags);
 type LinkArguments = (Resource<Descriptor>, PathFlags, String, Resource<Descriptor>, String);
-type RenameArguments = (Resource<Descriptor>, String, Resource<Descriptor>, String);
 type Answer<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 
+/// What one call may do with its directories.
+pub(crate) struct Files {
+    quota: Quota,
+    /// The listings that may still be opened.
+    listings: Arc<Semaphore>,
+    background: Background,
+}
+
+impl Files {
+    /// Nothing is used yet; the ledger counts what is written.
+    pub(crate) fn new(limits: &Limits, ledger: Arc<Ledger>) -> Self {
+        Self {
+            quota: Quota::new(limits.written_bytes, ledger),
+            listings: Arc::new(Semaphore::new(limits.listings as usize)),
+            background: Background::new(),
+        }
+    }
+}
+
 /// Takes the place of the interface's functions that give out descriptors, make
-/// something, or write.
+/// something, read or write.
 pub(crate) fn add_granted(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     linker
         .instance(&format!("wasi:filesystem/preopens@{VERSION}"))?
@@ -38,6 +70,8 @@ pub(crate) fn add_granted(linker: &mut Linker<Instance>) -> wasmtime::Result<()>
     let mut types = linker.instance(&format!("wasi:filesystem/types@{VERSION}"))?;
     add_opening(&mut types)?;
     add_removing(&mut types)?;
+    add_listing(&mut types)?;
+    add_reading(&mut types)?;
     add_writing(&mut types)
 }
 
@@ -56,12 +90,7 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         "[method]descriptor.create-directory-at",
         |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
-                let made = match take(store.data_mut(), &directory, ENTRY_BYTES) {
-                    Ok(()) => {
-                        store.data_mut().filesystem().create_directory_at(directory, path.clone()).await
-                    }
-                    Err(why) => Err(why),
-                };
+                let made = create_directory_at(store.data_mut(), directory, path.clone()).await;
                 answer_for(store.data_mut(), "make the directory", &path, made)
             })
         },
@@ -102,13 +131,69 @@ fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
             })
         },
     )?;
+    types.func_wrap_async("[method]descriptor.rename-at", |mut store: Store<'_>, arguments: moving::Move| {
+        Box::new(async move {
+            let path = arguments.1.clone();
+            let moved = moving::rename(store.data_mut(), arguments).await;
+            answer_for(store.data_mut(), "move", &path, moved)
+        })
+    })
+}
+
+/// Listings are a type of this host's own, with all functions that take one.
+fn add_listing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
+    types.resource("directory-entry-stream", ResourceType::host::<Listing>(), |mut store, number| {
+        store.data_mut().table.delete(Resource::<Listing>::new_own(number))?;
+        Ok(())
+    })?;
     types.func_wrap_async(
-        "[method]descriptor.rename-at",
-        |mut store: Store<'_>, (directory, path, to, new_path): RenameArguments| {
+        "[method]descriptor.read-directory",
+        |mut store: Store<'_>, (directory,): (Resource<Descriptor>,)| {
             Box::new(async move {
-                let mut files = store.data_mut().filesystem();
-                let moved = files.rename_at(directory, path.clone(), to, new_path).await;
-                answer_for(store.data_mut(), "move", &path, moved)
+                let opened = listing::open(store.data_mut(), &directory).await;
+                answer(store.data_mut(), opened)
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]directory-entry-stream.read-directory-entry",
+        |mut store: Store<'_>, (listing,): (Resource<Listing>,)| {
+            Box::new(async move {
+                let entry = listing::next(store.data_mut(), &listing).await;
+                answer(store.data_mut(), entry)
+            })
+        },
+    )
+}
+
+/// What is read counts as bytes that cross the boundary.
+fn add_reading(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
+    types.func_wrap_async(
+        "[method]descriptor.read",
+        |mut store: Store<'_>, (file, length, offset): (Resource<Descriptor>, u64, u64)| {
+            Box::new(async move {
+                let read = content::read(store.data_mut(), &file, length, offset).await;
+                answer(store.data_mut(), read)
+            })
+        },
+    )?;
+    types.func_wrap(
+        "[method]descriptor.read-via-stream",
+        |mut store: Store<'_>, (file, offset): (Resource<Descriptor>, u64)| {
+            let stream = content::read_via_stream(store.data_mut(), &file, offset);
+            answer(store.data_mut(), stream)
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.readlink-at",
+        |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
+            Box::new(async move {
+                let instance = store.data_mut();
+                let target = instance.filesystem().readlink_at(directory, path).await;
+                if let Ok(target) = &target {
+                    instance.boundary.enter(target.len() as u64)?;
+                }
+                answer(instance, target)
             })
         },
     )
@@ -119,10 +204,7 @@ fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         "[method]descriptor.write",
         |mut store: Store<'_>, (file, bytes, offset): (Resource<Descriptor>, Vec<u8>, u64)| {
             Box::new(async move {
-                let written = match take(store.data_mut(), &file, bytes.len() as u64) {
-                    Ok(()) => store.data_mut().filesystem().write(file, bytes, offset).await,
-                    Err(why) => Err(why),
-                };
+                let written = content::write(store.data_mut(), &file, bytes, offset).await;
                 answer(store.data_mut(), written)
             })
         },
@@ -131,7 +213,7 @@ fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         "[method]descriptor.set-size",
         |mut store: Store<'_>, (file, size): (Resource<Descriptor>, u64)| {
             Box::new(async move {
-                let set = set_size(store.data_mut(), file, size).await;
+                let set = content::set_size(store.data_mut(), &file, size).await;
                 answer(store.data_mut(), set)
             })
         },
@@ -139,19 +221,15 @@ fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     types.func_wrap(
         "[method]descriptor.write-via-stream",
         |mut store: Store<'_>, (file, offset): (Resource<Descriptor>, u64)| {
-            let same = Resource::new_borrow(file.rep());
-            let stream = store.data_mut().filesystem().write_via_stream(same, offset);
-            let metered = metered(store.data_mut(), &file, stream);
-            answer(store.data_mut(), metered)
+            let stream = content::write_via_stream(store.data_mut(), &file, At::Byte(offset));
+            answer(store.data_mut(), stream)
         },
     )?;
     types.func_wrap(
         "[method]descriptor.append-via-stream",
         |mut store: Store<'_>, (file,): (Resource<Descriptor>,)| {
-            let same = Resource::new_borrow(file.rep());
-            let stream = store.data_mut().filesystem().append_via_stream(same);
-            let metered = metered(store.data_mut(), &file, stream);
-            answer(store.data_mut(), metered)
+            let stream = content::write_via_stream(store.data_mut(), &file, At::End);
+            answer(store.data_mut(), stream)
         },
     )
 }
@@ -189,7 +267,7 @@ fn directories(instance: &mut Instance) -> wasmtime::Result<Directories> {
     let Instance { serves: Some(serves), table, .. } = instance else {
         return Ok(Vec::new());
     };
-    let Serves { grants, quota, .. } = serves;
+    let Serves { grants, files: Files { quota, .. }, .. } = serves;
     grants
         .files()
         .iter()
@@ -202,21 +280,68 @@ fn directories(instance: &mut Instance) -> wasmtime::Result<Directories> {
 }
 
 async fn open_at(instance: &mut Instance, arguments: OpenArguments) -> FsResult<Resource<Descriptor>> {
-    let (directory, path_flags, path, open_flags, _) = &arguments;
+    let (directory, path_flags, path, ..) = &arguments;
     let same = Resource::new_borrow(directory.rep());
     // Opening alone may wait, or have an effect, so the look comes before it. What
     // does not exist yet is judged by `open_at` itself.
-    match instance.filesystem().stat_at(same, *path_flags, path.clone()).await {
-        Ok(there) if !may_be_opened(there.type_) => return Err(ErrorCode::NotPermitted.into()),
-        Err(_) if open_flags.contains(OpenFlags::CREATE) => take(instance, directory, ENTRY_BYTES)?,
-        Ok(_) | Err(_) => {}
+    let looked = instance.filesystem().stat_at(same, *path_flags, path.clone()).await;
+    if looked.as_ref().is_ok_and(|there| !may_be_opened(there.type_)) {
+        return Err(ErrorCode::NotPermitted.into());
     }
-    let owner = instance.serves.as_ref().and_then(|serves| serves.quota.owner(directory));
-    let opened = open_and_look(&mut instance.filesystem(), arguments).await?;
+    let owner = instance.serves.as_ref().and_then(|serves| serves.files.quota.owner(directory));
+    let opened = open_or_create(instance, arguments, looked.is_ok()).await?;
     if let Some((serves, owner)) = instance.serves.as_mut().zip(owner) {
-        serves.quota.own(&opened, owner);
+        if let Descriptor::File(file) = instance.table.get(&opened)? {
+            owner.note_opened(&file.file);
+        }
+        serves.files.quota.own(&opened, owner);
     }
     Ok(opened)
+}
+
+/// Opens what is there without making it, so that only what is made is counted, whatever
+/// others do with the path meanwhile.
+async fn open_or_create(
+    instance: &mut Instance,
+    (directory, path_flags, path, open_flags, flags): OpenArguments,
+    is_there: bool,
+) -> FsResult<Resource<Descriptor>> {
+    let same = || Resource::new_borrow(directory.rep());
+    let creates = open_flags.contains(OpenFlags::CREATE) && !open_flags.contains(OpenFlags::DIRECTORY);
+    if creates && is_there && !open_flags.contains(OpenFlags::EXCLUSIVE) {
+        // With CREATE, a file is always opened for writing.
+        let as_created = match flags.contains(DescriptorFlags::WRITE) {
+            true => flags,
+            false => flags | DescriptorFlags::READ | DescriptorFlags::WRITE,
+        };
+        let existing = (same(), path_flags, path.clone(), open_flags & !OpenFlags::CREATE, as_created);
+        match open_and_look(&mut instance.filesystem(), existing).await {
+            Err(why) if matches!(why.downcast_ref(), Some(ErrorCode::NoEntry)) => {}
+            opened => return opened,
+        }
+    }
+    let price = if creates { ENTRY_BYTES } else { 0 };
+    take(instance, &directory, price)?;
+    let arguments = (same(), path_flags, path, open_flags, flags);
+    let opened = open_and_look(&mut instance.filesystem(), arguments).await;
+    if opened.is_err() {
+        give_back(instance, &directory, price);
+    }
+    opened
+}
+
+async fn create_directory_at(
+    instance: &mut Instance,
+    directory: Resource<Descriptor>,
+    path: String,
+) -> FsResult<()> {
+    take(instance, &directory, ENTRY_BYTES)?;
+    let same = Resource::new_borrow(directory.rep());
+    let made = instance.filesystem().create_directory_at(same, path).await;
+    if made.is_err() {
+        give_back(instance, &directory, ENTRY_BYTES);
+    }
+    made
 }
 
 /// Opens, and looks again: something else may have taken its place.
@@ -236,31 +361,16 @@ fn may_be_opened(kind: DescriptorType) -> bool {
     matches!(kind, DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink)
 }
 
-async fn set_size(instance: &mut Instance, file: Resource<Descriptor>, size: u64) -> FsResult<()> {
-    let now = instance.filesystem().stat(Resource::new_borrow(file.rep())).await?;
-    take(instance, &file, size.saturating_sub(now.size))?;
-    instance.filesystem().set_size(file, size).await
-}
-
 /// Takes room in the directory to which the descriptor belongs.
-fn take(instance: &mut Instance, of: &Resource<Descriptor>, bytes: u64) -> FsResult<()> {
+fn take(instance: &Instance, of: &Resource<Descriptor>, bytes: u64) -> FsResult<()> {
     let Some(serves) = &instance.serves else { return Ok(()) };
-    match serves.quota.room(of).is_none_or(|room| room.take(bytes)) {
+    match serves.files.quota.room(of).is_none_or(|room| room.take(bytes)) {
         true => Ok(()),
         false => Err(ErrorCode::InsufficientSpace.into()),
     }
 }
 
-/// Puts the quota before a stream into a file.
-fn metered(
-    instance: &mut Instance,
-    file: &Resource<Descriptor>,
-    stream: FsResult<Resource<DynOutputStream>>,
-) -> FsResult<Resource<DynOutputStream>> {
-    let stream = stream?;
-    let room = instance.serves.as_ref().and_then(|serves| serves.quota.room(file));
-    let Some(room) = room else { return Ok(stream) };
-    let inner = instance.table.delete(stream)?;
-    let metered: DynOutputStream = Box::new(Metered { inner, room });
-    Ok(instance.table.push(metered)?)
+fn give_back(instance: &Instance, of: &Resource<Descriptor>, bytes: u64) {
+    let room = instance.serves.as_ref().and_then(|serves| serves.files.quota.room(of));
+    room.into_iter().for_each(|room| room.give_back(bytes));
 }

@@ -46,7 +46,7 @@ impl PrivateDir {
             return Err(format!("{shown} belongs to another user"));
         }
         if found.st_mode & 0o077 != 0 {
-            return Err(format!("{shown} is open to other users; close it with chmod 700"));
+            return Err(format!("{shown} is open to other users; close it: chmod 700 {shown}"));
         }
         Ok(Self { handle })
     }

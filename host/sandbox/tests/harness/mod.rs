@@ -14,7 +14,7 @@ use tollgate_agent::outcome::{Fault, Outcome, ToolOutput};
 use tollgate_agent::proposal::{Arguments, Proposal};
 use tollgate_agent::state::State;
 use tollgate_agent::taken::Taken;
-use tollgate_artifacts::Guest;
+use tollgate_artifacts::{Expectation, Guest};
 use tollgate_sandbox::{
     Attempt, Call, ChildRunner, Component, Grants, Limits, Refusal, Report, ReportSink, Sandbox,
     SandboxConfig,
@@ -164,4 +164,41 @@ pub(crate) fn fault(attempt: Attempt) -> Fault {
 /// Arguments that any tool without a schema takes.
 pub(crate) fn anything() -> Value {
     json!({"text": "some words"})
+}
+
+/// A tool that does something in its first directory, whose handle is `$dir`. The
+/// thing leaves its answer in `$answer`, a number below 100.
+pub(crate) fn does(name: &'static str, import: &str, body: &str) -> Guest {
+    let source = format!(
+        r#";; Does something in its first directory.
+;; imports: wasi:filesystem/types wasi:filesystem/preopens
+
+(import "wasi:filesystem/preopens@0.2.12" "get-directories" (func $directories (param i32)))
+(import "wasi:filesystem/types@0.2.12" "[method]descriptor.open-at"
+  (func $open (param i32 i32 i32 i32 i32 i32 i32)))
+{import}
+(data (memory $memory) (i32.const 128) "made")
+(data (memory $memory) (i32.const 160) "../outside")
+(func $execute (param $call i32) (result i32) (local $dir i32) (local $file i32) (local $answer i32)
+  (call $directories (i32.const 16))
+  (local.set $dir (i32.load $memory (i32.load $memory (i32.const 16))))
+  {body}
+  (i32.store8 $memory (i32.const 70) (i32.add (i32.const 48) (i32.div_u (local.get $answer) (i32.const 10))))
+  (i32.store8 $memory (i32.const 71) (i32.add (i32.const 48) (i32.rem_u (local.get $answer) (i32.const 10))))
+  (if (i32.lt_u (local.get $answer) (i32.const 10))
+    (then (call $data (i32.const 71) (i32.const 1)))
+    (else (call $data (i32.const 70) (i32.const 2))))
+  (global.get $returns))
+"#
+    );
+    Guest { name, attack: "", limit: "", expects: Expectation::Succeeds, source: source.leak() }
+}
+
+/// What a function answered at 32: nothing, or an error.
+pub(crate) const ERROR_OR_ZERO: &str = r"(if (i32.load8_u $memory (i32.const 32))
+    (then (local.set $answer (i32.add (i32.const 10) (i32.load8_u $memory (i32.const 33))))))";
+
+/// The number that such a tool answered.
+pub(crate) fn number(attempt: Attempt) -> u64 {
+    returned(attempt).result.data.as_u64().unwrap()
 }

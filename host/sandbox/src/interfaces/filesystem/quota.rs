@@ -1,24 +1,33 @@
 //! How much a call may write: counted before it is written, against the call's own
 //! limit and against what is left of the directory's quota.
+//!
+//! What counts is the growth on disk. Each write costs its length or the growth of the
+//! file, whichever is larger, in whole blocks. Nothing that is removed or cut short is
+//! given back: what a guest makes and removes a thousand times wears the disk as well.
 
 use crate::grants::FileGrant;
 use crate::ledger::Ledger;
-use bytes::Bytes;
-use rustix::io::Errno;
 use std::collections::HashMap;
-use std::io;
+use std::fs::Metadata;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::Descriptor;
-use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
 
-/// What a new file or directory counts as, in bytes: what it takes of a disk.
-pub(super) const ENTRY_BYTES: u64 = 4 * 1024;
+/// What writes and new files are counted in, in bytes: what they take of a disk.
+const BLOCK_BYTES: u64 = 4 * 1024;
+/// What a new file or directory costs, in bytes.
+pub(super) const ENTRY_BYTES: u64 = BLOCK_BYTES;
+
+/// What writing so many bytes costs that makes the file so much longer.
+pub(super) fn cost(length: u64, growth: u64) -> u64 {
+    // What is beyond all numbers is beyond every quota.
+    length.max(growth).checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX)
+}
 
 /// What a call may still write, and to which directory each of its descriptors
 /// belongs.
-pub(crate) struct Quota {
+pub(super) struct Quota {
     limit: u64,
     ledger: Arc<Ledger>,
     /// By the descriptor's number; numbers are used again, and then written anew.
@@ -35,7 +44,7 @@ pub(super) struct Room {
 
 impl Quota {
     /// Room for so many bytes; the ledger counts them, and notes what does not fit.
-    pub(crate) fn new(limit: u64, ledger: Arc<Ledger>) -> Self {
+    pub(super) fn new(limit: u64, ledger: Arc<Ledger>) -> Self {
         Self { limit, ledger, owners: HashMap::new() }
     }
 
@@ -57,19 +66,45 @@ impl Quota {
 }
 
 impl Room {
+    /// The room that writes to this file take from: of a file that was moved away while
+    /// it was open, that of the directory where it is now.
+    pub(super) fn of_file(&self, found: &Metadata) -> Self {
+        let grant = self.grant.moved_to(found).unwrap_or_else(|| Arc::clone(&self.grant));
+        Self { grant, ..self.clone() }
+    }
+
     /// Takes so many bytes of it; false, and noted, where they do not fit.
     pub(super) fn take(&self, bytes: u64) -> bool {
         if !self.ledger.write(bytes, self.limit) {
             self.ledger.deny("files: more bytes than the limit written_bytes lets a call write");
             return false;
         }
-        if !take(self.grant.left_bytes(), bytes) {
+        if !self.take_of_quota(bytes) {
             self.ledger.unwrite(bytes);
-            let path = self.grant.guest_path();
-            self.ledger.deny(&format!("files: more bytes than are left of the quota_bytes of {path}"));
             return false;
         }
         true
+    }
+
+    /// Gives back what was taken for something that was not done after all.
+    pub(super) fn give_back(&self, bytes: u64) {
+        self.ledger.unwrite(bytes);
+        self.give_back_to_quota(bytes);
+    }
+
+    /// Takes of the directory's quota alone, for what is on the disk already.
+    pub(super) fn take_of_quota(&self, bytes: u64) -> bool {
+        let fits = take(self.grant.left_bytes(), bytes);
+        if !fits {
+            let path = self.grant.guest_path();
+            self.ledger.deny(&format!("files: more bytes than are left of the quota_bytes of {path}"));
+        }
+        fits
+    }
+
+    /// The opposite of [`take_of_quota`](Self::take_of_quota).
+    pub(super) fn give_back_to_quota(&self, bytes: u64) {
+        self.grant.left_bytes().fetch_add(bytes, Relaxed);
     }
 }
 
@@ -77,50 +112,22 @@ fn take(left: &AtomicU64, bytes: u64) -> bool {
     left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes)).is_ok()
 }
 
-/// A stream into a file that ends where the room does.
-pub(super) struct Metered {
-    pub(super) inner: DynOutputStream,
-    pub(super) room: Room,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Metered {
-    fn take(&self, bytes: usize) -> StreamResult<()> {
-        match self.room.take(bytes as u64) {
-            true => Ok(()),
-            // As if the disk were full.
-            false => Err(StreamError::LastOperationFailed(io::Error::from(Errno::NOSPC).into())),
+    #[test]
+    fn z7_a_write_costs_its_length_or_its_growth_in_whole_blocks() {
+        for (length, growth, price) in [
+            (0, 0, 0),
+            (1, 0, 4096),
+            (1, 1, 4096),
+            (4096, 4096, 4096),
+            (4097, 0, 8192),
+            (1, (1 << 40) + 1, (1 << 40) + 4096),
+            (1, u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(cost(length, growth), price, "{length} bytes, {growth} longer");
         }
-    }
-}
-
-#[wasmtime_wasi::async_trait]
-impl Pollable for Metered {
-    async fn ready(&mut self) {
-        self.inner.ready().await;
-    }
-}
-
-#[wasmtime_wasi::async_trait]
-impl OutputStream for Metered {
-    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.take(bytes.len())?;
-        self.inner.write(bytes)
-    }
-
-    async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.take(bytes.len())?;
-        self.inner.blocking_write_and_flush(bytes).await
-    }
-
-    fn flush(&mut self) -> StreamResult<()> {
-        self.inner.flush()
-    }
-
-    fn check_write(&mut self) -> StreamResult<usize> {
-        self.inner.check_write()
-    }
-
-    async fn cancel(&mut self) {
-        self.inner.cancel().await;
     }
 }

@@ -1,0 +1,73 @@
+//! Work on files that goes on beside the guest, on threads that may block.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinHandle};
+
+/// Operations of one call that run at once; further ones wait for one of them to end.
+const AT_ONCE: usize = 8;
+
+/// The threads that one call may occupy with file operations.
+#[derive(Clone)]
+pub(super) struct Background(Arc<Semaphore>);
+
+impl Background {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+
+    /// Starts an operation. It holds its place until it has ended, even if nobody waits
+    /// for it any longer.
+    pub(super) fn start<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Job<T> {
+        let places = Arc::clone(&self.0);
+        Job(tokio::spawn(async move {
+            let place = places.acquire_owned().await.map_err(io::Error::other)?;
+            run(move || {
+                let _place = place;
+                work()
+            })
+            .await
+        }))
+    }
+}
+
+/// Runs an operation on a thread that may block.
+pub(super) async fn run<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    joined(tokio::task::spawn_blocking(work).await)
+}
+
+/// What an operation came to. A panic goes on in whoever waits for it.
+fn joined<T>(ended: Result<io::Result<T>, JoinError>) -> io::Result<T> {
+    match ended {
+        Ok(done) => done,
+        Err(why) if why.is_panic() => std::panic::resume_unwind(why.into_panic()),
+        Err(why) => Err(io::Error::other(why)),
+    }
+}
+
+/// An operation in progress. If it is dropped before the operation has begun, the
+/// operation does not begin.
+pub(super) struct Job<T>(JoinHandle<io::Result<T>>);
+
+impl<T> Future for Job<T> {
+    type Output = io::Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(joined)
+    }
+}
+
+impl<T> Drop for Job<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

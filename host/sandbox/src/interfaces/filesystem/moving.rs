@@ -1,0 +1,126 @@
+//! Moving from one granted directory to another: what is moved counts against the quota
+//! of the directory where it comes to be.
+
+use super::background;
+use super::quota::{ENTRY_BYTES, cost};
+use crate::instance::Instance;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use wasmtime::component::Resource;
+use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView as _};
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    DescriptorFlags, DescriptorType, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::{FsError, FsResult};
+
+/// The most files and directories that may be moved to another granted directory at once.
+const MAX_ENTRIES: usize = 10_000;
+/// How deep they may be in one another.
+const MAX_DEPTH: usize = 64;
+
+/// A file or directory to move, and where to.
+pub(super) type Move = (Resource<Descriptor>, String, Resource<Descriptor>, String);
+
+/// A device and the number of a file on it.
+pub(crate) type FileId = (u64, u64);
+
+/// Moves a file or directory.
+pub(super) async fn rename(instance: &mut Instance, (from, path, to, new_path): Move) -> FsResult<()> {
+    let quota = instance.serves.as_ref().map(|serves| &serves.files.quota);
+    let ends = quota.and_then(|quota| Some((quota.owner(&from)?, quota.owner(&to)?, quota.room(&to)?)));
+    let Some((left, entered, room)) = ends.filter(|(left, entered, _)| !Arc::ptr_eq(left, entered)) else {
+        return instance.filesystem().rename_at(from, path, to, new_path).await;
+    };
+    let moved = measure(instance, &from, &path).await?;
+    if !room.take_of_quota(moved.bytes) {
+        return Err(ErrorCode::InsufficientSpace.into());
+    }
+    left.note_moved(&moved.files, &entered);
+    let renamed = instance.filesystem().rename_at(from, path, to, new_path).await;
+    if renamed.is_err() {
+        left.forget_moved(&moved.files);
+        room.give_back_to_quota(moved.bytes);
+    } else {
+        entered.forget_moved(&moved.files);
+    }
+    renamed
+}
+
+/// What is moved.
+#[derive(Default)]
+struct Moved {
+    bytes: u64,
+    entries: usize,
+    files: Vec<FileId>,
+}
+
+async fn measure(instance: &mut Instance, from: &Resource<Descriptor>, path: &str) -> FsResult<Moved> {
+    let same = || Resource::new_borrow(from.rep());
+    let found = instance.filesystem().stat_at(same(), PathFlags::empty(), path.to_owned()).await?;
+    let flags = match found.type_ {
+        DescriptorType::Directory => OpenFlags::DIRECTORY,
+        DescriptorType::RegularFile => OpenFlags::empty(),
+        // A link, or what no guest can open: it has no bytes.
+        _ => return Ok(Moved { bytes: ENTRY_BYTES, entries: 1, files: Vec::new() }),
+    };
+    let mut files = instance.filesystem();
+    let opened =
+        files.open_at(same(), PathFlags::empty(), path.to_owned(), flags, DescriptorFlags::READ).await?;
+    let handle = match files.table.get(&opened)? {
+        Descriptor::Dir(directory) => Arc::clone(&directory.dir),
+        Descriptor::File(file) => Arc::clone(&file.file),
+    };
+    HostDescriptor::drop(&mut files, opened).map_err(FsError::trap)?;
+    Ok(background::run(move || Ok(measured(&handle)?)).await?)
+}
+
+fn measured(handle: &File) -> Result<Moved, Errno> {
+    let mut moved = Moved::default();
+    let found = rustix::fs::fstat(handle)?;
+    moved.count(&found)?;
+    if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
+        moved.below(handle, MAX_DEPTH)?;
+    }
+    Ok(moved)
+}
+
+impl Moved {
+    fn count(&mut self, found: &rustix::fs::Stat) -> Result<(), Errno> {
+        self.entries += 1;
+        if self.entries > MAX_ENTRIES {
+            return Err(Errno::NOSPC);
+        }
+        self.bytes = self.bytes.saturating_add(ENTRY_BYTES);
+        if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile {
+            self.bytes = self.bytes.saturating_add(cost(0, u64::try_from(found.st_size).unwrap_or(0)));
+            self.files.push((found.st_dev, found.st_ino));
+        }
+        Ok(())
+    }
+
+    fn below(&mut self, directory: impl AsFd, depth_left: usize) -> Result<(), Errno> {
+        let depth_left = depth_left.checked_sub(1).ok_or(Errno::NOSPC)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut entries = Dir::new(openat(directory.as_fd(), c".", flags, Mode::empty())?)?;
+        while let Some(entry) = entries.read() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if [c".", c".."].contains(&name) {
+                continue;
+            }
+            let found = match statat(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => continue,
+                found => found?,
+            };
+            self.count(&found)?;
+            if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
+                let inner: OwnedFd = openat(directory.as_fd(), name, flags, Mode::empty())?;
+                self.below(inner, depth_left)?;
+            }
+        }
+        Ok(())
+    }
+}
