@@ -5,8 +5,8 @@ mod block;
 mod files;
 mod text;
 
+use super::change::{change, read};
 use super::{Config, in_dir};
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use tollgate_sandbox::FileAccess;
 use toml_edit::Value;
@@ -15,7 +15,18 @@ use toml_edit::Value;
 #[derive(Debug)]
 pub struct Edit {
     path: PathBuf,
+    /// The file as it was read, with the changes.
     text: String,
+    /// The changes, to be made again to what the file holds when it is written.
+    changes: Vec<Change>,
+}
+
+/// One change of grants.
+#[derive(Debug)]
+enum Change {
+    Grant(String, Powers),
+    Revoke(String, Powers),
+    RevokeAll(String),
 }
 
 /// Grants of one component, as they are typed.
@@ -54,19 +65,16 @@ impl Edit {
     /// # Errors
     /// It cannot be read, or is no configuration.
     pub fn open(path: &Path) -> Result<Self, String> {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(e) => return Err(format!("{} cannot be read: {e}", path.display())),
-        };
+        let text = read(path).map_err(|why| format!("{} {why}", path.display()))?.unwrap_or_default();
         Config::parse(path, &text).map_err(|e| e.to_string())?;
-        Ok(Self { path: path.to_owned(), text })
+        Ok(Self { path: path.to_owned(), text, changes: Vec::new() })
     }
 
     /// Adds to what a component was granted. What is there already is left alone; a
     /// directory or setting of the same name is changed where it stands, and keeps
     /// what is not named, such as its quota.
     pub fn grant(&mut self, component_id: &str, powers: &Powers) {
+        self.changes.push(Change::Grant(component_id.to_owned(), powers.clone()));
         for (key, value) in &powers.lists {
             self.apply(|text| text::add(text, &["grants", component_id, key], value));
         }
@@ -103,6 +111,7 @@ impl Edit {
     /// Takes away from what a component was granted. The answer says what of it was
     /// not there.
     pub fn revoke(&mut self, component_id: &str, powers: &Powers) -> Vec<String> {
+        self.changes.push(Change::Revoke(component_id.to_owned(), powers.clone()));
         let mut absent = Vec::new();
         let mut note = |was_there: bool, what: &str| absent.extend((!was_there).then(|| what.to_owned()));
         for (key, value) in &powers.lists {
@@ -128,20 +137,43 @@ impl Edit {
 
     /// Takes everything away from a component; false where it had nothing.
     pub fn revoke_all(&mut self, component_id: &str) -> bool {
+        self.changes.push(Change::RevokeAll(component_id.to_owned()));
         self.remove(&["grants", component_id])
     }
 
-    /// Writes the file, if it still is a configuration; whoever reads it meanwhile
-    /// reads the old one.
+    /// What the configuration would be with these changes.
+    ///
+    /// # Errors
+    /// What was added cannot be meant.
+    pub fn preview(&self) -> Result<Config, String> {
+        Config::parse(&self.path, &self.text).map_err(|e| e.to_string())
+    }
+
+    /// Makes the changes to what the file holds now, and writes it, if it still is a
+    /// configuration; whoever reads it meanwhile reads the old one.
     ///
     /// # Errors
     /// What was added cannot be meant, or the file cannot be written. Then nothing
     /// has changed.
     pub fn save(self) -> Result<Config, String> {
-        let config = Config::parse(&self.path, &self.text).map_err(|e| e.to_string())?;
-        write_atomically(&self.path, &self.text)
-            .map_err(|e| format!("{} cannot be written: {e}", self.path.display()))?;
-        Ok(config)
+        let Self { path, changes, .. } = self;
+        change(&path, |text| {
+            let mut edit = Self { path: path.clone(), text: text.to_owned(), changes: Vec::new() };
+            changes.iter().for_each(|change| edit.make(change));
+            let config = edit.preview()?;
+            Ok((edit.text, config))
+        })
+    }
+
+    fn make(&mut self, change: &Change) {
+        match change {
+            Change::Grant(component_id, powers) => self.grant(component_id, powers),
+            // What somebody else has revoked meanwhile is gone as well.
+            Change::Revoke(component_id, powers) => drop(self.revoke(component_id, powers)),
+            Change::RevokeAll(component_id) => {
+                self.revoke_all(component_id);
+            }
+        }
     }
 
     /// Changes the text; false where there is nothing to change.
@@ -167,21 +199,6 @@ pub fn granted_path(typed: &Path, base_dir: &Path) -> PathBuf {
         return typed.to_owned();
     }
     std::path::absolute(typed).unwrap_or_else(|_| typed.to_owned())
-}
-
-/// Writes a file whole or not at all.
-pub(crate) fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
-    // What a link leads to is changed, not the link.
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    file.write_all(text.as_bytes())?;
-    if let Ok(there) = std::fs::metadata(&path) {
-        file.as_file().set_permissions(there.permissions())?;
-    }
-    file.as_file().sync_all()?;
-    file.persist(&path).map_err(|e| e.error)?;
-    std::fs::File::open(dir)?.sync_all()
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 //! that nothing enforces is an error that names what is known in its place.
 
 mod agents;
+mod change;
 mod edit;
 mod error;
 mod gates;
 mod grants;
+mod held;
 mod limits;
 mod permissions;
 mod raw;
@@ -17,11 +19,12 @@ mod servers;
 mod visible;
 
 pub use agents::{AgentConfig, DEFAULT_AGENT};
-pub(crate) use edit::write_atomically;
+pub(crate) use change::{NotChanged, change};
 pub use edit::{Edit, FileValue, Powers, granted_path};
 pub use error::ConfigError;
 pub use gates::{GateConfig, GatesDir};
 pub use grants::{ComponentGrants, FileGrantConfig};
+pub(crate) use held::holds;
 pub use limits::{LimitsConfig, ToolLimits};
 pub use permissions::{NotRemembered, remember_always};
 pub use secrets::{SecretConfig, SecretSource};
@@ -81,6 +84,9 @@ pub struct Config {
     pub servers: BTreeMap<String, ServerConfig>,
     /// Secrets that may join requests, by name.
     pub secrets: BTreeMap<String, SecretConfig>,
+    /// Variables that hold a token or key of the host, beside those that the file names,
+    /// each with what names it: no tool sees them.
+    pub held_variables: BTreeMap<String, String>,
 }
 
 impl Config {
@@ -131,36 +137,13 @@ impl Config {
             agents,
             servers: servers::check(&source, raw.mcp)?,
             secrets,
+            held_variables: BTreeMap::new(),
             model: raw.model,
             limits,
             base_dir,
         };
         config.grants = grants::check(&source, raw.grants, &config)?;
         Ok(config)
-    }
-
-    /// What a variable of the host's environment holds that no tool may see, in words: a
-    /// secret, a model's key, a server's token. None where it holds neither.
-    pub(crate) fn held_by(&self, variable: &str) -> Option<String> {
-        let is_of = |secret: &SecretConfig| match &secret.source {
-            SecretSource::Environment(name) => name == variable,
-            SecretSource::File(_) => false,
-        };
-        if let Some((name, _)) = self.secrets.iter().find(|(_, secret)| is_of(secret)) {
-            return Some(format!("the secret of [secrets.{name}]"));
-        }
-        let of_model = |model: &Option<ModelConfig>| {
-            model.as_ref().and_then(ModelConfig::key_variable) == Some(variable)
-        };
-        if of_model(&self.model) || self.agents.values().any(|agent| of_model(&agent.model)) {
-            return Some("a model's API key".to_owned());
-        }
-        let of_server = |place: &ServerPlace| match place {
-            ServerPlace::Http { token_env, .. } => token_env.as_deref() == Some(variable),
-            ServerPlace::Process { .. } => false,
-        };
-        let server = self.servers.iter().find(|(_, server)| of_server(&server.place));
-        server.map(|(name, _)| format!("the token of [mcp.{name}]"))
     }
 
     /// What the component may do; nothing where it is not named.
@@ -198,6 +181,7 @@ impl Default for Config {
             grants: BTreeMap::new(),
             servers: BTreeMap::new(),
             secrets: BTreeMap::new(),
+            held_variables: BTreeMap::new(),
             limits,
         }
     }

@@ -1,10 +1,9 @@
 //! `[permissions]`: which calls may run, which are asked about, which may not; and
 //! how an answer for always gets there.
 
-use super::ConfigError;
 use super::error::Source;
+use super::{ConfigError, NotChanged, change};
 use serde::Deserialize;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use tollgate_agent::gate::permissions::{MAX_REMEMBERED, Otherwise, Permissions, RuleError, RuleSpec};
 use toml::Spanned;
@@ -77,14 +76,11 @@ pub struct NotRemembered {
 /// The file cannot be read or written, or is no configuration.
 pub fn remember_always(file: &Path, rule: &RuleSpec) -> Result<(), NotRemembered> {
     let written = as_toml(rule);
-    let failed = |what: String| NotRemembered { file: file.to_owned(), what, rule: written.to_string() };
-    let text = match std::fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(why) if why.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(why) => return Err(failed(format!("cannot be read ({why})"))),
-    };
-    let text = with_rule(&text, &written).map_err(&failed)?;
-    replace(file, &text).map_err(|why| failed(format!("cannot be written ({why})")))
+    let changed: Result<(), NotChanged> = change(file, |text| match with_rule(text, &written) {
+        Ok(text) => Ok((text, ())),
+        Err(what) => Err(NotChanged { file: file.to_owned(), what }),
+    });
+    changed.map_err(|NotChanged { file, what }| NotRemembered { file, what, rule: written.to_string() })
 }
 
 fn with_rule(text: &str, rule: &InlineTable) -> Result<String, String> {
@@ -115,18 +111,6 @@ fn as_toml(rule: &RuleSpec) -> InlineTable {
         ("matches", rule.matches.as_ref()),
     ];
     fields.into_iter().filter_map(|(key, value)| Some((key, value?.as_str()))).collect()
-}
-
-/// Puts the text in the file's place, so that nobody ever reads half of it.
-fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut part = tempfile::NamedTempFile::new_in(dir)?;
-    part.write_all(text.as_bytes())?;
-    if let Ok(metadata) = std::fs::metadata(file) {
-        part.as_file().set_permissions(metadata.permissions())?;
-    }
-    part.as_file().sync_all()?;
-    part.persist(file).map(drop).map_err(|why| why.error)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! that it can be read, and kept with the configuration under version control.
 
 use super::Asks;
-use crate::config::{Config, write_atomically};
+use crate::config::{Config, NotChanged, change};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -178,23 +178,34 @@ impl Approvals {
     /// # Errors
     /// As [`Approvals::decide`].
     pub fn decline(&mut self, component_id: &str, digest: &str) -> io::Result<()> {
-        match self.of(component_id).cloned() {
-            Some(before) => {
-                self.decide(component_id, Approved { declined: Some(digest.to_owned()), ..before })
+        self.update(|components| {
+            if let Some(before) = components.get_mut(component_id) {
+                before.declined = Some(digest.to_owned());
             }
-            None => Ok(()),
-        }
+        })
     }
 
-    /// Notes a decision and writes the record.
+    /// Notes a decision and writes the record, with what other processes have noted
+    /// meanwhile.
     ///
     /// # Errors
     /// It cannot be written; then nothing has changed.
     pub fn decide(&mut self, component_id: &str, approved: Approved) -> io::Result<()> {
-        let mut components = self.components.clone();
-        components.insert(component_id.to_owned(), approved);
-        let text = toml::to_string(&components).map_err(io::Error::other)?;
-        write_atomically(&self.file, &format!("{HEAD}{text}"))?;
+        self.update(|components| {
+            components.insert(component_id.to_owned(), approved);
+        })
+    }
+
+    fn update(&mut self, update: impl FnOnce(&mut BTreeMap<String, Approved>)) -> io::Result<()> {
+        let changed: Result<_, NotChanged> = change(&self.file, |text| {
+            let failed = |what: String| NotChanged { file: self.file.clone(), what };
+            let mut components = toml::from_str(text)
+                .map_err(|e: toml::de::Error| failed(format!("cannot be read: {}", e.message())))?;
+            update(&mut components);
+            let text = toml::to_string(&components).map_err(|e| failed(format!("cannot be written: {e}")))?;
+            Ok((format!("{HEAD}{text}"), components))
+        });
+        let components = changed.map_err(io::Error::other)?;
         self.tools = owners_of_tools(&components);
         self.components = components;
         Ok(())
@@ -295,6 +306,27 @@ mod tests {
         approvals.decline("fetch", "cd").unwrap();
         let again = Approvals::load(&config).unwrap();
         assert_eq!(again.of("fetch"), Some(&Approved { declined: Some("cd".to_owned()), ..approved }));
+    }
+
+    #[test]
+    fn z24_decisions_of_others_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config::parse(&dir.path().join("tollgate.toml"), "").unwrap();
+        let all: Vec<_> = (0..8).map(|_| Approvals::load(&config).unwrap()).collect();
+        std::thread::scope(|scope| {
+            for (number, mut approvals) in all.into_iter().enumerate() {
+                scope.spawn(move || {
+                    let approved = Approved::now(Decision::Approved, "ab", None, &surface(&[], &[], "Gets."));
+                    approvals.decide(&format!("tool-{number}"), approved).unwrap();
+                    approvals.decline(&format!("tool-{number}"), "cd").unwrap();
+                });
+            }
+        });
+        let approvals = Approvals::load(&config).unwrap();
+        for number in 0..8 {
+            let approved = approvals.of(&format!("tool-{number}")).unwrap();
+            assert_eq!((approved.digest.as_str(), approved.declined.as_deref()), ("ab", Some("cd")));
+        }
     }
 
     #[test]

@@ -250,3 +250,22 @@ fn what_was_not_there_is_said() {
         assert!(edit.revoke_all("it"));
     });
 }
+
+#[test]
+fn z24_what_others_wrote_meanwhile_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tollgate.toml");
+    std::fs::write(&path, "[grants.fetch]\nenvironment = [\"LANG\"]\n").unwrap();
+    let mut edits = [Edit::open(&path).unwrap(), Edit::open(&path).unwrap(), Edit::open(&path).unwrap()];
+    edits[0].grant("fetch", &http("https://a.test/"));
+    edits[1].grant("fetch", &http("https://b.test/"));
+    assert!(edits[2].revoke_all("fetch"));
+    edits[2].grant("fetch", &http("https://c.test/"));
+    let [first, second, third] = edits;
+    first.save().unwrap();
+    second.save().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(["LANG", "a.test", "b.test"].iter().all(|word| text.contains(word)), "{text}");
+    third.save().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "[grants.fetch]\nhttp = [\"https://c.test/\"]\n");
+}

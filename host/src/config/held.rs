@@ -1,0 +1,94 @@
+//! Variables of the host's environment that no tool may see, because they hold a key or a
+//! token.
+
+use super::{Config, SecretConfig, SecretSource, ServerPlace};
+use crate::model::{ModelConfig, Provider};
+
+const PROVIDERS: [Provider; 4] = [Provider::Openai, Provider::Anthropic, Provider::Gemini, Provider::Ollama];
+/// Parts of the names of variables that hold something secret.
+const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
+/// The shortest value that is looked for in others, in bytes.
+const MIN_VALUE_BYTES: usize = 8;
+
+impl Config {
+    /// What a variable of the host's environment holds that no tool may see, in words: a
+    /// secret, a model's key, a server's token. `None` if it holds none of them.
+    #[must_use]
+    pub fn held_by(&self, variable: &str) -> Option<String> {
+        if let Some(what) = self.held_variables.get(variable) {
+            return Some(what.clone());
+        }
+        if let Some((name, _)) = self.secrets.iter().find(|(_, secret)| is_in(secret, variable)) {
+            return Some(format!("the secret of [secrets.{name}]"));
+        }
+        // A model can be named on the command line as well, and its key is customary.
+        let customary = PROVIDERS.iter().any(|provider| provider.key_variable() == Some(variable));
+        if customary || self.model_variables().any(|held| held == variable) {
+            return Some("a model's API key".to_owned());
+        }
+        for (name, server) in &self.servers {
+            let (holds, what) = match &server.place {
+                ServerPlace::Http { token_env, .. } => (token_env.as_deref() == Some(variable), "token"),
+                ServerPlace::Process { env, .. } => {
+                    (env.contains_key(variable) && is_secret_by_name(variable), "environment")
+                }
+            };
+            if holds {
+                return Some(format!("the {what} of [mcp.{name}]"));
+            }
+        }
+        let of_telemetry = variable.starts_with("OTEL_") && variable.ends_with("_HEADERS");
+        of_telemetry.then(|| "the headers of telemetry".to_owned())
+    }
+
+    /// The same of a value, which may be in a variable of another name. `lookup` reads the
+    /// host's environment.
+    pub(crate) fn held_in(&self, value: &str, lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
+        let of_secrets = self.secrets.values().filter_map(|secret| match &secret.source {
+            SecretSource::Environment(name) => Some(name.as_str()),
+            SecretSource::File(_) => None,
+        });
+        let tokens = self.servers.values().filter_map(|server| match &server.place {
+            ServerPlace::Http { token_env, .. } => token_env.as_deref(),
+            ServerPlace::Process { .. } => None,
+        });
+        let customary = PROVIDERS.iter().filter_map(|provider| provider.key_variable());
+        let more = self.held_variables.keys().map(String::as_str);
+        let mut held = of_secrets.chain(tokens).chain(self.model_variables()).chain(customary).chain(more);
+        let named = held.find(|name| lookup(name).is_some_and(|secret| holds(value, &secret)));
+        if let Some(name) = named {
+            return Some(format!("the value of {name}, which is {}", self.held_by(name)?));
+        }
+        let in_server = |(name, server): (&String, &super::ServerConfig)| match &server.place {
+            ServerPlace::Process { env, .. } => env
+                .iter()
+                .any(|(variable, secret)| is_secret_by_name(variable) && holds(value, secret))
+                .then(|| format!("a key of the environment of [mcp.{name}]")),
+            ServerPlace::Http { .. } => None,
+        };
+        self.servers.iter().find_map(in_server)
+    }
+
+    fn model_variables(&self) -> impl Iterator<Item = &str> {
+        let of_agents = self.agents.values().filter_map(|agent| agent.model.as_ref());
+        of_agents.chain(&self.model).filter_map(ModelConfig::key_variable)
+    }
+}
+
+fn is_in(secret: &SecretConfig, variable: &str) -> bool {
+    match &secret.source {
+        SecretSource::Environment(name) => name == variable,
+        SecretSource::File(_) => false,
+    }
+}
+
+fn is_secret_by_name(variable: &str) -> bool {
+    let variable = variable.to_ascii_uppercase();
+    SECRET_WORDS.iter().any(|word| variable.contains(word))
+}
+
+/// Whether a value is a secret, or has it as a part.
+pub(crate) fn holds(value: &str, secret: &str) -> bool {
+    let secret = secret.trim();
+    secret.len() >= MIN_VALUE_BYTES && value.contains(secret)
+}
