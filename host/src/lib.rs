@@ -61,6 +61,7 @@ pub mod model;
 mod placing;
 pub mod plugin;
 pub mod powers;
+mod private_dir;
 #[cfg(feature = "otel")]
 pub mod telemetry;
 pub mod tools;

@@ -2,6 +2,7 @@
 //! can read it.
 
 use super::process;
+use crate::private_dir;
 use crate::store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
@@ -33,9 +34,11 @@ const NEWEST: i64 = 6;
 /// Makes or checks the store, brings it up to this version, and gives its path with a
 /// first connection to it.
 pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
-    make_private(directory)?;
+    private_dir::make(directory).map_err(StoreError)?;
     let _turn = take_turn(directory)?;
     let file = directory.join(FILE);
+    // SQLite gives its other files the mode of this one.
+    private_dir::make_file(&file).map_err(|why| unwritable(&file, &why))?;
     let mut connection = open_file(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     check_ours(&connection, &file)?;
     match applied_and_known(&connection, &file)? {
@@ -148,32 +151,24 @@ pub(super) fn explain(verb: &str, file: &Path, error: &rusqlite::Error) -> Store
     StoreError(format!("cannot {verb} the store {}: {why}", file.display()))
 }
 
-fn make_private(directory: &Path) -> Result<(), StoreError> {
-    use std::os::unix::fs::DirBuilderExt;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|e| {
-        StoreError(format!(
-            "cannot make the data directory {}: {e}; name another with --data",
-            directory.display()
-        ))
-    })
-}
-
 /// Processes that begin at once open the store one after the other: the first of
 /// them makes it, or brings it up to this version.
 fn take_turn(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join(LOCK);
     let lock = || -> std::io::Result<File> {
-        let file = File::options().create(true).append(true).open(&path)?;
+        private_dir::make_file(&path)?;
+        let file = File::options().append(true).open(&path)?;
         file.lock()?;
         Ok(file)
     };
-    lock().map_err(|e| {
-        StoreError(format!(
-            "cannot write {}: {e}; check the owner and mode of file and directory, or name another with --data",
-            path.display()
-        ))
-    })
+    lock().map_err(|why| unwritable(&path, &why))
+}
+
+fn unwritable(path: &Path, why: &std::io::Error) -> StoreError {
+    StoreError(format!(
+        "cannot write {}: {why}; check the owner and mode of file and directory, or name another with --data",
+        path.display()
+    ))
 }
 
 fn check_ours(connection: &Connection, file: &Path) -> Result<(), StoreError> {

@@ -6,7 +6,8 @@
 
 use crate::store::StoreError;
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
@@ -30,8 +31,9 @@ impl Process {
         let directory = data.join(DIRECTORY);
         let id = Uuid::now_v7().to_string();
         let lock = || -> std::io::Result<File> {
-            std::fs::create_dir_all(&directory)?;
-            let file = OpenOptions::new().create_new(true).write(true).open(directory.join(&id))?;
+            DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+            let file =
+                OpenOptions::new().create_new(true).write(true).mode(0o600).open(directory.join(&id))?;
             file.lock()?;
             Ok(file)
         };

@@ -1,0 +1,240 @@
+//! The data directory is this user's alone: mode 0700, its files 0600. An existing one
+//! that others may enter is closed, if that harms nobody, and refused otherwise.
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, chmodat, fchmod, fstat, open, openat, statat};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// What the names of the host's own files begin with.
+const OWN: &str = "tollgate.";
+/// Where each process has a file.
+const PROCESSES: &str = "processes";
+/// Rights of anybody but the owner.
+const OF_OTHERS: u32 = 0o077;
+/// Directories such as `/tmp`, which belong to everybody.
+const STICKY: u32 = 0o1000;
+
+/// Makes the data directory, or makes an existing one private, with the files in it.
+/// Links on the way to it are followed.
+///
+/// # Errors
+/// It cannot be made, belongs to another user, or is open to others and a place where more
+/// than the host's files are: `/tmp`, the home directory, the one where this program was
+/// started. The error is a sentence with what to do.
+pub(crate) fn make(directory: &Path) -> Result<(), String> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let lived_in = [home, std::env::current_dir().ok()];
+    make_beside(directory, &lived_in.into_iter().flatten().collect::<Vec<_>>())
+}
+
+fn make_beside(directory: &Path, lived_in: &[PathBuf]) -> Result<(), String> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let shown = directory.display();
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|e| format!("cannot make the data directory {shown}: {e}; name another with --data"))?;
+    let unreadable = |why: Errno| {
+        let why = io::Error::from(why);
+        format!("cannot open the data directory {shown}: {why}; name another with --data")
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let handle = open(directory, flags, Mode::empty()).map_err(unreadable)?;
+    let found = fstat(&handle).map_err(unreadable)?;
+    check_owner(&found, "the data directory", directory)?;
+    if found.st_mode & (OF_OTHERS | STICKY) != 0 {
+        let holds = |inner: &PathBuf| is_within(inner, directory);
+        let holds_more = || Ok(lived_in.iter().any(holds) && !holds_own_files_alone(&handle)?);
+        if found.st_mode & STICKY != 0 || holds_more().map_err(unreadable)? {
+            return Err(format!(
+                "the data directory {shown} is open to other users (mode {:04o}) and holds other files than \
+                 Tollgate's; name another with --data, or close it: chmod 700 {shown}",
+                found.st_mode & 0o7777
+            ));
+        }
+        fchmod(&handle, Mode::RWXU).map_err(|why| unchangeable(directory, why, "700"))?;
+        tracing::warn!("the data directory {shown} was open to other users; its mode is 700 now");
+    }
+    close_files(&handle, directory)
+}
+
+/// Makes a file of the data directory that is not there yet, empty and private.
+pub(crate) fn make_file(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    match std::fs::File::options().write(true).create_new(true).mode(0o600).open(path) {
+        Err(why) if why.kind() != io::ErrorKind::AlreadyExists => Err(why),
+        _ => Ok(()),
+    }
+}
+
+fn is_within(inner: &Path, directory: &Path) -> bool {
+    let real = [inner, directory].map(Path::canonicalize);
+    matches!(&real, [Ok(inner), Ok(directory)] if inner.starts_with(directory))
+}
+
+fn check_owner(found: &Stat, what: &str, path: &Path) -> Result<(), String> {
+    let user = rustix::process::geteuid().as_raw();
+    if found.st_uid == user {
+        return Ok(());
+    }
+    let shown = path.display();
+    Err(format!(
+        "{what} {shown} belongs to another user (number {}); check its owner and name another directory with \
+         --data, or take it over: sudo chown -R {user} {shown}",
+        found.st_uid
+    ))
+}
+
+fn holds_own_files_alone(directory: &OwnedFd) -> Result<bool, Errno> {
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        let is_own = name.starts_with(OWN.as_bytes()) || name == PROCESSES.as_bytes();
+        if !is_own && name != b"." && name != b".." {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Takes the rights of others from the host's own files, and from those of its processes.
+///
+/// None of them is opened: closing a file would give up the locks that SQLite holds on
+/// it elsewhere in this process.
+fn close_files(directory: &OwnedFd, path: &Path) -> Result<(), String> {
+    let unreadable = |why: Errno| {
+        format!("cannot read the data directory {}: {}; check the disk", path.display(), io::Error::from(why))
+    };
+    for entry in Dir::read_from(directory).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let name = entry.file_name();
+        let shown = path.join(name.to_string_lossy().as_ref());
+        if name.to_bytes().starts_with(OWN.as_bytes()) {
+            close(directory, name, &shown, FileType::RegularFile)?;
+        } else if name.to_bytes() == PROCESSES.as_bytes()
+            && close(directory, name, &shown, FileType::Directory)?
+        {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let inner = openat(directory, name, flags, Mode::empty()).map_err(unreadable)?;
+            for entry in Dir::read_from(&inner).map_err(unreadable)? {
+                let entry = entry.map_err(unreadable)?;
+                let shown = shown.join(entry.file_name().to_string_lossy().as_ref());
+                close(&inner, entry.file_name(), &shown, FileType::RegularFile)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes the rights of others from a file of this kind. Whether it is one.
+fn close(directory: impl AsFd, name: &std::ffi::CStr, path: &Path, kind: FileType) -> Result<bool, String> {
+    let found = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) => found,
+        // Other processes come and go.
+        Err(Errno::NOENT) => return Ok(false),
+        Err(why) => return Err(format!("cannot look at {}: {}", path.display(), io::Error::from(why))),
+    };
+    if FileType::from_raw_mode(found.st_mode) != kind {
+        return Ok(false);
+    }
+    check_owner(&found, "the file", path)?;
+    if found.st_mode & OF_OTHERS != 0 {
+        let (mode, shown) = match kind {
+            FileType::Directory => (Mode::RWXU, "700"),
+            _ => (Mode::RUSR | Mode::WUSR, "600"),
+        };
+        match chmodat(&directory, name, mode, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(why) => return Err(unchangeable(path, why, shown)),
+        }
+    }
+    Ok(true)
+}
+
+fn unchangeable(path: &Path, why: Errno, mode: &str) -> String {
+    let (shown, why) = (path.display(), io::Error::from(why));
+    format!("{shown} is open to other users, and cannot be closed ({why}): chmod {mode} {shown}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    fn set(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn z17_what_is_open_to_others_is_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        std::fs::create_dir_all(data.join("processes")).unwrap();
+        let files = ["tollgate.db", "tollgate.db-wal", "tollgate.db-shm", "tollgate.lock", "processes/one"];
+        for file in files {
+            std::fs::write(data.join(file), "").unwrap();
+            set(&data.join(file), 0o666);
+        }
+        [&data, &data.join("processes")].iter().for_each(|directory| set(directory, 0o777));
+        make(&data).unwrap();
+        assert_eq!([mode(&data), mode(&data.join("processes"))], [0o700, 0o700]);
+        assert_eq!(files.map(|file| mode(&data.join(file))), [0o600; 5]);
+        make(&data).unwrap();
+    }
+
+    #[test]
+    fn z17_a_directory_in_which_somebody_works_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path();
+        std::fs::write(data.join("page.html"), "").unwrap();
+        std::fs::create_dir(data.join("inner")).unwrap();
+        set(data, 0o755);
+        let why = make_beside(data, &[data.join("inner")]).unwrap_err();
+        assert!(why.contains("(mode 0755)"), "{why}");
+        assert!(why.ends_with(&format!("chmod 700 {}", data.display())), "{why}");
+        assert_eq!(mode(data), 0o755, "nothing was changed");
+        make_beside(data, &[]).unwrap();
+        assert_eq!(mode(data), 0o700);
+        assert_ne!(mode(&data.join("page.html")), 0o600, "what is not the host's is left alone");
+    }
+
+    #[test]
+    fn z17_a_directory_of_everybody_or_of_another_user_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        set(folder.path(), 0o1777);
+        assert!(make(folder.path()).unwrap_err().contains("(mode 1777)"));
+        // A test that runs as root can make another user's directory, any other has one.
+        let of_another = match rustix::process::geteuid().is_root() {
+            true => {
+                let path = folder.path().join("another");
+                std::fs::create_dir(&path).unwrap();
+                std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+                path
+            }
+            false => "/".into(),
+        };
+        let why = make(&of_another).unwrap_err();
+        assert!(why.contains("belongs to another user") && why.contains("sudo chown -R"), "{why}");
+    }
+
+    #[test]
+    fn z17_a_link_to_the_directory_is_followed_and_links_in_it_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, link) = (folder.path().join("data"), folder.path().join("link"));
+        std::fs::create_dir(&data).unwrap();
+        set(&data, 0o755);
+        std::os::unix::fs::symlink(&data, &link).unwrap();
+        let outside = folder.path().join("outside");
+        std::fs::write(&outside, "").unwrap();
+        set(&outside, 0o644);
+        std::os::unix::fs::symlink(&outside, data.join("tollgate.db")).unwrap();
+        make(&link).unwrap();
+        assert_eq!((mode(&data), mode(&outside)), (0o700, 0o644));
+    }
+}
