@@ -7,12 +7,14 @@ mod names;
 mod other;
 mod project;
 mod recipe;
+mod sources;
 mod templates;
 mod toolchain;
 
 pub(crate) use cargo::Artifact;
 pub(crate) use install::{Dirs, Installed, install};
 pub(crate) use project::{NewProject, find_upwards};
+pub(crate) use sources::of as sources;
 pub(crate) use templates::Template;
 
 use recipe::RECIPE;

@@ -149,6 +149,7 @@ fn decide(
                 edit.grant(&subject.id, &Powers { files: vec![value], ..Powers::default() });
             }
         }
+        grant::check(&edit, &subject.id, config)?;
         after = edit.save().map_err(Failure::usage)?.grants_of(&subject.id);
     }
     record(approvals, subject, decision)?;

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use tollgate::config::{Config, Edit, FILE_NAME, FileValue, Powers, granted_path};
-use tollgate::powers::Decision;
+use tollgate::powers::{Decision, check_files};
 use tollgate_agent::name;
 use tollgate_sandbox::FileAccess;
 
@@ -142,6 +142,7 @@ impl GrantVerb {
         if self.asked {
             approve::grant_asked(&mut edit, subject.as_ref().ok_or_else(|| absent(&id, &opened.config))?);
         }
+        check(&edit, &id, &opened.config)?;
         let config = edit.save().map_err(Failure::usage)?;
         let mut noted = Vec::new();
         if let Some(subject) = &subject {
@@ -214,6 +215,13 @@ impl Lists {
             ..Powers::default()
         }
     }
+}
+
+/// Checks that a component may have what it is about to be granted. `placed` is the
+/// configuration as it is, with its places on this machine.
+pub(super) fn check(edit: &Edit, id: &str, placed: &Config) -> Result<(), Failure> {
+    let granted = edit.preview().map_err(Failure::usage)?.grants_of(id);
+    check_files(&granted, id, placed).map_err(Failure::usage)
 }
 
 fn absent(id: &str, config: &Config) -> Failure {

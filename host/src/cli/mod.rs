@@ -72,7 +72,7 @@ Exit codes:
   3  suspended, waiting for a decision";
 
 /// What every verb takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Globals {
     /// The configuration; without it, tollgate.toml in the working directory if it is there
     #[arg(long, global = true, value_name = "FILE")]
@@ -86,6 +86,9 @@ pub(crate) struct Globals {
     /// Print machine-readable output on standard output, and nothing else there
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// The variable that an option of the verb names, in which there is a token
+    #[arg(skip)]
+    pub(crate) token_variable: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -34,6 +34,8 @@ impl Globals {
         sandbox.cache_dir = self.cache.clone().or_else(user_cache);
         // Where there is none, the verbs that need one say so.
         config.data_dir = data_dir(self).ok();
+        let token = self.token_variable.iter();
+        config.held_variables.extend(token.map(|name| (name.clone(), "the token of --token-env".to_owned())));
         Ok(config)
     }
 }

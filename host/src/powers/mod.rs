@@ -9,8 +9,10 @@ mod approvals;
 mod asks;
 mod manifest;
 mod open;
+mod own;
 
 pub use approvals::{Approvals, Approved, Decision};
 pub use asks::{Asks, FileAsk, Lack};
 pub use manifest::{MAX_MANIFEST_BYTES, manifest_of, read_manifest};
 pub use open::open;
+pub use own::{check_files, check_sources};

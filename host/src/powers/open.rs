@@ -1,12 +1,11 @@
 //! From what was granted to what calls run with: directories are opened, secrets and
 //! variables read, once, when the component is loaded.
 
-use super::{Approvals, Asks};
-use crate::config::{ComponentGrants, Config, SecretSource};
+use super::{Asks, check_files};
+use crate::config::{ComponentGrants, Config, SecretConfig, SecretSource, holds};
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tollgate_agent::blank::MAX_SECRET_BYTES;
 use tollgate_agent::egress::Egress;
 use tollgate_sandbox::{FileGrant, Grants, HttpGrant, Secret};
@@ -32,11 +31,8 @@ pub fn open(
         ));
     }
     let given = asks.map_or_else(|| granted.clone(), |asks| asks.narrow(granted));
-    let environment =
-        given.environment.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
-    let grants = Grants::default()
-        .with_settings(given.settings.clone())
-        .with_environment(environment.collect::<BTreeMap<_, _>>());
+    let environment = environment(&given, component_id, config, |name| std::env::var(name).ok())?;
+    let grants = Grants::default().with_settings(given.settings.clone()).with_environment(environment);
     let grants = with_files(grants, &given, component_id, config)?;
     let mut egress = Egress::new(given.http.clone(), given.addresses.clone());
     if let Some(asks) = asks {
@@ -56,11 +52,8 @@ fn with_files(
     config: &Config,
 ) -> Result<Grants, String> {
     let correct = format!("correct `files` in [grants.{component_id}] of {}", config.name());
+    check_files(given, component_id, config)?;
     for file in &given.files {
-        if let Some(own) = holds_the_hosts_own(&file.host, config) {
-            let host = file.host.display();
-            return Err(format!("the grant of {host} holds {own}, which no tool may see; {correct}"));
-        }
         let open = FileGrant::open(&file.host, file.guest.as_str(), file.access)
             .map_err(|e| format!("{e}; {correct}"))?;
         grants = grants.with_files(open.with_quota(file.quota_bytes));
@@ -68,51 +61,40 @@ fn with_files(
     Ok(grants)
 }
 
-/// What of the host's own lies in the directory, or holds it.
-fn holds_the_hosts_own(dir: &Path, config: &Config) -> Option<&'static str> {
-    let dir = real(dir);
-    let approvals = Approvals::path(config);
-    let secrets = config.secrets.values().filter_map(|secret| match &secret.source {
-        SecretSource::File(file) => Some((Some(file.as_path()), "a secret")),
-        SecretSource::Environment(_) => None,
-    });
-    let own = [
-        (Some(config.tools_dir.as_path()), "the tools directory"),
-        (Some(config.gates_dir.path.as_path()), "the gates directory"),
-        (config.limits.sandbox.cache_dir.as_deref(), "the cache of compiled tools"),
-        (config.data_dir.as_deref(), "the data directory"),
-        (config.file.as_deref(), "the configuration"),
-        (Some(approvals.as_path()), "the record of approvals"),
-    ];
-    let overlaps = |path: &Path| {
-        let path = real(path);
-        path.starts_with(&dir) || dir.starts_with(&path) || is_above(&dir, &path) || is_above(&path, &dir)
+/// The variables that a component sees. A key or token is none of them, whatever the
+/// variable is called that holds it.
+fn environment(
+    given: &ComponentGrants,
+    component_id: &str,
+    config: &Config,
+    lookup: impl Fn(&str) -> Option<String>,
+) -> Result<BTreeMap<String, String>, String> {
+    let mut environment = BTreeMap::new();
+    for name in &given.environment {
+        let value = lookup(name);
+        let held = config.held_by(name);
+        let held = held.or_else(|| config.held_in(value.as_deref()?, &lookup));
+        let held = held.or_else(|| in_secret_file(value.as_deref()?, config));
+        if let Some(what) = held {
+            return Err(format!(
+                "it was granted the variable {name}, which holds {what}, and no tool may see that; correct \
+                 `environment` in [grants.{component_id}] of {}",
+                config.name()
+            ));
+        }
+        environment.extend(value.map(|value| (name.clone(), value)));
+    }
+    Ok(environment)
+}
+
+/// Which secret's file has this value.
+fn in_secret_file(value: &str, config: &Config) -> Option<String> {
+    let is_in = |secret: &SecretConfig| match &secret.source {
+        SecretSource::File(file) => read_bounded(file).is_ok_and(|secret| holds(value, &secret)),
+        SecretSource::Environment(_) => false,
     };
-    own.into_iter().chain(secrets).find(|(path, _)| path.is_some_and(overlaps)).map(|(_, what)| what)
-}
-
-/// Whether the first is the second or one of the directories that hold it, whatever
-/// each is called: a mount, or letters of another case, give one directory two names.
-fn is_above(above: &Path, below: &Path) -> bool {
-    let Some(above) = identity(above) else { return false };
-    below.ancestors().any(|dir| identity(dir) == Some(above))
-}
-
-/// What the system knows a file by: its device, and its number there.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let known = std::fs::metadata(path).ok()?;
-    Some((known.dev(), known.ino()))
-}
-
-/// Where a path leads, links followed, as far as it is there already: what is yet
-/// to be made is found where it will be.
-fn real(path: &Path) -> PathBuf {
-    let up = || match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) if parent.as_os_str().is_empty() => real(Path::new(".")).join(name),
-        (Some(parent), Some(name)) => real(parent).join(name),
-        _ => path.to_owned(),
-    };
-    path.canonicalize().unwrap_or_else(|_| up())
+    let (name, _) = config.secrets.iter().find(|(_, secret)| is_in(secret))?;
+    Some(format!("the secret of [secrets.{name}]"))
 }
 
 fn read_secret(name: &str, config: &Config) -> Result<Secret, String> {
@@ -143,26 +125,61 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_known_by_any_of_its_names() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
-        std::fs::create_dir_all(root.join("host/tools")).unwrap();
-        std::fs::create_dir_all(root.join("notes")).unwrap();
-        std::os::unix::fs::symlink(root.join("host"), root.join("other")).unwrap();
-        let (tools, again) = (root.join("host/tools"), root.join("other/tools"));
-        assert!(!again.starts_with(&tools) && !tools.starts_with(&again), "the texts differ");
-        assert!(is_above(&again, &tools) && is_above(&again, &tools.join("a.wasm")));
-        assert!(is_above(&root.join("other"), &tools) && is_above(&tools, &again.join("yet/to/be/made")));
-        assert!(!is_above(&tools, &root.join("other")) && !is_above(&root.join("notes"), &again));
-        assert!(!is_above(&root.join("absent"), &root.join("absent/too")));
-    }
-
-    #[test]
     fn what_holds_a_secret_is_no_variable_of_a_tool() {
         let text = "[secrets.key]\nenv = \"HELD\"\nto = \"https://a.test\"\nheader = \"x-key\"\n";
         let config = Config::parse(Path::new("tollgate.toml"), text).unwrap();
         let asks: Asks = toml::from_str("environment = [\"LANG\", \"HELD\"]").unwrap();
         let why = open(&ComponentGrants::default(), Some(&asks), "it", &config).err().unwrap();
         assert!(why.contains("the variable HELD, which holds the secret of [secrets.key]"), "{why}");
+    }
+
+    #[test]
+    fn z19_no_variable_with_a_key_or_token_is_given_whatever_it_is_called() {
+        let text = "[secrets.key]\nenv = \"HELD\"\nto = \"https://a.test\"\nheader = \"x-key\"\n\
+                    [mcp.web]\nurl = \"https://b.test\"\ntoken_env = \"WEB\"\n\
+                    [mcp.local]\ncommand = \"run\"\nenv = { API_KEY = \"key-of-a-server\", LANG = \"C.UTF-8-long\" }\n";
+        let mut config = Config::parse(Path::new("tollgate.toml"), text).unwrap();
+        config.held_variables.insert("DOOR".to_owned(), "the token of `mcp --token-env`".to_owned());
+        let lookup = |name: &str| {
+            let values = [
+                ("HELD", "secret-of-a-request"),
+                ("WEB", "token-of-the-web"),
+                ("DOOR", "token-of-the-door"),
+                ("OPENAI_API_KEY", "key-of-a-model"),
+                ("SAME_SECRET", "secret-of-a-request"),
+                ("WITHIN", "Bearer token-of-the-door\n"),
+                ("OF_A_SERVER", "key-of-a-server"),
+                ("OTHER_MODEL", "key-of-a-model"),
+                ("LANG", "C.UTF-8-long"),
+                ("SHORT", "a"),
+            ];
+            values.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        let given = |name: &str| {
+            let mut given = ComponentGrants::default();
+            given.environment.insert(name.to_owned());
+            environment(&given, "it", &config, lookup)
+        };
+        for name in [
+            "HELD",
+            "WEB",
+            "DOOR",
+            "API_KEY",
+            "OPENAI_API_KEY",
+            "ANTHROPIC_API_KEY",
+            "GEMINI_API_KEY",
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+            "SAME_SECRET",
+            "WITHIN",
+            "OF_A_SERVER",
+            "OTHER_MODEL",
+        ] {
+            let why = given(name).expect_err(name);
+            assert!(why.contains(&format!("the variable {name}, which holds")), "{why}");
+        }
+        assert_eq!(given("LANG").unwrap()["LANG"], "C.UTF-8-long");
+        assert_eq!(given("SHORT").unwrap()["SHORT"], "a");
+        assert!(given("ABSENT").unwrap().is_empty());
     }
 }

@@ -123,10 +123,12 @@ fn what_was_there_when_something_was_granted_measures_later_versions() {
     // A grant that cannot be had is no way around it either.
     place.write("tools/adder.wasm", good::ADDER.bytes());
     place.write("tools/adder.toml", "[asks]\nfiles = [{ guest = \"/x\" }]\n");
-    place.type_in(&["grant", "adder", "--read", ".=/x"]).ends_with(0);
-    place.type_in(&["tools"]).ends_with(0).answers("which no tool may see");
     fs::create_dir(place.path().join("docs")).unwrap();
-    place.type_in(&["grant", "adder", "--write", "docs=/x"]).ends_with(0);
+    place.type_in(&["grant", "adder", "--read", "docs=/x"]).ends_with(0);
+    fs::remove_dir(place.path().join("docs")).unwrap();
+    place.type_in(&["tools"]).ends_with(0).answers("cannot be granted");
+    fs::create_dir(place.path().join("notes")).unwrap();
+    place.type_in(&["grant", "adder", "--write", "notes=/x"]).ends_with(0);
     place.write("tools/adder.toml", "[asks]\nfiles = [{ guest = \"/x\", access = \"read-write\" }]\n");
     place.type_in(&["tools"]).ends_with(0).answers("approved: read, change and delete");
 }
@@ -178,8 +180,7 @@ fn no_grant_holds_what_is_the_hosts_own() {
     for (dir, words) in
         [("private", "holds a secret"), (".", "which no tool may see"), ("data", "holds the data directory")]
     {
-        place.type_in(&["grant", "echo", "--read", &format!("{dir}=/x")]).ends_with(0);
-        place.type_in(&["tools"]).ends_with(0).answers(words);
+        place.type_in(&["grant", "echo", "--read", &format!("{dir}=/x")]).ends_with(2).says(words);
     }
 }
 

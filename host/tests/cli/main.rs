@@ -13,6 +13,7 @@ mod granting;
 mod inspecting;
 mod keeping;
 mod making;
+mod owning;
 mod permitting;
 mod place;
 mod plain;

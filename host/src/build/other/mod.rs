@@ -12,6 +12,7 @@ mod stamp;
 use super::recipe::{Language, Recipe};
 use super::{Artifact, BuildError, install};
 use program::Program;
+pub(super) use sources::of as sources_of;
 use stamp::Stamp;
 use std::cell::RefCell;
 use std::collections::BTreeSet;

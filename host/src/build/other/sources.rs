@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 1 << 30;
 /// The files in a project's directory and below, by name; none where there are more than
 /// is looked at, or not all can be. Links are followed, out of it too, and each directory
 /// once.
-pub(super) fn of(root: &Path) -> Option<BTreeSet<PathBuf>> {
+pub(in crate::build) fn of(root: &Path) -> Option<BTreeSet<PathBuf>> {
     within(root, MAX_FILES, MAX_BYTES)
 }
 

@@ -62,6 +62,7 @@ impl McpVerb {
             return Ok(Exit::Done);
         }
         let token = self.token()?;
+        let globals = &Globals { token_variable: self.token_env.clone(), ..globals.clone() };
         let (opened, store) = Opened::open_with_store(globals, output).await?;
         opened.warn_of_refused(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());

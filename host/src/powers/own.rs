@@ -1,0 +1,106 @@
+//! What is the host's own: its files, which no grant may hold or be within, and the
+//! programs that it starts, which no grant may change.
+
+mod places;
+mod programs;
+
+use super::Approvals;
+use crate::config::{ComponentGrants, Config, FileGrantConfig, SecretSource};
+use places::Places;
+use std::path::{Path, PathBuf};
+use tollgate_sandbox::FileAccess;
+
+/// Something of the host's own.
+struct Own {
+    path: PathBuf,
+    what: String,
+}
+
+impl Own {
+    fn new(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
+        Self { path: path.into(), what: what.into() }
+    }
+}
+
+/// Checks that none of a component's directories holds what is the host's own.
+///
+/// # Errors
+/// One does. The sentence names the directory, what it holds, and where to correct it.
+pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Config) -> Result<(), String> {
+    if granted.files.is_empty() {
+        return Ok(());
+    }
+    let places = Places::now();
+    let (files, programs) = (files(config), programs::of(config));
+    for file in &granted.files {
+        let held = first_held(&files, file, &places).map(|own| (own, "see"));
+        let held = held.or_else(|| {
+            let changed = file.access == FileAccess::ReadWrite;
+            Some((first_held(&programs, file, &places).filter(|_| changed)?, "change"))
+        });
+        if let Some((own, does)) = held {
+            return Err(format!(
+                "the grant of {} holds {}, which no tool may {does} ({}); correct `files` in [grants.{component_id}] of {}",
+                file.host.display(),
+                own.what,
+                own.path.display(),
+                config.name()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no component can change these files and directories, which are about to be
+/// compiled.
+///
+/// # Errors
+/// One can. The sentence names it, and how to take that power from it.
+pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), String> {
+    let places = Places::now();
+    let sources: Vec<_> = sources.iter().map(|path| Own::new(path, "a source")).collect();
+    for (id, granted) in &config.grants {
+        for file in granted.files.iter().filter(|file| file.access == FileAccess::ReadWrite) {
+            if let Some(source) = first_held(&sources, file, &places) {
+                return Err(format!(
+                    "{} is not compiled: the component {id} may change it, and with it what the compiler does; \
+                     take the directory {} from it: tollgate revoke {id} --files {}",
+                    source.path.display(),
+                    file.host.display(),
+                    file.guest
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn first_held<'a>(own: &'a [Own], file: &FileGrantConfig, places: &Places) -> Option<&'a Own> {
+    let granted = places.of(&file.host);
+    own.iter().find(|own| places.of(&own.path).is_held_by(&granted))
+}
+
+/// The host's files and directories.
+fn files(config: &Config) -> Vec<Own> {
+    let directories = [
+        (Some(config.tools_dir.clone()), "the tools directory"),
+        (Some(config.gates_dir.path.clone()), "the gates directory"),
+        (config.limits.sandbox.cache_dir.clone(), "the cache of compiled tools"),
+        (config.data_dir.clone(), "the data directory"),
+        (config.file.clone().or_else(|| config.absent_file.clone()), "the configuration"),
+        (Some(Approvals::path(config)), "the record of approvals"),
+        // There every process shows its variables and its memory.
+        (Some(PathBuf::from("/proc")), "the processes of this machine, the host's own among them"),
+    ];
+    let directories = directories.into_iter().filter_map(|(path, what)| Some(Own::new(path?, what)));
+    let secrets = config.secrets.values().filter_map(|secret| match &secret.source {
+        SecretSource::File(file) => Some(Own::new(file, "a secret")),
+        SecretSource::Environment(_) => None,
+    });
+    directories.chain(secrets).collect()
+}
+
+/// A path as the place where the program is.
+fn from_here(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

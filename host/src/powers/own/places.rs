@@ -1,0 +1,258 @@
+//! Where a path leads, by every name that the system has for that place.
+//!
+//! A path may go through links, each of which is a file that somebody could replace. A
+//! mount gives a directory a second path. A hard link gives a file a second name.
+
+use super::from_here;
+use std::collections::VecDeque;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+/// The most links that are followed in one path, as by the system.
+const MAX_LINKS: usize = 40;
+/// The most entries of a directory that are searched for another name of a file.
+const MAX_SEARCHED: usize = 100_000;
+
+/// What is mounted where.
+pub(super) struct Places {
+    mounts: Vec<Mount>,
+}
+
+/// A part of a file system, and the path at which it is seen.
+struct Mount {
+    device: String,
+    root: PathBuf,
+    point: PathBuf,
+}
+
+/// The place to which a path leads.
+pub(super) struct Place {
+    /// Without links. The last part may be yet to be made.
+    real: PathBuf,
+    /// The links on the way, each by the real path of the link itself.
+    links: Vec<PathBuf>,
+    /// Where it is on its device.
+    on_device: Option<(String, PathBuf)>,
+}
+
+impl Places {
+    /// What is mounted now. Where the system does not say, mounts are found by the numbers
+    /// of files alone.
+    pub(super) fn now() -> Self {
+        Self::read(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
+    }
+
+    fn read(mountinfo: &str) -> Self {
+        let mount = |line: &str| {
+            let mut fields = line.split(' ').skip(2);
+            let device = fields.next()?.to_owned();
+            let (root, point) = (unescaped(fields.next()?), unescaped(fields.next()?));
+            Some(Mount { device, root, point })
+        };
+        Self { mounts: mountinfo.lines().filter_map(mount).collect() }
+    }
+
+    /// Where a path leads.
+    pub(super) fn of(&self, path: &Path) -> Place {
+        let (real, links) = followed(path);
+        let on_device = self.on_device(&real);
+        Place { real, links, on_device }
+    }
+
+    fn on_device(&self, real: &Path) -> Option<(String, PathBuf)> {
+        let above = self.mounts.iter().filter(|mount| real.starts_with(&mount.point));
+        // Of several at one point, the last one is seen.
+        let mount = above.max_by_key(|mount| mount.point.as_os_str().len())?;
+        let below = real.strip_prefix(&mount.point).ok()?;
+        Some((mount.device.clone(), mount.root.join(below)))
+    }
+}
+
+impl Place {
+    /// Whether a granted directory holds this place, is within it, or holds a link on the
+    /// way to it.
+    pub(super) fn is_held_by(&self, granted: &Place) -> bool {
+        self.is_below(granted)
+            || granted.is_below(self)
+            || self.links.iter().filter_map(|link| link.parent()).any(|at| is_above(&granted.real, at))
+            || has_another_name(&self.real, &granted.real)
+    }
+
+    fn is_below(&self, above: &Self) -> bool {
+        let on_device = |here: &(String, PathBuf), above: &(String, PathBuf)| {
+            here.0 == above.0 && here.1.starts_with(&above.1)
+        };
+        is_above(&above.real, &self.real)
+            || self.on_device.as_ref().zip(above.on_device.as_ref()).is_some_and(|(a, b)| on_device(a, b))
+    }
+}
+
+/// Whether the first is the second or one of the directories that hold it, whatever
+/// each is called: a mount, or letters of another case, give one directory two names.
+fn is_above(above: &Path, below: &Path) -> bool {
+    if below.starts_with(above) {
+        return true;
+    }
+    let Some(above) = identity(above) else { return false };
+    below.ancestors().any(|directory| identity(directory) == Some(above))
+}
+
+/// What the system knows a file by: its device, and its number there.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|found| id(&found))
+}
+
+fn id(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+/// Whether the directory has another name of a file, which has several. A directory with
+/// more entries than are searched may have one.
+fn has_another_name(file: &Path, directory: &Path) -> bool {
+    let found = std::fs::metadata(file).ok().filter(|found| found.is_file() && found.nlink() > 1);
+    let Some(file) = found else { return false };
+    let mut searched = 0;
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        let Ok(entries) = std::fs::read_dir(directory) else { continue };
+        for entry in entries.flatten() {
+            searched += 1;
+            if searched > MAX_SEARCHED {
+                return true;
+            }
+            let Ok(found) = entry.metadata() else { continue };
+            if id(&found) == id(&file) {
+                return true;
+            }
+            if found.is_dir() && found.dev() == file.dev() {
+                directories.push(entry.path());
+            }
+        }
+    }
+    false
+}
+
+/// The path with its links followed, and those links.
+fn followed(path: &Path) -> (PathBuf, Vec<PathBuf>) {
+    let (mut real, mut links) = (PathBuf::from("/"), Vec::new());
+    let path = from_here(path);
+    let mut left: VecDeque<PathBuf> = parts(&path);
+    while let Some(part) = left.pop_front() {
+        if part == Path::new("..") {
+            real.pop();
+            continue;
+        }
+        let next = real.join(part);
+        match std::fs::read_link(&next) {
+            Ok(target) if links.len() < MAX_LINKS => {
+                if target.is_absolute() {
+                    real = PathBuf::from("/");
+                }
+                let mut target = parts(&target);
+                target.append(&mut left);
+                left = target;
+                links.push(next);
+            }
+            _ => real = next,
+        }
+    }
+    (real, links)
+}
+
+fn parts(path: &Path) -> VecDeque<PathBuf> {
+    let named = |part: Component<'_>| match part {
+        Component::Normal(name) => Some(PathBuf::from(name)),
+        Component::ParentDir => Some(PathBuf::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    };
+    path.components().filter_map(named).collect()
+}
+
+/// A path as the kernel writes it, where `\040` is a space.
+fn unescaped(written: &str) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt as _;
+    let mut bytes = Vec::with_capacity(written.len());
+    let mut left = written.as_bytes();
+    while let Some((&byte, rest)) = left.split_first() {
+        let octal = rest
+            .get(..3)
+            .filter(|_| byte == b'\\')
+            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        bytes.push(octal.unwrap_or(byte));
+        left = if octal.is_some() { &rest[3..] } else { rest };
+    }
+    std::ffi::OsString::from_vec(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_directory_is_known_by_any_of_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("host/tools")).unwrap();
+        std::fs::create_dir_all(root.join("notes")).unwrap();
+        std::os::unix::fs::symlink(root.join("host"), root.join("other")).unwrap();
+        let (tools, again) = (root.join("host/tools"), root.join("other/tools"));
+        assert!(!again.starts_with(&tools) && !tools.starts_with(&again), "the texts differ");
+        assert!(is_above(&again, &tools) && is_above(&again, &tools.join("a.wasm")));
+        assert!(is_above(&root.join("other"), &tools) && is_above(&tools, &again.join("yet/to/be/made")));
+        assert!(!is_above(&tools, &root.join("other")) && !is_above(&root.join("notes"), &again));
+        assert!(!is_above(&root.join("absent"), &root.join("absent/too")));
+    }
+
+    #[test]
+    fn z19_a_part_of_a_device_is_known_wherever_it_is_mounted() {
+        let places = Places::read(
+            "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+             30 22 8:2 / /srv rw - ext4 /dev/sdb1 rw\n\
+             31 22 8:2 /tool\\040box /opt/ada/tools rw - ext4 /dev/sdb1 rw\n",
+        );
+        let at = |path: &str| Place {
+            real: path.into(),
+            links: Vec::new(),
+            on_device: places.on_device(Path::new(path)),
+        };
+        let tools = at("/opt/ada/tools");
+        assert!(tools.is_held_by(&at("/srv")), "it is /srv/tool box");
+        assert!(tools.is_held_by(&at("/srv/tool box/inner")));
+        assert!(tools.is_held_by(&at("/opt")));
+        assert!(!tools.is_held_by(&at("/srv/other")) && !tools.is_held_by(&at("/tool box")));
+    }
+
+    #[test]
+    fn z19_the_links_on_a_way_are_part_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for directory in ["granted", "beside", "tools"] {
+            std::fs::create_dir(root.join(directory)).unwrap();
+        }
+        std::os::unix::fs::symlink("../tools", root.join("granted/link")).unwrap();
+        let places = Places::now();
+        let held =
+            |own: &str, granted: &str| places.of(&root.join(own)).is_held_by(&places.of(&root.join(granted)));
+        assert!(held("granted/link", "granted") && held("granted/link", "tools"));
+        assert!(held("granted/link/yet/to/come", "granted"));
+        assert!(!held("tools", "granted") && !held("granted/link", "beside"));
+        // A link that leads to itself ends, too.
+        std::os::unix::fs::symlink("loop", root.join("beside/loop")).unwrap();
+        assert!(held("beside/loop", "beside"));
+    }
+
+    #[test]
+    fn z19_a_second_name_of_a_file_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("granted/deep")).unwrap();
+        std::fs::write(root.join("tollgate.toml"), "").unwrap();
+        let places = Places::now();
+        let held = || places.of(&root.join("tollgate.toml")).is_held_by(&places.of(&root.join("granted")));
+        assert!(!held());
+        std::fs::hard_link(root.join("tollgate.toml"), root.join("granted/deep/other")).unwrap();
+        assert!(held());
+    }
+}

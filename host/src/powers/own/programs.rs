@@ -1,0 +1,117 @@
+//! The programs that the host starts: itself, and those of configured servers, with the
+//! scripts that their command lines name.
+
+use super::{Own, from_here};
+use crate::config::{Config, ServerPlace};
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use tollgate_sandbox::Compiler;
+
+/// The most of a script's first line that is read.
+const MAX_FIRST_LINE: u64 = 512;
+/// What runs directories; to any other program a directory is what it works on.
+const RUNNERS: [&str; 11] =
+    ["node", "deno", "bun", "npm", "pnpm", "yarn", "python", "pypy", "uv", "ruby", "php"];
+/// Files by which a directory is a program.
+const MAIN_FILES: [&str; 7] =
+    ["package.json", "index.js", "index.mjs", "deno.json", "pyproject.toml", "__main__.py", "__init__.py"];
+
+/// The programs that the host of this configuration starts.
+pub(super) fn of(config: &Config) -> Vec<Own> {
+    let mut programs = Vec::new();
+    let own = std::env::current_exe().ok().into_iter();
+    let compiler = match &config.limits.sandbox.compiler {
+        Compiler::Child { program, .. } => Some(program.clone()),
+        Compiler::InProcess => None,
+    };
+    programs.extend(own.chain(compiler).map(|path| Own::new(path, "the program tollgate")));
+    for (name, server) in &config.servers {
+        if let ServerPlace::Process { command, args, env } = &server.place {
+            let what = format!("a program of [mcp.{name}]");
+            let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
+            let runs_directories = RUNNERS.iter().any(|runner| name.starts_with(runner));
+            let started = Started { base_dir: &config.base_dir, env, runs_directories };
+            programs
+                .extend(started.files(command, args).into_iter().map(|path| Own::new(path, what.clone())));
+        }
+    }
+    programs
+}
+
+/// How a server is started.
+struct Started<'a> {
+    base_dir: &'a Path,
+    env: &'a BTreeMap<String, String>,
+    runs_directories: bool,
+}
+
+impl Started<'_> {
+    /// Every file and directory that decides what runs.
+    fn files(&self, command: &str, args: &[String]) -> Vec<PathBuf> {
+        let mut files = self.program(command);
+        files.extend(args.iter().flat_map(|arg| self.named_by(arg)));
+        let searched = self.env.iter().filter(|(name, _)| name.ends_with("PATH") && *name != "PATH");
+        files.extend(searched.flat_map(|(_, paths)| std::env::split_paths(paths).map(|path| self.at(&path))));
+        // Where package runners look first.
+        files.push(self.at(Path::new("node_modules")));
+        let interpreters: Vec<_> = files.iter().filter_map(|file| first_line(file)).collect();
+        for line in interpreters {
+            let mut words = line.split_whitespace();
+            let Some(interpreter) = words.next() else { continue };
+            files.extend(self.program(interpreter));
+            if interpreter.ends_with("/env") {
+                let named = words.find(|word| !word.starts_with('-') && !word.contains('='));
+                files.extend(named.into_iter().flat_map(|word| self.program(word)));
+            }
+        }
+        files
+    }
+
+    /// A program as it is looked for: the file, and where a file of its name would be
+    /// found before it.
+    fn program(&self, command: &str) -> Vec<PathBuf> {
+        if command.contains('/') {
+            // Systems differ in where a relative path begins.
+            return vec![self.at(Path::new(command)), from_here(Path::new(command))];
+        }
+        let path = self.env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
+        let mut looked_at = Vec::new();
+        for directory in std::env::split_paths(&path.unwrap_or_default()) {
+            let file = self.at(&directory).join(command);
+            let is_there = file.is_file();
+            looked_at.push(file);
+            if is_there {
+                break;
+            }
+        }
+        looked_at
+    }
+
+    /// What an argument names: a file, which may yet be made, or a directory that is a
+    /// program. Any other directory is what a server works on.
+    fn named_by(&self, argument: &str) -> Option<PathBuf> {
+        let value = match argument.split_once('=') {
+            Some((option, value)) if option.starts_with('-') => value,
+            _ if argument.starts_with('-') => return None,
+            _ => argument,
+        };
+        let path = self.at(Path::new(value.strip_prefix("file://").unwrap_or(value)));
+        let has_main = || MAIN_FILES.iter().any(|name| path.join(name).is_file());
+        let is_program = !path.is_dir() || self.runs_directories && has_main();
+        (!value.is_empty() && is_program).then_some(path)
+    }
+
+    fn at(&self, path: &Path) -> PathBuf {
+        from_here(&self.base_dir.join(path))
+    }
+}
+
+/// The first line of a script, behind `#!`.
+fn first_line(file: &Path) -> Option<String> {
+    let mut start = Vec::new();
+    let open = tollgate_sandbox::open_regular(&file.canonicalize().ok()?).ok()?;
+    open.take(MAX_FIRST_LINE).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    Some(String::from_utf8_lossy(line).into_owned())
+}
