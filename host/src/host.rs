@@ -10,6 +10,7 @@ mod threads;
 pub use builder::{Agent, HostBuilder};
 pub use request::{Busy, CallRequest, RunRequest};
 
+use crate::blocking::aside_if;
 use crate::builtin;
 use crate::gates::Gates;
 use crate::model::Model;
@@ -258,7 +259,10 @@ impl Host {
         let mut run = self.fold(thread, &thread_id, &record).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
-        run.decide(self.toolbox().catalog(), 0, &input).map_err(|e| HostError::Refused(e.to_string()))?;
+        let toolbox = self.toolbox();
+        let takes_long = run.takes_long(toolbox.catalog(), &input);
+        let decided = aside_if(takes_long, || run.decide(toolbox.catalog(), 0, &input));
+        decided.map_err(|e| HostError::Refused(e.to_string()))?;
         let cancel = CancellationToken::new();
         let (hub, teller, events) = self.listened(&run_id);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);

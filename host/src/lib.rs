@@ -50,6 +50,7 @@
 //! The words of calls, runs and state are those of [`tollgate_agent`]; those that most
 //! programs need are here as well.
 
+mod blocking;
 mod builtin;
 pub mod config;
 pub mod gates;

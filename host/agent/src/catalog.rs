@@ -7,10 +7,12 @@
 mod changes;
 mod own;
 mod plugins;
+mod prepared;
 mod reserved;
 mod tool;
 
 pub use plugins::Natives;
+pub use prepared::Prepared;
 pub use tool::Tool;
 
 use crate::child::Delegates;
@@ -18,8 +20,7 @@ use crate::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolD
 use crate::hook::HookOwner;
 use crate::name;
 use crate::run::spec::KnownAgent;
-use crate::schema::Schema;
-use crate::state::{Access, KeyDefinition, KeyReducer, KeySet};
+use crate::state::{Access, KeyDefinition, KeySet};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,48 +144,50 @@ impl Catalog {
         descriptor: ComponentDescriptor,
         grants: &CatalogGrants,
     ) -> Result<(), DescriptorError> {
-        self.add_checked(owner, descriptor.checked()?, grants, &Natives::new()).map(drop)
+        self.add_prepared(owner, Prepared::new(descriptor)?, grants)
+    }
+
+    /// Adds an owner with what was checked of it, or nothing of it. This does not take long.
+    ///
+    /// # Errors
+    /// A name is reserved, or an id, name or key collides with one that is there already; the
+    /// sentence names both.
+    pub fn add_prepared(
+        &mut self,
+        owner: Owner,
+        prepared: Prepared,
+        grants: &CatalogGrants,
+    ) -> Result<(), DescriptorError> {
+        self.join(&owner, prepared, grants).map(drop)
     }
 
     fn claim_state(
         &mut self,
-        descriptor: &ComponentDescriptor,
+        id: &str,
+        state: Vec<(StateAccess, Option<KeyDefinition>)>,
         grants: &CatalogGrants,
-        natives: &Natives,
     ) -> Result<Access, DescriptorError> {
         let mut access = Access::default();
-        for wanted in &descriptor.state {
-            let own = wanted.key.split_once('.').is_some_and(|(owner, _)| owner == descriptor.id);
-            match (&wanted.defines, own) {
-                (Some(key), true) => {
-                    let native = natives.get(&wanted.key).map(|native| KeyReducer::from(Arc::clone(native)));
-                    let definition = KeyDefinition::new(
-                        wanted.key.as_str(),
-                        key.initial.clone(),
-                        key.schema.clone(),
-                        native.unwrap_or(KeyReducer::Standard(key.reducer)),
-                        key.scope,
-                        key.persistent,
-                    )
-                    .and_then(|definition| self.keys.insert(definition));
-                    definition.map_err(|e| DescriptorError(e.to_string()))?;
+        for (wanted, definition) in state {
+            let own = prepared::is_own(id, &wanted.key);
+            match (&wanted.defines, definition) {
+                (Some(_), Some(definition)) => {
+                    self.keys.insert(definition).map_err(|e| DescriptorError(e.to_string()))?;
                 }
-                (Some(_), false) => return Err(foreign(wanted, descriptor, "defines")),
-                (None, true) => {
+                (Some(_), None) => return Err(foreign(&wanted, id, "defines")),
+                (None, _) if own => {
                     return Err(DescriptorError(format!(
-                        "the component \"{}\" uses its state key \"{}\" without defining it",
-                        descriptor.id,
+                        "the component \"{id}\" uses its state key \"{}\" without defining it",
                         crate::text::clean(&wanted.key, 140)
                     )));
                 }
-                (None, false) if wanted.key.starts_with("host.") => {
+                (None, _) if wanted.key.starts_with("host.") => {
                     return Err(DescriptorError(format!(
-                        "the component \"{}\" asks for the state key \"{}\"; keys under \"host.\" are the host's own",
-                        descriptor.id,
+                        "the component \"{id}\" asks for the state key \"{}\"; keys under \"host.\" are the host's own",
                         crate::text::clean(&wanted.key, 140)
                     )));
                 }
-                (None, false) => {}
+                (None, _) => {}
             }
             let read = wanted.read && (own || grants.reads.contains(&wanted.key));
             let write = wanted.write && (own || grants.writes.contains(&wanted.key));
@@ -193,11 +196,7 @@ impl Catalog {
         Ok(access)
     }
 
-    fn claim_tool(
-        &mut self,
-        descriptor: &mut ToolDescriptor,
-        owner: &Arc<Owner>,
-    ) -> Result<Schema, DescriptorError> {
+    fn claim_tool(&mut self, descriptor: &ToolDescriptor, owner: &Arc<Owner>) -> Result<(), DescriptorError> {
         if name::is_reserved_name(&descriptor.name) && owner.id != HOST_ID {
             return Err(DescriptorError(format!(
                 "the tool name \"{}\" is reserved for the host",
@@ -223,18 +222,16 @@ impl Catalog {
                 )));
             }
         }
-        let arguments = Schema::compile_arguments(&mut descriptor.parameters)
-            .map_err(|e| DescriptorError(format!("the tool \"{}\": {e}", descriptor.name)))?;
         self.folded_names.insert(folded_name, descriptor.name.clone());
         self.folded_ids.insert(folded_id, descriptor.id.clone());
-        Ok(arguments)
+        Ok(())
     }
 }
 
-fn foreign(wanted: &StateAccess, descriptor: &ComponentDescriptor, verb: &str) -> DescriptorError {
+fn foreign(wanted: &StateAccess, id: &str, verb: &str) -> DescriptorError {
     DescriptorError(format!(
         "the component \"{0}\" {verb} the state key \"{1}\"; it may define only keys that begin with \"{0}.\"",
-        descriptor.id,
+        id,
         crate::text::clean(&wanted.key, 140)
     ))
 }

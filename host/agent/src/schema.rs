@@ -1,8 +1,19 @@
-//! JSON Schema from strangers: checked before it is trusted, then compiled once.
+//! JSON Schema from strangers: checked before it is trusted, then compiled once. Checking a
+//! value takes a bounded number of steps, whatever the schema and the value are.
 
+mod check;
+mod compare;
+mod compile;
+mod meter;
+mod node;
+mod pattern;
+mod reference;
+mod report;
 mod words;
-mod work;
 
+pub use meter::{BASE_STEPS, MAX_STEPS, STEPS_PER_PART};
+pub(crate) use meter::{parts, parts_of_text};
+pub use pattern::{MAX_PATTERN_BYTES, MAX_PATTERN_TEXT_BYTES, MAX_PATTERNS};
 pub(crate) use words::make_readable;
 
 use serde_json::{Map, Value, json};
@@ -15,6 +26,10 @@ pub const MAX_SUBSCHEMAS: usize = 2_000;
 pub const MAX_SCHEMA_DEPTH: usize = 32;
 /// The most `$ref`s in one schema: each is followed once for each level of data.
 pub const MAX_REFERENCES: usize = 64;
+/// The most bytes of all compiled patterns of one component.
+pub const MAX_PATTERNS_BYTES: usize = 16 * 1024 * 1024;
+/// The largest invalid schema of which the message says what exactly is wrong, in bytes.
+const MAX_EXPLAINED_BYTES: usize = 4 * 1024;
 /// The most violations that are listed for one value.
 pub const MAX_VIOLATIONS: usize = 20;
 
@@ -35,19 +50,25 @@ pub struct Violation {
 /// A schema that was checked and compiled.
 #[derive(Debug, Clone)]
 pub struct Schema {
-    validator: std::sync::Arc<jsonschema::Validator>,
-    /// Present where checking a value may be more work than its size says.
-    counted: Option<std::sync::Arc<Value>>,
+    compiled: std::sync::Arc<compile::Compiled>,
 }
 
 impl Schema {
     /// Compiles a schema (2020-12). No reference leaves the document, patterns
-    /// run without backtracking, and size, depth and number of subschemas are
+    /// run without backtracking, and size, depth, number of subschemas and patterns are
     /// bounded.
     ///
     /// # Errors
     /// The schema is not valid, refers outside itself, or exceeds a bound.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+        Self::compile_within(schema, MAX_PATTERNS_BYTES)
+    }
+
+    /// Compiles as [`Schema::compile`] does, where the patterns may take so many bytes.
+    ///
+    /// # Errors
+    /// As [`Schema::compile`].
+    pub fn compile_within(schema: &Value, most_pattern_bytes: usize) -> Result<Self, SchemaError> {
         let bytes = schema.to_string().len();
         if bytes > MAX_SCHEMA_BYTES {
             return Err(SchemaError(format!(
@@ -56,13 +77,17 @@ impl Schema {
         }
         let mut survey = Survey::default();
         survey.visit(schema, schema, 0)?;
-        let counted =
-            (survey.references > 0 || survey.looks_at_leftovers).then(|| std::sync::Arc::new(schema.clone()));
-        let validator = jsonschema::draft202012::options()
-            .with_pattern_options(jsonschema::PatternOptions::regex())
-            .build(schema)
-            .map_err(|e| SchemaError(format!("the schema is not valid JSON Schema: {e}")))?;
-        Ok(Self { validator: std::sync::Arc::new(validator), counted })
+        let compiled = compile::compile(schema, most_pattern_bytes)?;
+        if !jsonschema::draft202012::meta::is_valid(schema) {
+            return Err(invalid(schema, bytes));
+        }
+        Ok(Self { compiled: std::sync::Arc::new(compiled) })
+    }
+
+    /// The bytes that its compiled patterns take, with what a search of each needs.
+    #[must_use]
+    pub fn pattern_bytes(&self) -> usize {
+        self.compiled.pattern_bytes
     }
 
     /// Compiles the schema of a tool's arguments: as [`Schema::compile`], and its
@@ -71,6 +96,17 @@ impl Schema {
     /// # Errors
     /// As [`Schema::compile`]; and for a type other than `object`.
     pub fn compile_arguments(schema: &mut Value) -> Result<Self, SchemaError> {
+        Self::compile_arguments_within(schema, MAX_PATTERNS_BYTES)
+    }
+
+    /// Compiles as [`Schema::compile_arguments`] does, where the patterns may take so many bytes.
+    ///
+    /// # Errors
+    /// As [`Schema::compile_arguments`].
+    pub fn compile_arguments_within(
+        schema: &mut Value,
+        most_pattern_bytes: usize,
+    ) -> Result<Self, SchemaError> {
         let Value::Object(map) = schema else {
             return Err(SchemaError("the schema of a tool's arguments must be a JSON object".to_owned()));
         };
@@ -85,34 +121,53 @@ impl Schema {
                 )));
             }
         }
-        Self::compile(schema)
+        Self::compile_within(schema, most_pattern_bytes)
     }
 
-    /// Every way in which the value does not fit, [`MAX_VIOLATIONS`] at most. A
-    /// value whose check would be out of all proportion to its size does not fit.
+    /// Returns the ways in which the value does not fit, up to [`MAX_VIOLATIONS`]. A value
+    /// whose check takes more than [`BASE_STEPS`] and [`STEPS_PER_PART`] for each of its parts, or
+    /// more than [`MAX_STEPS`], does not fit.
     #[must_use]
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
-        if let Some(schema) = &self.counted
-            && !work::is_bounded(schema, value)
-        {
-            return vec![Violation {
-                pointer: String::new(),
-                problem: "is too much work to check against this schema, whose references multiply"
-                    .to_owned(),
-            }];
-        }
-        if self.validator.is_valid(value) {
-            return Vec::new();
-        }
-        self.validator
-            .iter_errors(value)
-            .take(MAX_VIOLATIONS)
-            .map(|e| Violation {
-                pointer: e.instance_path().to_string(),
-                problem: crate::text::clean(&e.to_string(), 500),
-            })
-            .collect()
+        self.violations_within(value, &mut { MAX_STEPS })
     }
+
+    /// Returns as [`Schema::violations`] does. The check takes its steps from those that are left
+    /// to several checks together.
+    pub fn violations_within(&self, value: &Value, steps_left: &mut u64) -> Vec<Violation> {
+        let most = *steps_left;
+        let mut check = check::Check::new(&self.compiled.nodes, value, most);
+        let ended = check.run(value);
+        *steps_left = steps_left.saturating_sub(check.steps_taken());
+        match ended {
+            Ok(_) | Err(meter::Stop::EnoughFound) => check.found,
+            Err(meter::Stop::TooMuchWork) => {
+                let steps = meter::bound(meter::parts(value)).min(most);
+                let problem = format!(
+                    "is too much work to check against this schema: more than {steps} steps ({BASE_STEPS} and {STEPS_PER_PART} for each part of the value, at most {MAX_STEPS}); send less, or use a simpler schema"
+                );
+                vec![Violation { pointer: String::new(), problem }]
+            }
+        }
+    }
+
+    /// The most steps that checking a value with so many parts takes.
+    #[must_use]
+    pub fn most_steps(&self, parts: u64) -> u64 {
+        let bound = meter::bound(parts);
+        self.compiled.steps_per_part.map_or(bound, |steps| steps.saturating_mul(parts).min(bound))
+    }
+}
+
+/// Why a schema is refused that its meta-schema does not take. The library's message holds
+/// copies of the schema, so it is made for small ones only.
+fn invalid(schema: &Value, bytes: usize) -> SchemaError {
+    let why = match bytes <= MAX_EXPLAINED_BYTES {
+        true => jsonschema::draft202012::meta::validate(schema).err(),
+        false => None,
+    };
+    let why = why.map(|why| crate::text::clean(&format!(": {why}"), 500)).unwrap_or_default();
+    SchemaError(format!("the schema is not valid JSON Schema{why}"))
 }
 
 /// Compiles what every schema is checked against, which the first
@@ -143,8 +198,6 @@ pub fn describe(violations: &[Violation]) -> String {
 struct Survey {
     subschemas: usize,
     references: usize,
-    /// Whether there is an `unevaluated...`, which applies others once more.
-    looks_at_leftovers: bool,
 }
 
 impl Survey {
@@ -161,7 +214,6 @@ impl Survey {
                     return Err(SchemaError(format!("the schema has more than {MAX_SUBSCHEMAS} parts")));
                 }
                 self.references(root, map)?;
-                self.looks_at_leftovers |= map.keys().any(|key| key.starts_with("unevaluated"));
                 map.values().try_for_each(|part| self.visit(root, part, depth + 1))
             }
             Value::Array(parts) => parts.iter().try_for_each(|part| self.visit(root, part, depth + 1)),
@@ -180,7 +232,7 @@ impl Survey {
                     crate::text::clean(target, 200)
                 )));
             }
-            if work::target(root, target).is_none() {
+            if reference::target(root, target).is_none() {
                 return Err(SchemaError(format!(
                     "the schema refers to \"{}\", where there is nothing; write references as \"#/$defs/NAME\"",
                     crate::text::clean(target, 200)
@@ -275,11 +327,12 @@ mod tests {
 
     #[test]
     fn work_is_bounded_by_the_size_of_the_value() {
-        let branch = json!({"properties": {"a": {"$ref": "#"}}, "required": ["b"]});
-        let schema = Schema::compile(&json!({"anyOf": [branch, branch]})).unwrap();
+        let branch = json!({"properties": {"a": {"$ref": "#"}}});
+        let schema = Schema::compile(&json!({"allOf": [branch, branch]})).unwrap();
         let deep = (0..100).fold(json!({}), |inner, _| json!({"a": inner}));
         let found = schema.violations(&deep);
         assert!(found[0].problem.contains("too much work"), "{found:?}");
+        assert!(found[0].problem.contains(&format!("{MAX_STEPS}")), "{found:?}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tollgate_agent::run::answer::MAX_ANSWER_BYTES;
 use tollgate_agent::state::change::{
     MAX_MUTATION_BYTES, MAX_MUTATIONS, MAX_MUTATIONS_BYTES, MAX_VALUE_BYTES, MAX_VALUES_BYTES,
 };
+use tollgate_agent::state::key::MAX_INITIAL_BYTES;
 use tollgate_agent::{json as agent_json, schema};
 use tollgate_sandbox::{
     COMPILE_MEMORY_BYTES, COMPILED_AT_ONCE, COMPILED_BYTES_PER_BYTE, DESCRIBE_FUEL, DESCRIBE_TIME,
@@ -44,6 +45,14 @@ pub(super) fn as_json(opened: &Opened) -> Value {
         "schema_bytes": schema::MAX_SCHEMA_BYTES,
         "subschemas": schema::MAX_SUBSCHEMAS,
         "schema_depth": schema::MAX_SCHEMA_DEPTH,
+        "schema_check_base_steps": schema::BASE_STEPS,
+        "schema_check_steps_per_part": schema::STEPS_PER_PART,
+        "schema_check_steps": schema::MAX_STEPS,
+        "schema_patterns": schema::MAX_PATTERNS,
+        "schema_pattern_text_bytes": schema::MAX_PATTERN_TEXT_BYTES,
+        "pattern_bytes": schema::MAX_PATTERN_BYTES,
+        "component_patterns_bytes": schema::MAX_PATTERNS_BYTES,
+        "initial_value_bytes": MAX_INITIAL_BYTES,
         "component_bytes": MAX_COMPONENT_BYTES,
         "custom_section_bytes": MAX_CUSTOM_BYTES,
         "core_modules": MAX_CORE_MODULES,

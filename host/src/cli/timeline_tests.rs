@@ -91,6 +91,7 @@ fn asked(call_id: &str, tool: &str) -> Event {
         change: None,
         child: None,
         usage: Usage::default(),
+        answer: Default::default(),
     }))
 }
 

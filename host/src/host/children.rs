@@ -2,6 +2,7 @@
 
 use super::listening::attended;
 use super::{Host, HostError};
+use crate::blocking::aside_if;
 use crate::run::{ChildRan, ChildStart, Driver, RunError, Teller, ToldOfChild};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -114,7 +115,10 @@ impl Host {
     }
 
     fn takes(&self, run: &Run, input: &Input) -> bool {
-        run.decide(self.toolbox().catalog(), 0, input).is_ok_and(|events| !events.is_empty())
+        let toolbox = self.toolbox();
+        let takes_long = run.takes_long(toolbox.catalog(), input);
+        let decided = aside_if(takes_long, || run.decide(toolbox.catalog(), 0, input));
+        decided.is_ok_and(|events| !events.is_empty())
     }
 
     fn ran(&self, run: &Run, exports: &[String]) -> ChildRan {

@@ -1,13 +1,14 @@
 //! A host's threads: whose turn it is, and state that fits the keys of today.
 
 use super::{Busy, Host, HostError};
+use crate::blocking::aside_if;
 use crate::run::RunError;
 use crate::store::{CommitError, RunFilter, RunSummary};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tollgate_agent::run::{Numbered, Run, Thread};
-use tollgate_agent::state::aside::{misfits, set_aside};
+use tollgate_agent::state::aside::{misfits, set_aside, takes_long};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 use tollgate_agent::text::clean;
 
@@ -72,7 +73,8 @@ impl Host {
         let mut thread = loop {
             let mut thread = self.inner.store.thread(thread_id).await?;
             let toolbox = self.toolbox();
-            let misfits = misfits(toolbox.catalog().keys(), &thread.state);
+            let keys = toolbox.catalog().keys();
+            let misfits = aside_if(takes_long(keys, &thread.state), || misfits(keys, &thread.state));
             let revision = thread.state.revision();
             let Some(change) = set_aside(&misfits, revision) else { break thread };
             match self.inner.store.change(thread_id, change.clone()).await {
@@ -170,7 +172,7 @@ fn leave_to_runs(keys: &KeySet, state: &mut State) {
 /// A run's own keys whose values no longer fit start anew. The record keeps what
 /// they were.
 pub(super) fn start_anew(keys: &KeySet, run: &Run, state: &mut State) {
-    for misfit in misfits(keys, run.state()) {
+    for misfit in aside_if(takes_long(keys, run.state()), || misfits(keys, run.state())) {
         if keys.get(misfit.key).is_some_and(|key| key.scope == KeyScope::Run) {
             state.set(misfit.key, misfit.initial.clone());
         }

@@ -11,6 +11,7 @@ use super::calling::{Calling, broken};
 use super::form::{Entered, entered, form};
 use super::pending::{Asked, Pending};
 use crate::HostError;
+use crate::blocking::aside;
 use crate::run::RunEnd;
 use rmcp::model::{
     CallToolResponse, ClientCapabilities, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult,
@@ -21,7 +22,6 @@ use tollgate_agent::gate::permissions::wants_more;
 use tollgate_agent::question::{action, asker, marked};
 use tollgate_agent::run::DecisionAnswer;
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::schema::Schema;
 
 /// How often one form is shown again because what was entered does not fit.
 const MAX_ENTRIES: u32 = 3;
@@ -196,7 +196,7 @@ impl Calling<'_> {
     /// How a person answers a question elsewhere.
     pub(super) fn how_to_decide(&self, run_id: &str, question: &Suspended) -> HowToDecide {
         let decide = format!("{} {run_id} {}", self.offer.decide, question.call_id);
-        let value = question.ticket.response_schema.as_ref().map_or("", yes);
+        let value = aside(|| yes(question));
         let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
         let words = format!(
             "Approval required: a person has to decide before `{}` goes on; {} asks ({}):\n{}\n\
@@ -217,11 +217,12 @@ pub(super) struct HowToDecide {
     reject: String,
 }
 
-/// What is typed to say yes where the answer is to fit this: nothing, if that is `true`.
-fn yes(schema: &Value) -> &'static str {
-    let knows_approved = schema.pointer("/properties/approved").is_some();
-    let fits =
-        |answer: Value| Schema::compile(schema).is_ok_and(|schema| schema.violations(&answer).is_empty());
+/// Returns what is typed to say yes to a question: nothing, if `true` is an answer.
+fn yes(question: &Suspended) -> &'static str {
+    let Some(written) = &question.ticket.response_schema else { return "" };
+    let knows_approved = written.pointer("/properties/approved").is_some();
+    let schema = question.answer_schema().ok().flatten();
+    let fits = |answer: Value| schema.is_some_and(|schema| schema.violations(&answer).is_empty());
     match () {
         () if fits(json!(true)) => "",
         () if knows_approved && fits(json!({"approved": true})) => " '{\"approved\": true}'",

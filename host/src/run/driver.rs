@@ -150,13 +150,10 @@ impl Driver {
     }
 
     /// Decides on one input, commits what follows, applies it and tells it.
-    pub(super) async fn step(&mut self, input: Input) -> Result<(), RunError> {
+    pub(super) async fn step(&mut self, mut input: Input) -> Result<(), RunError> {
         for _ in 0..MAX_CONFLICTS {
             let now_ms = now_ms();
-            let events = self
-                .run
-                .decide(self.parts.toolbox.catalog(), now_ms, &input)
-                .map_err(|e| RunError(e.to_string()))?;
+            let events = self.decided(&mut input, now_ms).await?;
             if events.is_empty() {
                 return Ok(());
             }

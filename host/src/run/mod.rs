@@ -7,6 +7,7 @@ mod bus;
 mod carried;
 mod children;
 mod components;
+mod deciding;
 mod driver;
 mod hooking;
 mod hub;

@@ -37,11 +37,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
-use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind, Prepared};
 use tollgate_agent::child::Delegates;
-use tollgate_agent::descriptor::ComponentDescriptor;
+use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::surface::Surface;
-use tollgate_sandbox::{Component, LeftOut, Power, Refusal, Sandbox};
+use tollgate_sandbox::{Component, LeftOut, Power, Sandbox};
 use tracing::Instrument as _;
 
 /// How many files are looked at at once. Of those that are new, fewer are compiled at
@@ -172,19 +172,20 @@ pub async fn load(
         done += 1;
         progress(done, total, &file);
         match component {
-            Ok(component) => {
+            Ok(checked) => {
+                let component = &checked.component;
                 loaded.claims.set(&file, Some((&component.descriptor().id, component.digest())));
-                found.push((component, file));
+                found.push((checked, file));
             }
             Err(refusal) => {
                 if let Some(digest) = digest_of(&file).await {
                     loaded.claims.set_unloaded(&file, digest);
                 }
-                loaded.refuse(file, refusal.to_string());
+                loaded.refuse(file, refusal);
             }
         }
     }
-    let is_known = |(component, _): &(Component, PathBuf)| {
+    let is_known = |(Checked { component, .. }, _): &(Checked, PathBuf)| {
         loaded.approvals.knows(&component.descriptor().id, component.digest())
     };
     let (known, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_known);
@@ -199,14 +200,32 @@ pub async fn load(
     Ok(loaded)
 }
 
-/// Loads one file, in a span of its own.
-async fn load_one(sandbox: &Sandbox, file: &Path) -> Result<Component, Refusal> {
+/// Loads one file, in a span of its own, and checks the words, schemas and initial values of its
+/// component on a thread that nobody waits for.
+async fn load_one(sandbox: &Sandbox, file: &Path) -> Result<Checked, String> {
     let span = tracing::info_span!("load", file = %file.display(), otel.status_code = tracing::field::Empty);
     let loaded = sandbox.load(file).instrument(span.clone()).await;
     if loaded.is_err() {
         span.record("otel.status_code", "ERROR");
     }
-    loaded
+    Checked::of(loaded.map_err(|refusal| refusal.to_string())?).await
+}
+
+/// A component that was loaded, and what came of checking its descriptor.
+pub(super) struct Checked {
+    component: Component,
+    prepared: Result<Prepared, DescriptorError>,
+}
+
+impl Checked {
+    /// Checks the words, schemas and initial values of a component, on a thread of its own.
+    pub(super) async fn of(component: Component) -> Result<Self, String> {
+        let descriptor = component.descriptor().clone();
+        let prepared = tokio::task::spawn_blocking(move || Prepared::new(descriptor)).await;
+        let prepared =
+            prepared.map_err(|e| format!("the host failed while it checked the component: {e}"))?;
+        Ok(Self { component, prepared })
+    }
 }
 
 impl Loaded {
@@ -225,10 +244,10 @@ impl Loaded {
     }
 
     /// Adds a component to what can be called.
-    pub(super) fn serve(&mut self, component: Component, file: &Path, config: &Config) -> Result<(), String> {
+    pub(super) fn serve(&mut self, component: Checked, file: &Path, config: &Config) -> Result<(), String> {
         if let Err(contested) = self.claims.judge(file, &self.approvals, None) {
             if contested.is_open {
-                self.contested.push(HeldComponent::of(&component, file, &self.approvals)?);
+                self.contested.push(HeldComponent::of(&component.component, file, &self.approvals)?);
             }
             return Err(contested.reason);
         }
@@ -254,7 +273,7 @@ impl Loaded {
 /// A component that lacks nothing but a place in a toolbox.
 struct Ready {
     entry: LoadedComponent,
-    descriptor: ComponentDescriptor,
+    prepared: Prepared,
     catalog: CatalogGrants,
     runner: Arc<dyn Runner>,
 }
@@ -270,7 +289,7 @@ struct Unready {
 
 impl Ready {
     fn new(
-        component: Component,
+        Checked { component, prepared }: Checked,
         file: &Path,
         config: &Config,
         approvals: &Approvals,
@@ -283,9 +302,13 @@ impl Ready {
         if let Err(reason) = judging::judge(&found, approvals) {
             return Err(Unready { reason, held: Some(Box::new(found)), unopened: None });
         }
-        let mut descriptor = component.descriptor().clone();
+        let mut prepared =
+            prepared.map_err(|why| Unready { reason: why.to_string(), held: None, unopened: None })?;
+        let descriptor = component.descriptor();
         let granted = config.grants_of(&descriptor.id);
-        let limits = limits_of(&mut descriptor, config);
+        let limits = limits_of(descriptor, config);
+        // A timeout that the operator set takes the place of the one that the tool asks for.
+        prepared.set_timeouts(|tool| limits.get(tool)?.timeout_ms);
         let given = found.asks.as_ref().map_or_else(|| granted.clone(), |asks| asks.narrow(&granted));
         let delegates = given.catalog.delegates != Delegates::None;
         let grants = match powers::open(&granted, found.asks.as_ref(), &descriptor.id, config) {
@@ -315,7 +338,7 @@ impl Ready {
             &entry.limits,
             config.limits.sandbox.waiting_calls,
         ));
-        Ok(Self { entry, descriptor, catalog, runner })
+        Ok(Self { entry, prepared, catalog, runner })
     }
 
     /// Takes its place, or none: then the sentence says who has it.
@@ -327,7 +350,7 @@ impl Ready {
             version: SmolStr::new(&self.entry.digest),
         };
         toolbox
-            .add(owner, self.descriptor.clone(), &self.catalog, Arc::clone(&self.runner))
+            .add_prepared(owner, self.prepared.clone(), &self.catalog, Arc::clone(&self.runner))
             .map_err(|e| e.to_string())
     }
 }
@@ -350,16 +373,8 @@ impl HeldComponent {
     }
 }
 
-/// The limits of each tool. A timeout that the operator set takes the place of
-/// the one that the tool asks for.
-fn limits_of(descriptor: &mut ComponentDescriptor, config: &Config) -> BTreeMap<String, ToolLimits> {
-    let mut limits = BTreeMap::new();
-    for tool in &mut descriptor.tools {
-        let of_tool = config.limits.of_tool(&tool.name);
-        if of_tool.timeout_ms.is_some() {
-            tool.execution.timeout_ms = of_tool.timeout_ms;
-        }
-        limits.insert(tool.name.clone(), of_tool);
-    }
-    limits
+/// The limits of each tool.
+fn limits_of(descriptor: &ComponentDescriptor, config: &Config) -> BTreeMap<String, ToolLimits> {
+    let limits = descriptor.tools.iter().map(|tool| (tool.name.clone(), config.limits.of_tool(&tool.name)));
+    limits.collect()
 }

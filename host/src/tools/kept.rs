@@ -2,7 +2,7 @@
 //! a replay runs where the tools directory holds another version by now.
 
 use super::Toolbox;
-use super::directory::Loaded;
+use super::directory::{Checked, Loaded};
 use crate::config::Config;
 use std::path::Path;
 use tollgate_sandbox::Sandbox;
@@ -26,7 +26,7 @@ impl KeptTools {
         let name = format!("the kept component {}/{id}.wasm", &digest[..digest.len().min(12)]);
         let component = self.sandbox.load_bytes(&name, bytes).await.map_err(|e| e.to_string())?;
         let mut loaded = Loaded::default();
-        loaded.serve(component, Path::new(&name), &self.config)?;
+        loaded.serve(Checked::of(component).await?, Path::new(&name), &self.config)?;
         Ok(loaded.toolbox)
     }
 }

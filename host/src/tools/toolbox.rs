@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tollgate_agent::catalog::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Natives, Owner};
+use tollgate_agent::catalog::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Natives, Owner, Prepared};
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::hook::HookPoints;
 use tollgate_agent::run::KnownAgent;
@@ -92,8 +92,22 @@ impl Toolbox {
         grants: &CatalogGrants,
         runner: Arc<dyn Runner>,
     ) -> Result<(), DescriptorError> {
+        self.add_prepared(owner, Prepared::new(descriptor)?, grants, runner)
+    }
+
+    /// Adds an owner with what was checked of it, or nothing of it. This does not take long.
+    ///
+    /// # Errors
+    /// As [`Catalog::add_prepared`].
+    pub(crate) fn add_prepared(
+        &mut self,
+        owner: Owner,
+        prepared: Prepared,
+        grants: &CatalogGrants,
+        runner: Arc<dyn Runner>,
+    ) -> Result<(), DescriptorError> {
         let id = owner.id.clone();
-        Arc::make_mut(&mut self.catalog).add(owner, descriptor, grants)?;
+        Arc::make_mut(&mut self.catalog).add_prepared(owner, prepared, grants)?;
         self.runners.insert(id.into(), runner);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate::config::Config;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::run::CallEnd;
-use tollgate_artifacts::good;
+use tollgate_artifacts::{good, hostile};
 
 async fn ended(host: Host, tool: &'static str) -> String {
     match host.call(CallRequest::new(tool, "{}")).await.unwrap().last_call.unwrap().end.clone() {
@@ -54,4 +54,23 @@ async fn calls_beyond_a_tools_own_bound_wait_for_their_turn() {
     place.put("waits.wasm", &good::WAITS.bytes());
     let (host, _) = place.host().await;
     assert_eq!(together(&host, &["waits"; 4]).await, ["success"; 4]);
+}
+
+/// The value that it returns takes 10 million steps to check, which is longer than the call may take.
+#[tokio::test(flavor = "multi_thread")]
+async fn z1_checking_a_result_counts_towards_the_time_of_its_call() {
+    let place = with(Place::new(), "[tools.schema-that-fails-late.limits]\ntimeout_ms = 100\n");
+    place.put("late.wasm", &hostile::SCHEMA_THAT_FAILS_LATE.bytes());
+    place.put("echo.wasm", &good::ECHO.bytes());
+    let (host, _) = place.host().await;
+    let call = async |tool: &str| {
+        let ended = host.call(CallRequest::new(tool, "{}")).await.unwrap().last_call.unwrap();
+        match &ended.end {
+            CallEnd::Result(_) => "success".to_owned(),
+            CallEnd::Fault(fault) => fault.code.to_string(),
+        }
+    };
+    let (late, beside) = tokio::join!(call("schema-that-fails-late"), call("echo"));
+    assert_eq!((late.as_str(), beside.as_str()), ("timed_out", "success"));
+    assert_eq!(call("echo").await, "success");
 }

@@ -285,3 +285,22 @@ async fn a_tool_that_traps_is_out_of_use_until_a_person_or_a_new_version() {
     live.look().await;
     assert_eq!(asked(&host).await, "2");
 }
+
+/// Its initial value takes millions of steps to check: that is refused, and nothing that others
+/// wait for is held meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn z1_an_initial_value_that_costs_too_much_is_refused_while_other_tools_are_called() {
+    let place = Place::new();
+    place.put("version.wasm", &version(1));
+    let (host, loaded) = place.host().await;
+    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    place.put("costs.wasm", &hostile::INITIAL_VALUE_THAT_COSTS.bytes());
+    let looking = tokio::spawn(async move { live.look().await });
+    while !looking.is_finished() {
+        assert_eq!(asked(&host).await, "1");
+    }
+    let changes = looking.await.unwrap();
+    let [Change::Refused(refused)] = changes.as_slice() else { panic!("{changes:?}") };
+    assert!(refused.reason.contains("too much work"), "{}", refused.reason);
+    assert_eq!(asked(&host).await, "1");
+}

@@ -15,8 +15,10 @@ const AGENT_MAY_USE: &[&str] = &[
     "litemap",
     "thiserror",
     "jsonschema",
+    "jsonschema-regex",
     "memchr",
     "regex",
+    "regex-automata",
     "sha2",
 ];
 

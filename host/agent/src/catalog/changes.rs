@@ -1,23 +1,22 @@
 //! Changes of a catalog: owners join and leave, and tools are taken out of use.
 
-use super::{Catalog, CatalogGrants, Natives, Owner, Tool};
-use crate::descriptor::{ComponentDescriptor, DescriptorError};
+use super::{Catalog, CatalogGrants, Owner, Prepared, Tool};
+use crate::descriptor::DescriptorError;
 use crate::name;
 use crate::state::Access;
 use std::sync::Arc;
 
 impl Catalog {
-    /// Adds an owner whose words were checked, or nothing of it.
-    pub(super) fn add_checked(
+    /// Adds an owner with what was checked of it, or nothing of it.
+    pub(super) fn join(
         &mut self,
-        owner: Owner,
-        descriptor: ComponentDescriptor,
+        owner: &Owner,
+        prepared: Prepared,
         grants: &CatalogGrants,
-        natives: &Natives,
     ) -> Result<Arc<Access>, DescriptorError> {
-        self.claim_owner(&owner)?;
-        let mut added = Vec::with_capacity(descriptor.tools.len());
-        let claimed = self.claim(&owner, descriptor, grants, natives, &mut added);
+        self.claim_owner(owner)?;
+        let mut added = Vec::with_capacity(prepared.tools.len());
+        let claimed = self.claim(owner, prepared, grants, &mut added);
         if claimed.is_err() {
             // The catalog is changed in place, because copying it for each owner would make
             // a start with many components take the square of their number.
@@ -31,27 +30,20 @@ impl Catalog {
     fn claim(
         &mut self,
         owner: &Owner,
-        descriptor: ComponentDescriptor,
+        prepared: Prepared,
         grants: &CatalogGrants,
-        natives: &Natives,
         added: &mut Vec<Arc<Tool>>,
     ) -> Result<Arc<Access>, DescriptorError> {
-        let access = Arc::new(self.claim_state(&descriptor, grants, natives)?);
+        let access = Arc::new(self.claim_state(&prepared.id, prepared.state, grants)?);
         let delegates = Arc::new(grants.delegates.clone());
         let owner = Arc::new(owner.clone());
-        for mut tool in descriptor.tools {
-            let arguments = self.claim_tool(&mut tool, &owner)?;
+        for (descriptor, arguments) in prepared.tools {
+            self.claim_tool(&descriptor, &owner)?;
             let (owner, access, delegates) =
                 (Arc::clone(&owner), Arc::clone(&access), Arc::clone(&delegates));
-            let name = tool.name.clone();
-            let tool = Arc::new(Tool {
-                arguments,
-                owner,
-                access,
-                actions: grants.actions,
-                delegates,
-                descriptor: tool,
-            });
+            let name = descriptor.name.clone();
+            let tool =
+                Arc::new(Tool { arguments, owner, access, actions: grants.actions, delegates, descriptor });
             added.push(Arc::clone(&tool));
             self.tools.insert(name, tool);
         }
@@ -124,7 +116,7 @@ mod tests {
     use super::*;
     use crate::catalog::OwnerKind;
     use crate::code::Code;
-    use crate::descriptor::{StateAccess, StateKey, ToolDescriptor};
+    use crate::descriptor::{ComponentDescriptor, StateAccess, StateKey, ToolDescriptor};
     use crate::proposal::{Arguments, Proposal};
     use crate::state::{KeyScope, Reducer};
     use serde_json::json;

@@ -1,7 +1,7 @@
 //! What the host itself adds to a catalog: its own tools, and the agents that runs may
 //! be handed to and made of.
 
-use super::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Natives, Owner, OwnerKind};
+use super::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Natives, Owner, OwnerKind, Prepared};
 use crate::child::Delegates;
 use crate::descriptor::{ComponentDescriptor, DescriptorError};
 use crate::run::spec::KnownAgent;
@@ -37,7 +37,7 @@ impl Catalog {
             version: SmolStr::new(&descriptor.version),
         };
         let grants = CatalogGrants { actions, delegates: Delegates::Any, ..CatalogGrants::default() };
-        self.add_checked(owner, descriptor.checked_as_own()?, &grants, &Natives::new()).map(drop)
+        self.add_prepared(owner, Prepared::of(descriptor.checked_as_own()?, &Natives::new())?, &grants)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Plugins in a catalog: their tools and keys like a component's, and whose hooks are
 //! asked about calls.
 
-use super::{Catalog, CatalogGrants, Owner};
+use super::{Catalog, CatalogGrants, Owner, Prepared};
 use crate::descriptor::{ComponentDescriptor, DescriptorError};
 use crate::hook::{HookOwner, HookPoint, HookPoints};
 use crate::state::NativeReducer;
@@ -28,7 +28,8 @@ impl Catalog {
         points: HookPoints,
     ) -> Result<(), DescriptorError> {
         let id = owner.id.clone();
-        let access = self.add_checked(owner, descriptor.checked_as_plugin()?, grants, natives)?;
+        let prepared = Prepared::of(descriptor.checked_as_plugin()?, natives)?;
+        let access = self.join(&owner, prepared, grants)?;
         if points != HookPoints::NONE {
             let hooks = HookOwner { points, access, actions: grants.actions };
             Arc::make_mut(&mut self.hooks).insert(id, hooks);

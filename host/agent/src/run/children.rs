@@ -19,6 +19,7 @@ use crate::context::RunIdentity;
 use crate::json;
 use crate::message::{Message, TokenUsage};
 use crate::prompt;
+use crate::schema::MAX_STEPS;
 use crate::state::{KeyUpdate, StateChange};
 use crate::text::clean;
 use serde_json::Value;
@@ -323,18 +324,26 @@ fn seed(
     if entries.len() > crate::state::change::MAX_MUTATIONS {
         return Err(ChildError::BadSeed(format!("more than {} keys", crate::state::change::MAX_MUTATIONS)));
     }
-    let updates = entries.iter().map(|(key, value)| seeded(catalog, agent, key, value));
+    let mut steps_left = MAX_STEPS;
+    let updates = entries.iter().map(|(key, value)| seeded(catalog, agent, key, value, &mut steps_left));
     Ok(Some(StateChange { revision: 1, updates: updates.collect::<Result<_, _>>()? }))
 }
 
-fn seeded(catalog: &Catalog, agent: &AgentSpec, key: &str, value: &Value) -> Result<KeyUpdate, ChildError> {
+fn seeded(
+    catalog: &Catalog,
+    agent: &AgentSpec,
+    key: &str,
+    value: &Value,
+    steps_left: &mut u64,
+) -> Result<KeyUpdate, ChildError> {
     let bad = |why: &str| ChildError::BadSeed(format!("the key \"{}\" {why}", clean(key, 140)));
     let definition = catalog
         .keys()
         .get(key)
         .filter(|_| registers(catalog, agent, key))
         .ok_or_else(|| bad("is not one that its tools or its instructions use"))?;
-    let fits = definition.schema.as_ref().is_none_or(|schema| schema.violations(value).is_empty());
+    let schema = definition.schema.as_ref();
+    let fits = schema.is_none_or(|schema| schema.violations_within(value, steps_left).is_empty());
     if !definition.reducer.accepts(value) || !fits || json::depth(value) > json::MAX_DEPTH {
         return Err(bad("does not take that value"));
     }

@@ -11,7 +11,7 @@ use crate::code::Code;
 use crate::gate::permissions;
 use crate::outcome::{Fault, ResumeMode, ToolResult, Usage};
 use crate::proposal::{Arguments, Proposal};
-use crate::schema::{self, Schema};
+use crate::schema;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Run {
         decision: Decision,
         value: Value,
     ) -> Result<(), Refused> {
-        check_answer(asked.ticket.response_schema.as_ref(), &value)?;
+        check_answer(asked, &value)?;
         self.go_on(draft, call, asked, decision, value)
     }
 
@@ -124,10 +124,9 @@ impl Run {
     }
 }
 
-fn check_answer(schema: Option<&Value>, value: &Value) -> Result<(), Refused> {
+fn check_answer(asked: &Suspended, value: &Value) -> Result<(), Refused> {
+    let schema = asked.answer_schema().map_err(|e| Refused(e.to_string()))?;
     let Some(schema) = schema else { return Ok(()) };
-    // It was compiled before the question was recorded.
-    let schema = Schema::compile(schema).map_err(|e| Refused(e.to_string()))?;
     let violations = schema.violations(value);
     if violations.is_empty() {
         return Ok(());

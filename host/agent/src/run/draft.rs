@@ -5,7 +5,9 @@
 
 use super::call::Call;
 use super::ending::{Afterwards, Did};
-use super::event::{ChildQuestion, Event, Finished, Proposed, RunStatus, Suspended, ToolVersion};
+use super::event::{
+    AnswerSchema, ChildQuestion, Event, Finished, Proposed, RunStatus, Suspended, ToolVersion,
+};
 use super::handing::Asked;
 use super::spec::{MAX_SUSPENSIONS, RunSpec, Task};
 use super::{CallEnd, CallStatus, Phase, Run, RunUsage};
@@ -136,8 +138,8 @@ impl<'a> Draft<'a> {
         self.events.iter().filter_map(Event::change)
     }
 
-    /// What keeps a question from being asked, if anything does.
-    pub(super) fn check_question(call: &Call, ticket: &Ticket, asker: &Asker) -> Result<(), Fault> {
+    /// The compiled schema of a question's answer, or what keeps the question from being asked.
+    pub(super) fn check_question(call: &Call, ticket: &Ticket, asker: &Asker) -> Result<AnswerSchema, Fault> {
         if call.suspensions >= MAX_SUSPENSIONS {
             let message = format!(
                 "'{}' asked {MAX_SUSPENSIONS} times for a decision; that is the limit.",
@@ -159,15 +161,15 @@ impl<'a> Draft<'a> {
         if is_measured {
             question::check(ticket).map_err(|why| malformed(&why))?;
         }
-        let Some(schema) = &ticket.response_schema else { return Ok(()) };
-        Schema::compile(schema).map(drop).map_err(|e| malformed(&e.to_string()))
+        let Some(schema) = &ticket.response_schema else { return Ok(AnswerSchema::default()) };
+        Schema::compile(schema).map(AnswerSchema::from).map_err(|e| malformed(&e.to_string()))
     }
 
     /// Parks the call with a question that was checked.
     pub(super) fn suspend(
         &mut self,
         call: &Call,
-        ticket: Ticket,
+        (ticket, answer): (Ticket, AnswerSchema),
         asker: Asker,
         change: Option<StateChange>,
         usage: Usage,
@@ -193,6 +195,7 @@ impl<'a> Draft<'a> {
             child,
             change,
             usage,
+            answer,
         })));
     }
 

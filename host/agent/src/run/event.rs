@@ -3,6 +3,7 @@
 //! Events are the only memory of a run. Folding them by [`Run::apply`](super::Run::apply)
 //! gives back everything that the run knows, in this process or another.
 
+pub use super::answer_schema::AnswerSchema;
 pub use super::usage::{ChildUsage, RunUsage};
 
 use super::call::CallEnd;
@@ -330,6 +331,9 @@ pub struct Suspended {
     /// What its last attempt used.
     #[serde(default)]
     pub usage: Usage,
+    /// The compiled schema of the answer; not part of the record.
+    #[serde(skip)]
+    pub answer: AnswerSchema,
 }
 
 /// A question to a person that a child run asks.

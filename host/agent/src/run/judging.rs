@@ -135,7 +135,7 @@ impl Draft<'_> {
         let by = format!("gate {gate}");
         let asker = Asker::Gate(gate);
         match Self::check_question(call, &ticket, &asker) {
-            Ok(()) => self.suspend(call, ticket, asker, None, Usage::default()),
+            Ok(answer) => self.suspend(call, (ticket, answer), asker, None, Usage::default()),
             Err(fault) => self.finish(&call.id, fault.with_detail(by)),
         }
     }

@@ -141,16 +141,11 @@ impl Draft<'_> {
             Ok(checked) => checked,
             Err(fault) => return self.finish_after(&call.id, fault, usage),
         };
-        let question = self.question(call, &output.result);
-        if let Some(Err(fault)) =
-            question.as_ref().map(|(ticket, asker)| Self::check_question(call, ticket, asker))
-        {
-            return self.finish_after(&call.id, fault, usage);
-        }
-        match question {
-            Some((ticket, asker)) => {
-                self.suspend(call, ticket, asker, change, usage);
-            }
+        match self.question(call, &output.result) {
+            Some((ticket, asker)) => match Self::check_question(call, &ticket, &asker) {
+                Ok(answer) => self.suspend(call, (ticket, answer), asker, change, usage),
+                Err(fault) => self.finish_after(&call.id, fault, usage),
+            },
             None => {
                 let result = instead.map_or_else(|| Arc::clone(&output.result), Arc::new);
                 let did = Did { mutations: &output.mutations, change, asked, supplied: false };

@@ -14,6 +14,7 @@
 //! is done, and nothing is told, that a crash could take back.
 
 pub mod answer;
+mod answer_schema;
 mod apply;
 pub mod call;
 mod changes;
@@ -30,6 +31,7 @@ mod hooking;
 pub mod input;
 mod judging;
 mod landing;
+mod long;
 mod numbered;
 pub mod replay;
 pub mod spec;
@@ -45,6 +47,7 @@ pub use ending::{Afterwards, Ended, Ending};
 pub use event::{Event, RunStatus, RunUsage};
 pub use handing::{granted_actions, handed_to};
 pub use input::{Input, Refused};
+pub use long::SHORT_STEPS;
 pub use numbered::Numbered;
 pub use spec::{AgentSpec, Decision, DecisionAnswer, KnownAgent, RunLimits, RunSpec, Task, Thread};
 

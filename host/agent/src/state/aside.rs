@@ -6,6 +6,8 @@
 //! host's own, which names the revision that still had it.
 
 use super::{KeyDefinition, KeySet, KeyUpdate, State, StateChange};
+use crate::run::SHORT_STEPS;
+use crate::schema::parts;
 use serde_json::Value;
 
 /// How the names of the keys begin under which values are set aside. No tool reads
@@ -35,6 +37,20 @@ pub fn misfits<'a>(keys: &'a KeySet, state: &'a State) -> Vec<Misfit<'a>> {
         Some(Misfit { key, value, why, initial: &definition.initial })
     };
     state.iter().filter_map(misfit).collect()
+}
+
+/// Whether finding the misfits of a state could take more than a few milliseconds.
+#[must_use]
+pub fn takes_long(keys: &KeySet, state: &State) -> bool {
+    let mut left = SHORT_STEPS;
+    let fits = state.iter().try_for_each(|(key, value)| {
+        let Some(schema) = keys.get(key).and_then(|definition| definition.schema.as_ref()) else {
+            return Some(());
+        };
+        left = left.checked_sub(schema.most_steps(parts(value)))?;
+        Some(())
+    });
+    fits.is_none()
 }
 
 /// The change that sets aside what does not fit; none where everything does.

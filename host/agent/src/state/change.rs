@@ -1,9 +1,11 @@
 //! From mutations to one change: all of them, or none.
 
+use super::size::json_bytes;
 use super::{Access, KeyDefinition, KeyScope, KeySet, Snapshot};
 use crate::code::Code;
 use crate::json;
 use crate::outcome::{Fault, Mutation};
+use crate::schema::MAX_STEPS;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -103,13 +105,15 @@ pub struct Joining<'a> {
     updates: Vec<KeyUpdate>,
     /// How many bytes the values have that they lead to.
     led_to: usize,
+    /// The steps that are left for checking those values against their schemas.
+    steps_left: u64,
 }
 
 impl<'a> Joining<'a> {
     /// Nothing yet, on the state as it stands.
     #[must_use]
     pub fn on(keys: &'a KeySet, now: &'a Snapshot) -> Self {
-        Self { keys, now, updates: Vec::new(), led_to: 0 }
+        Self { keys, now, updates: Vec::new(), led_to: 0, steps_left: MAX_STEPS }
     }
 
     /// Joins one part, all of it or nothing.
@@ -133,7 +137,7 @@ impl<'a> Joining<'a> {
                 .ok_or_else(|| bad(key, "it was not declared writable by this component"))?;
             let known = last_of(key, &updates).or_else(|| last_of(key, &self.updates));
             let value = known.or_else(|| self.now.get(self.keys, key)).unwrap_or(&definition.initial);
-            let next = joined_value(definition, value, &mutation.update)?;
+            let next = joined_value(definition, value, &mutation.update, &mut self.steps_left)?;
             let bytes = json_bytes(&next);
             led_to = led_to.saturating_add(bytes);
             if led_to > MAX_VALUES_BYTES {
@@ -174,12 +178,18 @@ fn last_of<'a>(key: &str, updates: &'a [KeyUpdate]) -> Option<&'a Value> {
     updates.iter().rfind(|update| *update.key == *key)?.value.as_deref()
 }
 
-fn joined_value(definition: &KeyDefinition, value: &Value, update: &Value) -> Result<Value, Fault> {
+fn joined_value(
+    definition: &KeyDefinition,
+    value: &Value,
+    update: &Value,
+    steps_left: &mut u64,
+) -> Result<Value, Fault> {
     let key = &*definition.name;
     let next = definition.reducer.join(value, update).map_err(|why| {
         bad(key, &format!("its reducer {} cannot apply the update: {why}", definition.reducer.as_str()))
     })?;
-    match definition.schema.as_ref().and_then(|schema| schema.violations(&next).into_iter().next()) {
+    let schema = definition.schema.as_ref();
+    match schema.and_then(|schema| schema.violations_within(&next, steps_left).into_iter().next()) {
         None => Ok(next),
         Some(violation) => Err(bad(
             key,
@@ -251,25 +261,6 @@ pub(crate) fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
 fn bad(key: &str, why: &str) -> Fault {
     let key = crate::text::clean(key, 140);
     Fault::new(Code::BadMutation, format!("The mutation of the state key \"{key}\" was refused: {why}."))
-}
-
-/// The length of a value's serialization, without making it.
-fn json_bytes(value: &Value) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    match serde_json::to_writer(&mut count, value) {
-        Ok(()) => count.0,
-        Err(_) => usize::MAX,
-    }
 }
 
 #[cfg(test)]

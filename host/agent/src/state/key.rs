@@ -1,13 +1,17 @@
 //! What a key is: its name, who defined it, how updates join it, how long it lives.
 
 use super::KeyReducer;
+use super::size::json_bytes;
 use crate::name;
-use crate::schema::Schema;
+use crate::schema::{MAX_PATTERNS_BYTES, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
+
+/// The most bytes of a key's initial value.
+pub const MAX_INITIAL_BYTES: usize = 64 * 1024;
 
 /// How long a key lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +61,20 @@ impl KeyDefinition {
         scope: KeyScope,
         persistent: bool,
     ) -> Result<Self, KeyError> {
+        let patterns = MAX_PATTERNS_BYTES;
+        Self::new_within(name, initial, schema_json, reducer, (scope, persistent), patterns)
+    }
+
+    /// Checks a definition as [`KeyDefinition::new`] does, where the patterns of its schema may
+    /// take so many bytes.
+    pub(crate) fn new_within(
+        name: impl Into<Arc<str>>,
+        initial: Value,
+        schema_json: Option<Value>,
+        reducer: impl Into<KeyReducer>,
+        (scope, persistent): (KeyScope, bool),
+        most_pattern_bytes: usize,
+    ) -> Result<Self, KeyError> {
         let (name, reducer) = (name.into(), reducer.into());
         if !is_key(&name) {
             return Err(KeyError(format!(
@@ -64,23 +82,25 @@ impl KeyDefinition {
                 crate::text::clean(&name, 100)
             )));
         }
-        let schema = match &schema_json {
-            None => None,
-            Some(json) => {
-                Some(Schema::compile(json).map_err(|e| KeyError(format!("the state key \"{name}\": {e}")))?)
-            }
-        };
+        let bytes = json_bytes(&initial);
+        if bytes > MAX_INITIAL_BYTES {
+            return Err(KeyError(format!(
+                "the state key \"{name}\" starts with a value of {bytes} bytes; at most {MAX_INITIAL_BYTES} are accepted"
+            )));
+        }
+        let compiled = schema_json.as_ref().map(|json| Schema::compile_within(json, most_pattern_bytes));
+        let schema = compiled.transpose().map_err(|e| KeyError(format!("the state key \"{name}\": {e}")))?;
         if !reducer.accepts(&initial) {
             return Err(KeyError(format!(
                 "the state key \"{name}\" starts with a value that its reducer {} does not take",
                 reducer.as_str()
             )));
         }
-        if let Some(schema) = &schema
-            && !schema.violations(&initial).is_empty()
+        if let Some(first) = schema.as_ref().and_then(|schema| schema.violations(&initial).into_iter().next())
         {
             return Err(KeyError(format!(
-                "the state key \"{name}\" starts with a value that breaks its schema"
+                "the state key \"{name}\" starts with a value that breaks its schema: {} at \"{}\"",
+                first.problem, first.pointer
             )));
         }
         Ok(Self { name, initial, schema_json, schema, reducer, scope, persistent })
@@ -210,6 +230,7 @@ mod tests {
             ("notes.items", json!({}), None, Reducer::Append),
             ("notes.items", json!([]), Some(json!({"type": "string"})), Reducer::Append),
             ("notes.items", json!([]), Some(json!({"$ref": "http://x"})), Reducer::Replace),
+            ("notes.items", json!("x".repeat(MAX_INITIAL_BYTES)), None, Reducer::Replace),
         ] {
             assert!(key(name, initial, schema, reducer).is_err(), "{name} {reducer:?}");
         }

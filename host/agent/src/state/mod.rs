@@ -13,6 +13,7 @@ pub mod key;
 pub mod native;
 pub mod pending;
 pub mod reducer;
+mod size;
 
 pub use change::{KeyUpdate, StateChange};
 pub use key::{Access, KeyDefinition, KeyScope, KeySet};

@@ -17,6 +17,7 @@ mod tools;
 mod ways;
 
 use crate::Host;
+use crate::blocking::aside;
 use crate::config::{Config, ServerConfig};
 use connection::{Connection, Gone, Way};
 use pauses::Pauses;
@@ -201,7 +202,8 @@ impl Kept {
 
     /// Puts the tools as they are now in the place of those before.
     fn offer(&self, listed: &[rmcp::model::Tool]) -> Vec<String> {
-        let taken = tools::taken(&self.name, listed, self.config.timeout_ms);
+        // Compiling a server's schemas can take long, and happens before anybody waits for it.
+        let taken = aside(|| tools::taken(&self.name, listed, self.config.timeout_ms));
         let mut notices = taken.notices;
         let owner = Owner {
             id: SmolStr::new(&self.name),
@@ -211,9 +213,9 @@ impl Kept {
         };
         let changed = self.host.amend(|toolbox| {
             toolbox.remove(&self.name);
-            let Some(descriptor) = taken.descriptor else { return Ok(()) };
+            let Some(prepared) = taken.prepared else { return Ok(()) };
             let runner = Arc::new(RemoteRunner::new(Arc::clone(&self.link), taken.names));
-            toolbox.add(owner, descriptor, &CatalogGrants::default(), runner)
+            toolbox.add_prepared(owner, prepared, &CatalogGrants::default(), runner)
         });
         if let Err(why) = changed {
             notices.push(format!("the server {} is not served: {why}", self.name));

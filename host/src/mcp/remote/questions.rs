@@ -2,6 +2,7 @@
 //! question, and made again with the answer. The server then asks the same once more,
 //! and is answered.
 
+use crate::blocking::aside;
 use rmcp::model::{
     ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequiredResult, InputResponses,
 };
@@ -85,8 +86,8 @@ pub(super) fn asked(server: &str, params: &ElicitRequestParams, decided: &mut De
 }
 
 fn fits(schema: Option<&Value>, value: &Value) -> bool {
-    schema
-        .is_none_or(|schema| Schema::compile(schema).is_ok_and(|schema| schema.violations(value).is_empty()))
+    let check = |schema| Schema::compile(schema).is_ok_and(|schema| schema.violations(value).is_empty());
+    schema.is_none_or(|schema| aside(|| check(schema)))
 }
 
 /// What a call whose answer says which input it needs is to do.

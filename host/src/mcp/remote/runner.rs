@@ -177,11 +177,11 @@ impl Link {
 /// Runs the tools of one server.
 pub(super) struct RemoteRunner {
     link: Arc<Link>,
-    tools: BTreeMap<String, RemoteTool>,
+    tools: BTreeMap<String, Arc<RemoteTool>>,
 }
 
 impl RemoteRunner {
-    pub(super) fn new(link: Arc<Link>, tools: BTreeMap<String, RemoteTool>) -> Self {
+    pub(super) fn new(link: Arc<Link>, tools: BTreeMap<String, Arc<RemoteTool>>) -> Self {
         Self { link, tools }
     }
 
@@ -206,7 +206,14 @@ impl RemoteRunner {
             (params.input_responses, params.request_state) = (responses, state);
             let required = match self.send(&peer, params, attempt, &mut decided).await? {
                 Answered::Result(result) => {
-                    return Ok(outcome(&link.server, tool, result, link.answer_bytes));
+                    let (link, tool) = (Arc::clone(link), Arc::clone(tool));
+                    // The time that this takes counts, as all of the attempt does.
+                    let read = tokio::task::spawn_blocking(move || {
+                        outcome(&link.server, &tool, result, link.answer_bytes)
+                    });
+                    return Ok(read
+                        .await
+                        .unwrap_or_else(|_| self.link.gone("its answer could not be read").into()));
                 }
                 Answered::Asked(ticket) => return Ok(suspended(ticket)),
                 Answered::Required(required) => required,

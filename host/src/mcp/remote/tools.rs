@@ -4,11 +4,12 @@
 use rmcp::model::Tool as Listed;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tollgate_agent::SmolStr;
-use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind, Prepared};
 use tollgate_agent::descriptor::{ComponentDescriptor, ExecutionPolicy, MAX_TOOLS, ToolDescriptor};
 use tollgate_agent::name::server_prefix;
-use tollgate_agent::schema::Schema;
+use tollgate_agent::schema::{MAX_PATTERNS_BYTES, Schema};
 use tollgate_agent::text::clean;
 
 /// A tool of the server's, as its calls need it.
@@ -21,10 +22,10 @@ pub(super) struct RemoteTool {
 
 /// What can be taken of a server's list.
 pub(super) struct Taken {
-    /// None where there is nothing.
-    pub(super) descriptor: Option<ComponentDescriptor>,
+    /// `None` if there is nothing.
+    pub(super) prepared: Option<Prepared>,
     /// By the names under which they are called here.
-    pub(super) names: BTreeMap<String, RemoteTool>,
+    pub(super) names: BTreeMap<String, Arc<RemoteTool>>,
     /// Tells one list from another.
     pub(super) version: String,
     /// What was left out, and why.
@@ -34,17 +35,19 @@ pub(super) struct Taken {
 /// Takes what fits of the list.
 pub(super) fn taken(server: &str, listed: &[Listed], timeout_ms: Option<u32>) -> Taken {
     let mut taken =
-        Taken { descriptor: None, names: BTreeMap::new(), version: version(listed), notices: Vec::new() };
+        Taken { prepared: None, names: BTreeMap::new(), version: version(listed), notices: Vec::new() };
     let mut tools = Vec::new();
+    let mut pattern_bytes = MAX_PATTERNS_BYTES;
     for tool in listed {
-        let left_out = match take_one(server, tool, tools.len(), timeout_ms) {
+        let left_out = match take_one(server, tool, tools.len(), timeout_ms, pattern_bytes) {
             _ if tools.len() >= MAX_TOOLS => Err(format!("at most {MAX_TOOLS} are taken of one server")),
-            Ok((descriptor, _)) if taken.names.contains_key(&descriptor.name) => {
+            Ok(One { descriptor, .. }) if taken.names.contains_key(&descriptor.name) => {
                 Err("the name is there twice".to_owned())
             }
-            Ok((descriptor, output)) => {
+            Ok(One { descriptor, output, pattern_bytes: taken_bytes }) => {
+                pattern_bytes = pattern_bytes.saturating_sub(taken_bytes);
                 let remote = RemoteTool { name: tool.name.to_string(), output };
-                taken.names.insert(descriptor.name.clone(), remote);
+                taken.names.insert(descriptor.name.clone(), Arc::new(remote));
                 tools.push(descriptor);
                 Ok(())
             }
@@ -56,7 +59,10 @@ pub(super) fn taken(server: &str, listed: &[Listed], timeout_ms: Option<u32>) ->
         }
     }
     if !tools.is_empty() {
-        taken.descriptor = Some(component(server, tools));
+        match Prepared::new(component(server, tools)) {
+            Ok(prepared) => taken.prepared = Some(prepared),
+            Err(why) => taken.notices.push(format!("the server {server} is not served: {why}")),
+        }
     }
     taken
 }
@@ -66,7 +72,8 @@ fn take_one(
     tool: &Listed,
     number: usize,
     timeout_ms: Option<u32>,
-) -> Result<(ToolDescriptor, Option<Schema>), String> {
+    most_pattern_bytes: usize,
+) -> Result<One, String> {
     let description = tool.description.as_deref().unwrap_or("The server says nothing about it.");
     let prefix = server_prefix(server);
     let descriptor =
@@ -74,18 +81,31 @@ fn take_one(
             .with_parameters(Value::Object(tool.input_schema.as_ref().clone()))
             // Whether it may run again without harm is for nobody but its operator to say.
             .with_execution(ExecutionPolicy { timeout_ms, ..ExecutionPolicy::default() });
+    let prepared = Prepared::new(component(server, vec![descriptor.clone()])).map_err(|e| e.to_string())?;
+    let pattern_bytes = prepared.pattern_bytes();
+    let left = most_pattern_bytes.checked_sub(pattern_bytes).ok_or_else(|| {
+        format!("the compiled patterns of all tools of one server take at most {MAX_PATTERNS_BYTES} bytes")
+    })?;
     let owner = Owner {
         id: server.into(),
         kind: OwnerKind::Mcp,
         origin: "itself".to_owned(),
         version: SmolStr::default(),
     };
-    Catalog::default()
-        .add(owner, component(server, vec![descriptor.clone()]), &CatalogGrants::default())
-        .map_err(|e| e.to_string())?;
+    Catalog::default().add_prepared(owner, prepared, &CatalogGrants::default()).map_err(|e| e.to_string())?;
     let output = tool.output_schema.as_ref().map(|schema| Value::Object(schema.as_ref().clone()));
-    let output = output.map(|schema| Schema::compile(&schema)).transpose();
-    Ok((descriptor, output.map_err(|e| format!("the schema of its answers: {e}"))?))
+    let output = output.map(|schema| Schema::compile_within(&schema, left)).transpose();
+    let output = output.map_err(|e| format!("the schema of its answers: {e}"))?;
+    let pattern_bytes = pattern_bytes + output.as_ref().map_or(0, Schema::pattern_bytes);
+    Ok(One { descriptor, output, pattern_bytes })
+}
+
+/// A tool that can be taken.
+struct One {
+    descriptor: ToolDescriptor,
+    output: Option<Schema>,
+    /// The bytes of its compiled patterns.
+    pattern_bytes: usize,
 }
 
 fn component(server: &str, tools: Vec<ToolDescriptor>) -> ComponentDescriptor {

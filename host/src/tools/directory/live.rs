@@ -12,7 +12,7 @@ use super::claims::Claims;
 use super::decisions::{Decided, Decisions, Unread};
 use super::judging::{Approval, NoMoreThanServed};
 use super::stamp::Stamp;
-use super::{Loaded, LoadedComponent, Ready, component_files, digest_of, file_name, load_one};
+use super::{Checked, Loaded, LoadedComponent, Ready, component_files, digest_of, file_name, load_one};
 use crate::Host;
 use crate::config::Config;
 use crate::powers::manifest_of;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate_agent::name;
 use tollgate_agent::surface::Surface;
-use tollgate_sandbox::{Component, Sandbox};
+use tollgate_sandbox::Sandbox;
 
 /// The most components that are remembered although they are served no more.
 const MAX_RETIRED: usize = 1_000;
@@ -142,18 +142,19 @@ impl Live {
     }
 
     /// Loads a file, and notes what it claims to be.
-    async fn load(&mut self, file: &Path) -> Result<Component, String> {
+    async fn load(&mut self, file: &Path) -> Result<Checked, String> {
         match load_one(&self.sandbox, file).await {
-            Ok(component) => {
+            Ok(checked) => {
+                let component = &checked.component;
                 self.claims.set(file, Some((&component.descriptor().id, component.digest())));
-                Ok(component)
+                Ok(checked)
             }
             Err(refusal) => {
                 match digest_of(file).await {
                     Some(digest) => self.claims.set_unloaded(file, digest),
                     None => self.claims.set(file, None),
                 }
-                Err(refusal.to_string())
+                Err(refusal)
             }
         }
     }
@@ -189,7 +190,7 @@ impl Live {
     }
 
     /// Lets a file take its place that changed, or about which something else was decided.
-    fn take_up(&mut self, file: &Path, component: Result<Component, String>) -> Vec<Change> {
+    fn take_up(&mut self, file: &Path, component: Result<Checked, String>) -> Vec<Change> {
         let before = self.serving.get(file).cloned();
         self.displaced.remove(file);
         let ready = component.and_then(|component| self.ready(component, file));
@@ -219,14 +220,14 @@ impl Live {
 
     /// What a file needs to take its place, if it may bring the component that it claims
     /// to be.
-    fn ready(&mut self, component: Component, file: &Path) -> Result<Ready, String> {
-        let serving = self.served_as(&component.descriptor().id);
+    fn ready(&mut self, checked: Checked, file: &Path) -> Result<Ready, String> {
+        let serving = self.served_as(&checked.component.descriptor().id);
         let Decisions { config, approvals, .. } = &self.decisions;
         if let Err(contested) = self.claims.judge(file, approvals, serving) {
             self.displaced.insert(file.to_owned());
             return Err(contested.reason);
         }
-        Ready::new(component, file, config, approvals).map_err(|unready| unready.reason)
+        Ready::new(checked, file, config, approvals).map_err(|unready| unready.reason)
     }
 
     /// The file that is served under this id.

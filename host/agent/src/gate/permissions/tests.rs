@@ -127,6 +127,7 @@ fn asked(tool: &str, arguments: Value) -> Suspended {
         child: None,
         change: None,
         usage: crate::outcome::Usage::default(),
+        answer: Default::default(),
     }
 }
 

@@ -1,0 +1,130 @@
+//! What can be checked of a component without knowing what else is loaded. It can take long, so
+//! it happens before the component joins a catalog for which others wait.
+
+use super::Natives;
+use crate::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, StateKey, ToolDescriptor};
+use crate::schema::{MAX_PATTERNS_BYTES, Schema};
+use crate::state::{KeyDefinition, KeyReducer};
+use std::sync::Arc;
+
+/// A component whose words, schemas and state keys were checked.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    pub(super) id: String,
+    /// Each tool with the compiled schema of its arguments.
+    pub(super) tools: Vec<(ToolDescriptor, Schema)>,
+    /// Each key that it uses, with the definition of those that are its own.
+    pub(super) state: Vec<(StateAccess, Option<KeyDefinition>)>,
+}
+
+impl Prepared {
+    /// Checks a component's words, schemas and initial values. This can take long.
+    ///
+    /// # Errors
+    /// A word does not fit, a schema or an initial value is refused, or the compiled patterns
+    /// of all schemas take more than [`MAX_PATTERNS_BYTES`].
+    pub fn new(descriptor: ComponentDescriptor) -> Result<Self, DescriptorError> {
+        Self::of(descriptor.checked()?, &Natives::new())
+    }
+
+    /// Compiles the schemas of a descriptor whose words were checked.
+    pub(super) fn of(descriptor: ComponentDescriptor, natives: &Natives) -> Result<Self, DescriptorError> {
+        let mut pattern_bytes = MAX_PATTERNS_BYTES;
+        let mut state = Vec::with_capacity(descriptor.state.len());
+        for wanted in descriptor.state {
+            let own = is_own(&descriptor.id, &wanted.key);
+            let definition = match wanted.defines.as_ref().filter(|_| own) {
+                Some(key) => {
+                    let native = natives.get(&wanted.key).map(|native| KeyReducer::from(Arc::clone(native)));
+                    let definition = define(&wanted.key, key, native, pattern_bytes)?;
+                    let taken = definition.schema.as_ref().map_or(0, Schema::pattern_bytes);
+                    pattern_bytes = pattern_bytes.saturating_sub(taken);
+                    Some(definition)
+                }
+                None => None,
+            };
+            state.push((wanted, definition));
+        }
+        let mut tools = Vec::with_capacity(descriptor.tools.len());
+        for mut tool in descriptor.tools {
+            let arguments = Schema::compile_arguments_within(&mut tool.parameters, pattern_bytes)
+                .map_err(|e| DescriptorError(format!("the tool \"{}\": {e}", tool.name)))?;
+            pattern_bytes = pattern_bytes.saturating_sub(arguments.pattern_bytes());
+            tools.push((tool, arguments));
+        }
+        Ok(Self { id: descriptor.id, tools, state })
+    }
+
+    /// The bytes that the compiled patterns of all its schemas take.
+    #[must_use]
+    pub fn pattern_bytes(&self) -> usize {
+        let keys = self.state.iter().filter_map(|(_, definition)| definition.as_ref()?.schema.as_ref());
+        let schemas = self.tools.iter().map(|(_, arguments)| arguments).chain(keys);
+        schemas.map(Schema::pattern_bytes).sum()
+    }
+
+    /// Sets the time that each tool may take, as the operator has it.
+    pub fn set_timeouts(&mut self, timeout_ms: impl Fn(&str) -> Option<u32>) {
+        for (tool, _) in &mut self.tools {
+            if let Some(timeout_ms) = timeout_ms(&tool.name) {
+                tool.execution.timeout_ms = Some(timeout_ms);
+            }
+        }
+    }
+}
+
+/// Whether a key belongs to the component of this id.
+pub(super) fn is_own(id: &str, key: &str) -> bool {
+    key.split_once('.').is_some_and(|(owner, _)| owner == id)
+}
+
+fn define(
+    name: &str,
+    key: &StateKey,
+    native: Option<KeyReducer>,
+    most_pattern_bytes: usize,
+) -> Result<KeyDefinition, DescriptorError> {
+    let reducer = native.unwrap_or(KeyReducer::Standard(key.reducer));
+    let lives = (key.scope, key.persistent);
+    KeyDefinition::new_within(
+        name,
+        key.initial.clone(),
+        key.schema.clone(),
+        reducer,
+        lives,
+        most_pattern_bytes,
+    )
+    .map_err(|e| DescriptorError(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::schema::{MAX_PATTERN_BYTES, MAX_PATTERNS};
+    use serde_json::{Value, json};
+
+    /// A tool whose schema has so many patterns, each of them nearly as large as one may be.
+    fn tool(name: &str, patterns: usize) -> ToolDescriptor {
+        let patterns: Value = (0..patterns)
+            .map(|n| (format!("p{n}"), json!({"pattern": format!("[a-z]{{3000}}{name}{n}")})))
+            .collect();
+        ToolDescriptor::new(name, name, "Does it.").with_parameters(json!({"properties": patterns}))
+    }
+
+    #[test]
+    fn z2_all_patterns_of_a_component_are_bounded_together() {
+        let component = |count: usize| ComponentDescriptor {
+            id: "patterns".to_owned(),
+            version: "1".to_owned(),
+            tools: (0..count).map(|n| tool(&format!("t{n}"), MAX_PATTERNS)).collect(),
+            state: Vec::new(),
+        };
+        let one = Prepared::new(component(1)).unwrap().pattern_bytes();
+        assert!(one > 1024 * 1024 && one <= MAX_PATTERNS * MAX_PATTERN_BYTES, "{one}");
+        let fitting = MAX_PATTERNS_BYTES / one;
+        assert!(Prepared::new(component(fitting)).unwrap().pattern_bytes() <= MAX_PATTERNS_BYTES);
+        let why = Prepared::new(component(fitting + 1)).unwrap_err().to_string();
+        assert!(why.contains("patterns of one component"), "{why}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Decisions of a run that take long: on a thread that nobody waits for, within the time of the
+//! attempt whose result is looked at.
+
+use super::RunError;
+use super::driver::Driver;
+use std::sync::Arc;
+use std::time::Duration;
+use tollgate_agent::code::Code;
+use tollgate_agent::outcome::{Fault, Outcome};
+use tollgate_agent::run::event::Event;
+use tollgate_agent::run::{Input, Refused};
+
+/// The time that looking at a result has even if its attempt took all of its own: a call that
+/// waited for others is not to fail for what comes after.
+const LEAST_TIME: Duration = Duration::from_millis(100);
+
+impl Driver {
+    /// Decides on an input. A result that takes longer to check than its attempt has time left
+    /// is replaced by the attempt's timeout.
+    pub(super) async fn decided(&mut self, input: &mut Input, now_ms: u64) -> Result<Vec<Event>, RunError> {
+        let catalog = self.parts.toolbox.catalog();
+        let refused = |why: Refused| RunError(why.to_string());
+        if !self.run.takes_long(catalog, input) {
+            return self.run.decide(catalog, now_ms, input).map_err(refused);
+        }
+        let deciding = {
+            let (run, catalog, input) = (self.run.clone(), Arc::clone(catalog), input.clone());
+            tokio::task::spawn_blocking(move || run.decide(&catalog, now_ms, &input))
+        };
+        let decided = match self.time_for(input) {
+            None => deciding.await,
+            Some((left, late)) => match tokio::time::timeout(left, deciding).await {
+                Ok(decided) => decided,
+                Err(_) => {
+                    *input = late;
+                    return self.run.decide(catalog, now_ms, input).map_err(refused);
+                }
+            },
+        };
+        decided.map_err(|e| RunError(format!("a decision failed: {e}")))?.map_err(refused)
+    }
+
+    /// The time that is left for looking at what an attempt returned, and the input that takes
+    /// its place once that is over.
+    fn time_for(&self, input: &Input) -> Option<(Duration, Input)> {
+        let Input::Attempted { call_id, attempt, outcome, usage, taken } = input else { return None };
+        let Outcome::Returned(_) = outcome.as_ref() else { return None };
+        let call = self.run.calls().iter().find(|call| call.id == *call_id)?;
+        let tool = self.parts.toolbox.catalog().tool(&call.tool_name)?;
+        let timeout_ms = self.run.spec().limits.attempt_timeout_ms(&tool.descriptor.execution);
+        let timeout = Duration::from_millis(u64::from(timeout_ms));
+        let message = format!(
+            "Tool '{}' timed out after {:.1}s: checking what it returned took too long",
+            call.tool_name,
+            timeout.as_secs_f64()
+        );
+        let late = Input::Attempted {
+            call_id: call_id.clone(),
+            attempt: *attempt,
+            outcome: Arc::new(Fault::new(Code::TimedOut, message).into()),
+            usage: *usage,
+            taken: taken.clone(),
+        };
+        let left = timeout.saturating_sub(Duration::from_micros(usage.wall_us));
+        Some((left.max(LEAST_TIME), late))
+    }
+}

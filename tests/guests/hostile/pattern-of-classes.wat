@@ -1,0 +1,6 @@
+;; Has a pattern that repeats a class of letters a million times.
+;;
+;; descriptor: {"tools": [{"parameters":
+;;   {"type": "object", "properties": {"a": {"type": "string", "pattern": "(\\w{1000}){1000}"}}}}]}
+;; limit: schemas
+;; expects: refused "262144 bytes"

@@ -1,0 +1,7 @@
+;; Has a pattern of 1,000 classes that hold every character, without regard to case: each takes
+;; milliseconds to compile.
+;;
+;; descriptor: {"tools": [{"parameters": {"$join": ["{\"type\": \"object\", \"properties\": {\"a\": ",
+;;   "{\"type\": \"string\", \"pattern\": \"(?i)", {"$repeat": ["[^a]", 1000]}, "\"}}}"]}}]}
+;; limit: schemas
+;; expects: refused "character classes"

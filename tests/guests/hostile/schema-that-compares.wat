@@ -1,0 +1,9 @@
+;; Gives state 250 lists, each to be compared with 90 equally long ones that differ at the end.
+;;
+;; descriptor: {"state": [{"key": "schema-that-compares.a", "write": true, "defines": {"initial": "[]",
+;;   "reducer": "replace", "schema": {"$join": ["{\"items\": {\"enum\": [",
+;;   {"$repeat": [{"$join": ["[", {"$repeat": ["1,", 300]}, "2],"]}, 89]}, "[3]]}}"]}}}]}
+;; returns: {"ok": {"result": {"data": "null"}, "mutations": [{"key": "schema-that-compares.a", "update":
+;;   {"$join": ["[", {"$repeat": [{"$join": ["[", {"$repeat": ["1,", 300]}, "4],"]}, 250]}, "[3]]"]}}]}}
+;; limit: schemas
+;; expects: bad_mutation

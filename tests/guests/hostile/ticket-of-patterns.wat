@@ -1,0 +1,7 @@
+;; Suspends with a ticket whose schema of 9 KiB has patterns of a GiB.
+;;
+;; returns: {"ok": {"result": {"data": "null", "status": {"pending": {"action": "approve",
+;;   "message": "?", "parameters": "{}", "response-schema": {"$join": ["{\"anyOf\": [",
+;;   {"$count": ["{\"pattern\": \"((\\\\p{L}|\\\\p{N}){100}@){1000}\"}", 200]}, "]}"]}}}}}}
+;; limit: schemas
+;; expects: malformed_output
