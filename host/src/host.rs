@@ -27,6 +27,7 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::backend::Capabilities;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{Decision, Event, Input, Run, RunSpec, Task, handed_to};
+use tollgate_sandbox::MemoryBudget;
 use uuid::Uuid;
 
 /// The agent as which direct calls are made.
@@ -68,6 +69,7 @@ struct Inner {
     agents: BTreeMap<String, Agent>,
     threads: Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>,
     bus: Arc<Bus>,
+    memory_budget: MemoryBudget,
     /// Runs under way, to which clients may come back.
     live: Mutex<HashMap<Arc<str>, Weak<Hub>>>,
 }
@@ -150,6 +152,13 @@ impl Host {
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
+    }
+
+    /// The memory that may be spent for clients and models, and if the host was built so for
+    /// its tools too: see [`HostBuilder::memory_budget`].
+    #[must_use]
+    pub fn memory_budget(&self) -> &MemoryBudget {
+        &self.inner.memory_budget
     }
 
     /// Starts a run of an agent. A run of the thread that was interrupted is carried

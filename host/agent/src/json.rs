@@ -7,11 +7,15 @@
 mod canonical;
 mod deep;
 mod lazy;
+mod measure;
+mod rewrite;
 mod text;
 mod written;
 
 pub(crate) use canonical::is_canonical;
 pub use lazy::LazyJson;
+pub(crate) use measure::bound;
+pub use measure::{Measure, NodesLeft, measure};
 pub(crate) use written::Written;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -21,7 +25,10 @@ use std::fmt;
 
 /// Levels of nesting that are read; text that nests deeper is refused.
 pub const MAX_DEPTH: usize = 128;
-/// The same for the host's own records.
+/// JSON values that are read at one time: those of one text, or of all texts that one call
+/// returns. Each takes many times the memory of its text.
+pub const MAX_NODES: usize = 500_000;
+/// The depth to which the host's own records are read.
 const MAX_RECORD_DEPTH: usize = 2 * MAX_DEPTH;
 
 /// How the keys begin by which `serde_json` tells its own values from others.
@@ -32,19 +39,26 @@ const RESERVED: &str = "$serde_json::";
 #[error("{0}")]
 pub struct JsonError(String);
 
-/// Reads one JSON text, refusing repeated keys and more than [`MAX_DEPTH`]
-/// levels.
+/// Reads one JSON text, refusing repeated keys, more than [`MAX_DEPTH`] levels and more
+/// than [`MAX_NODES`] values. Both are counted before anything is read.
 ///
 /// # Errors
 /// The text is not JSON by RFC 8259, repeats a key within one object, nests too
-/// deep, holds a number beyond the range of a 64-bit float, or has a key that begins with
+/// deep, has too many values, holds a number beyond the range of a 64-bit float, or has a key that begins with
 /// `$serde_json::`, which could be recorded and not be read again.
 pub fn parse(text: &str) -> Result<Value, JsonError> {
+    let nesting = bounded(text)?;
+    deep::read_nested(text, nesting)
+}
+
+/// How deep a text nests that is not too deep and has not too many values.
+fn bounded(text: &str) -> Result<usize, JsonError> {
     let nesting = deep::nesting(text);
     if nesting > MAX_DEPTH {
         return Err(JsonError(format!("nested deeper than {MAX_DEPTH} levels")));
     }
-    deep::read_nested(text, nesting)
+    measure::bound(text)?;
+    Ok(nesting)
 }
 
 /// Reads what this host wrote: a record that wraps, in levels of its own, values
@@ -72,8 +86,17 @@ pub fn from_record<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
 /// As [`parse`]; and for a number that would be handed on as another number.
 pub fn parse_exact(text: &str) -> Result<Value, JsonError> {
     let value = parse(text)?;
+    check_numbers(text)?;
+    Ok(value)
+}
+
+/// Refuses a text, known to be JSON, of which a number does not survive.
+///
+/// # Errors
+/// A number would be handed on as another number.
+pub fn check_numbers(text: &str) -> Result<(), JsonError> {
     match number_tokens(text).find(|token| !survives(token)) {
-        None => Ok(value),
+        None => Ok(()),
         Some(token) => Err(JsonError(format!(
             "the number {} does not survive a round trip; send it as a string or with fewer digits",
             token.chars().take(40).collect::<String>()

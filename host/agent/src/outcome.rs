@@ -297,6 +297,10 @@ pub struct Usage {
     /// Reports that were lost: over a bound, malformed, or faster than they were read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped_reports: u64,
+    /// The figures are lower bounds: an attempt was stopped from outside, and what it used
+    /// after it was counted last is not known. No limit and no bill may rely on them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -313,7 +317,32 @@ impl Usage {
             memory_bytes: self.memory_bytes.max(other.memory_bytes),
             attempts: self.attempts.saturating_add(other.attempts),
             dropped_reports: self.dropped_reports.saturating_add(other.dropped_reports),
+            at_least: self.at_least || other.at_least,
         }
+    }
+
+    /// Takes earlier attempts out of a sum that has them: the part of the last attempt. Its
+    /// memory is that of the sum, which is no less.
+    #[must_use]
+    pub fn without(self, earlier: Usage) -> Usage {
+        Usage {
+            fuel: self.fuel.saturating_sub(earlier.fuel),
+            wall_us: self.wall_us.saturating_sub(earlier.wall_us),
+            attempts: self.attempts.saturating_sub(earlier.attempts),
+            dropped_reports: self.dropped_reports.saturating_sub(earlier.dropped_reports),
+            ..self
+        }
+    }
+
+    /// Whether nothing was used.
+    pub(crate) fn is_nothing(&self) -> bool {
+        *self == Usage::default()
+    }
+
+    /// An attempt that was started and of which nothing came back.
+    #[must_use]
+    pub fn of_a_lost_attempt() -> Usage {
+        Usage { attempts: 1, at_least: true, ..Usage::default() }
     }
 }
 
@@ -341,11 +370,22 @@ mod tests {
 
     #[test]
     fn usage_adds_up_over_attempts() {
-        let one = Usage { fuel: 5, wall_us: 10, memory_bytes: 100, attempts: 1, dropped_reports: 1 };
-        let two = Usage { fuel: 7, wall_us: 20, memory_bytes: 50, attempts: 1, dropped_reports: 1 };
+        let one = Usage { fuel: 5, wall_us: 10, memory_bytes: 100, attempts: 1, ..Usage::default() };
+        let one = Usage { dropped_reports: 1, at_least: true, ..one };
+        let two = Usage { fuel: 7, wall_us: 20, memory_bytes: 50, attempts: 1, ..Usage::default() };
+        let two = Usage { dropped_reports: 1, ..two };
         assert_eq!(
             one.plus(two),
-            Usage { fuel: 12, wall_us: 30, memory_bytes: 100, attempts: 2, dropped_reports: 2 }
+            Usage {
+                fuel: 12,
+                wall_us: 30,
+                memory_bytes: 100,
+                attempts: 2,
+                dropped_reports: 2,
+                at_least: true
+            }
         );
+        let last = one.plus(two).without(one);
+        assert_eq!((last.fuel, last.wall_us, last.attempts, last.dropped_reports), (7, 20, 1, 1));
     }
 }

@@ -41,6 +41,12 @@ impl Arguments {
                 format!("The arguments have {} bytes; at most {MAX_ARGUMENTS_BYTES} are read.", text.len()),
             ));
         }
+        let refused = |why: &dyn fmt::Display| {
+            let quoted = crate::text::clean(text, 1_000);
+            let message = format!("The arguments are not acceptable JSON: {why}. What was sent: {quoted}");
+            Fault::new(Code::InvalidArguments, message)
+        };
+        json::bound(text).map_err(|why| refused(&why))?;
         if json::is_canonical(text) {
             return Ok(Self { written: Arc::new(Written::new(sent)) });
         }
@@ -51,13 +57,7 @@ impl Arguments {
             Ok(Value::Null) => Ok(Self::from_value(Value::Object(Map::new()))),
             // The host's text is seldom longer than what was sent.
             Ok(value) => Ok(Self::of(value, text.len())),
-            Err(e) => {
-                let quoted = crate::text::clean(text, 1_000);
-                Err(Fault::new(
-                    Code::InvalidArguments,
-                    format!("The arguments are not acceptable JSON: {e}. What was sent: {quoted}"),
-                ))
-            }
+            Err(why) => Err(refused(&why)),
         }
     }
 

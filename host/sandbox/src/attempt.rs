@@ -1,5 +1,6 @@
 //! What a call is given, and what one attempt of it comes to.
 
+use crate::budget::Reservation;
 use crate::children::ChildRunner;
 use crate::grants::Grants;
 use crate::limits::Limits;
@@ -69,6 +70,9 @@ pub struct Attempt {
     pub http_requests: u32,
     /// What it tried and was not granted, for the operator: the first few, cleaned.
     pub denied: Vec<String>,
+    /// The host's memory that a large outcome takes, for whoever holds the outcome to hold
+    /// as long; `None` of a small one.
+    pub memory: Option<Arc<Reservation>>,
 }
 
 impl Attempt {
@@ -83,6 +87,7 @@ impl Attempt {
             dropped_reports: 0,
             http_requests: 0,
             denied: Vec::new(),
+            memory: None,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! type-checking, linking) was done when these bytes were loaded first.
 
 mod code;
+mod reading;
 
 use crate::attempt::{Attempt, Call};
 use crate::attend::Term;
@@ -20,14 +21,16 @@ use crate::load::{self, Identity, LoadedCode};
 use crate::plain::{self, Docs, LeftOut};
 use crate::sandbox::{Inner as Host, blocking};
 use crate::turns::Turn;
-use crate::v0_1_0::{self, ToolPre};
-use code::{Code, Entry};
+use crate::v0_1_0::{self, Lifted, ToolPre};
+use code::{Code as Linkage, Entry};
+use reading::{Reading, Returned};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Arguments;
@@ -53,7 +56,7 @@ pub(crate) struct Linked {
     origin: Origin,
     imports: Vec<Import>,
     /// Loaded when it is first needed: a host with many tools calls few of them.
-    code: OnceCell<Code>,
+    code: OnceCell<Linkage>,
 }
 
 /// Which bytes a component is made of, and from where.
@@ -111,7 +114,7 @@ impl Component {
         let name = &origin.name;
         let exports = load::read_exports(&host.engine, name, &code.component)?;
         let imports = load::read_imports(&host.engine, name, &code.component)?;
-        let code = Code::link(&host, name, code, &exports)?;
+        let code = Linkage::link(&host, name, code, &exports)?;
         Ok(Linked { host, origin, imports, code: OnceCell::new_with(Some(code)) })
     }
 
@@ -152,7 +155,7 @@ impl Component {
             None => Box::pin(self.linked.ready(limits.memory_bytes, timeout, call.cancel)).await,
         };
         let (code, turn) = match ready {
-            Ok((code, turn)) => (code, Arc::new(turn)),
+            Ok((code, turn)) => (code, Arc::new(turn.under(&limits))),
             Err(ending) => return Attempt::unstarted(ending.fault(tool, &under)),
         };
         let _ticking = host.ticker.keep_ticking();
@@ -160,16 +163,35 @@ impl Component {
         // A replay takes no notice of how long things took; a guest is told the same.
         let patience = if call.replay.is_some() { host.config.timeout_ceiling } else { timeout };
         let term = Term::new(began, patience, call.cancel).using_files(!call.grants.files().is_empty());
-        let mut store = host.store(Instance::serving(&call, &limits, &term, &turn), &limits);
-        let returned = match &mut store {
-            Ok(store) => term.attend(pin!(self.linked.execute(code, store, &call, timeout))).await,
-            Err(ending) => Err(ending.clone()),
+        let store = host.store(Instance::serving(&call, &limits, &term, &turn), &limits);
+        let (mut attempt, lifted) = match store {
+            Ok(mut store) => {
+                let returned = term.attend(pin!(self.linked.execute(code, &mut store, &call, timeout))).await;
+                let reading = Reading::of(&call, &limits, &store, &turn);
+                let attempt = attempt(&store, &limits);
+                // The guest's memory makes room for what it returned.
+                drop(store);
+                let lifted = match returned {
+                    Ok(returned) => reading.read(&code.entry, returned, &term).await,
+                    Err(ending) => Err(ending),
+                };
+                (attempt, lifted)
+            }
+            Err(ending) => return Attempt::unstarted(ending.fault(tool, &under)),
         };
-        let outcome = returned.unwrap_or_else(|ending| Outcome::Faulted(ending.fault(tool, &under)));
-        let mut attempt = match store {
-            Ok(store) => attempt(outcome, &store, &limits, began),
-            Err(ending) => Attempt::unstarted(ending.fault(tool, &under)),
-        };
+        match lifted {
+            Ok(Lifted { outcome, bytes }) => {
+                attempt.outcome = outcome;
+                attempt.memory = turn.hand_over(bytes).map(Arc::new);
+            }
+            Err(ending) => {
+                // It was not counted to its end.
+                let cut = matches!(ending, Ending::Deadline | Ending::Cancelled | Ending::Host(_));
+                attempt.usage.at_least = cut;
+                attempt.outcome = Outcome::Faulted(ending.fault(tool, &under));
+            }
+        }
+        attempt.usage.wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         Blanked::for_grants(call.grants).attempt(&mut attempt);
         attempt
     }
@@ -245,7 +267,7 @@ impl Linked {
         &self.origin.identity
     }
 
-    async fn code(&self) -> Result<&Code, Refusal> {
+    async fn code(&self) -> Result<&Linkage, Refusal> {
         if let Some(code) = self.code.get() {
             return Ok(code);
         }
@@ -255,7 +277,7 @@ impl Linked {
             // Comparing types takes as long as the component has types.
             blocking(move || {
                 let exports = load::read_exports(&host.engine, &name, &code.component)?;
-                Code::link(&host, &name, code, &exports)
+                Linkage::link(&host, &name, code, &exports)
             })
             .await
         };
@@ -264,7 +286,7 @@ impl Linked {
     }
 
     /// Its code and leave to run, where nothing has to be waited for.
-    fn ready_at_once(&self, memory_bytes: u64) -> Option<(&Code, Turn)> {
+    fn ready_at_once(&self, memory_bytes: u64) -> Option<(&Linkage, Turn)> {
         let code = self.code.get()?;
         Some((code, self.host.turns.take_at_once(memory_bytes)?))
     }
@@ -275,7 +297,7 @@ impl Linked {
         memory_bytes: u64,
         timeout: Duration,
         cancel: &CancellationToken,
-    ) -> Result<(&Code, Turn), Ending> {
+    ) -> Result<(&Linkage, Turn), Ending> {
         let ready = async {
             let code = self.code().await.map_err(Ending::of_refusal)?;
             let turn = self.host.turns.take(memory_bytes, timeout).await;
@@ -290,19 +312,19 @@ impl Linked {
 
     async fn execute(
         &self,
-        code: &Code,
+        code: &Linkage,
         store: &mut Store<Instance>,
         call: &Call<'_>,
         timeout: Duration,
-    ) -> wasmtime::Result<Outcome> {
+    ) -> wasmtime::Result<Returned> {
         for power in self.unrecorded(call) {
             store.data_mut().world().used(power);
         }
         match &code.entry {
-            Entry::Contract(tool) => tool.execute(store, call, timeout).await,
+            Entry::Contract(tool) => tool.execute(store, call, timeout).await.map(Returned::Contract),
             Entry::Plain(plain) => {
                 let (tool, arguments) = (call.permit.tool(), call.permit.arguments());
-                plain.call(store, &tool.descriptor.name, arguments.value()).await
+                plain.call(store, &tool.descriptor.name, arguments.value()).await.map(Returned::Plain)
             }
         }
     }
@@ -339,24 +361,25 @@ fn sealed_limits() -> Limits {
     Limits { fuel: DESCRIBE_FUEL, ..Limits::default() }
 }
 
-fn attempt(outcome: Outcome, store: &Store<Instance>, limits: &Limits, began: Instant) -> Attempt {
+/// An attempt whose outcome and duration are still to be found.
+fn attempt(store: &Store<Instance>, limits: &Limits) -> Attempt {
     let instance = store.data();
     let usage = Usage {
         // Fuel is always on, so there is always an answer.
         fuel: limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0)),
-        wall_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
         memory_bytes: instance.meter.peak_memory_bytes(),
         attempts: 1,
         ..Usage::default()
     };
     let ledger = instance.boundary.ledger();
     Attempt {
-        outcome,
+        outcome: Outcome::Faulted(Fault::new(Code::HostFailed, "The host did not read what it returned.")),
         usage,
         taken: instance.taken(),
         console: instance.console(),
         dropped_reports: instance.dropped_reports(),
         http_requests: ledger.sent(),
         denied: ledger.denied(),
+        memory: None,
     }
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 /// What the host gives to all tools together, and the ceiling for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxConfig {
-    /// Bytes of wasm memory that all running calls together may use. A call takes
-    /// its own limit from it for as long as it runs.
+    /// Bytes that the host may spend for guests, clients and remote servers together: wasm
+    /// memory, parsed values, bodies, listings. A call takes its own limit from it for as
+    /// long as it runs, and what the host holds for it beyond that.
     pub memory_budget_bytes: u64,
     /// Calls that run at once; those beyond wait.
     pub concurrent_calls: u32,
@@ -55,6 +56,7 @@ impl Default for SandboxConfig {
             ceiling: Limits {
                 fuel: 1_000_000_000_000,
                 memory_bytes: 1 << 30,
+                host_memory_bytes: 256 << 20,
                 table_elements: 1_000_000,
                 crossing_bytes: 64 << 20,
                 boundary_bytes: 512 << 20,

@@ -52,6 +52,10 @@ pub(crate) enum Ending {
     NoSlot,
     /// There is no room for its code: that of other components takes all of it.
     NoRoomForCode(String),
+    /// The guest and what the host holds for it are more than the call may have.
+    HostMemory,
+    /// Other calls have the memory that the host may spend.
+    Budget,
     /// A host function panicked, or something else of ours broke.
     Host(String),
 }
@@ -105,6 +109,8 @@ impl Ending {
             Stop::Fuel => Ending::Fuel,
             Stop::Deadline => Ending::Deadline,
             Stop::Cancelled => Ending::Cancelled,
+            Stop::HostMemory => Ending::HostMemory,
+            Stop::Budget => Ending::Budget,
         }
     }
 
@@ -144,7 +150,7 @@ impl Ending {
             Ending::Fuel => Code::OutOfFuel,
             Ending::Deadline => Code::TimedOut,
             Ending::Cancelled => Code::Cancelled,
-            Ending::Memory => Code::OutOfMemory,
+            Ending::Memory | Ending::HostMemory => Code::OutOfMemory,
             Ending::TableElements
             | Ending::Instances
             | Ending::Memories
@@ -156,7 +162,7 @@ impl Ending {
             Ending::Malformed(_) => Code::MalformedOutput,
             Ending::Trapped(_) => Code::Trapped,
             Ending::Exited(_) => Code::Exited,
-            Ending::NoSlot | Ending::NoRoomForCode(_) => Code::Overloaded,
+            Ending::NoSlot | Ending::NoRoomForCode(_) | Ending::Budget => Code::Overloaded,
             Ending::Host(_) => Code::HostFailed,
         }
     }
@@ -225,6 +231,14 @@ impl Ending {
             Ending::NoRoomForCode(why) => {
                 (format!("There is no room for the code of {guest}. Try again later."), Some(why))
             }
+            Ending::HostMemory => {
+                let what = "would have the host hold more for it, beyond its memory_bytes, than it may";
+                (met("host_memory_bytes", limits.host_memory_bytes, what), None)
+            }
+            Ending::Budget => (
+                format!("{guest} needs more memory of the host than is free now. Try again later."),
+                Some(room(under.host)),
+            ),
             Ending::Host(why) => {
                 (format!("The host failed while it ran {guest}. This is not the guest's fault."), Some(why))
             }
@@ -308,93 +322,4 @@ fn frames(error: &wasmtime::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::panic)]
-    use super::*;
-
-    fn fault(ending: Ending) -> Fault {
-        let host = SandboxConfig { stack_bytes: 1024, ..SandboxConfig::default() };
-        let under = Under { limits: &Limits::default(), timeout: Duration::from_secs(5), host: &host };
-        ending.fault("name", &under)
-    }
-
-    #[test]
-    fn t3_a_timeout_says_after_how_long() {
-        let fault = fault(Ending::Deadline);
-        assert_eq!(
-            (fault.code, fault.message.as_str()),
-            (Code::TimedOut, "Tool 'name' timed out after 5.0s")
-        );
-    }
-
-    #[test]
-    fn a_limit_is_named_with_its_value_and_its_place() {
-        let message = fault(Ending::Memory).message;
-        for part in ["memory_bytes = 67108864", "tollgate.toml", "[limits]", "[tools.name.limits]"] {
-            assert!(message.contains(part), "{part} in {message}");
-        }
-    }
-
-    #[test]
-    fn the_stack_and_the_room_for_calls_are_named_with_their_values_and_places() {
-        let deep = fault(Ending::Stack).message;
-        assert!(deep.contains("stack_bytes = 1024") && deep.contains("No key of tollgate.toml"), "{deep}");
-        let full = fault(Ending::NoSlot);
-        assert!(full.message.contains("Tool 'name'") && !full.message.contains("toml"), "{}", full.message);
-        let detail = full.detail.unwrap_or_default();
-        for part in [
-            "concurrent_calls = 64",
-            "waiting_calls = 1024",
-            "memory_budget_bytes = 4294967296",
-            "under [limits]",
-        ] {
-            assert!(detail.contains(part), "{part} in {detail}");
-        }
-    }
-
-    #[test]
-    fn our_own_stops_are_known_under_any_context() {
-        for (stop, code) in [
-            (Stop::Memory, Code::OutOfMemory),
-            (Stop::TableElements, Code::OutOfResources),
-            (Stop::Crossing, Code::TooLarge),
-            (Stop::Boundary, Code::TooLarge),
-            (Stop::Fuel, Code::OutOfFuel),
-            (Stop::Deadline, Code::TimedOut),
-            (Stop::Cancelled, Code::Cancelled),
-        ] {
-            let error = wasmtime::Error::from(stop).context("while something was done");
-            assert_eq!(Ending::of(&error).code(), code);
-        }
-    }
-
-    #[test]
-    fn what_wasmtime_has_types_for_is_known_by_type() {
-        assert_eq!(Ending::of(&Trap::OutOfFuel.into()), Ending::Fuel);
-        assert_eq!(Ending::of(&Trap::StackOverflow.into()), Ending::Stack);
-        assert_eq!(Ending::of(&I32Exit(3).into()), Ending::Exited(3));
-        assert_eq!(Ending::of(&ResourceTableError::Full.into()), Ending::Handles);
-        assert_eq!(Ending::of(&Trap::UnreachableCodeReached.into()).code(), Code::Trapped);
-    }
-
-    #[test]
-    fn what_the_system_refuses_is_the_hosts_failure() {
-        #[derive(Debug, thiserror::Error)]
-        #[error("sealing")]
-        struct Within(#[source] std::io::Error);
-        let busy = rustix::io::Errno::BUSY;
-        let refusals = [busy.into(), std::io::Error::from(busy).into(), Within(busy.into()).into()];
-        let refusals: [wasmtime::Error; 3] = refusals;
-        for refused in refusals.map(|error| error.context("no memory can be mapped")) {
-            let Ending::Host(why) = Ending::of(&refused) else { panic!("{refused:?}") };
-            assert!(why.contains("no memory can be mapped") && why.contains("os error 16"), "{why}");
-        }
-    }
-
-    #[test]
-    fn the_hosts_failure_is_told_to_the_operator_alone() {
-        let fault = fault(Ending::Host("a secret path".to_owned()));
-        assert!(!fault.message.contains("secret"));
-        assert_eq!(fault.detail.as_deref(), Some("a secret path"));
-    }
-}
+mod tests;

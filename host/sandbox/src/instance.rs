@@ -102,6 +102,7 @@ impl Instance {
     /// An instance that serves a call until its term.
     pub(crate) fn serving(call: &Call<'_>, limits: &Limits, term: &Term<'_>, turn: &Arc<Turn>) -> Self {
         let mut instance = Self::sealed(limits, term);
+        instance.meter.charging(Arc::clone(turn));
         let ledger = Arc::clone(instance.boundary.ledger());
         let outbound = call.grants.http().map(|grant| {
             let (grant, ledger) = (Arc::clone(grant), Arc::clone(&ledger));

@@ -22,6 +22,7 @@
 mod attempt;
 mod attend;
 mod blanking;
+mod budget;
 mod children;
 mod compile;
 mod component;
@@ -45,6 +46,7 @@ mod plain;
 mod report;
 mod runtime;
 mod sandbox;
+mod share;
 mod ticker;
 mod turns;
 mod v0_1_0;
@@ -52,6 +54,7 @@ mod world;
 
 pub use attempt::{Attempt, Call, Console};
 pub use attend::cancelled_and_grace;
+pub use budget::{Exhausted, MemoryBudget, Reservation};
 pub use children::ChildRunner;
 pub use compile::{
     COMPILE_CPU, COMPILE_MEMORY_BYTES, COMPILE_WALL, COMPILED_AT_ONCE, COMPILED_BYTES,

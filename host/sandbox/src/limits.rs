@@ -55,6 +55,12 @@ limits! {
     fuel: u64 = 20_000_000_000,
     /// Bytes of all linear memories together.
     memory_bytes: u64 = 64 * MIB,
+    /// Bytes by which the guest's memory and what the host holds for the call, such as the
+    /// parsed form of what it returned, may together exceed `memory_bytes`.
+    host_memory_bytes: u64 = 24 * MIB,
+    /// JSON values in all texts that the call returns, those within lists and objects
+    /// included. More than 500,000 are never read.
+    json_nodes: u32 = 500_000,
     /// Elements of all tables together.
     table_elements: u64 = 100_000,
     /// Core instances. Tools in Python come to about 40.

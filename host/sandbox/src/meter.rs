@@ -5,8 +5,10 @@
 //! a guest that is told "no" by a return value usually ends in an `unreachable`
 //! that says nothing.
 
+use crate::budget::Exhausted;
 use crate::ledger::Ledger;
 use crate::limits::Limits;
+use crate::turns::Turn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasmtime::ResourceLimiter;
@@ -31,12 +33,27 @@ pub(crate) enum Stop {
     Deadline,
     #[error("cancelled")]
     Cancelled,
+    #[error("more memory of the host than the call may have")]
+    HostMemory,
+    #[error("the host's memory budget is used up")]
+    Budget,
+}
+
+impl From<Exhausted> for Stop {
+    fn from(exhausted: Exhausted) -> Self {
+        match exhausted {
+            Exhausted::Call => Stop::HostMemory,
+            Exhausted::Budget => Stop::Budget,
+        }
+    }
 }
 
 /// Counts memory and tables of one instance.
-#[derive(Debug)]
 pub(crate) struct Meter {
     memory: Sum,
+    /// The turn to which memory is charged; none of a sealed instance, which has its own
+    /// share to itself.
+    turn: Option<Arc<Turn>>,
     elements: Sum,
     instances: usize,
     tables: usize,
@@ -56,6 +73,7 @@ impl Meter {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             memory: Sum::new(limits.memory_bytes),
+            turn: None,
             elements: Sum::new(limits.table_elements),
             instances: limits.instances as usize,
             tables: limits.tables as usize,
@@ -63,9 +81,23 @@ impl Meter {
         }
     }
 
+    /// Charges memory to this turn, beside what the host holds for the same call.
+    pub(crate) fn charging(&mut self, turn: Arc<Turn>) {
+        self.turn = Some(turn);
+    }
+
     /// The most memory that was held at once, in bytes.
     pub(crate) fn peak_memory_bytes(&self) -> u64 {
         self.memory.peak
+    }
+}
+
+/// The instance's memory is given back with it.
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if let Some(turn) = &self.turn {
+            turn.release(self.memory.now);
+        }
     }
 }
 
@@ -87,8 +119,10 @@ impl Sum {
         true
     }
 
-    fn take_back(&mut self) {
-        self.now -= std::mem::take(&mut self.last);
+    fn take_back(&mut self) -> u64 {
+        let last = std::mem::take(&mut self.last);
+        self.now -= last;
+        last
     }
 }
 
@@ -99,12 +133,24 @@ impl ResourceLimiter for Meter {
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        if self.memory.grow(current, desired) { Ok(true) } else { Err(Stop::Memory.into()) }
+        if !self.memory.grow(current, desired) {
+            return Err(Stop::Memory.into());
+        }
+        if let Some(turn) = &self.turn
+            && let Err(exhausted) = turn.charge(self.memory.last)
+        {
+            self.memory.take_back();
+            return Err(Stop::from(exhausted).into());
+        }
+        Ok(true)
     }
 
     fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
         // The memory's own maximum, which the guest chose: it is told so.
-        self.memory.take_back();
+        let taken_back = self.memory.take_back();
+        if let Some(turn) = &self.turn {
+            turn.release(taken_back);
+        }
         Ok(())
     }
 

@@ -6,6 +6,7 @@ mod gates;
 pub use gates::Guest;
 
 use crate::attend::{Term, watch};
+use crate::budget::MemoryBudget;
 use crate::compile::{Compatibility, Compiling};
 use crate::component::{Component, Described, Linked, Origin};
 use crate::config::SandboxConfig;
@@ -99,6 +100,13 @@ impl Sandbox {
     /// confined in every way.
     pub async fn compiler_gaps(&self) -> Option<String> {
         self.inner.compiling.gaps().await
+    }
+
+    /// The memory that the host may spend for guests, clients and remote servers together
+    /// (`memory_budget_bytes`). Whoever holds values for one of them reserves from it first.
+    #[must_use]
+    pub fn memory_budget(&self) -> &MemoryBudget {
+        self.inner.turns.memory()
     }
 
     /// How much of it is in use now.

@@ -4,23 +4,24 @@
 //! A call that waits for a child run keeps its memory and lends its place among the
 //! running, so that its child's calls have room. Calls that wait so hold half of the
 //! memory at most: the other half is always there for those that run.
+//!
+//! A call's share holds the guest's memory and what the host holds for the call: see
+//! [`Share`](crate::share::Share).
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::budget::{Exhausted, MemoryBudget, Reservation};
+use crate::config::SandboxConfig;
+use crate::limits::Limits;
+use crate::share::{Charge, Share};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::config::SandboxConfig;
-
-/// Memory is dealt out in units of so many bytes.
-const UNIT_BYTES: u64 = 1 << 20;
-
 /// The host's memory for calls, dealt out in the order in which they asked, and the
 /// places of those that run.
 pub(crate) struct Turns {
-    units: Arc<Semaphore>,
+    memory: MemoryBudget,
     places: Arc<Semaphore>,
-    all_units: u32,
     all_places: u32,
     waiting: AtomicU32,
     max_waiting: u32,
@@ -29,8 +30,8 @@ pub(crate) struct Turns {
 
 /// What the calls hold that wait for child runs.
 struct Lent {
-    units: AtomicU32,
-    most_units: u32,
+    bytes: AtomicU64,
+    most_bytes: u64,
     calls: AtomicU32,
     most_calls: u32,
 }
@@ -44,14 +45,13 @@ pub struct Occupancy {
     pub waiting_calls: u32,
     /// Calls that wait for a child run and keep their memory.
     pub lending_calls: u32,
-    /// Bytes of wasm memory that are set aside for calls, whether they use them or not.
+    /// Bytes of `memory_budget_bytes` that are reserved, whether they are used or not.
     pub memory_bytes: u64,
 }
 
 /// A call's leave to run; its share goes back when this is dropped.
 pub(crate) struct Turn {
-    _share: OwnedSemaphorePermit,
-    units: u32,
+    share: Share,
     place: Mutex<Option<OwnedSemaphorePermit>>,
     places: Arc<Semaphore>,
     lent: Arc<Lent>,
@@ -69,31 +69,33 @@ pub(crate) enum NoTurn {
 impl Turns {
     pub(crate) fn new(config: &SandboxConfig) -> Self {
         let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
-        let all_units =
-            u32::try_from(config.memory_budget_bytes / UNIT_BYTES).unwrap_or(u32::MAX).clamp(1, most);
         let calls = config.concurrent_calls.clamp(1, most);
+        let memory = MemoryBudget::new(config.memory_budget_bytes);
         Self {
-            units: Arc::new(Semaphore::new(all_units as usize)),
             places: Arc::new(Semaphore::new(calls as usize)),
-            all_units,
             all_places: calls,
             waiting: AtomicU32::new(0),
             max_waiting: config.waiting_calls,
             lent: Arc::new(Lent {
-                units: AtomicU32::new(0),
-                most_units: all_units / 2,
+                bytes: AtomicU64::new(0),
+                most_bytes: memory.total_bytes() / 2,
                 calls: AtomicU32::new(0),
                 most_calls: calls,
             }),
+            memory,
         }
+    }
+
+    /// The memory that all calls share.
+    pub(crate) fn memory(&self) -> &MemoryBudget {
+        &self.memory
     }
 
     /// Room for a call of this much memory, where there is some and nobody waits for it.
     pub(crate) fn take_at_once(&self, memory_bytes: u64) -> Option<Turn> {
-        let units = self.units_of(memory_bytes);
-        let share = Arc::clone(&self.units).try_acquire_many_owned(units).ok()?;
+        let reserved = self.memory.try_reserve(memory_bytes.clamp(1, self.memory.total_bytes()))?;
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some(self.turn(units, share, place))
+        Some(self.turn(memory_bytes, reserved, place))
     }
 
     /// Waits for room for a call of this much memory.
@@ -101,17 +103,15 @@ impl Turns {
         if let Some(turn) = self.take_at_once(memory_bytes) {
             return Ok(turn);
         }
-        let units = self.units_of(memory_bytes);
         let _waits = self.queue()?;
         let room = async {
-            let share = Arc::clone(&self.units).acquire_many_owned(units).await;
-            let place = Arc::clone(&self.places).acquire_owned().await;
-            Ok((share?, place?))
+            let reserved = self.memory.reserve(memory_bytes.max(1)).await;
+            Arc::clone(&self.places).acquire_owned().await.map(|place| (reserved, place))
         };
         match tokio::time::timeout(patience, room).await {
-            Ok(Ok((share, place))) => Ok(self.turn(units, share, place)),
-            // The semaphores are never closed.
-            Ok(Err::<_, tokio::sync::AcquireError>(_)) | Err(_) => Err(NoTurn::TooLate),
+            Ok(Ok((reserved, place))) => Ok(self.turn(memory_bytes, reserved, place)),
+            // The semaphore is never closed.
+            Ok(Err(_)) | Err(_) => Err(NoTurn::TooLate),
         }
     }
 
@@ -122,18 +122,13 @@ impl Turns {
             running_calls: self.all_places.saturating_sub(free(&self.places)),
             waiting_calls: self.waiting.load(Relaxed),
             lending_calls: self.lent.calls.load(Relaxed),
-            memory_bytes: u64::from(self.all_units.saturating_sub(free(&self.units))) * UNIT_BYTES,
+            memory_bytes: self.memory.reserved_bytes(),
         }
     }
 
-    fn turn(&self, units: u32, share: OwnedSemaphorePermit, place: OwnedSemaphorePermit) -> Turn {
+    fn turn(&self, memory_bytes: u64, reserved: Reservation, place: OwnedSemaphorePermit) -> Turn {
         let (places, lent) = (Arc::clone(&self.places), Arc::clone(&self.lent));
-        Turn { _share: share, units, place: Mutex::new(Some(place)), places, lent }
-    }
-
-    fn units_of(&self, memory_bytes: u64) -> u32 {
-        let units = u32::try_from(memory_bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        units.clamp(1, self.all_units)
+        Turn { share: Share::new(memory_bytes, reserved), place: Mutex::new(Some(place)), places, lent }
     }
 
     fn queue(&self) -> Result<Place<'_>, NoTurn> {
@@ -146,12 +141,51 @@ impl Turns {
 }
 
 impl Turn {
+    /// Charges memory that the host holds on behalf of the call. Charge before you
+    /// allocate. It stays charged until the turn ends; what outlives the turn is taken out
+    /// of it by [`hand_over`](Self::hand_over), and what ends earlier is charged by
+    /// [`charge_while`](Self::charge_while).
+    ///
+    /// The call's share has room for it as far as the guest does not use it: only what
+    /// exceeds the share is reserved from the budget.
+    ///
+    /// # Errors
+    /// There is no room for it. Nothing was charged.
+    pub(crate) fn charge(&self, bytes: u64) -> Result<(), Exhausted> {
+        self.share.take(bytes)
+    }
+
+    /// Charges memory as [`charge`](Self::charge) does, until what this gives is dropped.
+    ///
+    /// # Errors
+    /// As [`charge`](Self::charge).
+    pub(crate) fn charge_while(self: &Arc<Self>, bytes: u64) -> Result<Charge, Exhausted> {
+        Charge::of(self, bytes)
+    }
+
+    /// With the most that may be charged to it under these limits.
+    pub(crate) fn under(mut self, limits: &Limits) -> Self {
+        self.share.bound(limits.memory_bytes.saturating_add(limits.host_memory_bytes));
+        self
+    }
+
+    /// Gives back what was charged and is no longer held.
+    pub(crate) fn release(&self, bytes: u64) {
+        self.share.give_back(bytes);
+    }
+
+    /// Ends the turn, and keeps reserved what the host holds beyond it: the call's answer,
+    /// of this many bytes. `None` if they are so few that nobody needs to count them.
+    pub(crate) fn hand_over(&self, bytes: u64) -> Option<Reservation> {
+        self.share.hand_over(bytes)
+    }
+
     /// Does this while others run in the call's place, and waits for a place again.
     ///
     /// # Errors
     /// Too many calls wait so already; nothing was done.
     pub(crate) async fn lend<T>(&self, work: impl Future<Output = T>) -> Result<T, NoTurn> {
-        let _lent = self.lent.take(self.units)?;
+        let _lent = self.lent.take(self.share.reserved_bytes())?;
         drop(self.hold(None));
         let done = work.await;
         if let Ok(place) = Arc::clone(&self.places).acquire_owned().await {
@@ -166,10 +200,10 @@ impl Turn {
 }
 
 impl Lent {
-    fn take(self: &Arc<Self>, units: u32) -> Result<LentShare, NoTurn> {
-        let share = LentShare { lent: Arc::clone(self), units };
-        let before = (self.units.fetch_add(units, Relaxed), self.calls.fetch_add(1, Relaxed));
-        let fits = before.0.saturating_add(units) <= self.most_units && before.1 < self.most_calls;
+    fn take(self: &Arc<Self>, bytes: u64) -> Result<LentShare, NoTurn> {
+        let share = LentShare { lent: Arc::clone(self), bytes };
+        let before = (self.bytes.fetch_add(bytes, Relaxed), self.calls.fetch_add(1, Relaxed));
+        let fits = before.0.saturating_add(bytes) <= self.most_bytes && before.1 < self.most_calls;
         fits.then_some(share).ok_or(NoTurn::QueueFull)
     }
 }
@@ -177,12 +211,12 @@ impl Lent {
 /// What one call holds while it waits for its child, given back when it is dropped.
 struct LentShare {
     lent: Arc<Lent>,
-    units: u32,
+    bytes: u64,
 }
 
 impl Drop for LentShare {
     fn drop(&mut self) {
-        self.lent.units.fetch_sub(self.units, Relaxed);
+        self.lent.bytes.fetch_sub(self.bytes, Relaxed);
         self.lent.calls.fetch_sub(1, Relaxed);
     }
 }
@@ -234,11 +268,35 @@ mod tests {
         assert!(futures::poll!(patient.as_mut()).is_pending());
         assert_eq!(turns.take(1, Duration::from_secs(60)).await.err(), Some(NoTurn::QueueFull));
         // It has its memory already, and waits for a place.
-        let full = Occupancy { running_calls: 1, waiting_calls: 1, memory_bytes: 2 << 20, lending_calls: 0 };
+        let full = Occupancy { running_calls: 1, waiting_calls: 1, memory_bytes: 8 << 10, lending_calls: 0 };
         assert_eq!(turns.occupancy(), full);
         drop(running);
         drop(patient.await.unwrap());
         assert!(turns.take(1, Duration::ZERO).await.is_ok());
+        assert_eq!(turns.occupancy(), Occupancy::default());
+    }
+
+    #[tokio::test]
+    async fn z3_the_host_s_memory_for_a_call_is_taken_from_its_share_and_then_from_the_budget() {
+        let turns = turns(4, 1);
+        let turn = Arc::new(turns.take(20 << 20, Duration::ZERO).await.unwrap());
+        assert_eq!(turn.charge(15 << 20), Ok(()));
+        assert_eq!(turns.memory().reserved_bytes(), 20 << 20, "the share had room");
+        let charge = turn.charge_while(10 << 20).unwrap();
+        assert_eq!(turns.memory().reserved_bytes(), 25 << 20);
+        assert_eq!(turn.charge(10 << 20), Ok(()));
+        assert_eq!(turn.charge(20 << 20), Err(Exhausted::Call), "20 MiB and 24 MiB are its most");
+        drop(charge);
+        assert_eq!(turn.charge(10 << 20), Ok(()), "what was given back is there again");
+        let beside = turns.take(20 << 20, Duration::ZERO).await.unwrap();
+        assert_eq!(beside.charge(30 << 20), Err(Exhausted::Budget));
+        assert_eq!(beside.charge(20 << 20), Ok(()), "its own share is always there");
+        drop(beside);
+        let answer = turn.hand_over(3 << 20).unwrap();
+        assert!(turn.hand_over(1_000).is_none());
+        drop(turn);
+        assert_eq!((turns.memory().reserved_bytes(), answer.bytes()), (3 << 20, 3 << 20));
+        drop(answer);
         assert_eq!(turns.occupancy(), Occupancy::default());
     }
 
@@ -256,6 +314,6 @@ mod tests {
         assert!(turns.take(1, Duration::ZERO).await.is_err(), "the parent has its place again");
         drop(parent);
         drop(turns.take(64 << 20, Duration::ZERO).await.unwrap());
-        assert_eq!((turns.lent.units.load(Relaxed), turns.lent.calls.load(Relaxed)), (0, 0));
+        assert_eq!((turns.lent.bytes.load(Relaxed), turns.lent.calls.load(Relaxed)), (0, 0));
     }
 }

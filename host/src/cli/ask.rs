@@ -80,7 +80,7 @@ pub(super) fn ask(suspended: &Suspended, output: &Output) -> Result<Option<Decis
         let answer = match line.trim() {
             "" => return Ok(None),
             "cancel" => DecisionAnswer::Cancel,
-            text => match tollgate_agent::json::parse(text) {
+            text => match tollgate_agent::json::parse_exact(text) {
                 Ok(value) => DecisionAnswer::Resume(value),
                 Err(e) => {
                     output.say(&format!("that is no JSON: {e}; try again:"));
@@ -107,7 +107,7 @@ pub(super) fn decision(
 /// Reads an answer that was typed behind `--resume`; without one it is `true`.
 pub(super) fn read_answer(typed: Option<&str>) -> Result<Value, Failure> {
     let Some(text) = typed else { return Ok(Value::Bool(true)) };
-    tollgate_agent::json::parse(text).map_err(|e| {
+    tollgate_agent::json::parse_exact(text).map_err(|e| {
         Failure::usage(format!("the answer is no JSON: {e}. A text needs its quotes: --resume '\"yes\"'"))
     })
 }

@@ -10,6 +10,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate::store::{AuditFilter, AuditKind, AuditRecord};
+use tollgate_agent::outcome::Usage;
 
 /// Shows what was loaded, granted, refused, called and denied, newest first
 #[derive(Debug, Args)]
@@ -139,11 +140,17 @@ fn listing(records: &[AuditRecord]) -> String {
             shown_line(&record.decision, 24),
             about(record),
             record.digest.as_deref().map(|digest| digest.chars().take(12).collect()).unwrap_or_default(),
-            record.usage.map(|usage| quantity::fuel(usage.fuel)).unwrap_or_default(),
+            record.usage.map(|usage| cost(&usage)).unwrap_or_default(),
             record.detail.as_deref().map(|detail| shown_line(detail, 80)).unwrap_or_default(),
         ]);
     }
     text_of(&rows)
+}
+
+/// The fuel of a call, marked where it is the least that it can have been.
+fn cost(usage: &Usage) -> String {
+    let at_least = if usage.at_least { ">=" } else { "" };
+    format!("{at_least}{}", quantity::fuel(usage.fuel))
 }
 
 /// The tool, the component or the file, with the power where there is one.

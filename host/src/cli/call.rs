@@ -135,6 +135,9 @@ pub(super) fn answer(end: &RunEnd, output: &Output) -> Result<Exit, Failure> {
     Ok(if finished.end.code().is_none() { Exit::Done } else { Exit::Failed })
 }
 
+/// The longest value that is laid out over several lines, in bytes.
+const MAX_LAID_OUT_BYTES: usize = 256 * 1024;
+
 fn show(finished: &Finished, output: &Output) {
     match &finished.end {
         CallEnd::Result(result) => {
@@ -142,10 +145,16 @@ fn show(finished: &Finished, output: &Output) {
                 let style = if result.is_error() { BAD } else { BOLD };
                 output.say(&format!("{style}{}{style:#}", shown(message)));
             }
-            match &*result.data {
-                Value::Null => {}
-                Value::String(text) => output.line(&shown(text)),
-                data => output.line(&shown(&serde_json::to_string_pretty(data).unwrap_or_default())),
+            // A large value is shown as it is written: to lay it out takes many times its memory.
+            match result.data.as_str() {
+                _ if result.data.is_null() => {}
+                Some(text) => output.line(&shown(text)),
+                None if result.data.text().len() > MAX_LAID_OUT_BYTES => {
+                    output.line(&shown(&result.data.text()));
+                }
+                None => {
+                    output.line(&shown(&serde_json::to_string_pretty(&*result.data).unwrap_or_default()));
+                }
             }
         }
         CallEnd::Fault(fault) => {
@@ -171,8 +180,9 @@ pub(super) fn used(usage: &Usage) -> String {
         1 => String::new(),
         more => format!(" in {more} attempts"),
     };
+    let at_least = if usage.at_least { "at least " } else { "" };
     format!(
-        "{} fuel, {}, {}{attempts}",
+        "{at_least}{} fuel, {}, {}{attempts}",
         quantity::fuel(usage.fuel),
         quantity::micros(usage.wall_us),
         quantity::bytes(usage.memory_bytes)

@@ -9,6 +9,7 @@ use super::{Exit, Output, quantity};
 use std::collections::HashMap;
 use tollgate::run::{ChildTold, Piece, RunEnd, Told};
 use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate_agent::outcome::Usage;
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
 use tollgate_agent::run::{CallEnd, Event, RunStatus, RunUsage};
 use tollgate_sandbox::Report;
@@ -297,13 +298,19 @@ fn how_it_ended(end: &RunEnd) -> Option<String> {
     Some(words)
 }
 
+/// Fuel in words, marked where it is the least that it can have been.
+fn fuel(usage: &Usage) -> String {
+    let at_least = if usage.at_least { "at least " } else { "" };
+    format!("{at_least}{}", quantity::fuel(usage.fuel))
+}
+
 /// What a run used, in words.
 pub(crate) fn spent(usage: &RunUsage) -> String {
     format!(
         "{}, {}, {} fuel, {} in tools, {}",
         quantity::count(usage.steps, "turn"),
         quantity::count(usage.calls, "call"),
-        quantity::fuel(usage.tools.fuel),
+        fuel(&usage.tools),
         quantity::micros(usage.tools.wall_us),
         quantity::count(usage.tokens.total(), "token"),
     )

@@ -99,6 +99,7 @@ pub(crate) fn host_with(
         || opened.config.grants.values().any(|grants| grants.catalog.delegates != Delegates::None);
     let mut builder = Host::builder().toolbox(opened.loaded.toolbox);
     builder = builder.visible_keys(&opened.config.visible_keys);
+    builder = builder.memory_budget(opened.sandbox.memory_budget().clone());
     if let Some(permissions) = opened.config.permissions.clone() {
         builder = builder.gate(permissions);
     }

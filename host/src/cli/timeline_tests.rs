@@ -54,7 +54,7 @@ fn gated(call_id: &str, verdicts: Vec<(&str, Verdict)>) -> Event {
 }
 
 fn started(call_id: &str, attempt: u32) -> Event {
-    Event::CallStarted { call_id: call_id.into(), attempt, not_before_ms: 0 }
+    Event::CallStarted { call_id: call_id.into(), attempt, not_before_ms: 0, until_ms: 0 }
 }
 
 fn finished(call_id: &str, tool: &str, end: CallEnd, changes: &[(&str, Value)]) -> Event {
@@ -72,6 +72,7 @@ fn finished(call_id: &str, tool: &str, end: CallEnd, changes: &[(&str, Value)]) 
         transfer: None,
         escalates: false,
         usage: used(1),
+        earlier: Usage::default(),
     }))
 }
 
@@ -92,6 +93,7 @@ fn asked(call_id: &str, tool: &str) -> Event {
         child: None,
         usage: Usage::default(),
         answer: Default::default(),
+        earlier: Usage::default(),
     }))
 }
 

@@ -17,6 +17,7 @@ use tollgate_agent::context::AgentView;
 use tollgate_agent::gate::{Gate, ToolList};
 use tollgate_agent::name;
 use tollgate_agent::run::{AgentSpec, RunLimits};
+use tollgate_sandbox::{MemoryBudget, SandboxConfig};
 
 /// How long one hook may take where nothing is said.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -198,6 +199,7 @@ pub struct HostBuilder {
     agents: BTreeMap<String, Agent>,
     plugins: Vec<Box<dyn Plugin>>,
     hook_timeout: Duration,
+    memory_budget: Option<MemoryBudget>,
 }
 
 impl HostBuilder {
@@ -211,6 +213,7 @@ impl HostBuilder {
             agents: BTreeMap::new(),
             plugins: Vec::new(),
             hook_timeout: HOOK_TIMEOUT,
+            memory_budget: None,
         }
     }
 
@@ -291,6 +294,15 @@ impl HostBuilder {
         self
     }
 
+    /// Sets the memory that the host may spend for clients and models: pass that of the
+    /// sandbox that runs the tools (`Sandbox::memory_budget`), so that both count as one.
+    /// Without it the host has a budget of its own, of the sandbox's default size.
+    #[must_use]
+    pub fn memory_budget(mut self, budget: MemoryBudget) -> Self {
+        self.memory_budget = Some(budget);
+        self
+    }
+
     /// Sets the store; without one, everything ends with the process.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
@@ -341,10 +353,15 @@ impl HostBuilder {
                 agents: self.agents,
                 threads: Mutex::default(),
                 bus: Arc::new(self.bus),
+                memory_budget: self.memory_budget.unwrap_or_else(default_budget),
                 live: Mutex::default(),
             }),
         })
     }
+}
+
+fn default_budget() -> MemoryBudget {
+    MemoryBudget::new(SandboxConfig::default().memory_budget_bytes)
 }
 
 /// Whether what the agent says of others, and of its backend, can be meant.

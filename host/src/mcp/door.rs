@@ -5,11 +5,11 @@ use super::connections::{Serving, Via};
 use super::leaving::{Attendance, Attended, Leaving};
 use super::lines::MAX_MESSAGE_BYTES;
 use super::load::{Load, Slot};
-use super::wire::raw_arguments;
+use super::weight::{TooHeavy, Weighed, weigh};
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
@@ -19,9 +19,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+use tollgate_sandbox::MemoryBudget;
 
 /// The most sessions at once; one that nothing is heard of ends after five minutes.
 const MAX_SESSIONS: usize = 256;
@@ -41,12 +43,14 @@ pub(super) struct Door {
     /// Of each session that has something under way; those without sessions are one.
     loads: Mutex<HashMap<String, Weak<Load>>>,
     leaving: Arc<Leaving>,
+    /// From which the memory of messages is reserved.
+    budget: MemoryBudget,
 }
 
 impl Door {
-    pub(super) fn new(token: &str, sessions: Arc<LocalSessionManager>) -> Self {
+    pub(super) fn new(token: &str, sessions: Arc<LocalSessionManager>, budget: MemoryBudget) -> Self {
         let (load, loads, leaving) = (Arc::default(), Mutex::default(), Arc::default());
-        Self { token: digest(token), sessions, load, loads, leaving }
+        Self { token: digest(token), sessions, load, loads, leaving, budget }
     }
 
     /// A place for a request of this session, or of a client that has none.
@@ -168,10 +172,37 @@ impl Door {
         {
             attendance = Some(self.leaving.back(session));
         }
-        if let Some(arguments) = raw_arguments(&body) {
+        let body = self.weighed(&mut parts, body)?;
+        Ok((Request::from_parts(parts, Body::from(body)), attendance))
+    }
+
+    /// The body without large arguments, if there is memory to read it; what is known of it
+    /// goes with the request.
+    fn weighed(&self, parts: &mut Parts, body: Bytes) -> Result<Bytes, Box<Response>> {
+        let refused = |status: StatusCode, words: String| Box::new((status, words).into_response());
+        let Weighed { message, arguments, memory } =
+            weigh(&body, &self.budget).map_err(|heavy| match heavy {
+                TooHeavy::Budget => {
+                    let words = "overloaded: the host has no memory to read the message now; try again later";
+                    refused(StatusCode::SERVICE_UNAVAILABLE, words.to_owned())
+                }
+                TooHeavy::Values(why) | TooHeavy::Number(why) => {
+                    refused(StatusCode::BAD_REQUEST, format!("the message was not read: {why}"))
+                }
+            })?;
+        let lighter = match message {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(lighter) => Some(lighter),
+        };
+        if let Some(arguments) = arguments {
             parts.extensions.insert(arguments);
         }
-        Ok((Request::from_parts(parts, Body::from(body)), attendance))
+        if let Some(memory) = memory {
+            parts.extensions.insert(memory);
+        }
+        let Some(lighter) = lighter else { return Ok(body) };
+        parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(lighter.len()));
+        Ok(Bytes::from(lighter))
     }
 
     /// The session of a request. An id that nobody was given is none, and has no share.

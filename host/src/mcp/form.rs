@@ -75,7 +75,7 @@ pub(super) fn entered(suspended: &Suspended, may_remember: bool, result: ElicitR
         Shape::Field => field().map_or_else(nothing, Entered::Answer),
         Shape::Json => match field().as_ref().and_then(Value::as_str) {
             None => nothing(),
-            Some(text) => match tollgate_agent::json::parse(text) {
+            Some(text) => match tollgate_agent::json::parse_exact(text) {
                 Ok(value) => Entered::Answer(value),
                 Err(e) => Entered::Unreadable(format!("the answer is no JSON: {e}")),
             },

@@ -101,12 +101,13 @@ impl HttpServer {
         let (offer, pending) = (Arc::new(offer), Arc::<PendingCalls>::default());
         let calls = options.session_calls;
         let shared = Arc::new(Conversation::new(&offer, calls));
+        let budget = host.memory_budget().clone();
         let new_session = move || {
             let (offer, pending, shared) = (Arc::clone(&offer), Arc::clone(&pending), Arc::clone(&shared));
             Ok(Server::sharing(host.clone(), offer, pending, shared, calls))
         };
         let service = StreamableHttpService::new(new_session, Arc::clone(&sessions), config);
-        let door = Arc::new(Door::new(&options.token, sessions));
+        let door = Arc::new(Door::new(&options.token, sessions, budget));
         let app = Router::new().nest_service(HTTP_PATH, service).merge(shown.unwrap_or_default());
         let app = app.layer(from_fn_with_state(door, admit));
         let app = app.into_make_service_with_connect_info::<Via>();

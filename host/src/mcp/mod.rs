@@ -24,6 +24,7 @@ mod remote;
 mod server;
 mod stdio;
 mod tasks;
+mod weight;
 mod wire;
 
 pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, new_token};

@@ -32,7 +32,7 @@ use tollgate_agent::text::clean;
 pub async fn serve_stdio(host: Host, offer: Offer) -> io::Result<()> {
     let gone = CancellationToken::new();
     let (read, output) = streams();
-    let wire = Wire::new(read, output, gone.clone());
+    let wire = Wire::new(read, output, gone.clone(), host.memory_budget().clone());
     let server = Server::new(host, offer, wire.room());
     let served = match serve_server_with_ct(server, wire, gone.clone()).await {
         Ok(serving) => {

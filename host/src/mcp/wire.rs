@@ -8,6 +8,7 @@
 use super::lines::{Lines, MAX_MESSAGE_BYTES, Read};
 use super::load::{Load, MAX_REQUESTS};
 use super::out::{Out, Output, Room};
+use super::weight::{TooHeavy, Weighed, weigh};
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta, ProtocolVersion,
@@ -15,6 +16,7 @@ use rmcp::model::{
 };
 use rmcp::transport::Transport;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::io;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use std::time::Duration;
 use tokio::io::AsyncRead;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::text::clean;
+use tollgate_sandbox::MemoryBudget;
 
 /// How often a client that is not read from is looked at, in case that it left.
 const LOOK: Duration = Duration::from_millis(100);
@@ -51,6 +54,8 @@ pub(super) struct Wire<R> {
     lines: Lines<R>,
     out: Out,
     load: Arc<Load>,
+    /// From which the memory of its messages is reserved.
+    budget: MemoryBudget,
     /// Ends every call of the client.
     gone: CancellationToken,
     /// There is a session; before that, only what may come before one means anything.
@@ -59,9 +64,9 @@ pub(super) struct Wire<R> {
 
 impl<R: Input> Wire<R> {
     /// A wire between these two streams. `gone` is cancelled once the client left.
-    pub(super) fn new(read: R, output: Output, gone: CancellationToken) -> Self {
+    pub(super) fn new(read: R, output: Output, gone: CancellationToken, budget: MemoryBudget) -> Self {
         let out = Out::start(output, gone.clone());
-        Self { lines: Lines::new(read), out, load: Arc::default(), gone, begun: false }
+        Self { lines: Lines::new(read), out, load: Arc::default(), budget, gone, begun: false }
     }
 
     /// Whom to ask whether there is room for more that nobody has to be told.
@@ -97,10 +102,19 @@ impl<R: Input> Wire<R> {
 
     /// The message of a line; none where it was answered, or means nothing.
     fn take(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
-        let mut message = match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
+        let Weighed { message, arguments, memory } = match weigh(line, &self.budget) {
+            Ok(weighed) => weighed,
+            // A form that came back with such a number was not answered.
+            Err(TooHeavy::Number(why)) if !is_request(line) => return unanswered(line, &why),
+            Err(heavy) => {
+                self.out.send(&ServerJsonRpcMessage::error(too_heavy(heavy), id_alone(line)));
+                return None;
+            }
+        };
+        let mut message = match serde_json::from_slice::<ClientJsonRpcMessage>(&message) {
             Ok(message) => message,
             Err(_) => {
-                let (error, id) = refusal(line)?;
+                let (error, id) = refusal(&message)?;
                 self.out.send(&ServerJsonRpcMessage::error(error, id));
                 return None;
             }
@@ -126,7 +140,10 @@ impl<R: Input> Wire<R> {
             }
             let extensions = request.request.extensions_mut();
             extensions.insert(slot);
-            if let Some(arguments) = raw_arguments(line) {
+            if let Some(memory) = memory {
+                extensions.insert(memory);
+            }
+            if let Some(arguments) = arguments {
                 extensions.insert(arguments);
             }
         }
@@ -203,6 +220,41 @@ impl<R: Input> Transport<RoleServer> for Wire<R> {
         self.out.close(LAST_ANSWERS).await;
         Ok(())
     }
+}
+
+/// What a message is answered that was not read.
+fn too_heavy(heavy: TooHeavy) -> ErrorData {
+    match heavy {
+        TooHeavy::Values(why) => ErrorData::invalid_request(format!("the message was not read: {why}"), None),
+        TooHeavy::Number(why) => ErrorData::invalid_params(why, None),
+        TooHeavy::Budget => {
+            let words = "overloaded: the host has no memory to read the message now; try again later";
+            ErrorData::new(ErrorCode(-32000), words, None)
+        }
+    }
+}
+
+fn is_request(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Message {
+        method: Option<IgnoredAny>,
+    }
+    serde_json::from_slice::<Message>(line).is_ok_and(|message| message.method.is_some())
+}
+
+/// In the place of an answer that is not taken: that there is none.
+fn unanswered(line: &[u8], why: &str) -> Option<ClientJsonRpcMessage> {
+    let id = id_alone(line)?;
+    Some(ClientJsonRpcMessage::error(ErrorData::invalid_params(why.to_owned(), None), Some(id)))
+}
+
+/// The id of a message of which nothing else is read.
+fn id_alone(line: &[u8]) -> Option<RequestId> {
+    #[derive(Deserialize)]
+    struct Message {
+        id: Option<RequestId>,
+    }
+    serde_json::from_slice::<Message>(line).ok()?.id
 }
 
 /// What a line that is no message is answered; none where nobody waits for one.

@@ -22,6 +22,7 @@ pub(super) struct Recorded {
     calls: Family<Call, Counter>,
     durations: Family<Tool, Histogram, fn() -> Histogram>,
     fuel: Family<Tool, Counter>,
+    undercounted: Family<Tool, Counter>,
     memory: Histogram,
     denials: Family<Denial, Counter>,
     loads: Family<Load, Counter>,
@@ -55,6 +56,7 @@ impl Recorded {
             calls: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 10))),
             fuel: Family::default(),
+            undercounted: Family::default(),
             memory: Histogram::new(exponential_buckets(65_536.0, 4.0, 8)),
             denials: Family::default(),
             loads: Family::default(),
@@ -64,6 +66,8 @@ impl Recorded {
         let help = "Wall time of calls, all attempts together";
         registry.register_with_unit("call_duration", help, Unit::Seconds, recorded.durations.clone());
         registry.register("fuel", "Units of wasm fuel that calls used", recorded.fuel.clone());
+        let help = "Calls that were stopped from outside: their fuel and memory are counted as at least";
+        registry.register("undercounted_calls", help, recorded.undercounted.clone());
         let help = "The most memory that a call held";
         registry.register_with_unit("call_memory", help, Unit::Bytes, recorded.memory.clone());
         let help = "Powers that calls tried and were not granted";
@@ -96,8 +100,11 @@ impl Recorded {
         let tool = self.told_apart(record);
         // Codes are a list of the host's.
         self.calls.get_or_create(&Call { tool: tool.clone(), code: record.decision.to_string() }).inc();
-        if let Some(Usage { fuel, wall_us, memory_bytes, .. }) = record.usage {
+        if let Some(Usage { fuel, wall_us, memory_bytes, at_least, .. }) = record.usage {
             let tool = Tool { tool };
+            if at_least {
+                self.undercounted.get_or_create(&tool).inc();
+            }
             self.fuel.get_or_create(&tool).inc_by(fuel);
             self.durations.get_or_create(&tool).observe(rounded(wall_us) / 1e6);
             self.memory.observe(rounded(memory_bytes));

@@ -30,7 +30,7 @@ pub struct HookedCall<'a> {
     /// How the call ends, as the hooks that were asked before made it; none before it
     /// ran.
     pub end: Option<&'a CallEnd>,
-    /// What its last attempt used.
+    /// What its attempts used so far.
     pub usage: Usage,
 }
 

@@ -73,6 +73,7 @@ impl Driver {
         let tool = execution.permit.tool();
         let is_own = tool.owner.id == HOST_ID;
         Lent {
+            outcomes: self.outcomes.clone(),
             children: self.children.of_attempt(&tool.delegates, &reports),
             reports,
             history: is_own.then(|| Arc::clone(self.run.messages())),

@@ -6,7 +6,7 @@ use super::children::{Ask, Children};
 use super::components::components_of;
 use super::hooking::Scene;
 use super::judging::{Round, ask_native};
-use super::perform::{Trying, now_ms, validate};
+use super::perform::{Outcomes, Trying, now_ms, validate};
 use super::unit::{begins_direct, may_follow, may_wait};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller, spans};
@@ -24,8 +24,10 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::health::Sign;
 use tollgate_agent::history::History;
 use tollgate_agent::message::{Message, ToolSpec};
+use tollgate_agent::outcome::Usage;
 use tollgate_agent::run::event::{Event, Finished};
 use tollgate_agent::run::{CallStatus, Effect, Input, Phase, Run, Task};
+use tollgate_sandbox::Reservation;
 use tracing::Instrument as _;
 
 /// How long a cancelled run waits for its calls: their grace, as long
@@ -61,6 +63,10 @@ pub(crate) struct Driver {
     pub(super) history: History,
     pub(super) children: Children,
     pub(super) deadline: Option<Instant>,
+    /// The memory of large arguments, while the calls that have them are under way.
+    pub(super) arguments: Option<Reservation>,
+    /// The memory of large outcomes that are not committed.
+    pub(super) outcomes: Outcomes,
     last_call: Option<Arc<Finished>>,
     end_text: String,
 }
@@ -78,6 +84,8 @@ impl Driver {
             known_messages,
             tool_specs: None,
             history: History::default(),
+            arguments: None,
+            outcomes: Outcomes::default(),
             last_call: None,
             end_text: String::new(),
         })
@@ -117,16 +125,18 @@ impl Driver {
                     continue;
                 }
                 Waited::Cancelled => {
-                    self.stop_work().await?;
-                    Input::Cancel { reason: "it was cancelled by its caller".to_owned() }
+                    let reason = Some("it was cancelled by its caller".to_owned());
+                    Input::CutShort { reason, stopped: self.stop_work().await? }
                 }
                 Waited::TimeUp => {
                     self.parts.cancel.cancel();
-                    self.stop_work().await?;
-                    Input::WallTimeUp
+                    Input::CutShort { reason: None, stopped: self.stop_work().await? }
                 }
             };
             self.take_in(input).await?;
+            if self.work.is_empty() {
+                self.outcomes.release();
+            }
         }
         if self.run.is_finished() {
             self.children.end_all(&self.parts.host, &self.run).await;
@@ -150,7 +160,8 @@ impl Driver {
     }
 
     /// Decides on one input, commits what follows, applies it and tells it.
-    pub(super) async fn step(&mut self, mut input: Input) -> Result<(), RunError> {
+    pub(super) async fn step(&mut self, input: Input) -> Result<(), RunError> {
+        let mut input = self.with_room(input).await;
         for _ in 0..MAX_CONFLICTS {
             let now_ms = now_ms();
             let events = self.decided(&mut input, now_ms).await?;
@@ -296,11 +307,9 @@ impl Driver {
         None
     }
 
-    /// The moment at which the run's wall time is used up; direct calls are
-    /// bounded by their attempts.
+    /// The moment at which the wall time of the run, or of the direct call, is used up.
     fn deadline(&self) -> Option<Instant> {
-        let wall = Duration::from_millis(self.run.spec().limits.wall_ms);
-        (!self.is_direct()).then(|| Instant::now() + wall)
+        Instant::now().checked_add(Duration::from_millis(self.run.spec().limits.wall_ms))
     }
 
     /// Whether the run is to end now. Once it ends, only hooks are waited for, which have
@@ -343,26 +352,30 @@ impl Driver {
     }
 
     /// Waits, within bounds, until what was under way has stopped; what it returns
-    /// after the cancellation is dropped. Hooks after calls that have ended are neither
+    /// after the cancellation is dropped, but for what it used. Hooks after calls that have ended are neither
     /// stopped nor dropped.
-    async fn stop_work(&mut self) -> Result<(), RunError> {
+    async fn stop_work(&mut self) -> Result<Vec<(SmolStr, Usage)>, RunError> {
         let executing = self.run.calls().iter().any(|call| call.status == CallStatus::Running);
+        let mut stopped = Vec::new();
         if executing {
             let mut counting = Vec::new();
-            let counts = |input: &Input| matches!(input, Input::ChildStands { .. } | Input::Hooked { .. });
-            let stopped = async {
+            let all_stop = async {
                 while let Some(input) = self.work.next().await {
-                    counting.extend(Some(input).filter(counts));
+                    match input {
+                        Input::ChildStands { .. } | Input::Hooked { .. } => counting.push(input),
+                        Input::Attempted { call_id, usage, .. } => stopped.push((call_id, usage)),
+                        _ => {}
+                    }
                 }
             };
             // What has not stopped by then is dropped, and that stops it.
-            let _ = tokio::time::timeout(CANCEL_WAIT, stopped).await;
+            let _ = tokio::time::timeout(CANCEL_WAIT, all_stop).await;
             for input in counting {
                 self.take_in(input).await?;
             }
         }
         self.work.stop();
-        Ok(())
+        Ok(stopped)
     }
 
     fn end(&mut self) -> RunEnd {

@@ -111,7 +111,7 @@ impl Scene {
                 state: self.state(installed, &nothing),
                 now_ms: now_ms(),
                 end: Some(&end),
-                usage: ended.ending.usage,
+                usage: ended.usage,
             };
             let answer = answered(installed, self.panel.within(installed.hooks.after_call(&call)).await);
             if let Some(result) = answer.result.as_ref().filter(|_| ended.ending.may_be_replaced()) {

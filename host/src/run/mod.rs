@@ -13,6 +13,7 @@ mod hooking;
 mod hub;
 mod judging;
 mod perform;
+mod room;
 mod spans;
 mod told;
 mod turn;

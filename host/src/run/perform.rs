@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::tools::{Attempt, AttemptRequest, Runner, Toolbox};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
@@ -19,7 +19,7 @@ use tollgate_agent::message::{Message, ModelRequest};
 use tollgate_agent::outcome::{Fault, Usage};
 use tollgate_agent::proposal::Proposal;
 use tollgate_agent::run::{Execution, Input, RunSpec};
-use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink};
+use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink, Reservation};
 use tracing::Instrument as _;
 
 /// Milliseconds since the Unix epoch.
@@ -128,10 +128,14 @@ impl Trying {
             _ if self.cancel.is_cancelled() => Attempt::unstarted(Fault::new(Code::Cancelled, CANCELLED)),
             None => Attempt::unstarted(gone(name)),
             Some(runner) => {
-                let ended = AssertUnwindSafe(runner.run(self.request())).catch_unwind().await;
-                ended.unwrap_or_else(|_| Attempt::unstarted(panicked(name)))
+                let ended =
+                    AssertUnwindSafe(self.within_the_call(runner.run(self.request()))).catch_unwind().await;
+                ended.unwrap_or_else(|_| lost(panicked(name)))
             }
         };
+        if let Some(memory) = ended.memory {
+            self.lent.outcomes.hold(memory);
+        }
         if !ended.denied.is_empty() {
             note_refusals(self.store.as_ref(), &self.spec, permit, &ended.denied).await;
             self.lent.reports.denied(ended.denied);
@@ -147,6 +151,33 @@ impl Trying {
         Input::Attempted { call_id, attempt: *attempt, outcome, usage, taken: ended.taken }
     }
 
+    /// Ends an attempt that does not end by itself when the whole call must have ended: it
+    /// waits for its turn, or for something else that its own time does not measure. While a
+    /// call waits for child runs its time stands still.
+    async fn within_the_call(&self, attempt: impl Future<Output = Attempt>) -> Attempt {
+        let until_ms = self.execution.until_ms;
+        if until_ms == 0 || self.lent.children.is_some() {
+            return attempt.await;
+        }
+        let left = Duration::from_millis(until_ms.saturating_sub(now_ms())) + LATE;
+        match tokio::time::timeout(left, attempt).await {
+            Ok(ended) => ended,
+            Err(_) => lost(overdue(&self.execution)),
+        }
+    }
+
+    /// How long the attempt may take: its own time, as far as the whole call has so much left.
+    fn timeout(&self) -> Duration {
+        let Execution { timeout_ms, until_ms, .. } = &self.execution;
+        let own = u64::from(*timeout_ms);
+        let left = match until_ms {
+            0 => own,
+            // A moment at least, so that it ends as a timeout.
+            until_ms => until_ms.saturating_sub(now_ms()).max(1),
+        };
+        Duration::from_millis(own.min(left))
+    }
+
     fn request(&self) -> AttemptRequest<'_> {
         let Self { toolbox, spec, execution, lent, cancel, .. } = self;
         AttemptRequest {
@@ -157,7 +188,7 @@ impl Trying {
             keys: toolbox.catalog().keys(),
             attempt: execution.attempt,
             resume: execution.resume.as_deref(),
-            timeout: Duration::from_millis(u64::from(execution.timeout_ms)),
+            timeout: self.timeout(),
             replay: None,
             reports: Arc::clone(&lent.reports) as Arc<dyn ReportSink>,
             children: match &lent.children {
@@ -170,6 +201,9 @@ impl Trying {
     }
 }
 
+/// How much later than the end of the call's time an attempt is ended that did not end then
+/// by itself.
+const LATE: Duration = Duration::from_millis(250);
 /// What is said of an attempt that was cancelled before it began.
 const CANCELLED: &str = "The call was cancelled.";
 
@@ -180,11 +214,28 @@ async fn pause(not_before_ms: u64, cancel: &CancellationToken) {
     let _ = cancel.run_until_cancelled(tokio::time::sleep(wait)).await;
 }
 
+/// The host's memory that outcomes take which are not committed yet.
+#[derive(Clone, Default)]
+pub(super) struct Outcomes(Arc<Mutex<Vec<Arc<Reservation>>>>);
+
+impl Outcomes {
+    fn hold(&self, memory: Arc<Reservation>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
+    }
+
+    /// They are committed or dropped.
+    pub(super) fn release(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
 /// What an attempt is lent of its run.
 pub(super) struct Lent {
     pub(super) reports: Arc<CallReports>,
     /// None where the tool may run no agent.
     pub(super) children: Option<Arc<CallChildren>>,
+    /// Where the memory of large outcomes is held.
+    pub(super) outcomes: Outcomes,
     /// The conversation, for the host's own tools alone.
     pub(super) history: Option<Arc<Vec<Message>>>,
 }
@@ -225,6 +276,20 @@ impl ReportSink for CallReports {
 
 fn gone(tool_name: &str) -> Fault {
     Fault::new(Code::HostFailed, format!("The tool '{tool_name}' is not loaded any more."))
+}
+
+/// An attempt that ran, and of which nothing but this fault came back.
+fn lost(fault: Fault) -> Attempt {
+    Attempt { usage: Usage::of_a_lost_attempt(), ..Attempt::unstarted(fault) }
+}
+
+fn overdue(execution: &Execution) -> Fault {
+    let name = &execution.permit.tool().descriptor.name;
+    let seconds = f64::from(execution.timeout_ms) / 1_000.0;
+    Fault::new(Code::TimedOut, format!("Tool '{name}' timed out after {seconds:.1}s")).with_detail(
+        "the whole call met timeout_ceiling_ms, in which waiting for its turn counts; an operator can raise it \
+         in tollgate.toml, under [limits]",
+    )
 }
 
 fn panicked(tool_name: &str) -> Fault {

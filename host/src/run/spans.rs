@@ -44,6 +44,7 @@ pub(super) fn attempt(execution: &Execution) -> Span {
         code = Empty,
         fuel = Empty,
         memory_bytes = Empty,
+        usage_at_least = Empty,
         otel.status_code = Empty
     )
 }
@@ -70,6 +71,9 @@ pub(super) fn attempted(outcome: &Outcome, usage: &Usage) {
     let span = Span::current();
     span.record("fuel", usage.fuel);
     span.record("memory_bytes", usage.memory_bytes);
+    if usage.at_least {
+        span.record("usage_at_least", true);
+    }
     match outcome {
         Outcome::Returned(_) => drop(span.record("code", "success")),
         Outcome::Faulted(fault) => {

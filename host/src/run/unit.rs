@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn events_wait_for_the_next_commit_in_two_cases_alone() {
         let asks = || Event::CallValidated { call_id: "c".into(), fault: None };
-        let starts = || Event::CallStarted { call_id: "c".into(), attempt: 1, not_before_ms: 0 };
+        let starts = || Event::CallStarted { call_id: "c".into(), attempt: 1, not_before_ms: 0, until_ms: 0 };
         let fault = Some(Fault::new(Code::InvalidArguments, "No."));
         let fails = Event::CallValidated { call_id: "c".into(), fault };
         // Whose call it is, and whether it is stored: unstored direct, stored direct, a run's.

@@ -33,10 +33,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::Tool;
+use tollgate_agent::code::Code;
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 use tollgate_agent::gate::Permit;
 use tollgate_agent::message::Message;
-use tollgate_agent::outcome::Fault;
+use tollgate_agent::outcome::{Fault, Outcome};
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::state::{KeySet, Snapshot};
 use tollgate_agent::taken::Taken;
@@ -122,4 +123,10 @@ pub struct AttemptRequest<'a> {
     pub history: Option<Arc<Vec<Message>>>,
     /// Ends the attempt early.
     pub cancel: &'a CancellationToken,
+}
+
+/// Whether an attempt that ended so was stopped from outside, so that what it used was not
+/// counted to its end.
+pub(crate) fn was_cut(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Faulted(fault) if matches!(fault.code, Code::TimedOut | Code::Cancelled))
 }

@@ -276,17 +276,19 @@ impl Runner for NativeRunner {
             Err(fault) => Outcome::Faulted(fault),
         };
         Attempt {
-            outcome,
             usage: Usage {
                 wall_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
                 attempts: 1,
+                at_least: super::was_cut(&outcome),
                 ..Usage::default()
             },
+            outcome,
             taken: None,
             console: Console::default(),
             dropped_reports: 0,
             http_requests: 0,
             denied: Vec::new(),
+            memory: None,
         }
     }
 

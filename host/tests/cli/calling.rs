@@ -27,6 +27,38 @@ fn with_json_one_object_is_printed() {
 }
 
 #[test]
+fn z21_what_a_call_used_that_was_cut_is_marked_as_at_least_that() {
+    let limits = "[limits]\ntimeout_ms = 200\nfuel = 900_000_000_000\n";
+    let place = Place::new().with_tools(&[hostile::SPIN_FOR_EVER]).with_config(limits);
+    let answer = place.type_in(&["call", "spin-for-ever", "--json"]).ends_with(1).json();
+    assert_eq!((&answer["error"]["code"], &answer["usage"]["at_least"]), (&json!("timed_out"), &json!(true)));
+    place.type_in(&["call", "spin-for-ever"]).ends_with(1).says("at least");
+    let audit = place.type_in(&["audit", "--json"]).ends_with(0).json();
+    let is_call = |record: &&serde_json::Value| record["kind"] == "call";
+    let record = audit.as_array().unwrap().iter().find(is_call).unwrap();
+    assert_eq!(record["usage"]["at_least"], true, "{record}");
+}
+
+#[test]
+fn t1_a_direct_call_has_the_wall_time_of_the_agent_direct() {
+    let config = "[limits]\nfuel = 900_000_000_000\n[agents.direct]\ntools = [\"*\"]\n\
+                  limits = { wall_ms = 300 }\n";
+    let place = Place::new().with_tools(&[hostile::SPIN_FOR_EVER]).with_config(config);
+    let answer = place.type_in(&["call", "spin-for-ever", "--json"]).ends_with(1).json();
+    assert_eq!(answer["error"]["code"], "timed_out", "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("wall_ms = 300"), "{answer}");
+    assert_eq!((&answer["usage"]["attempts"], &answer["usage"]["at_least"]), (&json!(1), &json!(true)));
+}
+
+#[test]
+fn z3_arguments_of_too_many_values_are_refused() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let arguments = format!("{{\"a\":[{}0]}}", "[],".repeat(500_000));
+    let said = Said::of(&place.tollgate(&["call", "echo", "-"]).write_stdin(arguments).assert());
+    said.ends_with(2).says("500000");
+}
+
+#[test]
 fn arguments_come_from_standard_input() {
     let place = Place::new().with_tools(&[good::ECHO]);
     let said =

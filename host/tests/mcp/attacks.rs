@@ -98,6 +98,38 @@ fn a_message_that_is_too_long_is_skipped() {
 }
 
 #[test]
+fn z3_arguments_are_counted_before_they_are_read() {
+    let (_place, mut raw) = begun();
+    still_answers(&mut raw);
+    let before = raw.resident_kib();
+    for (id, value) in [("lists", "[],"), ("objects", "{\"\":0},")] {
+        let arguments = format!("{{\"a\":[{}0]}}", value.repeat(500_000));
+        raw.send_raw_call(id, "echo", &arguments);
+        let answer = raw.answer(id);
+        assert_eq!(answer["result"]["structuredContent"]["error"]["code"], "invalid_arguments", "{answer}");
+        assert!(raw.resident_kib() < before + 32 * 1024, "{before} KiB, then {}", raw.resident_kib());
+    }
+    // The same anywhere else is an error of the protocol.
+    let request = raw.request("else", "tools/list", json!({"_meta": {"a": "HERE"}})).to_string();
+    raw.send_line(&request.replace("\"HERE\"", &format!("[{}0]", "[],".repeat(500_000))));
+    let answer = raw.answer("else");
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    still_answers(&mut raw);
+}
+
+#[test]
+fn z3_without_memory_for_its_arguments_a_call_is_overloaded() {
+    let place = Place::new()
+        .with_tools(&[good::ECHO])
+        .with_config("[limits]\nmemory_bytes = 16_777_216\nmemory_budget_bytes = 33_554_432\n");
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    raw.send_raw_call("large", "echo", &format!("{{\"a\":[{}0]}}", "0,".repeat(400_000)));
+    let answer = raw.answer("large");
+    assert_eq!(answer["result"]["structuredContent"]["error"]["code"], "overloaded", "{answer}");
+    still_answers(&mut raw);
+}
+
+#[test]
 fn a_thousand_calls_at_once_are_all_answered() {
     let (_place, mut raw) = begun();
     for id in 0..1_000 {

@@ -177,6 +177,19 @@ fn r2_a_tool_whose_name_does_not_fit_is_left_out_and_named() {
 }
 
 #[test]
+fn z3_a_server_s_message_of_too_many_values_is_not_read() {
+    let on_call = r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"a":[' "$id"
+yes '[],' | head -n 600000 | tr -d '\n'
+echo '0]}}}'"#;
+    let place = scripted(&server(TOOL, on_call));
+    let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    let place = place.with_config(&config.replace("\ntimeout_ms = 2_000", "\ntimeout_ms = 60_000"));
+    let answer = call(&place, "other__t");
+    assert_eq!(answer["error"]["code"], "malformed_output", "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("500000"), "{answer}");
+}
+
+#[test]
 fn l5_a_server_that_floods_is_cut_off() {
     // The call may last far longer: what ends it is what counts the bytes.
     let flood = server(TOOL, "cat /dev/zero");

@@ -36,6 +36,7 @@ pub(crate) fn changed(revision: u64, value: u64) -> Event {
         transfer: None,
         escalates: false,
         usage: Usage::default(),
+        earlier: Usage::default(),
     }))
 }
 

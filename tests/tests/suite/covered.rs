@@ -23,6 +23,8 @@ const REPORTS: Shown = By("activity, progress, log, streamed output");
 const LIMITS: &[(&str, Shown)] = &[
     ("fuel", By("instructions")),
     ("memory_bytes", By("memory")),
+    ("host_memory_bytes", By("host memory")),
+    ("json_nodes", By("JSON nodes")),
     ("table_elements", By("table elements")),
     ("instances", By("instances, memories")),
     ("tables", By("tables")),

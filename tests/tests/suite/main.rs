@@ -4,6 +4,7 @@
 mod covered;
 mod gates;
 mod hostile;
+mod parsing;
 mod plain;
 mod powers;
 mod promises;

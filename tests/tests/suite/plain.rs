@@ -530,5 +530,5 @@ fn arguments_are_counted_as_the_values_that_they_become() {
         rig.call(&loaded, &arguments, &Limits::default(), Duration::from_secs(60))
     };
     assert_eq!(with(400_000).code(), None);
-    assert_eq!(with(600_000).code(), Some(Code::TooLarge));
+    assert_eq!(with(480_000).code(), Some(Code::TooLarge));
 }

@@ -1,18 +1,22 @@
 //! JSON that is read when somebody looks into it.
 
 use super::written::Written;
-use super::{JsonError, canonical, parse, to_text};
+use super::{JsonError, Measure, bounded, canonical, check_numbers, deep, parse_exact, rewrite, to_text};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
+/// A list or an object of so many bytes is kept as text, however it was written.
+const REWRITTEN_BYTES: usize = 64 * 1024;
+
 /// A JSON value, or the text that says the same.
 ///
 /// An object or a list that comes as this host would write it stays the text that it is
 /// until somebody looks into the value, which many a call's data never sees: it is kept,
-/// answered and recorded as text. Everything else is read at once.
+/// answered and recorded as text. A large text that comes otherwise is rewritten, and kept
+/// as text too: the value would take many times its memory. Everything else is read at once.
 #[derive(Clone)]
 pub struct LazyJson(Kept);
 
@@ -23,15 +27,55 @@ enum Kept {
 }
 
 impl LazyJson {
-    /// Takes JSON as it came, refusing what [`parse`] refuses.
+    /// Takes JSON as it came, refusing what [`parse_exact`] refuses.
     ///
     /// # Errors
-    /// As [`parse`]; the text is handed back beside the reason.
+    /// As [`parse_exact`]; the text is handed back beside the reason.
     pub fn from_text(text: String) -> Result<Self, (JsonError, String)> {
-        if canonical::is_canonical(&text) {
-            return Ok(Self(Kept::Text(Written::new(text))));
+        match Self::read(&text) {
+            Ok(None) => Ok(Self(Kept::Text(Written::new(text)))),
+            Ok(Some(read)) => Ok(read),
+            Err(why) => Err((why, text)),
         }
-        parse(&text).map(Self::from).map_err(|why| (why, text))
+    }
+
+    /// `None` if the text can be kept as it is.
+    fn read(text: &str) -> Result<Option<Self>, JsonError> {
+        if canonical::is_canonical(text) {
+            bounded(text)?;
+            return Ok(None);
+        }
+        if text.len() < REWRITTEN_BYTES || !text.trim_start().starts_with(['[', '{']) {
+            return parse_exact(text).map(Self::from).map(Some);
+        }
+        // The reader goes less deep than a text may nest.
+        if bounded(text)? >= deep::READER_DEPTH {
+            return parse_exact(text).map(Self::from).map(Some);
+        }
+        let written = rewrite::rewritten(text)?;
+        check_numbers(text)?;
+        Ok(Some(Self(Kept::Text(Written::new(written)))))
+    }
+
+    /// Bytes of memory that it takes at most to hold a text of this measure, while it is
+    /// read and afterwards.
+    #[must_use]
+    pub fn held_bytes(text: &str, measure: &Measure) -> u64 {
+        let bytes = text.len() as u64;
+        match text.trim_start().starts_with(['[', '{']) && text.len() >= REWRITTEN_BYTES {
+            // The text, the same rewritten, and the keys of objects that are open.
+            true => 2 * bytes + 96 * measure.members as u64,
+            false => bytes + measure.parsed_bytes,
+        }
+    }
+
+    /// The characters of a string; `None` of any other value, which is not read for it.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.0 {
+            Kept::Value(Value::String(text)) => Some(text),
+            _ => None,
+        }
     }
 
     /// The value as text, to the byte as serde_json writes it.

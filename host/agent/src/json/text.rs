@@ -43,7 +43,8 @@ pub(super) fn write(value: &Value, text: &mut String) {
     }
 }
 
-fn write_string(string: &str, text: &mut String) {
+/// Appends a string.
+pub(super) fn write_string(string: &str, text: &mut String) {
     text.push('"');
     let mut rest = string;
     while let Some(at) = next_escaped(rest.as_bytes()) {

@@ -1,6 +1,6 @@
 //! A text of the host's own serialization, and the value that it says.
 
-use super::{deep, parse};
+use super::deep;
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -68,7 +68,7 @@ impl<T: AsRef<str>> Written<T> {
     reason = "what is written here can be read: `canonical` and `text` are tested for that"
 )]
 fn read(text: &str) -> Value {
-    parse(text).expect("JSON as this host writes it")
+    deep::read(text).expect("JSON as this host writes it")
 }
 
 impl<T: AsRef<str>> PartialEq for Written<T> {

@@ -48,9 +48,10 @@ impl Run {
             Event::CallValidated { call_id, .. } => self.call_mut(call_id)?.validation = Validation::Passed,
             Event::CallGated { call_id, verdicts } => self.call_gated(call_id, verdicts)?,
             Event::BatchStarted { call_ids, .. } => self.start_batch(call_ids)?,
-            Event::CallStarted { call_id, attempt, not_before_ms } => {
+            Event::CallStarted { call_id, attempt, not_before_ms, until_ms } => {
                 let call = self.call_mut(call_id)?;
-                (call.attempts, call.not_before_ms, call.started) = (*attempt, *not_before_ms, true);
+                (call.attempts, call.started) = (*attempt, true);
+                (call.not_before_ms, call.until_ms) = (*not_before_ms, *until_ms);
                 if call.status != CallStatus::Running {
                     call.become_status(CallStatus::Running)?;
                 }
@@ -237,7 +238,7 @@ impl Run {
     }
 
     fn call_finished(&mut self, finished: &Finished) -> Result<(), ForbiddenMove> {
-        self.used(&finished.call_id, finished.usage)?;
+        self.used(&finished.call_id, finished.last_attempt())?;
         let call = self.call_mut(&finished.call_id)?;
         call.become_status(finished.end.status())?;
         call.end = Some(finished.end.clone());
@@ -258,7 +259,7 @@ impl Run {
     }
 
     fn call_suspended(&mut self, suspended: &Suspended) -> Result<(), ForbiddenMove> {
-        self.used(&suspended.call_id, suspended.usage)?;
+        self.used(&suspended.call_id, suspended.last_attempt())?;
         let call = self.call_mut(&suspended.call_id)?;
         // A question that is asked again, of another version, stays a question.
         if call.status != CallStatus::Suspended {
@@ -269,6 +270,7 @@ impl Run {
         call.tool = None;
         call.suspensions += 1;
         call.suspended = Some(Arc::new(Suspended { arguments: call.arguments.clone(), ..suspended.clone() }));
+        call.until_ms = 0; // It waits for a person, and begins anew then.
         call.let_through = None;
         call.returned = None;
         // What hooks before the call wrote is part of the change; a gate's question has none.

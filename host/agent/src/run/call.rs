@@ -131,6 +131,8 @@ pub struct Call {
     pub(super) started: bool,
     pub(super) returned: Option<(Arc<Outcome>, Usage)>,
     pub(super) not_before_ms: u64,
+    /// When it must have ended, all attempts together; 0 before the first.
+    pub(super) until_ms: u64,
     pub(super) suspensions: u32,
     /// The gates whose questions about these arguments a person answered.
     pub(super) approved_gates: Vec<SmolStr>,
@@ -177,6 +179,7 @@ impl Call {
             started: false,
             returned: None,
             not_before_ms: 0,
+            until_ms: 0,
             suspensions: 0,
             approved_gates: Vec::new(),
             shown: None,

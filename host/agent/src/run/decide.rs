@@ -26,8 +26,11 @@ impl Run {
     pub fn decide(&self, catalog: &Catalog, now_ms: u64, input: &Input) -> Result<Vec<Event>, Refused> {
         let mut draft = Draft::new(self, catalog, now_ms);
         match input {
-            Input::Start(spec) => self.begin(&mut draft, spec, Seed::default())?,
-            Input::StartSeeded(spec, seed) => self.begin(&mut draft, spec, seed.clone())?,
+            Input::Start(spec) => self.begin(&mut draft, spec, Seed::default(), None)?,
+            Input::StartSeeded(spec, seed) => self.begin(&mut draft, spec, seed.clone(), None)?,
+            Input::StartRefused(spec, fault) => {
+                self.begin(&mut draft, spec, Seed::default(), Some(fault))?;
+            }
             Input::Replied { ask, reply, hooked } if self.phase == Phase::Asking && *ask == self.asks => {
                 self.hear(&mut draft, reply.clone(), hooked.clone());
             }
@@ -49,11 +52,11 @@ impl Run {
             }
             Input::Decided(decision) => self.take_decision(&mut draft, decision.clone())?,
             Input::Message(text) => self.supersede(&mut draft, text.clone())?,
-            Input::Cancel { reason } => {
-                draft.end_early(Code::Cancelled, RunStatus::Cancelled { reason: reason.clone() });
-            }
-            Input::WallTimeUp => {
-                draft.end_early(Code::Cancelled, RunStatus::Stopped { limit: "wall_ms".to_owned() });
+            Input::Cancel { reason } => self.cut(&mut draft, Some(reason)),
+            Input::WallTimeUp => self.cut(&mut draft, None),
+            Input::CutShort { reason, stopped } => {
+                draft.stopped = stopped;
+                self.cut(&mut draft, reason.as_ref());
             }
             Input::Restarted => draft.restarted(),
             Input::Replied { .. } | Input::ModelFailed { .. } => {}
@@ -61,7 +64,27 @@ impl Run {
         Ok(draft.into_events())
     }
 
-    fn begin(&self, draft: &mut Draft<'_>, spec: &Arc<RunSpec>, seed: Seed) -> Result<(), Refused> {
+    /// Ends the run for this reason, or because its wall time is used up.
+    fn cut(&self, draft: &mut Draft<'_>, reason: Option<&String>) {
+        match reason {
+            Some(reason) => {
+                draft.end_early(Code::Cancelled, RunStatus::Cancelled { reason: reason.clone() });
+            }
+            None => {
+                let is_direct = matches!(self.spec.task, Task::Call { .. });
+                let code = if is_direct { Code::TimedOut } else { Code::Cancelled };
+                draft.end_early(code, RunStatus::Stopped { limit: "wall_ms".to_owned() });
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        draft: &mut Draft<'_>,
+        spec: &Arc<RunSpec>,
+        seed: Seed,
+        refused: Option<&Fault>,
+    ) -> Result<(), Refused> {
         if self.phase != Phase::New {
             return Err(Refused("the run has begun already".to_owned()));
         }
@@ -75,7 +98,10 @@ impl Run {
                 draft.push(Event::StepStarted { step: 1 });
             }
             Task::Call { tool_name, arguments } => {
-                let read = Arguments::read(Arc::clone(arguments));
+                let read = match refused {
+                    Some(fault) => Err(fault.clone()),
+                    None => Arguments::read(Arc::clone(arguments)),
+                };
                 draft.propose(propose(draft.catalog, |name| spec.offers(name), "call-1", tool_name, read));
                 draft.settle_as(spec);
             }

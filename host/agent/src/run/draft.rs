@@ -10,7 +10,7 @@ use super::event::{
 };
 use super::handing::Asked;
 use super::spec::{MAX_SUSPENSIONS, RunSpec, Task};
-use super::{CallEnd, CallStatus, Phase, Run, RunUsage};
+use super::{CallEnd, CallStatus, Phase, Run};
 use crate::catalog::Catalog;
 use crate::code::Code;
 use crate::gate::PERMISSIONS_ID;
@@ -47,6 +47,8 @@ pub(super) struct Draft<'a> {
     folded: RefCell<(State, usize)>,
     /// The calls whose end waits for hooks from here on.
     pub(super) ending: Vec<SmolStr>,
+    /// What the attempts used that were stopped just now.
+    pub(super) stopped: &'a [(SmolStr, Usage)],
     /// What hooks before calls answered just now.
     pub(super) before: Vec<(SmolStr, Arc<[HookAnswer]>)>,
 }
@@ -62,6 +64,7 @@ impl<'a> Draft<'a> {
             proposed: SmallVec::new(),
             folded: RefCell::new((run.state.clone(), 0)),
             ending: Vec::new(),
+            stopped: &[],
             before: Vec::new(),
         }
     }
@@ -107,6 +110,7 @@ impl<'a> Draft<'a> {
         let Some(at) = self.position(call_id) else { return };
         self.statuses[at] = end.status();
         let (call_id, tool_name) = (self.call_id(at).clone(), self.tool_name(at).clone());
+        let earlier = self.used_before(&call_id);
         let Asked { notes, transfer, escalates, scheduled, filter } = asked;
         self.push(Event::CallFinished(Arc::new(Finished {
             call_id,
@@ -119,7 +123,8 @@ impl<'a> Draft<'a> {
             filter,
             transfer,
             escalates,
-            usage,
+            usage: earlier.plus(usage),
+            earlier,
         })));
     }
 
@@ -194,7 +199,8 @@ impl<'a> Draft<'a> {
             gate,
             child,
             change,
-            usage,
+            usage: call.usage.plus(usage),
+            earlier: call.usage,
             answer,
         })));
     }
@@ -210,6 +216,7 @@ impl<'a> Draft<'a> {
                 suspension_id: call.next_suspension(),
                 change: None,
                 usage: Usage::default(),
+                earlier: Usage::default(),
                 ..(**asked).clone()
             })));
         }
@@ -224,7 +231,8 @@ impl<'a> Draft<'a> {
             let ends = self.run.calls().get(at).is_some_and(|call| self.is_ending(call));
             if !self.statuses[at].is_final() && !ends {
                 let call_id = self.call_id(at).clone();
-                self.finish(&call_id, Fault::new(code, message));
+                let usage = self.cut_usage(at);
+                self.finish_after(&call_id, Fault::new(code, message), usage);
             }
         }
     }
@@ -245,9 +253,12 @@ impl<'a> Draft<'a> {
         }
         let message = match &status {
             RunStatus::Cancelled { reason } => format!("The run was cancelled: {reason}"),
-            RunStatus::Stopped { limit } => {
-                format!("The run met its limit {limit}, so this call was not run to its end.")
-            }
+            RunStatus::Stopped { limit } => match &self.run.spec.task {
+                Task::Call { tool_name, .. } => self.out_of_wall_time(tool_name),
+                Task::Prompt(_) => {
+                    format!("The run met its limit {limit}, so this call was not run to its end.")
+                }
+            },
             _ => "The run ended before this call could run.".to_owned(),
         };
         self.cut_short(code, &message, Afterwards::End(status));
@@ -281,22 +292,6 @@ impl<'a> Draft<'a> {
         self.finish_step();
         self.hand_over();
         self.push(Event::StepStarted { step: self.run.step + 1 });
-    }
-
-    /// What the run will have used.
-    fn usage(&self) -> RunUsage {
-        let mut usage = self.run.usage;
-        for event in &self.events {
-            match event {
-                Event::ModelReplied { reply, .. } => usage.tokens = usage.tokens.plus(reply.usage),
-                Event::CallProposed(_) => usage.calls += 1,
-                Event::CallFinished(finished) => usage.tools = usage.tools.plus(finished.usage),
-                Event::CallConflicted { usage: used, .. } => usage.tools = usage.tools.plus(*used),
-                Event::CallSuspended(suspended) => usage.tools = usage.tools.plus(suspended.usage),
-                _ => {}
-            }
-        }
-        usage
     }
 
     /// Ends the turn where the last of its calls has ended, and says what follows.

@@ -94,6 +94,9 @@ pub struct Execution {
     pub not_before_ms: u64,
     /// How long it may take, in milliseconds.
     pub timeout_ms: u32,
+    /// When the whole call must have ended, this attempt included, in milliseconds since the
+    /// Unix epoch; 0 where that is not known.
+    pub until_ms: u64,
     /// The state as it stood when the batch began.
     pub snapshot: Snapshot,
     /// What a person decided, where the call goes on after a decision.
@@ -152,6 +155,7 @@ impl Run {
                 Some(Effect::Execute(Execution {
                     attempt: call.attempts,
                     not_before_ms: call.not_before_ms,
+                    until_ms: call.until_ms,
                     timeout_ms: self.spec.limits.attempt_timeout_ms(&permit.tool().descriptor.execution),
                     snapshot: batch.snapshot.clone(),
                     resume: call.shown.clone(),

@@ -8,7 +8,7 @@ use super::call::Call;
 use super::draft::Draft;
 use super::event::{Event, RunStatus, ToolVersion};
 use super::handing::Asked;
-use super::{CallEnd, CallStatus, ForbiddenMove, Phase, Run};
+use super::{CallEnd, CallStatus, ForbiddenMove, Phase, Run, RunUsage};
 use crate::code::Code;
 use crate::hook::{HookAnswer, HookPoint};
 use crate::outcome::{Fault, Mutation, Usage};
@@ -17,6 +17,7 @@ use crate::state::{PendingMutation, StateChange};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How a call ends, before the hooks after it are asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,8 +68,10 @@ pub struct Ended {
     pub version: Option<ToolVersion>,
     /// The arguments.
     pub arguments: Option<Arguments>,
-    /// How it ends, and what it used.
+    /// How it ends, and what its last attempt used.
     pub ending: Arc<Ending>,
+    /// What all its attempts used.
+    pub usage: Usage,
 }
 
 /// What a call did, as far as it may count with the call's end.
@@ -94,6 +97,7 @@ impl Run {
                 tool_name: call.tool_name.clone(),
                 version: call.version.clone(),
                 arguments: call.arguments.clone(),
+                usage: call.usage.plus(call.ending.as_ref()?.usage),
                 ending: Arc::clone(call.ending.as_ref()?),
             })
         })
@@ -147,6 +151,51 @@ impl Draft<'_> {
         let ending =
             Ending { call_id: call_id.into(), end, mutations: mutations.collect(), asked: did.asked, usage };
         self.conclude(call, &ending, &[]);
+    }
+
+    /// What the attempts used that ended before this draft. (None ends within it and is
+    /// followed by another's end.)
+    pub(super) fn used_before(&self, call_id: &str) -> Usage {
+        self.call(call_id).map(|call| call.usage).unwrap_or_default()
+    }
+
+    /// What the attempt used that was stopped, or whose answer is dropped.
+    pub(super) fn cut_usage(&self, at: usize) -> Usage {
+        let Some(call) = self.run.calls().get(at) else { return Usage::default() };
+        if let Some((_, usage)) = &call.returned {
+            return *usage;
+        }
+        if !call.is_under_way() {
+            return Usage::default();
+        }
+        let stopped = self.stopped.iter().find(|(call_id, _)| *call_id == call.id);
+        stopped.map_or_else(Usage::of_a_lost_attempt, |(_, usage)| Usage { at_least: true, ..*usage })
+    }
+
+    /// A direct call has no limit of a run but this one.
+    pub(super) fn out_of_wall_time(&self, tool_name: &str) -> String {
+        let (wall_ms, agent) = (self.run.spec.limits.wall_ms, &self.run.spec.agent.view.id);
+        format!(
+            "Tool '{tool_name}' timed out after {:.1}s: its limit is wall_ms = {wall_ms}. An operator can raise \
+             it in tollgate.toml, under [agents.{agent}.limits].",
+            Duration::from_millis(wall_ms).as_secs_f64()
+        )
+    }
+
+    /// What the run will have used.
+    pub(super) fn usage(&self) -> RunUsage {
+        let mut usage = self.run.usage;
+        for event in &self.events {
+            match event {
+                Event::ModelReplied { reply, .. } => usage.tokens = usage.tokens.plus(reply.usage),
+                Event::CallProposed(_) => usage.calls += 1,
+                Event::CallFinished(finished) => usage.tools = usage.tools.plus(finished.last_attempt()),
+                Event::CallConflicted { usage: used, .. } => usage.tools = usage.tools.plus(*used),
+                Event::CallSuspended(suspended) => usage.tools = usage.tools.plus(suspended.last_attempt()),
+                _ => {}
+            }
+        }
+        usage
     }
 
     /// Whether the call's end is known, and waits for hooks.

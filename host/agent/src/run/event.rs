@@ -97,6 +97,11 @@ pub enum Event {
         /// It begins no earlier, in milliseconds since the Unix epoch.
         #[serde(default)]
         not_before_ms: u64,
+        /// When the whole call must have ended, in milliseconds since the Unix epoch; 0 where
+        /// that is not known. It is for the process that started the attempt alone: time in
+        /// which nobody runs the call does not count.
+        #[serde(skip)]
+        until_ms: u64,
     },
     /// An attempt took this from the world; how it ended is said in the same commit.
     CallTook {
@@ -296,9 +301,12 @@ pub struct Finished {
     /// Whether it ends the loop that the run is part of.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub escalates: bool,
-    /// What its last attempt used.
+    /// What all its attempts used. (Records of earlier versions have its last attempt alone.)
     #[serde(default)]
     pub usage: Usage,
+    /// The part of that which attempts before the last used.
+    #[serde(default, skip_serializing_if = "Usage::is_nothing")]
+    pub earlier: Usage,
 }
 
 /// A question to a person, as the host stamped it.
@@ -328,9 +336,13 @@ pub struct Suspended {
     /// What the call changed before it asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<StateChange>,
-    /// What its last attempt used.
+    /// What all its attempts so far used. (Records of earlier versions have its last attempt
+    /// alone.)
     #[serde(default)]
     pub usage: Usage,
+    /// The part of that which attempts before the last used.
+    #[serde(default, skip_serializing_if = "Usage::is_nothing")]
+    pub earlier: Usage,
     /// The compiled schema of the answer; not part of the record.
     #[serde(skip)]
     pub answer: AnswerSchema,

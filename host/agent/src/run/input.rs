@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub enum Input {
     /// The run shall begin.
     Start(Arc<RunSpec>),
+    /// A direct call is refused before anything of it is read.
+    StartRefused(Arc<RunSpec>, Fault),
     /// A child shall begin, with what its parent gives it.
     StartSeeded(Arc<RunSpec>, Seed),
     /// The model replied.
@@ -106,6 +108,14 @@ pub enum Input {
     },
     /// The run's wall time is used up; what was under way has been stopped.
     WallTimeUp,
+    /// The run shall end, and what was under way has been stopped. As [`Cancel`](Self::Cancel)
+    /// and [`WallTimeUp`](Self::WallTimeUp), with what was counted of the stopped attempts.
+    CutShort {
+        /// Why; the wall time is used up where there is no reason.
+        reason: Option<String>,
+        /// The calls and what their attempts used at least.
+        stopped: Vec<(SmolStr, Usage)>,
+    },
     /// The process that ran this run is gone: what was under way is not.
     Restarted,
 }

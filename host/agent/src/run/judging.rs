@@ -95,8 +95,9 @@ impl Draft<'_> {
     }
 
     pub(super) fn start_call(&mut self, call: &Call, attempt: u32, not_before_ms: u64) {
+        let until_ms = self.until_ms(call).unwrap_or_else(|| self.now_ms + self.ceiling_ms());
         self.set_status(&call.id, CallStatus::Running);
-        self.push(Event::CallStarted { call_id: call.id.clone(), attempt, not_before_ms });
+        self.push(Event::CallStarted { call_id: call.id.clone(), attempt, not_before_ms, until_ms });
     }
 
     fn hold(&mut self, call: &Call, held: Recorded) {

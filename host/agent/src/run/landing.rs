@@ -35,6 +35,11 @@ impl Draft<'_> {
             && fault.code == Code::TimedOut
             && self.may_run_again(call)
         {
+            if !self.has_time(call, RETRY_PAUSE_MS) {
+                let mut fault = fault.clone();
+                fault.detail.get_or_insert_with(|| self.no_more_time());
+                return self.land(&[(call.id.as_str(), Arc::new(fault.into()), usage)]);
+            }
             self.push(Event::CallRetried { call_id: call.id.clone(), attempt, fault: fault.clone(), usage });
             return self.start_call(call, attempt + 1, self.now_ms + RETRY_PAUSE_MS);
         }
@@ -47,7 +52,9 @@ impl Draft<'_> {
         let mut interrupted = Vec::new();
         for call in run.calls().iter().filter(|call| call.is_under_way()) {
             if self.may_run_again(call) {
-                self.start_call(call, call.attempts + 1, 0);
+                // The time in which no host ran does not count.
+                let anew = Call { until_ms: 0, ..call.clone() };
+                self.start_call(&anew, call.attempts + 1, 0);
                 continue;
             }
             let message = format!(
@@ -55,7 +62,7 @@ impl Draft<'_> {
                 call.tool_name
             );
             let fault = Fault::new(Code::Interrupted, message);
-            interrupted.push((call.id.as_str(), Arc::new(fault.into()), Usage::default()));
+            interrupted.push((call.id.as_str(), Arc::new(fault.into()), Usage::of_a_lost_attempt()));
         }
         if !interrupted.is_empty() {
             self.land(&interrupted);
@@ -67,6 +74,38 @@ impl Draft<'_> {
             let policy = &tool.descriptor.execution;
             policy.idempotent && call.attempts < max_attempts(policy)
         })
+    }
+
+    /// The most time that all attempts of a call together may take, in milliseconds.
+    pub(super) fn ceiling_ms(&self) -> u64 {
+        u64::from(self.run.spec.limits.timeout_ceiling_ms.max(1))
+    }
+
+    /// When the call must have ended, pauses and further attempts included; `None` before its
+    /// first. While it waited for child runs its time stood still: then each attempt counts
+    /// by the time that it might have taken.
+    pub(super) fn until_ms(&self, call: &Call) -> Option<u64> {
+        let until_ms = Some(call.until_ms).filter(|until_ms| *until_ms > 0)?;
+        if !self.run.children.keys().any(|(call_id, _)| *call_id == call.id) {
+            return Some(until_ms);
+        }
+        let policy = call.tool(self.catalog).map(|tool| tool.descriptor.execution);
+        let each_ms = self.run.spec.limits.attempt_timeout_ms(&policy.unwrap_or_default());
+        let taken_ms = u64::from(call.attempts) * (u64::from(each_ms) + RETRY_PAUSE_MS);
+        Some(until_ms.max(self.now_ms + self.ceiling_ms().saturating_sub(taken_ms)))
+    }
+
+    /// Whether another attempt may begin after a pause.
+    fn has_time(&self, call: &Call, pause_ms: u64) -> bool {
+        self.until_ms(call).is_none_or(|until_ms| self.now_ms + pause_ms < until_ms)
+    }
+
+    fn no_more_time(&self) -> String {
+        format!(
+            "it is not tried again: all attempts of a call together may take timeout_ceiling_ms = {}, pauses \
+             included; an operator can raise it in tollgate.toml, under [limits]",
+            self.ceiling_ms()
+        )
     }
 
     /// Applies what has returned already, as far as it is its turn now.
@@ -177,7 +216,7 @@ impl Draft<'_> {
     }
 
     fn conflicted(&mut self, call: &Call, key: String, usage: Usage) {
-        if self.may_run_again(call) {
+        if self.may_run_again(call) && self.has_time(call, 0) {
             return self.push(Event::CallConflicted { call_id: call.id.clone(), key, usage });
         }
         self.finish_after(&call.id, state_conflict(call, &key), usage);

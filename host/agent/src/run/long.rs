@@ -49,6 +49,8 @@ impl Run {
             | Input::Message(_)
             | Input::Cancel { .. }
             | Input::WallTimeUp
+            | Input::StartRefused(..)
+            | Input::CutShort { .. }
             | Input::Restarted => Some(()),
         };
         fits.is_none()

@@ -152,14 +152,17 @@ pub struct RunLimits {
     /// Tokens read and written, in all; none means no limit.
     #[serde(default)]
     pub tokens: Option<u64>,
-    /// Wall time in milliseconds, time spent waiting for a person not counted.
+    /// Wall time in milliseconds, time spent waiting for a person not counted. It bounds a
+    /// direct call as well.
     pub wall_ms: u64,
     /// Calls of one batch that run at once; at least 1. With 1, every call is a
     /// batch.
     pub concurrency: u32,
     /// Milliseconds for one attempt of a tool that does not say.
     pub timeout_ms: u32,
-    /// The most milliseconds for one attempt, whatever a tool says.
+    /// The most milliseconds for one attempt, whatever a tool says, and for all attempts of
+    /// one call together, with the pauses between them. A call that asked a person begins
+    /// anew; the wait for child runs does not count.
     pub timeout_ceiling_ms: u32,
     /// How much of the conversation the model is shown, in bytes of its text; older
     /// exchanges are left out, whole.

@@ -1,5 +1,6 @@
 //! What a run used in all.
 
+use super::event::{Finished, Suspended};
 use crate::message::TokenUsage;
 use crate::outcome::Usage;
 use serde::{Deserialize, Serialize};
@@ -43,4 +44,20 @@ pub struct ChildUsage {
     pub steps: u32,
     /// Tokens.
     pub tokens: TokenUsage,
+}
+
+impl Finished {
+    /// What its last attempt used.
+    #[must_use]
+    pub fn last_attempt(&self) -> Usage {
+        self.usage.without(self.earlier)
+    }
+}
+
+impl Suspended {
+    /// What its last attempt used.
+    #[must_use]
+    pub fn last_attempt(&self) -> Usage {
+        self.usage.without(self.earlier)
+    }
 }

@@ -8,7 +8,7 @@ use super::call::charge;
 use crate::grants::Power;
 use crate::instance::Instance;
 use crate::meter::Stop;
-use crate::v0_1_0::{self, agents, lift_child, lower_child, lower_child_error};
+use crate::v0_1_0::{self, agents, lift_child, lower_child, lower_child_error, measure_seeds};
 use std::sync::Arc;
 use tollgate_agent::child::ChildError;
 use wasmtime::StoreContextMut;
@@ -27,6 +27,12 @@ async fn run_child(
     mut store: StoreContextMut<'_, Instance>,
     request: agents::ChildRun,
 ) -> wasmtime::Result<Answer> {
+    let seeded = match measure_seeds(&request) {
+        Ok(bytes) => bytes,
+        Err(error) => return Ok(Err(lower_child_error(error))),
+    };
+    let turn = store.data().serves.as_ref().map(|serves| Arc::clone(&serves.turn));
+    let _seeds = turn.map(|turn| turn.charge_while(seeded)).transpose().map_err(Stop::from)?;
     let (mut request, bytes) = match lift_child(request) {
         Ok(lifted) => lifted,
         Err(error) => return Ok(Err(lower_child_error(error))),

@@ -9,13 +9,19 @@ use crate::meter::Stop;
 use crate::report::{self, Report};
 use crate::v0_1_0::call::{Level, ProgressStatus};
 use crate::v0_1_0::{self};
+use serde_json::Value;
 use std::borrow::Cow;
+use std::cell::Cell;
+use tollgate_agent::json;
 use tollgate_agent::text::clean;
 use wasmtime::component::{Linker, WasmStr};
 use wasmtime::{AsContext, StoreContext, StoreContextMut};
 
 /// Fuel for a call of the host, whatever it carries: about what it costs.
 const CALL_FUEL: u64 = 1_000;
+/// A value counts against the bytes of reports by a sixteenth of the memory that it takes,
+/// where that is more than its text: small values in great number take a hundred times.
+const MEMORY_PER_BYTE: u64 = 16;
 /// The longest kind of an activity, in bytes; a longer one is cut.
 const MAX_KIND_BYTES: usize = 64;
 
@@ -31,7 +37,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> Unit {
     })?;
     call.func_wrap("report-activity-delta", |mut store: Store<'_>, (kind, patch): (WasmStr, WasmStr)| {
         tell(&mut store, &[&kind, &patch], |words| {
-            let Ok(patch) = tollgate_agent::json::parse(&words.raw(&patch)?) else { return Ok(None) };
+            let Some(patch) = words.patch(&patch)? else { return Ok(None) };
             Ok(Some(Report::ActivityDelta { kind: words.kind(&kind)?, patch }))
         })
     })?;
@@ -81,9 +87,17 @@ fn tell(
     let bytes = bytes as u64;
     store.data().boundary.leave(bytes)?;
     let Some(serves) = &store.data().serves else { return Ok(()) };
-    let told = match serves.reports.takes(bytes) {
-        true => report(&Words { store: store.as_context(), each_bytes: serves.reports.each_bytes })?,
-        false => None,
+    let (told, bytes) = match serves.reports.takes(bytes) {
+        true => {
+            let words = Words {
+                store: store.as_context(),
+                each_bytes: serves.reports.each_bytes,
+                bytes_left: serves.reports.bytes_left,
+                weight: Cell::new(bytes),
+            };
+            (report(&words)?, words.weight.get())
+        }
+        false => (None, bytes),
     };
     if let Some(serves) = &mut store.data_mut().serves {
         serves.reports.tell(bytes, told);
@@ -112,9 +126,24 @@ impl Reports {
 struct Words<'a> {
     store: StoreContext<'a, Instance>,
     each_bytes: u64,
+    bytes_left: u64,
+    /// What the report counts as, in bytes.
+    weight: Cell<u64>,
 }
 
 impl Words<'_> {
+    /// The value of a patch; `None` if it is not JSON, or takes more memory than a report
+    /// may.
+    fn patch(&self, text: &WasmStr) -> wasmtime::Result<Option<Value>> {
+        let text = self.raw(text)?;
+        let weight = json::measure(text.as_bytes()).parsed_bytes / MEMORY_PER_BYTE;
+        self.weight.set(self.weight.get().max(weight));
+        if self.weight.get() > self.each_bytes.min(self.bytes_left) {
+            return Ok(None);
+        }
+        Ok(json::parse_exact(&text).ok())
+    }
+
     fn kind(&self, kind: &WasmStr) -> wasmtime::Result<String> {
         Ok(clean(&self.raw(kind)?, MAX_KIND_BYTES))
     }

@@ -1,19 +1,23 @@
 //! One exported function: what it is as a tool, and a call of it.
 
+use super::Returned;
 use super::docs::Docs;
-use super::lift::{lift, lift_payload};
+use super::lift::{lift, lift_payload, measure};
 use super::lower::{Lowering, Misfit};
 use super::preparation::{is_of_javascript, is_of_python};
 use super::schema;
 use super::shape::{Reader, Shape, separated};
 use super::surface::Exported;
 use crate::instance::Instance;
-use crate::meter::Stop;
+use crate::meter::{Boundary, Stop};
+use crate::turns::Turn;
+use crate::v0_1_0::Lifted;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::io::{self, Write};
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::MAX_DESCRIPTION_BYTES;
+use tollgate_agent::json::NodesLeft;
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, ToolResult, ToolStatus};
 use tollgate_agent::run::answer::MAX_ANSWER_BYTES;
 use tollgate_agent::schema::Schema;
@@ -100,10 +104,10 @@ impl Function {
         store: &mut Store<Instance>,
         tool_name: &str,
         arguments: &Value,
-    ) -> wasmtime::Result<Outcome> {
+    ) -> wasmtime::Result<Returned> {
         let values = match self.lower(store, arguments)? {
             Ok(values) => values,
-            Err(fault) => return Ok(Outcome::Faulted(misfit(tool_name, &fault))),
+            Err(problem) => return Ok(Returned::Misfit(misfit(tool_name, &problem))),
         };
         if self.result.as_ref().is_some_and(Shape::lists_flags) {
             let bytes = store.data().crossing_bytes() / FLAGS_ARE_DEARER;
@@ -114,10 +118,29 @@ impl Function {
         // What is there is written over.
         let mut results = vec![Val::Bool(false); usize::from(self.result.is_some())];
         function.call_async(&mut *store, &values, &mut results).await?;
-        let result = self.lift(results.pop()).ok_or_else(unknown)?;
-        let limit = store.data().crossing_bytes();
-        store.data().boundary.leave(written_bytes(&result.data, limit).ok_or(Stop::Crossing)?)?;
-        Ok(Outcome::Returned(ToolOutput::from(result)))
+        Ok(Returned::Value(results.pop()))
+    }
+
+    /// Makes an outcome of the value that it returned.
+    pub(super) fn lift_returned(
+        &self,
+        tool_name: &str,
+        value: Option<Val>,
+        boundary: &Boundary,
+        (crossing_bytes, json_nodes): (u64, u32),
+        turn: &Turn,
+    ) -> wasmtime::Result<Lifted> {
+        let measure = value.as_ref().map(measure).unwrap_or_default();
+        if let Err(why) = NodesLeft::up_to(json_nodes as usize).take(&measure) {
+            let message = format!("Tool '{tool_name}' returned a value that is too large: {why}.");
+            let outcome = Outcome::Faulted(Fault::new(Code::MalformedOutput, message));
+            return Ok(Lifted { outcome, bytes: 0 });
+        }
+        turn.charge(measure.parsed_bytes).map_err(Stop::from)?;
+        let result = self.lift(value).ok_or_else(unknown)?;
+        boundary.leave(written_bytes(&result.data, crossing_bytes).ok_or(Stop::Crossing)?)?;
+        let outcome = Outcome::Returned(ToolOutput::from(result));
+        Ok(Lifted { outcome, bytes: measure.parsed_bytes })
     }
 
     /// The arguments as values, in the order of the parameters.

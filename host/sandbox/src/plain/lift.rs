@@ -4,6 +4,7 @@
 use super::schema::{INFINITY, MINUS_INFINITY, NAN};
 use super::shape::Shape;
 use serde_json::{Map, Value, json};
+use tollgate_agent::json::Measure;
 use wasmtime::component::Val;
 
 /// The JSON of a value of this shape; none where it is not of this shape, which the
@@ -45,6 +46,51 @@ pub(super) fn lift(shape: &Shape, val: Val) -> Option<Value> {
         (Shape::Flags(_), Val::Flags(set)) => json!(set),
         _ => return None,
     })
+}
+
+/// How large the JSON of a value becomes, found before it is made.
+pub(super) fn measure(val: &Val) -> Measure {
+    let mut measure = Measure::default();
+    add(val, &mut measure);
+    measure
+}
+
+fn add(val: &Val, measure: &mut Measure) {
+    match val {
+        Val::String(text) => measure.add_text(text.len()),
+        Val::List(items) | Val::Tuple(items) => {
+            measure.add_list();
+            items.iter().for_each(|item| add(item, measure));
+        }
+        Val::Record(fields) => {
+            measure.add_object();
+            for (name, field) in fields {
+                measure.add_key(name.len());
+                add(field, measure);
+            }
+        }
+        Val::Variant(name, None) | Val::Enum(name) => measure.add_text(name.len()),
+        Val::Variant(name, Some(payload)) => add_single(name, payload, measure),
+        Val::Option(Some(payload)) => add_single("some", payload, measure),
+        Val::Result(Ok(Some(payload))) => add_single("ok", payload, measure),
+        Val::Result(Err(Some(payload))) => add_single("err", payload, measure),
+        Val::Flags(names) => {
+            measure.add_list();
+            names.iter().for_each(|name| measure.add_text(name.len()));
+        }
+        Val::Result(Ok(None) | Err(None)) => {
+            measure.add_object();
+            measure.add_text("err".len());
+        }
+        _ => measure.add_text("-Infinity".len()),
+    }
+}
+
+/// An object of one member. Where an option is not one, this counts more than there is.
+fn add_single(name: &str, payload: &Val, measure: &mut Measure) {
+    measure.add_object();
+    measure.add_key(name.len());
+    add(payload, measure);
 }
 
 /// The JSON of what an `ok` or an `err` carries; null where it carries nothing.

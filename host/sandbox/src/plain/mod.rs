@@ -25,13 +25,24 @@ pub(crate) use surface::id_of;
 
 use crate::error::Refusal;
 use crate::instance::Instance;
+use crate::meter::Boundary;
+use crate::turns::Turn;
+use crate::v0_1_0::Lifted;
 use function::Function;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tollgate_agent::descriptor::{ComponentDescriptor, ToolDescriptor};
-use tollgate_agent::outcome::Outcome;
-use wasmtime::component::{Component as Compiled, InstancePre};
+use tollgate_agent::outcome::{Fault, Outcome};
+use wasmtime::component::{Component as Compiled, InstancePre, Val};
 use wasmtime::{Engine, Store};
+
+/// What a function returned, before it is read.
+pub(crate) enum Returned {
+    /// A value; none of a function that returns nothing.
+    Value(Option<Val>),
+    /// It was not called: the arguments are not of its types.
+    Misfit(Fault),
+}
 
 /// A plain component, linked.
 pub(crate) struct Plain {
@@ -83,10 +94,33 @@ impl Plain {
         store: &mut Store<Instance>,
         tool_name: &str,
         arguments: &Value,
-    ) -> wasmtime::Result<Outcome> {
-        match self.functions.get(tool_name) {
-            Some(function) => function.call(&self.pre, store, tool_name, arguments).await,
-            None => Err(wasmtime::Error::msg("the component has no such function")),
+    ) -> wasmtime::Result<Returned> {
+        self.function(tool_name)?.call(&self.pre, store, tool_name, arguments).await
+    }
+
+    /// Makes an outcome of what the function returned, which is charged to the call's turn.
+    /// `most` are the most bytes and values of its JSON.
+    ///
+    /// # Errors
+    /// The call or the host has no room for it, or it is too long.
+    pub(crate) fn lift(
+        &self,
+        tool_name: &str,
+        returned: Returned,
+        boundary: &Boundary,
+        most: (u64, u32),
+        turn: &Turn,
+    ) -> wasmtime::Result<Lifted> {
+        match returned {
+            Returned::Misfit(fault) => Ok(Lifted { outcome: Outcome::Faulted(fault), bytes: 0 }),
+            Returned::Value(value) => {
+                self.function(tool_name)?.lift_returned(tool_name, value, boundary, most, turn)
+            }
         }
+    }
+
+    fn function(&self, tool_name: &str) -> wasmtime::Result<&Function> {
+        let function = self.functions.get(tool_name);
+        function.ok_or_else(|| wasmtime::Error::msg("the component has no such function"))
     }
 }

@@ -4,11 +4,30 @@ use super::agents as wit;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus, Streaming};
-use tollgate_agent::json;
+use tollgate_agent::json::{self, JsonError, NodesLeft};
 use tollgate_agent::message::{AssistantMessage, Message};
 use tollgate_agent::text::clean;
 
-/// Reads a request, and says how many bytes of text it has.
+/// How many bytes of memory the seeds of a request take once they are read.
+///
+/// # Errors
+/// They have too many values.
+pub(crate) fn measure_seeds(given: &wit::ChildRun) -> Result<u64, ChildError> {
+    let (mut nodes, mut bytes) = (NodesLeft::all(), 0);
+    for entry in &given.seed {
+        let measure = json::measure(entry.value.as_bytes());
+        nodes.take(&measure).map_err(|why| bad_seed(&entry.key, &why))?;
+        bytes += measure.parsed_bytes;
+    }
+    Ok(bytes)
+}
+
+fn bad_seed(key: &str, why: &JsonError) -> ChildError {
+    ChildError::BadSeed(format!("the value of \"{}\" is not acceptable JSON: {why}", clean(key, 140)))
+}
+
+/// Reads a request, and says how many bytes of text it has. Its seeds were
+/// [measured](measure_seeds), and their memory reserved.
 ///
 /// # Errors
 /// A seed that is not acceptable JSON.
@@ -17,11 +36,9 @@ pub(crate) fn lift_child(given: wit::ChildRun) -> Result<(ChildRequest, usize), 
     let seeds: usize = given.seed.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
     let exports: usize = given.exports.iter().map(String::len).sum();
     let bytes = given.agent_id.len() + texts + seeds + exports;
-    let seed = given.seed.into_iter().map(|entry| match json::parse(&entry.value) {
+    let seed = given.seed.into_iter().map(|entry| match json::parse_exact(&entry.value) {
         Ok(value) => Ok((entry.key, value)),
-        Err(why) => {
-            Err(ChildError::BadSeed(format!("the value of \"{}\" is no JSON: {why}", clean(&entry.key, 140))))
-        }
+        Err(why) => Err(bad_seed(&entry.key, &why)),
     });
     let request = ChildRequest {
         agent_id: given.agent_id,

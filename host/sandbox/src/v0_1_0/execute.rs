@@ -2,12 +2,11 @@
 
 use super::ToolPre;
 use super::context::Visible;
-use super::output::{Returned, lift_returned, returned_bytes};
+use super::output::{Returned, returned_bytes};
 use super::types::ToolCallContext;
 use crate::attempt::Call;
 use crate::instance::Instance;
 use std::time::Duration;
-use tollgate_agent::outcome::Outcome;
 use wasmtime::Store;
 use wasmtime::component::ComponentExportIndex;
 
@@ -32,13 +31,13 @@ impl Tool {
         Ok(Self { linked, execute })
     }
 
-    /// Calls `execute` in a fresh instance, and reads what it returns.
+    /// Calls `execute` in a fresh instance.
     pub(crate) async fn execute(
         &self,
         store: &mut Store<Instance>,
         call: &Call<'_>,
         timeout: Duration,
-    ) -> wasmtime::Result<Outcome> {
+    ) -> wasmtime::Result<Returned> {
         let arguments = call.permit.arguments().text();
         let visible = Visible::of(call);
         store.data().enter(arguments.len() as u64 + visible.bytes())?;
@@ -51,6 +50,6 @@ impl Tool {
             .get_typed_func::<(&str, ToolCallContext<'_>), (Returned,)>(&mut *store, &self.execute)?;
         let (returned,) = execute.call_async(&mut *store, (arguments, context)).await?;
         store.data().boundary.leave(returned_bytes(&returned))?;
-        Ok(lift_returned(&call.permit.tool().descriptor.name, returned))
+        Ok(returned)
     }
 }

@@ -11,11 +11,11 @@ mod execute;
 mod gate;
 mod output;
 
-pub(crate) use child::{lift_child, lower_child, lower_child_error};
+pub(crate) use child::{lift_child, lower_child, lower_child_error, measure_seeds};
 pub(crate) use descriptor::lift_descriptor;
 pub(crate) use execute::Tool;
 pub(crate) use gate::{GatePre, Shown, lift_gate_descriptor, lift_verdict};
-pub(crate) use output::lift_rejection;
+pub(crate) use output::{Lifted, Returned, lift_rejection, lift_returned, returned_bytes};
 
 mod generated {
     #![allow(missing_docs, clippy::all, unreachable_pub)]

@@ -1,16 +1,19 @@
 //! What a tool hands back, in the host's words, or the fault that it is.
 
 use super::types;
+use crate::meter::Stop;
+use crate::turns::Turn;
 use serde_json::Value;
 use std::sync::Arc;
 use tollgate_agent::code::Code;
-use tollgate_agent::json::{self, JsonError, LazyJson};
+use tollgate_agent::json::{self, JsonError, LazyJson, NodesLeft};
 use tollgate_agent::outcome::{
     Action, Fault, Mutation, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus,
 };
-use tollgate_agent::question::{MAX_ACTION_BYTES, MAX_MESSAGE_BYTES};
+use tollgate_agent::question::{MAX_ACTION_BYTES, MAX_MESSAGE_BYTES, MAX_PARAMETERS_BYTES};
 use tollgate_agent::run::answer::MAX_ANSWER_BYTES;
-use tollgate_agent::state::change::MAX_MUTATIONS;
+use tollgate_agent::schema::MAX_SCHEMA_BYTES;
+use tollgate_agent::state::change::{MAX_MUTATION_BYTES, MAX_MUTATIONS, MAX_MUTATIONS_BYTES};
 use tollgate_agent::text::clean;
 
 /// The most actions of one call.
@@ -19,6 +22,9 @@ const MAX_ACTIONS: usize = 16;
 const MAX_NOTE_BYTES: usize = 16 * 1024;
 /// The longest text of a tool's error, in bytes.
 const MAX_ERROR_BYTES: usize = 16 * 1024;
+/// Texts of so many bytes in all are read without a look at how large they become: that is
+/// some hundred times as much at most, which every call has room for.
+const UNMEASURED_BYTES: u64 = 4 * 1024;
 
 /// What `execute` returned.
 pub(crate) type Returned = Result<types::ToolOutput, types::ToolError>;
@@ -29,22 +35,125 @@ pub(crate) fn returned_bytes(returned: &Returned) -> u64 {
         Ok(output) => {
             let result = output.result.data.len() + output.result.message.as_ref().map_or(0, String::len);
             let mutations: usize = output.mutations.iter().map(|m| m.key.len() + m.update.len()).sum();
-            result + mutations
+            result + mutations + ticket_of(output).map_or(0, ticket_bytes)
         }
         Err(error) => error_text(error).1.len(),
     };
     bytes as u64
 }
 
-/// Reads what `execute` returned.
-pub(crate) fn lift_returned(tool_name: &str, returned: Returned) -> Outcome {
-    match returned {
-        Ok(output) => match lift_output(tool_name, output) {
-            Ok(output) => Outcome::Returned(output),
-            Err(fault) => Outcome::Faulted(fault),
-        },
-        Err(error) => Outcome::Faulted(lift_error(tool_name, &error)),
+fn ticket_of(output: &types::ToolOutput) -> Option<&types::SuspendTicket> {
+    match &output.result.status {
+        types::ToolStatus::Pending(ticket) => ticket.as_ref(),
+        _ => None,
     }
+}
+
+fn ticket_bytes(ticket: &types::SuspendTicket) -> usize {
+    let schema = ticket.response_schema.as_ref().map_or(0, String::len);
+    ticket.action.len() + ticket.message.len() + ticket.parameters.len() + schema
+}
+
+/// An outcome, and the bytes that were charged to the call's turn for it.
+#[derive(Debug)]
+pub(crate) struct Lifted {
+    pub(crate) outcome: Outcome,
+    pub(crate) bytes: u64,
+}
+
+/// Reads what `execute` returned. Lengths and numbers of values are checked, and memory is
+/// charged to the turn, before anything is parsed. `looked_into` says that the data of the
+/// result will be, whatever it is; otherwise much of it stays text.
+///
+/// # Errors
+/// The call or the host has no room for the parsed form.
+pub(crate) fn lift_returned(
+    tool_name: &str,
+    returned: Returned,
+    looked_into: bool,
+    turn: &Turn,
+    json_nodes: u32,
+) -> Result<Lifted, Stop> {
+    let mut bytes = 0;
+    let lifted = match returned {
+        Ok(output) => match check(tool_name, &output, looked_into, json_nodes) {
+            Ok(held) => {
+                turn.charge(held)?;
+                bytes = held;
+                lift_output(tool_name, output)
+            }
+            Err(fault) => Err(fault),
+        },
+        Err(error) => Err(lift_error(tool_name, &error)),
+    };
+    let outcome = lifted.map_or_else(Outcome::Faulted, Outcome::Returned);
+    Ok(Lifted { outcome, bytes })
+}
+
+/// Checks lengths and numbers, and finds how many bytes the output takes once it is parsed.
+fn check(tool: &str, output: &types::ToolOutput, looked_into: bool, json_nodes: u32) -> Result<u64, Fault> {
+    check_mutations(tool, output)?;
+    let ticket = ticket_of(output);
+    ticket.map(|ticket| check_ticket(tool, ticket)).transpose()?;
+    if output.mutations.iter().map(|m| m.update.len()).sum::<usize>() as u64
+        + output.result.data.len() as u64
+        + ticket.map_or(0, ticket_bytes) as u64
+        <= UNMEASURED_BYTES.min(json_nodes.into())
+    {
+        return Ok(0);
+    }
+    let (mut nodes, mut bytes) = (NodesLeft::up_to(json_nodes as usize), 0);
+    let mut count = |what: &str, text: &str| {
+        let measure = json::measure(text.as_bytes());
+        nodes.take(&measure).map_err(|why| malformed(tool, what, &why, text))?;
+        Ok::<_, Fault>(measure)
+    };
+    for mutation in &output.mutations {
+        // The update is held, and the value that it leads to.
+        bytes += 2 * count("its mutations", &mutation.update)?.parsed_bytes;
+    }
+    for text in ticket.into_iter().flat_map(|t| [Some(&t.parameters), t.response_schema.as_ref()]).flatten() {
+        bytes += count("its ticket", text)?.parsed_bytes;
+    }
+    let data = &output.result.data;
+    let measure = count("the data of its result", data)?;
+    let parsed = if looked_into { measure.parsed_bytes } else { 0 };
+    Ok(bytes + parsed + LazyJson::held_bytes(data, &measure))
+}
+
+/// Checks how long what is parsed of a ticket is.
+fn check_ticket(tool: &str, ticket: &types::SuspendTicket) -> Result<(), Fault> {
+    let within = |what: &str, bytes: usize, limit: usize| match bytes <= limit {
+        true => Ok(()),
+        false => Err(Fault::new(
+            Code::MalformedOutput,
+            format!("'{tool}' returned {what} of {bytes} bytes; the limit is {limit}."),
+        )),
+    };
+    within("parameters of a ticket", ticket.parameters.len(), MAX_PARAMETERS_BYTES)?;
+    within("a schema of a ticket", ticket.response_schema.as_ref().map_or(0, String::len), MAX_SCHEMA_BYTES)
+}
+
+fn check_mutations(tool: &str, output: &types::ToolOutput) -> Result<(), Fault> {
+    let bad = |why: String| Err(Fault::new(Code::BadMutation, format!("Tool '{tool}' returned {why}.")));
+    let mutations = &output.mutations;
+    if mutations.len() > MAX_MUTATIONS {
+        return bad(format!(
+            "{} mutations; at most {MAX_MUTATIONS} are taken from one call",
+            mutations.len()
+        ));
+    }
+    if let Some(long) = mutations.iter().find(|mutation| mutation.update.len() > MAX_MUTATION_BYTES) {
+        let (key, bytes) = (clean(&long.key, 140), long.update.len());
+        return bad(format!(
+            "an update of {bytes} bytes for the state key \"{key}\"; the limit is {MAX_MUTATION_BYTES}"
+        ));
+    }
+    let all: usize = mutations.iter().map(|mutation| mutation.key.len() + mutation.update.len()).sum();
+    if all > MAX_MUTATIONS_BYTES {
+        return bad(format!("mutations of {all} bytes in all; the limit is {MAX_MUTATIONS_BYTES}"));
+    }
+    Ok(())
 }
 
 /// The fault that an error of `validate-args` is: its kind does not matter.
@@ -55,22 +164,14 @@ pub(crate) fn lift_rejection(tool_name: &str, error: &types::ToolError) -> Fault
 }
 
 fn lift_output(tool: &str, given: types::ToolOutput) -> Result<ToolOutput, Fault> {
-    if given.mutations.len() > MAX_MUTATIONS {
-        return Err(Fault::new(
-            Code::BadMutation,
-            format!(
-                "Tool '{tool}' returned {} mutations; at most {MAX_MUTATIONS} are taken from one call.",
-                given.mutations.len()
-            ),
-        ));
-    }
     Ok(ToolOutput {
         result: Arc::new(lift_result(tool, given.result)?),
         mutations: given
             .mutations
             .into_iter()
             .map(|m| {
-                let update = parse(tool, "an update of a mutation", &m.update)?;
+                let update =
+                    json::parse_exact(&m.update).map_err(|why| bad_update(tool, &m.key, &why, &m.update))?;
                 Ok(Mutation { key: m.key, update })
             })
             .collect::<Result<_, Fault>>()?,
@@ -95,6 +196,7 @@ pub(super) fn lift_result(tool: &str, given: types::ToolResult) -> Result<ToolRe
 }
 
 pub(super) fn lift_ticket(tool: &str, given: types::SuspendTicket) -> Result<Ticket, Fault> {
+    check_ticket(tool, &given)?;
     Ok(Ticket {
         action: within(tool, "action", &given.action, MAX_ACTION_BYTES)?,
         message: within(tool, "message", &given.message, MAX_MESSAGE_BYTES)?,
@@ -174,7 +276,20 @@ fn error_text(error: &types::ToolError) -> (Code, &str) {
 }
 
 fn parse(tool: &str, what: &str, text: &str) -> Result<Value, Fault> {
-    json::parse(text).map_err(|why| malformed(tool, what, &why, text))
+    json::parse_exact(text).map_err(|why| malformed(tool, what, &why, text))
+}
+
+/// A number that would become another is the mutation's fault; whatever is no JSON is the
+/// output's.
+fn bad_update(tool: &str, key: &str, why: &JsonError, text: &str) -> Fault {
+    if json::parse(text).is_err() {
+        return malformed(tool, "an update of a mutation", why, text);
+    }
+    let message = format!(
+        "Tool '{tool}' returned an update for the state key \"{}\" that is refused: {why}.",
+        clean(key, 140)
+    );
+    Fault::new(Code::BadMutation, message).with_detail(clean(text, 500))
 }
 
 fn malformed(tool: &str, what: &str, why: &JsonError, text: &str) -> Fault {

@@ -4,6 +4,7 @@ use super::super::lines::MAX_MESSAGE_BYTES;
 use super::changes::Changes;
 use super::patient::Patient;
 use super::runner::{Link, Unasked};
+use super::weight::LineWeight;
 use crate::config::ServerPlace;
 use crate::model::client_for;
 use rmcp::model::{
@@ -30,6 +31,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
+use tollgate_sandbox::MemoryBudget;
 
 /// The most tools that a server's list may have, over all its pages.
 const MAX_LISTED: usize = 1_024;
@@ -100,7 +102,7 @@ impl Connection {
     pub(super) async fn begin(
         place: &ServerPlace,
         base_dir: &Path,
-        link: &Arc<Link>,
+        (link, budget): (&Arc<Link>, &MemoryBudget),
         connect_timeout: Duration,
         way: Way,
     ) -> Result<Self, Gone> {
@@ -113,8 +115,11 @@ impl Connection {
                 let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
                     return Err(Gone::nobody("it has no standard streams"));
                 };
-                let wire = AsyncRwTransport::new_client(Metered::new(stdout, Arc::clone(link)), stdin)
-                    .with_max_line_length(MAX_MESSAGE_BYTES);
+                let wire = AsyncRwTransport::new_client(
+                    Metered::new(stdout, Arc::clone(link), budget.clone()),
+                    stdin,
+                )
+                .with_max_line_length(MAX_MESSAGE_BYTES);
                 let serving = serve_client_with_lifecycle(listener, Patient::new(wire), way.lifecycle());
                 (serving.await.map_err(gone)?, Some(child))
             }
@@ -259,11 +264,12 @@ struct Metered<R> {
     link: Arc<Link>,
     since: Instant,
     bytes: usize,
+    weight: LineWeight,
 }
 
 impl<R> Metered<R> {
-    fn new(read: R, link: Arc<Link>) -> Self {
-        Self { read, link, since: Instant::now(), bytes: 0 }
+    fn new(read: R, link: Arc<Link>, budget: MemoryBudget) -> Self {
+        Self { read, link, since: Instant::now(), bytes: 0, weight: LineWeight::new(budget) }
     }
 }
 
@@ -276,6 +282,10 @@ impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
             (this.since, this.bytes) = (Instant::now(), 0);
         }
         this.bytes += into.filled().len() - before;
+        if let Err(heavy) = this.weight.add(&into.filled()[before..]) {
+            this.link.is_too_heavy(heavy);
+            return Poll::Ready(Err(io::Error::other("a message of the server is not read")));
+        }
         if this.bytes > MAX_BYTES_PER_SECOND {
             this.link.floods();
             return Poll::Ready(Err(io::Error::other("the server floods")));

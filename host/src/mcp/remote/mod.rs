@@ -15,6 +15,7 @@ mod questions;
 mod runner;
 mod tools;
 mod ways;
+mod weight;
 
 use crate::Host;
 use crate::blocking::aside;
@@ -174,7 +175,8 @@ impl Kept {
 
     async fn begin_by(&self, way: Way) -> Result<Connection, Gone> {
         let ServerConfig { place, start_timeout, .. } = &self.config;
-        Connection::begin(place, &self.base_dir, &self.link, *start_timeout, way).await
+        let budget = self.host.memory_budget();
+        Connection::begin(place, &self.base_dir, (&self.link, budget), *start_timeout, way).await
     }
 
     /// Offers the server's tools for as long as it is there; why it is not any more.

@@ -4,6 +4,7 @@
 use super::answered::outcome;
 use super::questions::{self, Asked, Decided, Next, OTHER};
 use super::tools::RemoteTool;
+use super::weight::TooHeavy;
 use crate::tools::{Attempt, AttemptRequest, Report, ReportSink, Runner};
 use async_trait::async_trait;
 use rmcp::RoleClient;
@@ -41,6 +42,8 @@ pub(super) struct Link {
     asks: AtomicBool,
     /// It was cut off because it sent more than anybody could mean.
     flooded: AtomicBool,
+    /// It was cut off because a message of it could not be read: why.
+    heavy: Mutex<Option<TooHeavy>>,
     /// Calls have the server together until it asks; from then on each has it alone.
     alone: RwLock<()>,
 }
@@ -78,7 +81,8 @@ impl Link {
     pub(super) fn new(server: String, answer_bytes: usize) -> Self {
         let peer = Mutex::new(Err("it is being connected".to_owned()));
         let (asks, flooded) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { server, answer_bytes, peer, calls: Mutex::default(), asks, flooded, alone: RwLock::new(()) }
+        let (calls, heavy, alone) = (Mutex::default(), Mutex::default(), RwLock::new(()));
+        Self { server, answer_bytes, peer, calls, asks, flooded, heavy, alone }
     }
 
     /// The server's name.
@@ -88,6 +92,7 @@ impl Link {
 
     pub(super) fn found(&self, peer: Peer<RoleClient>) {
         self.flooded.store(false, Ordering::Relaxed);
+        *self.heavy.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Ok(peer);
     }
 
@@ -103,6 +108,17 @@ impl Link {
     /// The server is cut off.
     pub(super) fn floods(&self) {
         self.flooded.store(true, Ordering::Relaxed);
+    }
+
+    /// The server is cut off, because a message of it cannot be read.
+    pub(super) fn is_too_heavy(&self, heavy: TooHeavy) {
+        *self.heavy.lock().unwrap_or_else(PoisonError::into_inner) = Some(heavy);
+    }
+
+    /// Why the message was not read that may have been the answer.
+    fn unread(&self) -> Option<Fault> {
+        let heavy = (*self.heavy.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some(heavy.fault(&self.server))
     }
 
     /// Passes a server's progress on to whoever watches the call.
@@ -254,6 +270,11 @@ impl RemoteRunner {
         if heard.asked_other {
             return Err(link.failed(OTHER));
         }
+        if answered.is_err()
+            && let Some(fault) = link.unread()
+        {
+            return Err(fault);
+        }
         match answered {
             Ok(ServerResult::CallToolResult(result))
                 if heard.may_have_asked && result.is_error == Some(true) =>
@@ -348,7 +369,8 @@ impl Runner for RemoteRunner {
             },
         };
         let wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let usage = Usage { wall_us, attempts: 1, ..Usage::default() };
+        let at_least = crate::tools::was_cut(&outcome);
+        let usage = Usage { wall_us, attempts: 1, at_least, ..Usage::default() };
         Attempt {
             outcome,
             usage,
@@ -357,6 +379,7 @@ impl Runner for RemoteRunner {
             http_requests: 0,
             denied: Vec::new(),
             taken: None,
+            memory: None,
         }
     }
 

@@ -128,6 +128,7 @@ fn asked(tool: &str, arguments: Value) -> Suspended {
         change: None,
         usage: crate::outcome::Usage::default(),
         answer: Default::default(),
+        earlier: crate::outcome::Usage::default(),
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn first_difference(
     recorded_taken: &Taken,
     taken: &Taken,
 ) -> Option<Difference> {
-    let counted = fuel(recorded) > 0;
+    let counted = fuel_of(recorded) > 0;
     let of_events = match now {
         Some(now) => differ("", &comparable(recorded, counted), &comparable(now, counted)),
         None => Some(Difference {
@@ -77,12 +77,12 @@ fn change_mut(event: &mut Event) -> Option<&mut Option<StateChange>> {
     }
 }
 
-fn fuel(event: &Event) -> u64 {
+fn fuel_of(event: &Event) -> u64 {
     match event {
         Event::CallReturned { usage, .. } => usage.fuel,
         Event::CallEnding(ending) => ending.usage.fuel,
-        Event::CallFinished(finished) => finished.usage.fuel,
-        Event::CallSuspended(suspended) => suspended.usage.fuel,
+        Event::CallFinished(finished) => finished.last_attempt().fuel,
+        Event::CallSuspended(suspended) => suspended.last_attempt().fuel,
         _ => 0,
     }
 }
@@ -91,6 +91,13 @@ fn fuel(event: &Event) -> u64 {
 /// are for operators alone.
 fn comparable(event: &Event, with_fuel: bool) -> Value {
     let mut value = json(event);
+    // Of the sum over all attempts, the one that was made again.
+    if let Some(fuel) = value.pointer_mut("/usage/fuel") {
+        *fuel = fuel_of(event).into();
+    }
+    if let Some(members) = value.as_object_mut() {
+        members.shift_remove("earlier");
+    }
     if let Some(usage) = value.get_mut("usage").and_then(Value::as_object_mut) {
         usage.retain(|name, _| with_fuel && name == "fuel");
     }

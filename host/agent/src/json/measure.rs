@@ -1,0 +1,193 @@
+//! How large a text becomes when it is read, found before it is read.
+
+use super::deep::end_of_string;
+use super::{JsonError, MAX_NODES};
+use serde_json::Value;
+
+/// Bytes of one value within a list. A list has room for twice its elements at most.
+const ELEMENT_BYTES: u64 = 2 * size_of::<Value>() as u64;
+/// Bytes of the room that a list begins with.
+const LIST_BYTES: u64 = 4 * size_of::<Value>() as u64 + 16;
+/// Bytes of one member of an object, its key's characters aside: hash, key and value, and
+/// its place in the table of keys, with room for twice as many.
+const MEMBER_BYTES: u64 = 2 * (size_of::<Value>() + size_of::<String>() + 24) as u64 + 16;
+/// Bytes of the room that an object begins with.
+const OBJECT_BYTES: u64 = 4 * (size_of::<Value>() + size_of::<String>() + 8) as u64 + 96;
+/// Bytes that a text has beside its characters.
+const TEXT_BYTES: u64 = 16;
+
+/// The size of a JSON text once it is read. For a text that is not JSON it is no less than
+/// what a reader makes of it until it gives up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Measure {
+    /// Values, those within lists and objects included.
+    pub nodes: usize,
+    /// Keys of all objects together.
+    pub members: usize,
+    /// Bytes of the parsed form, at most.
+    pub parsed_bytes: u64,
+}
+
+/// Goes through the text once, and allocates nothing.
+#[must_use]
+pub fn measure(bytes: &[u8]) -> Measure {
+    let mut at = 0;
+    let mut measure = Measure::default();
+    while let Some(byte) = bytes.get(at) {
+        let began = at;
+        at += 1;
+        match byte {
+            b'[' => measure.add_list(),
+            b'{' => measure.add_object(),
+            b'"' => {
+                at = end_of_string(bytes, began);
+                match is_key(bytes, at) {
+                    true => measure.add_key(at - began),
+                    false => measure.add_text(at - began),
+                }
+            }
+            b' ' | b'\n' | b'\r' | b'\t' | b',' | b':' | b']' | b'}' => {}
+            _ => {
+                at += bytes[at..].iter().take_while(|byte| !ends_scalar(**byte)).count();
+                measure.value(0);
+            }
+        }
+    }
+    measure
+}
+
+impl Measure {
+    /// Adds a list; its elements are added by themselves.
+    pub fn add_list(&mut self) {
+        self.value(LIST_BYTES);
+    }
+
+    /// Adds an object; its keys and their values are added by themselves.
+    pub fn add_object(&mut self) {
+        self.value(OBJECT_BYTES);
+    }
+
+    /// Adds a string of this many bytes, or any value that takes no more.
+    pub fn add_text(&mut self, bytes: usize) {
+        self.value(bytes as u64 + TEXT_BYTES);
+    }
+
+    /// Adds a key of this many bytes.
+    pub fn add_key(&mut self, bytes: usize) {
+        self.members += 1;
+        // The value of the member is counted as an element, which is less.
+        self.parsed_bytes += MEMBER_BYTES - ELEMENT_BYTES + bytes as u64;
+    }
+
+    fn value(&mut self, bytes: u64) {
+        self.nodes += 1;
+        self.parsed_bytes += ELEMENT_BYTES + bytes;
+    }
+}
+
+/// Whether a string that ends here is a key.
+fn is_key(bytes: &[u8], end: usize) -> bool {
+    let rest = bytes.get(end..).unwrap_or_default();
+    rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
+}
+
+fn ends_scalar(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b',' | b':' | b'[' | b']' | b'{' | b'}' | b'"')
+}
+
+/// The nodes that texts of one origin may still have: what one call returns, what one
+/// message carries.
+#[derive(Debug)]
+pub struct NodesLeft {
+    left: usize,
+    all: usize,
+}
+
+impl NodesLeft {
+    /// [`MAX_NODES`] of them.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::up_to(MAX_NODES)
+    }
+
+    /// This many, and [`MAX_NODES`] at most.
+    #[must_use]
+    pub fn up_to(nodes: usize) -> Self {
+        let all = nodes.min(MAX_NODES);
+        Self { left: all, all }
+    }
+
+    /// Counts the nodes of a text that was measured.
+    ///
+    /// # Errors
+    /// There would be more than these in all.
+    pub fn take(&mut self, measure: &Measure) -> Result<(), JsonError> {
+        let left = self.left.checked_sub(measure.nodes);
+        self.left = left.ok_or_else(|| too_many(self.all))?;
+        Ok(())
+    }
+}
+
+/// Refuses a text of more than [`MAX_NODES`] nodes.
+pub(crate) fn bound(text: &str) -> Result<(), JsonError> {
+    // Each takes a byte at least, beside what separates it from the next.
+    if text.len() > 2 * MAX_NODES { NodesLeft::all().take(&measure(text.as_bytes())) } else { Ok(()) }
+}
+
+fn too_many(all: usize) -> JsonError {
+    JsonError(format!(
+        "more than {all} JSON values in all, those within lists and objects included (json_nodes)"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::json::parse;
+    use proptest::prelude::*;
+
+    fn nodes_of(value: &Value) -> usize {
+        1 + match value {
+            Value::Array(items) => items.iter().map(nodes_of).sum(),
+            Value::Object(members) => members.values().map(nodes_of).sum(),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn z3_nodes_are_counted_without_reading() {
+        for (text, nodes, members) in [
+            ("null", 1, 0),
+            (" [ ] ", 1, 0),
+            ("[[],[],[]]", 4, 0),
+            (r#"{"a" : {"b":[1,-2.5e3,"c\":"]},"d":true}"#, 7, 3),
+            (r#"["a","b:",": "]"#, 4, 0),
+        ] {
+            let measure = measure(text.as_bytes());
+            assert_eq!((measure.nodes, measure.members), (nodes, members), "{text}");
+            assert_eq!(nodes_of(&parse(text).unwrap()), nodes, "{text}");
+        }
+    }
+
+    #[test]
+    fn z3_a_text_of_too_many_nodes_is_not_read() {
+        let list = |items: usize| format!("[{}]", vec!["0"; items].join(","));
+        assert!(parse(&list(MAX_NODES - 1)).is_ok());
+        let why = parse(&list(MAX_NODES)).unwrap_err().to_string();
+        assert!(why.contains("500000"), "{why}");
+        let mut left = NodesLeft::all();
+        assert!(left.take(&measure(list(MAX_NODES - 2).as_bytes())).is_ok());
+        assert!(left.take(&measure(b"0")).is_ok());
+        assert!(left.take(&measure(b"0")).is_err(), "all texts count together");
+    }
+
+    proptest! {
+        #[test]
+        fn z3_whatever_is_read_was_counted(text in r#"([\[{]?("\PC{0,3}"|"\\"":|[0-9.eE+-]{1,5}|[\]\[}{:, ]|null|true)){0,12}"#) {
+            if let Ok(value) = parse(&text) {
+                prop_assert_eq!(measure(text.as_bytes()).nodes, nodes_of(&value));
+            }
+        }
+    }
+}

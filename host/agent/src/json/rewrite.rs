@@ -1,0 +1,145 @@
+//! A text of JSON as this host writes it, made from any other text without building the
+//! value in between: a large value takes many times the memory of its text.
+
+use super::{JsonError, check_key, repeated, text};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
+
+/// The text as this host writes it. Nests less deep than the reader goes.
+///
+/// # Errors
+/// As [`parse`](super::parse).
+pub(super) fn rewritten(sent: &str) -> Result<String, JsonError> {
+    let mut written = String::with_capacity(sent.len());
+    let mut reader = serde_json::Deserializer::from_str(sent);
+    let read = Rewrite(&mut written).deserialize(&mut reader).and_then(|()| reader.end());
+    read.map_err(|e| JsonError(e.to_string()))?;
+    Ok(written)
+}
+
+/// Writes one value as it is read.
+struct Rewrite<'t>(&'t mut String);
+
+impl<'de> DeserializeSeed<'de> for Rewrite<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl Rewrite<'_> {
+    fn put(self, value: impl fmt::Display) {
+        // Writing to a string does not fail.
+        let _ = write!(self.0, "{value}");
+    }
+}
+
+impl<'de> Visitor<'de> for Rewrite<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, v: bool) -> Result<(), E> {
+        self.put(v);
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, v: i64) -> Result<(), E> {
+        self.put(v);
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, v: u64) -> Result<(), E> {
+        self.put(v);
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, v: f64) -> Result<(), E> {
+        let number = Number::from_f64(v).ok_or_else(|| E::custom("number out of range"))?;
+        self.put(number);
+        Ok(())
+    }
+
+    fn visit_str<E>(self, v: &str) -> Result<(), E> {
+        text::write_string(v, self.0);
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        self.put("null");
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        self.0.push('[');
+        let began = self.0.len();
+        loop {
+            let end = self.0.len();
+            if end > began {
+                self.0.push(',');
+            }
+            if seq.next_element_seed(Rewrite(self.0))?.is_none() {
+                self.0.truncate(end);
+                self.0.push(']');
+                return Ok(());
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        self.0.push('{');
+        let mut keys = BTreeSet::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            check_key(&key).map_err(A::Error::custom)?;
+            if !keys.is_empty() {
+                self.0.push(',');
+            }
+            text::write_string(&key, self.0);
+            self.0.push(':');
+            if let Some(first) = keys.replace(key) {
+                return Err(A::Error::custom(repeated(&first)));
+            }
+            entries.next_value_seed(Rewrite(self.0))?;
+        }
+        self.0.push('}');
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::json::{parse, to_text};
+    use proptest::prelude::*;
+
+    #[test]
+    fn z3_what_is_rewritten_is_what_would_be_read_and_written() {
+        for text in [
+            " { } ",
+            "[ [], [1.50 , 2e2, -0.0, 18446744073709551615], {\"\\u0061\": \"\\u00e4\\n\"} ]",
+            "\"a\\/b\"",
+            " null",
+        ] {
+            assert_eq!(rewritten(text).unwrap(), to_text(&parse(text).unwrap(), 0), "{text}");
+        }
+        for text in
+            ["{\"a\":1,\"\\u0061\":2}", "{\"$serde_json::private::Number\":\"1\"}", "[1,]", "[1] 2", "1e400"]
+        {
+            assert_eq!(rewritten(text), parse(text).map(|value| to_text(&value, 0)), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn z3_of_any_text_the_same_is_accepted(text in r#"([\[{]?("\PC{0,3}"|"a":|[0-9.eE+-]{1,5}|[\]\[}{:, ]|null|true)){0,12}"#) {
+            let (rewritten, read) = (rewritten(&text), parse(&text).map(|value| to_text(&value, 0)));
+            prop_assert_eq!(rewritten.ok(), read.ok());
+        }
+    }
+}

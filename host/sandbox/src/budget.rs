@@ -1,0 +1,180 @@
+//! The memory that the host spends because of guests, clients and remote servers, as one
+//! sum with one bound: `memory_budget_bytes`.
+//!
+//! Memory is reserved before it is allocated, and given back when the [`Reservation`] is
+//! dropped. Guest memory, parsed values, bodies, listings and loaded code all reserve from
+//! the same [`MemoryBudget`], which [`Sandbox::memory_budget`](crate::Sandbox::memory_budget)
+//! gives out.
+
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The smallest amount that is reserved, in bytes.
+const UNIT_BYTES: u64 = 4 << 10;
+
+/// The memory that the host may spend for others. Clones are the same budget.
+#[derive(Debug, Clone)]
+pub struct MemoryBudget {
+    free_units: Arc<Semaphore>,
+    all_units: u32,
+}
+
+/// A part of a [`MemoryBudget`], given back when this is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    permit: OwnedSemaphorePermit,
+}
+
+/// Memory that was asked for and is not there. Nothing was reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Exhausted {
+    /// All that the host may spend is spent. Another moment may do.
+    #[error("the host's memory budget (memory_budget_bytes) is used up")]
+    Budget,
+    /// One call would have the host hold more than it may for that call.
+    #[error("the call would have the host hold more memory than its memory_bytes allow")]
+    Call,
+}
+
+impl MemoryBudget {
+    /// A budget of this many bytes, rounded down to units of 4 KiB; one unit at least.
+    #[must_use]
+    pub fn new(bytes: u64) -> Self {
+        let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
+        let all_units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).clamp(1, most);
+        Self { free_units: Arc::new(Semaphore::new(all_units as usize)), all_units }
+    }
+
+    /// Reserves this many bytes, rounded up to units of 4 KiB. `None` if they are not free,
+    /// or if somebody waits in [`reserve`](Self::reserve) for memory that is not free.
+    #[must_use]
+    pub fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
+        let units = u32::try_from(units_of(bytes)).ok()?;
+        let permit = Arc::clone(&self.free_units).try_acquire_many_owned(units).ok()?;
+        Some(Reservation { permit })
+    }
+
+    /// Reserves this many bytes and waits until they are free, in the order in which it was
+    /// asked. If the whole budget is smaller, reserves the whole budget. Dropping the future
+    /// gives up the place in the queue.
+    pub async fn reserve(&self, bytes: u64) -> Reservation {
+        let units = u32::try_from(units_of(bytes)).unwrap_or(u32::MAX).min(self.all_units);
+        loop {
+            // The semaphore is never closed, so that this ends at the first round.
+            if let Ok(permit) = Arc::clone(&self.free_units).acquire_many_owned(units).await {
+                return Reservation { permit };
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Bytes that are reserved now.
+    #[must_use]
+    pub fn reserved_bytes(&self) -> u64 {
+        let free = u64::try_from(self.free_units.available_permits()).unwrap_or(u64::MAX);
+        u64::from(self.all_units).saturating_sub(free) * UNIT_BYTES
+    }
+
+    /// Bytes of the whole budget.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        u64::from(self.all_units) * UNIT_BYTES
+    }
+}
+
+impl Reservation {
+    /// Bytes that are reserved.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.permit.num_permits() as u64 * UNIT_BYTES
+    }
+
+    /// Reserves this many bytes more, rounded up to units of 4 KiB. Returns `false` and
+    /// changes nothing if they are not free.
+    #[must_use]
+    pub fn try_grow(&mut self, bytes: u64) -> bool {
+        let Ok(units) = u32::try_from(units_of(bytes)) else { return false };
+        match Arc::clone(self.permit.semaphore()).try_acquire_many_owned(units) {
+            Ok(more) => {
+                self.permit.merge(more);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Takes this many bytes out of it as a reservation of its own; all of it if it is
+    /// smaller.
+    pub(crate) fn split_off(&mut self, bytes: u64) -> Option<Reservation> {
+        let units = usize::try_from(units_of(bytes)).unwrap_or(usize::MAX);
+        let permit = self.permit.split(units.min(self.permit.num_permits()))?;
+        Some(Reservation { permit })
+    }
+
+    /// Gives back what is beyond this many bytes, rounded up to units of 4 KiB.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let kept = usize::try_from(units_of(bytes)).unwrap_or(usize::MAX);
+        let excess = self.permit.num_permits().saturating_sub(kept);
+        drop(self.permit.split(excess));
+    }
+}
+
+/// How large they are is all that tells reservations apart.
+impl PartialEq for Reservation {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+fn units_of(bytes: u64) -> u64 {
+    bytes.div_ceil(UNIT_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_reservation_is_given_back_when_it_is_dropped() {
+        let budget = MemoryBudget::new(1 << 20);
+        let first = budget.try_reserve(1).unwrap();
+        assert_eq!((first.bytes(), budget.reserved_bytes()), (4 << 10, 4 << 10));
+        assert!(budget.try_reserve(1 << 20).is_none());
+        assert!(budget.try_reserve(u64::MAX).is_none());
+        drop(first);
+        assert_eq!(budget.try_reserve(1 << 20).unwrap().bytes(), budget.total_bytes());
+        assert_eq!(budget.reserved_bytes(), 0);
+    }
+
+    #[test]
+    fn a_reservation_grows_while_there_is_room_and_shrinks() {
+        let budget = MemoryBudget::new(64 << 10);
+        let mut grown = budget.try_reserve(0).unwrap();
+        assert_eq!(grown.bytes(), 0);
+        assert!(grown.try_grow(60 << 10));
+        assert!(!grown.try_grow(5 << 10) && !grown.try_grow(u64::MAX));
+        assert!(grown.try_grow(4 << 10));
+        assert_eq!(budget.reserved_bytes(), 64 << 10);
+        grown.shrink_to(5_000);
+        assert_eq!((grown.bytes(), budget.reserved_bytes()), (8 << 10, 8 << 10));
+        grown.shrink_to(1 << 30);
+        assert_eq!(grown.bytes(), 8 << 10);
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_served_in_order_and_a_clone_is_the_same_budget() {
+        let budget = MemoryBudget::new(64 << 10);
+        let all = budget.clone().reserve(1 << 40).await;
+        assert_eq!(all.bytes(), 64 << 10, "more than there is counts as all of it");
+        let mut large = std::pin::pin!(budget.reserve(64 << 10));
+        let mut small = std::pin::pin!(budget.reserve(1));
+        assert!(futures::poll!(large.as_mut()).is_pending());
+        assert!(futures::poll!(small.as_mut()).is_pending());
+        drop(all);
+        let large = large.await;
+        assert!(futures::poll!(small.as_mut()).is_pending());
+        drop(large);
+        assert_eq!(small.await.bytes(), 4 << 10);
+    }
+}

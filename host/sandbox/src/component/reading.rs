@@ -1,0 +1,87 @@
+//! Reading what a guest returned, after the guest is gone: within the call's time and its
+//! share of the host's memory.
+
+use super::code::Entry;
+use crate::attempt::Call;
+use crate::attend::Term;
+use crate::ending::Ending;
+use crate::instance::Instance;
+use crate::limits::Limits;
+use crate::meter::Boundary;
+use crate::plain;
+use crate::turns::Turn;
+use crate::v0_1_0::{self, Lifted, lift_returned, returned_bytes};
+use std::pin::pin;
+use std::sync::Arc;
+use wasmtime::Store;
+
+/// More bytes than these are read on a thread where they keep no other call waiting.
+const LARGE_BYTES: u64 = 128 * 1024;
+
+/// What a guest returned.
+pub(super) enum Returned {
+    Contract(v0_1_0::Returned),
+    Plain(plain::Returned),
+}
+
+/// What is needed of a call to read what its guest returned.
+pub(super) struct Reading<'a> {
+    tool_name: &'a str,
+    /// Secrets are looked for in it.
+    looked_into: bool,
+    boundary: Boundary,
+    crossing_bytes: u64,
+    json_nodes: u32,
+    turn: &'a Arc<Turn>,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn of(call: &Call<'a>, limits: &Limits, store: &Store<Instance>, turn: &'a Arc<Turn>) -> Self {
+        Self {
+            tool_name: &call.permit.tool().descriptor.name,
+            looked_into: call.grants.http().is_some_and(|http| !http.blanks().is_empty()),
+            boundary: store.data().boundary.clone(),
+            crossing_bytes: limits.crossing_bytes,
+            json_nodes: limits.json_nodes,
+            turn,
+        }
+    }
+
+    /// Reads it, if there is room and time for it.
+    pub(super) async fn read(
+        self,
+        entry: &Entry,
+        returned: Returned,
+        term: &Term<'_>,
+    ) -> Result<Lifted, Ending> {
+        let Self { tool_name, looked_into, boundary, crossing_bytes, json_nodes, turn } = self;
+        let lifted = match (returned, entry) {
+            (Returned::Contract(returned), _) if returned_bytes(&returned) > LARGE_BYTES => {
+                let (name, turn) = (tool_name.to_owned(), Arc::clone(turn));
+                let lift = move || lift_returned(&name, returned, looked_into, &turn, json_nodes);
+                let lifting = async {
+                    match tokio::task::spawn_blocking(lift).await {
+                        Ok(lifted) => lifted.map_err(wasmtime::Error::from),
+                        Err(failed) => match failed.try_into_panic() {
+                            Ok(panic) => std::panic::resume_unwind(panic),
+                            // The runtime ends, and this with it.
+                            Err(_) => std::future::pending().await,
+                        },
+                    }
+                };
+                return Box::pin(async { term.attend(pin!(lifting)).await }).await;
+            }
+            (Returned::Contract(returned), _) => {
+                lift_returned(tool_name, returned, looked_into, turn, json_nodes)
+                    .map_err(wasmtime::Error::from)
+            }
+            (Returned::Plain(returned), Entry::Plain(plain)) => {
+                plain.lift(tool_name, returned, &boundary, (crossing_bytes, json_nodes), turn)
+            }
+            (Returned::Plain(_), Entry::Contract(_)) => {
+                Err(wasmtime::Error::msg("a value was returned where the contract has a text"))
+            }
+        };
+        lifted.map_err(|error| Ending::of(&error))
+    }
+}

@@ -1,0 +1,98 @@
+//! The memory of one call: the guest's and what the host holds for it, charged together.
+
+use crate::budget::{Exhausted, Reservation};
+use crate::limits::Limits;
+use crate::turns::Turn;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An answer of at most this many bytes is not counted once its call has ended: nearly
+/// all answers are that small, and so are the few that are under way at one time.
+const UNCOUNTED_BYTES: u64 = 64 << 10;
+
+/// The memory of one call: the guest's and what the host holds for it, together.
+///
+/// It begins with `memory_bytes` reserved and grows from the budget, by `host_memory_bytes`
+/// at most. A call whose `memory_bytes` are more than the whole budget has all of it.
+pub(crate) struct Share {
+    /// Bytes that the guest and the host use.
+    used: AtomicU64,
+    /// Bytes that may be used before more is reserved.
+    granted: AtomicU64,
+    most_bytes: u64,
+    reserved: Mutex<Reservation>,
+}
+
+impl Share {
+    pub(crate) fn new(memory_bytes: u64, reserved: Reservation) -> Self {
+        Self {
+            used: AtomicU64::new(0),
+            granted: AtomicU64::new(memory_bytes.max(reserved.bytes())),
+            most_bytes: memory_bytes.saturating_add(Limits::default().host_memory_bytes),
+            reserved: Mutex::new(reserved),
+        }
+    }
+
+    pub(crate) fn bound(&mut self, most_bytes: u64) {
+        self.most_bytes = most_bytes;
+    }
+
+    pub(crate) fn take(&self, bytes: u64) -> Result<(), Exhausted> {
+        let used = self.used.fetch_add(bytes, Relaxed).saturating_add(bytes);
+        if used <= self.granted.load(Relaxed) {
+            return Ok(());
+        }
+        let grown = self.grow_to(used);
+        if grown.is_err() {
+            self.give_back(bytes);
+        }
+        grown
+    }
+
+    fn grow_to(&self, used: u64) -> Result<(), Exhausted> {
+        if used > self.most_bytes {
+            return Err(Exhausted::Call);
+        }
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        let granted = self.granted.load(Relaxed);
+        let missing = used.saturating_sub(granted);
+        if missing > 0 && !reserved.try_grow(missing) {
+            return Err(Exhausted::Budget);
+        }
+        self.granted.store(granted.saturating_add(missing), Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Relaxed);
+    }
+
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner).bytes()
+    }
+
+    pub(crate) fn hand_over(&self, bytes: u64) -> Option<Reservation> {
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        self.granted.store(0, Relaxed);
+        if bytes > UNCOUNTED_BYTES { reserved.split_off(bytes) } else { None }
+    }
+}
+
+/// Memory that is charged to a call until this is dropped.
+pub(crate) struct Charge {
+    turn: Arc<Turn>,
+    bytes: u64,
+}
+
+impl Charge {
+    pub(crate) fn of(turn: &Arc<Turn>, bytes: u64) -> Result<Self, Exhausted> {
+        turn.charge(bytes)?;
+        Ok(Self { turn: Arc::clone(turn), bytes })
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.turn.release(self.bytes);
+    }
+}

@@ -1,0 +1,179 @@
+//! How much memory the messages of a server take once they are read, found while their lines
+//! arrive: a message that takes too much ends the connection before it is read.
+
+use tollgate_agent::code::Code;
+use tollgate_agent::json::MAX_NODES;
+use tollgate_agent::outcome::Fault;
+use tollgate_sandbox::{MemoryBudget, Reservation};
+
+/// Bytes of memory for each value of a message: what one takes on average, in the copies that
+/// the reader of messages makes.
+const VALUE_BYTES: u64 = 512;
+
+/// Why the rest of a message is not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TooHeavy {
+    /// It has too many values.
+    Values,
+    /// The host's memory is spent on others.
+    Budget,
+}
+
+impl TooHeavy {
+    /// What becomes of a call whose answer the message may have been.
+    pub(super) fn fault(self, server: &str) -> Fault {
+        match self {
+            TooHeavy::Values => Fault::new(
+                Code::MalformedOutput,
+                format!("The server '{server}' sent a message of more than {MAX_NODES} JSON values."),
+            ),
+            TooHeavy::Budget => Fault::new(
+                Code::Overloaded,
+                format!("There is no memory to read what the server '{server}' answered. Try again later."),
+            )
+            .with_detail(
+                "the limit is memory_budget_bytes; an operator can raise it in tollgate.toml, under [limits]",
+            ),
+        }
+    }
+}
+
+/// What has arrived of the present line.
+pub(super) struct LineWeight {
+    budget: MemoryBudget,
+    /// For the present message, and until the next one begins.
+    memory: Option<Reservation>,
+    bytes: u64,
+    values: usize,
+    at: At,
+    /// The line is whole; the next byte begins another.
+    ended: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Between,
+    Scalar,
+    Text,
+    Escape,
+}
+
+impl LineWeight {
+    pub(super) fn new(budget: MemoryBudget) -> Self {
+        Self { budget, memory: None, bytes: 0, values: 0, at: At::Between, ended: false }
+    }
+
+    /// Counts bytes that arrived.
+    ///
+    /// # Errors
+    /// The message that they belong to is not to be read.
+    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), TooHeavy> {
+        // Several lines may have come at once: each is read after the other.
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.ended {
+                (self.bytes, self.values, self.ended) = (0, 0, false);
+            }
+            for byte in part {
+                self.step(*byte);
+                if self.values > MAX_NODES {
+                    return Err(TooHeavy::Values);
+                }
+            }
+            self.reserve()?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, byte: u8) {
+        self.bytes += 1;
+        self.at = match (self.at, byte) {
+            // A line's end is never within a text of JSON.
+            (_, b'\n') => {
+                self.ended = true;
+                At::Between
+            }
+            (At::Escape, _) => At::Text,
+            (At::Text, b'\\') => At::Escape,
+            (At::Text, b'"') => At::Between,
+            (At::Text, _) => At::Text,
+            (_, b' ' | b'\t' | b'\r' | b',' | b']' | b'}') => At::Between,
+            // What came before was a key.
+            (_, b':') => {
+                self.values = self.values.saturating_sub(1);
+                At::Between
+            }
+            (_, b'[' | b'{') => {
+                self.values += 1;
+                At::Between
+            }
+            (_, b'"') => {
+                self.values += 1;
+                At::Text
+            }
+            (At::Scalar, _) => At::Scalar,
+            (At::Between, _) => {
+                self.values += 1;
+                At::Scalar
+            }
+        };
+    }
+
+    fn reserve(&mut self) -> Result<(), TooHeavy> {
+        let needed = 2 * self.bytes + self.values as u64 * VALUE_BYTES;
+        let memory = match &mut self.memory {
+            Some(memory) => memory,
+            None => self.memory.insert(self.budget.try_reserve(0).ok_or(TooHeavy::Budget)?),
+        };
+        match needed.checked_sub(memory.bytes()) {
+            Some(0) | None => {
+                memory.shrink_to(needed);
+                Ok(())
+            }
+            Some(missing) => {
+                if memory.try_grow(missing) {
+                    Ok(())
+                } else {
+                    Err(TooHeavy::Budget)
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn message(values: usize) -> String {
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[{}0]}}\n", r#"{"a,\":[":true},"#.repeat(values))
+    }
+
+    #[test]
+    fn z3_the_values_of_each_line_are_counted_however_it_is_split() {
+        for size in [1, 7, 1 << 20] {
+            let mut weight = LineWeight::new(MemoryBudget::new(1 << 30));
+            // Two for each object, and six around them.
+            for _ in 0..3 {
+                message(249_997).as_bytes().chunks(size).for_each(|chunk| weight.add(chunk).unwrap());
+            }
+            let mut all = message(250_001).into_bytes();
+            all.truncate(all.len() - 5);
+            assert_eq!(all.chunks(size).find_map(|chunk| weight.add(chunk).err()), Some(TooHeavy::Values));
+        }
+    }
+
+    #[test]
+    fn z3_a_message_holds_memory_until_the_next_and_none_is_read_without() {
+        let budget = MemoryBudget::new(64 << 20);
+        let mut weight = LineWeight::new(budget.clone());
+        weight.add(message(10_000).as_bytes()).unwrap();
+        assert!(budget.reserved_bytes() > 0);
+        weight.add(b"{}").unwrap();
+        assert!(budget.reserved_bytes() <= 4 << 10);
+        let others = budget.try_reserve(60 << 20).unwrap();
+        assert_eq!(weight.add(&message(100_000).as_bytes()[..1 << 20]), Err(TooHeavy::Budget));
+        drop((others, weight));
+        assert_eq!(budget.reserved_bytes(), 0);
+    }
+}

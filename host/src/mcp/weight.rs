@@ -1,0 +1,145 @@
+//! How much memory a message of a client takes once it is read: found, bounded and reserved
+//! before it is read.
+
+use super::wire::{RawArguments, raw_arguments};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::sync::Arc;
+use tollgate_agent::json::{self, NodesLeft};
+use tollgate_sandbox::{MemoryBudget, Reservation};
+
+/// A message of at most this many bytes is read without a look at how large it becomes.
+const SMALL_BYTES: usize = 4 * 1024;
+/// Arguments of more than this many bytes are taken out of a message before it is read: they
+/// are read once, by whoever judges them.
+const LARGE_ARGUMENTS_BYTES: usize = 64 * 1024;
+/// The reader of messages keeps a copy of what it read while it looks for the kind of message
+/// that fits.
+const COPIES: u64 = 3;
+
+/// A message that may be read.
+#[derive(Debug)]
+pub(super) struct Weighed<'m> {
+    /// The message, without large arguments.
+    pub(super) message: Cow<'m, [u8]>,
+    /// The arguments of a `tools/call`, as they were written.
+    pub(super) arguments: Option<RawArguments>,
+    /// The memory that it takes, to be held until the request is done with.
+    pub(super) memory: Option<Arc<Reservation>>,
+}
+
+/// Why a message is not read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum TooHeavy {
+    /// It has too many values, whoever else is served; in words.
+    Values(String),
+    /// The host's memory is spent on others.
+    Budget,
+    /// A number beside the arguments would be handed on as another, such as one that a person
+    /// entered into a form; in words.
+    Number(String),
+}
+
+/// Weighs a message, and reserves the memory that it takes.
+pub(super) fn weigh<'m>(message: &'m [u8], budget: &MemoryBudget) -> Result<Weighed<'m>, TooHeavy> {
+    let arguments = raw_arguments(message);
+    check_numbers(message, arguments.as_ref())?;
+    if message.len() <= SMALL_BYTES {
+        return Ok(Weighed { message: Cow::Borrowed(message), arguments, memory: None });
+    }
+    let message = match arguments.as_ref().and_then(|arguments| without(message, &arguments.0)) {
+        Some(lighter) => Cow::Owned(lighter),
+        None => Cow::Borrowed(message),
+    };
+    let measure = json::measure(&message);
+    NodesLeft::all().take(&measure).map_err(|why| TooHeavy::Values(why.to_string()))?;
+    let memory = budget.try_reserve(COPIES * measure.parsed_bytes).ok_or(TooHeavy::Budget)?;
+    Ok(Weighed { message, arguments, memory: Some(Arc::new(memory)) })
+}
+
+/// Arguments are held to the same by whoever judges them, who says so to the caller.
+fn check_numbers(message: &[u8], arguments: Option<&RawArguments>) -> Result<(), TooHeavy> {
+    #[derive(Deserialize)]
+    struct Parts<'m> {
+        #[serde(borrow)]
+        params: Option<&'m RawValue>,
+        #[serde(borrow)]
+        result: Option<&'m RawValue>,
+    }
+    // What is no message is answered as such.
+    let Ok(Parts { params, result }) = serde_json::from_slice(message) else { return Ok(()) };
+    for part in params.into_iter().chain(result).map(RawValue::get) {
+        let around = match arguments {
+            Some(arguments) => part.split_once(&*arguments.0).unwrap_or((part, "")),
+            None => (part, ""),
+        };
+        for text in [around.0, around.1] {
+            json::check_numbers(text).map_err(|why| TooHeavy::Number(why.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The message with no arguments in the place of these, if they are large.
+fn without(message: &[u8], arguments: &str) -> Option<Vec<u8>> {
+    if arguments.len() <= LARGE_ARGUMENTS_BYTES || !arguments.starts_with('{') {
+        return None;
+    }
+    let at = memchr::memmem::find(message, arguments.as_bytes())?;
+    let mut lighter = Vec::with_capacity(message.len() - arguments.len() + 2);
+    lighter.extend_from_slice(&message[..at]);
+    lighter.extend_from_slice(b"{}");
+    lighter.extend_from_slice(&message[at + arguments.len()..]);
+    Some(lighter)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn call(arguments: &str) -> String {
+        let of = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":"#;
+        format!("{of}{arguments}}}}}")
+    }
+
+    #[test]
+    fn z3_large_arguments_are_taken_out_and_small_messages_are_left_alone() {
+        let budget = MemoryBudget::new(64 << 20);
+        let large = format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(200_000));
+        let message = call(&large);
+        let weighed = weigh(message.as_bytes(), &budget).unwrap();
+        assert_eq!(&*weighed.arguments.unwrap().0, large);
+        assert_eq!(&*weighed.message, call("{}").as_bytes());
+        let small = call(r#"{"a":1}"#);
+        let weighed = weigh(small.as_bytes(), &budget).unwrap();
+        assert_eq!((&*weighed.message, weighed.memory), (small.as_bytes(), None));
+    }
+
+    #[test]
+    fn l9_a_number_that_would_become_another_is_refused_wherever_it_stands() {
+        let budget = MemoryBudget::new(1 << 20);
+        let entered =
+            r#"{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"sum":9007199254740993.0}}}"#;
+        assert!(matches!(weigh(entered.as_bytes(), &budget), Err(TooHeavy::Number(_))));
+        let called = call(r#"{"sum":9007199254740993.0}"#);
+        assert!(weigh(called.as_bytes(), &budget).is_ok(), "the call is answered for it");
+    }
+
+    #[test]
+    fn z3_a_message_of_too_many_values_is_not_read_and_one_without_room_neither() {
+        let message =
+            |values: usize| format!(r#"{{"jsonrpc":"2.0","id":1,"params":[{}0]}}"#, "0,".repeat(values));
+        let budget = MemoryBudget::new(16 << 20);
+        let refused = weigh(message(500_000).as_bytes(), &budget).unwrap_err();
+        assert!(matches!(refused, TooHeavy::Values(why) if why.contains("500000")));
+        assert_eq!(weigh(message(100_000).as_bytes(), &budget).unwrap_err(), TooHeavy::Budget);
+        assert_eq!(budget.reserved_bytes(), 0);
+        let small = message(10_000);
+        let held = weigh(small.as_bytes(), &budget).unwrap();
+        assert!(budget.reserved_bytes() > 4 << 20);
+        drop(held);
+        assert_eq!(budget.reserved_bytes(), 0);
+    }
+}

@@ -1,0 +1,66 @@
+//! Memory for arguments, reserved before they are read.
+
+use super::driver::Driver;
+use tollgate_agent::code::Code;
+use tollgate_agent::json;
+use tollgate_agent::outcome::Fault;
+use tollgate_agent::run::{Input, Task};
+
+/// Arguments of at most this many bytes are read without a look at how large they become.
+const SMALL_BYTES: usize = 4 * 1024;
+
+impl Driver {
+    /// The input, once there is memory for the arguments in it. A direct call for which there
+    /// is none is refused; a model's calls wait for it.
+    pub(super) async fn with_room(&mut self, input: Input) -> Input {
+        let budget = self.parts.host.memory_budget();
+        match input {
+            Input::Start(spec) => {
+                let Task::Call { arguments, tool_name } = &spec.task else { return Input::Start(spec) };
+                let bytes = parsed_bytes(arguments);
+                if bytes == 0 {
+                    return Input::Start(spec);
+                }
+                match budget.try_reserve(bytes) {
+                    Some(memory) => {
+                        self.arguments = Some(memory);
+                        Input::Start(spec)
+                    }
+                    None => {
+                        let fault = overloaded(tool_name, budget.total_bytes());
+                        Input::StartRefused(spec, fault)
+                    }
+                }
+            }
+            Input::Replied { ask, reply, hooked } => {
+                let bytes = reply.message.calls.iter().map(|call| parsed_bytes(&call.arguments)).sum();
+                self.arguments = None;
+                if bytes > 0 {
+                    // Whoever cancels the run does not wait for it.
+                    self.arguments = self.parts.cancel.run_until_cancelled(budget.reserve(bytes)).await;
+                }
+                Input::Replied { ask, reply, hooked }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Bytes that arguments take once they are read; 0 where that is not worth counting, or where
+/// they will not be read.
+fn parsed_bytes(arguments: &str) -> u64 {
+    if arguments.len() <= SMALL_BYTES {
+        return 0;
+    }
+    let measure = json::measure(arguments.as_bytes());
+    if measure.nodes > json::MAX_NODES { 0 } else { measure.parsed_bytes }
+}
+
+fn overloaded(tool_name: &str, total_bytes: u64) -> Fault {
+    let name = tollgate_agent::text::clean(tool_name, 100);
+    let message = format!("The host has no memory to read the arguments of '{name}' now. Try again later.");
+    Fault::new(Code::Overloaded, message).with_detail(format!(
+        "the limit is memory_budget_bytes = {total_bytes}, of all calls together; an operator can raise it in \
+         tollgate.toml, under [limits]"
+    ))
+}

@@ -1,0 +1,29 @@
+;; Patches an activity 1,000 times with 4 KiB of objects of one member, each of which takes a
+;; hundred times as much once it is read.
+;;
+;; limit: activity, progress, log, streamed output
+;; expects: succeeds
+
+(import "tollgate:tool/call@0.1.0" "report-activity-delta" (func $report (param i32 i32 i32 i32)))
+
+;; Fills $length bytes from $at with the first $unit of them, again and again.
+(func $fill (param $at i32) (param $unit i32) (param $length i32) (local $next i32)
+  (loop $again
+    (local.set $next (i32.sub (local.get $length) (local.get $unit)))
+    (if (i32.gt_u (local.get $next) (local.get $unit)) (then (local.set $next (local.get $unit))))
+    (memory.copy $memory $memory (i32.add (local.get $at) (local.get $unit)) (local.get $at) (local.get $next))
+    (local.set $unit (i32.add (local.get $unit) (local.get $next)))
+    (br_if $again (i32.lt_u (local.get $unit) (local.get $length)))))
+
+(func $execute (param $call i32) (result i32) (local $text i32) (local $left i32)
+  (local.set $text (call $realloc (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 4096)))
+  (i32.store8 $memory (local.get $text) (i32.const 91))
+  ;; {"":0},
+  (i64.store $memory offset=1 (local.get $text) (i64.const 12522545062486651))
+  (call $fill (i32.add (local.get $text) (i32.const 1)) (i32.const 7) (i32.const 4081))
+  (i32.store8 $memory offset=4081 (local.get $text) (i32.const 93))
+  (local.set $left (i32.const 1000))
+  (loop $again
+    (call $report (local.get $text) (i32.const 1) (local.get $text) (i32.const 4082))
+    (br_if $again (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))
+  (global.get $returns))

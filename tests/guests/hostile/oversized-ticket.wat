@@ -1,0 +1,6 @@
+;; Suspends with 100,000 bytes beside the question.
+;;
+;; returns: {"ok": {"result": {"data": "null", "status": {"pending": {"action": "approve",
+;;   "message": "?", "parameters": {"$join": ["\"", {"$repeat": ["a", 100000]}, "\""]}}}}}}
+;; limit: JSON nodes
+;; expects: malformed_output

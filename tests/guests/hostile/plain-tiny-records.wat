@@ -1,0 +1,16 @@
+;; Returns 200,000 records of one field from an ordinary function, which take more than
+;; 100 MB once they are JSON.
+;;
+;; world: export take: interface {
+;;   record one { a: bool }
+;;   records: func() -> list<one>;
+;;   }
+;; limit: host memory
+;; expects: out_of_memory
+
+(module
+  (memory (export "memory") 80)
+  (func (export "take#records") (result i32)
+    (i32.store (i32.const 0) (i32.const 16))
+    (i32.store (i32.const 4) (i32.const 200000))
+    (i32.const 0)))
