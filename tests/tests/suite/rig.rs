@@ -13,9 +13,10 @@ use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind, Tool};
 use tollgate_agent::code::Code;
 use tollgate_agent::context::{AgentView, RunIdentity};
 use tollgate_agent::gate::{CallsBefore, Judgement, Permit, ProposedCall, Recorded, Verdict, judge};
-use tollgate_agent::outcome::{Fault, Outcome, ToolOutput};
+use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, ToolStatus};
 use tollgate_agent::proposal::{Arguments, Proposal};
 use tollgate_agent::run::granted_actions;
+use tollgate_agent::schema::{Schema, SchemaError};
 use tollgate_agent::state::change::propose;
 use tollgate_agent::state::{Snapshot, State};
 use tollgate_artifacts::Guest;
@@ -257,6 +258,12 @@ impl Loaded {
                 granted_actions(permit.tool(), &output.actions)?;
                 let access = &permit.tool().access;
                 propose(self.catalog.keys(), access, &empty(), &output.mutations)?;
+                if let ToolStatus::Pending(Some(ticket)) = &output.result.status
+                    && let Some(schema) = &ticket.response_schema
+                {
+                    let refused = |why: SchemaError| Fault::new(Code::MalformedOutput, why.to_string());
+                    Schema::compile(schema).map_err(refused)?;
+                }
                 Ok(output.clone())
             }
         }

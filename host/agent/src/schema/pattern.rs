@@ -56,12 +56,12 @@ impl Patterns {
         self.take(text)?;
         let left = most_bytes.saturating_sub(self.bytes);
         let automaton = automaton(text, MAX_PATTERN_BYTES.min(left)).map_err(|why| match why {
-            Failed::Invalid(why) => SchemaError(format!("the pattern \"{}\" is {why}", shown(text))),
+            Failed::Invalid(why) => SchemaError(format!("the pattern \"{}\" of the schema is {why}", shown(text))),
             Failed::TooLarge if left < MAX_PATTERN_BYTES => SchemaError(format!(
-                "the compiled patterns need more than the {most_bytes} bytes that are left for the patterns of one component; use fewer or simpler patterns"
+                "the compiled patterns of the schema need more than the {most_bytes} bytes that are left for the patterns of one component; use fewer or simpler patterns"
             )),
             Failed::TooLarge => SchemaError(format!(
-                "the pattern \"{}\" needs more than {MAX_PATTERN_BYTES} bytes when it is compiled; repeat less, or use maxLength",
+                "the pattern \"{}\" of the schema needs more than {MAX_PATTERN_BYTES} bytes when it is compiled; repeat less, or use maxLength",
                 shown(text)
             )),
         })?;
