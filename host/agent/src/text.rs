@@ -1,6 +1,7 @@
 //! Text that a stranger wrote and that a person or a model will read.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// Cuts a text to `max_bytes` at a character boundary and takes out control
 /// characters (tab and newline stay), terminal escapes, and the characters that
@@ -26,6 +27,17 @@ pub fn cleaned(text: &str, max_bytes: usize) -> Cow<'_, str> {
         cleaned.push(c);
     }
     Cow::Owned(cleaned)
+}
+
+/// Writes a span of time for a person: `5.0s`, `1.25s`, and below one second `150ms`.
+#[must_use]
+pub fn seconds(span: Duration) -> String {
+    let (ms, hundredths) = (span.as_millis(), span.as_millis() / 10);
+    match hundredths % 10 {
+        _ if ms < 1_000 => format!("{ms}ms"),
+        0 => format!("{}.{}s", hundredths / 100, hundredths / 10 % 10),
+        _ => format!("{}.{:02}s", hundredths / 100, hundredths % 100),
+    }
 }
 
 /// Cuts a text to `max_bytes`, mark included, at a character boundary.
@@ -63,6 +75,14 @@ mod tests {
     fn invisible_text_and_escapes_are_taken_out() {
         assert_eq!(clean("a\u{202e}b\u{200b}c\x1b[31m\0d\u{e0041}", 100), "abc[31md");
         assert_eq!(clean("line\n\ttab", 100), "line\n\ttab");
+    }
+
+    #[test]
+    fn t3_short_spans_are_written_in_milliseconds() {
+        for (ms, text) in [(150, "150ms"), (999, "999ms"), (1_000, "1.0s"), (1_250, "1.25s"), (5_003, "5.0s")]
+        {
+            assert_eq!(seconds(Duration::from_millis(ms)), text);
+        }
     }
 
     #[test]

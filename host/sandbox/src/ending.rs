@@ -12,7 +12,7 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::Fault;
-use tollgate_agent::text::clean;
+use tollgate_agent::text::{clean, seconds};
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
@@ -292,7 +292,7 @@ fn room(host: &SandboxConfig) -> String {
 }
 
 fn timed_out(guest: &Guest<'_>, timeout: Duration) -> String {
-    format!("{guest} timed out after {:.1}s", timeout.as_secs_f64())
+    format!("{guest} timed out after {}", seconds(timeout))
 }
 
 impl Trapped {

@@ -50,9 +50,9 @@ impl Driver {
         let timeout_ms = self.run.spec().limits.attempt_timeout_ms(&tool.descriptor.execution);
         let timeout = Duration::from_millis(u64::from(timeout_ms));
         let message = format!(
-            "Tool '{}' timed out after {:.1}s: checking what it returned took too long",
+            "Tool '{}' timed out after {}: checking what it returned took too long",
             call.tool_name,
-            timeout.as_secs_f64()
+            tollgate_agent::text::seconds(timeout)
         );
         let late = Input::Attempted {
             call_id: call_id.clone(),

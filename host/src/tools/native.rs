@@ -330,8 +330,8 @@ impl NativeRunner {
 }
 
 fn timed_out(name: &str, after: std::time::Duration) -> Fault {
-    let seconds = after.as_secs_f64();
-    Fault::new(Code::TimedOut, format!("Tool '{name}' timed out after {seconds:.1}s"))
+    let after = tollgate_agent::text::seconds(after);
+    Fault::new(Code::TimedOut, format!("Tool '{name}' timed out after {after}"))
 }
 
 fn panicked(name: &str) -> Fault {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// record that was tampered with. The run ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the record of the run cannot be right: {0}")]
-pub struct ForbiddenMove(String);
+pub struct ForbiddenMove(pub(super) String);
 
 /// What the model is told before it continues a reply.
 const CONTINUE: &str = "Your reply was cut off by its length. Go on exactly where it stopped.";
@@ -35,6 +35,7 @@ impl Run {
             return Err(ForbiddenMove("an event follows the end of the run".to_owned()));
         }
         self.events += 1;
+        self.is_told_waiting = matches!(event, Event::RunWaiting);
         match event {
             Event::RunStarted { spec } => self.start(spec),
             Event::RunSeeded { change, messages } => {
@@ -49,15 +50,14 @@ impl Run {
             Event::CallGated { call_id, verdicts } => self.call_gated(call_id, verdicts)?,
             Event::BatchStarted { call_ids, .. } => self.start_batch(call_ids)?,
             Event::CallStarted { call_id, attempt, not_before_ms, until_ms } => {
-                let call = self.call_mut(call_id)?;
-                (call.attempts, call.started) = (*attempt, true);
-                (call.not_before_ms, call.until_ms) = (*not_before_ms, *until_ms);
-                if call.status != CallStatus::Running {
-                    call.become_status(CallStatus::Running)?;
-                }
+                self.call_mut(call_id)?.start(*attempt, *not_before_ms, *until_ms)?;
             }
             Event::CallTook { .. } | Event::ModelHooked { .. } => {}
-            Event::CallRetried { call_id, usage, .. } => self.used(call_id, *usage)?,
+            Event::CallRetried { call_id, usage, .. } => {
+                self.used(call_id, *usage)?;
+                let call = self.call_mut(call_id)?;
+                (call.retries, call.is_retrying) = (call.retries + 1, true);
+            }
             Event::CallReturned { call_id, outcome, unrecorded, usage } => {
                 self.call_mut(call_id)?.returned = Some((Outcome::rejoined(outcome, unrecorded), *usage));
             }
@@ -232,6 +232,7 @@ impl Run {
     fn conflicted(&mut self, call_id: &str, usage: Usage) -> Result<(), ForbiddenMove> {
         self.used(call_id, usage)?;
         let call = self.call_mut(call_id)?;
+        call.conflicts += 1;
         call.let_through = None;
         call.returned = None;
         self.leave_batch(call_id)
@@ -368,19 +369,6 @@ impl Run {
     pub(super) fn call_mut(&mut self, call_id: &str) -> Result<&mut Call, ForbiddenMove> {
         let turn = self.turn_mut()?;
         turn.calls.iter_mut().find(|call| call.id == call_id).ok_or_else(|| unknown(call_id))
-    }
-}
-
-impl Call {
-    pub(super) fn become_status(&mut self, next: CallStatus) -> Result<(), ForbiddenMove> {
-        if !self.status.may_become(next) {
-            return Err(ForbiddenMove(format!(
-                "the call {} goes from {:?} to {next:?}",
-                self.id, self.status
-            )));
-        }
-        self.status = next;
-        Ok(())
     }
 }
 

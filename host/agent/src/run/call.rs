@@ -1,5 +1,6 @@
 //! One call of a turn: its status, and which moves between statuses exist.
 
+use super::ForbiddenMove;
 use super::ending::Ending;
 use super::event::{Proposed, Suspended, ToolVersion};
 use super::spec::Decision;
@@ -116,6 +117,14 @@ pub struct Call {
     pub arguments: Option<Arguments>,
     /// How often an attempt was started.
     pub attempts: u32,
+    /// How many of them followed a timeout.
+    pub(super) retries: u32,
+    /// How many followed a conflict.
+    pub(super) conflicts: u32,
+    /// How many took the place of an attempt that ended with its process.
+    pub(super) restarts: u32,
+    /// An attempt timed out, and the next has not started.
+    pub(super) is_retrying: bool,
     /// What all its ended attempts used.
     pub usage: Usage,
     /// The question that it waits for, or waited for last.
@@ -169,6 +178,10 @@ impl Call {
             status: CallStatus::New,
             arguments: proposed.arguments.clone(),
             attempts: 0,
+            retries: 0,
+            conflicts: 0,
+            restarts: 0,
+            is_retrying: false,
             usage: Usage::default(),
             suspended: None,
             resumption: None,
@@ -218,6 +231,33 @@ impl Call {
     /// Whether it was let through and waits for a place among those under way.
     pub(super) fn is_queued(&self) -> bool {
         self.let_through.is_some() && !self.started && !self.status.is_final() && self.ending.is_none()
+    }
+
+    /// An attempt begins. One that begins while another is under way takes the place of an
+    /// attempt that ended with its process.
+    pub(super) fn start(
+        &mut self,
+        attempt: u32,
+        not_before_ms: u64,
+        until_ms: u64,
+    ) -> Result<(), ForbiddenMove> {
+        if self.is_under_way() && !self.is_retrying {
+            self.restarts += 1;
+        }
+        (self.attempts, self.not_before_ms, self.until_ms) = (attempt, not_before_ms, until_ms);
+        (self.started, self.is_retrying) = (true, false);
+        if self.status == CallStatus::Running { Ok(()) } else { self.become_status(CallStatus::Running) }
+    }
+
+    pub(super) fn become_status(&mut self, next: CallStatus) -> Result<(), ForbiddenMove> {
+        if !self.status.may_become(next) {
+            return Err(ForbiddenMove(format!(
+                "the call {} goes from {:?} to {next:?}",
+                self.id, self.status
+            )));
+        }
+        self.status = next;
+        Ok(())
     }
 
     /// The id of the next question about this call, unique within the run.

@@ -260,6 +260,19 @@ impl Draft<'_> {
         self.push(Event::ChildStarted { call_id, ordinal, child_run_id: run_id, agent_id, digest });
     }
 
+    /// Whether a child is still to be ended because its call has ended.
+    pub(super) fn has_orphans(&self) -> bool {
+        let call_is_over =
+            |call_id: &str| self.position(call_id).is_none_or(|at| self.statuses[at].is_final());
+        let ended_here = |place: &ChildPlace| {
+            self.events.iter().any(|event| {
+                matches!(event, Event::ChildFinished { call_id, ordinal, .. }
+                    if (call_id, ordinal) == (&place.0, &place.1))
+            })
+        };
+        self.run.open_children().any(|(place, _)| call_is_over(&place.0) && !ended_here(place))
+    }
+
     /// A child ended or waits.
     pub(super) fn child_stands(&mut self, place: ChildPlace, end: ChildEnd) {
         let Some(child) = self.run.children.get(&place) else { return };
@@ -270,6 +283,7 @@ impl Draft<'_> {
         match end {
             ChildEnd::Ended { status, steps, tokens } => {
                 self.push(Event::ChildFinished { call_id, ordinal, status, steps, tokens });
+                self.wait_if_suspended();
             }
             ChildEnd::Waiting(question) => {
                 let same = |old: &ChildQuestion| old.suspension_id == question.suspension_id;

@@ -40,7 +40,7 @@ pub(super) struct Draft<'a> {
     pub(super) now_ms: u64,
     pub(super) events: Vec<Event>,
     /// Each call's status as it will be: the run's calls, then those proposed here.
-    statuses: SmallVec<[CallStatus; 16]>,
+    pub(super) statuses: SmallVec<[CallStatus; 16]>,
     /// Ids and tool names of the calls proposed here.
     proposed: SmallVec<[(SmolStr, SmolStr); 1]>,
     /// The state, as so many of the events leave it; see [`state`](Self::state).
@@ -220,8 +220,8 @@ impl<'a> Draft<'a> {
                 ..(**asked).clone()
             })));
         }
-        let message =
-            format!("The tool '{}' is not there any more in the version that was called.", call.tool_name);
+        let name = &call.tool_name;
+        let message = format!("The version of '{name}' that was called is no longer loaded.");
         self.finish(&call.id, Fault::new(Code::NotFound, message));
     }
 
@@ -309,7 +309,11 @@ impl<'a> Draft<'a> {
             return;
         }
         if self.statuses.contains(&CallStatus::Suspended) {
-            return self.push(Event::RunWaiting);
+            // A waiting run holds nothing: it waits once these children have ended.
+            if !self.has_orphans() {
+                self.push(Event::RunWaiting);
+            }
+            return;
         }
         if let Some(then) = self.run.cut.clone() {
             return self.go_on_with(then);
@@ -321,6 +325,14 @@ impl<'a> Draft<'a> {
                 Some(limit) => self.finish_run(RunStatus::Stopped { limit: limit.to_owned() }),
                 None => self.next_step(),
             },
+        }
+    }
+
+    /// Reports that the run waits for a person, if that is all that is left to do. The last
+    /// event of a waiting run always says so: stores and listings go by it.
+    pub(super) fn wait_if_suspended(&mut self) {
+        if self.statuses.contains(&CallStatus::Suspended) {
+            self.settle();
         }
     }
 
@@ -349,7 +361,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn position(&self, call_id: &str) -> Option<usize> {
+    pub(super) fn position(&self, call_id: &str) -> Option<usize> {
         let known = self.run.calls();
         // Calls are proposed and answered one after the other: the last is likely.
         let proposed = self.proposed.iter().rposition(|(id, _)| id == call_id);

@@ -215,6 +215,14 @@ impl Call {
         catalog.tool(&self.tool_name).filter(is_same)
     }
 
+    /// The same, or the version that has taken its place: it says what a call that returned
+    /// before an upgrade may change.
+    pub(super) fn tool_or_successor<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a Arc<Tool>> {
+        let version = self.version.as_ref()?;
+        let successor = || catalog.tool(&self.tool_name).filter(|tool| tool.owner.id == version.id);
+        self.tool(catalog).or_else(successor)
+    }
+
     fn proposal(&self, catalog: &Catalog) -> Option<Proposal> {
         Some(Proposal::recorded(&self.id, Arc::clone(self.tool(catalog)?), self.arguments.clone()?))
     }

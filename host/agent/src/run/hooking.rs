@@ -269,9 +269,9 @@ impl Draft<'_> {
             return Ok(());
         }
         if let Some(key) = conflict(self.catalog.keys(), &self.changed_since(), mutations) {
-            return Err(state_conflict(call, key));
+            return Err(state_conflict(call, key, false));
         }
-        let tool = call.tool(self.catalog).ok_or_else(|| lost(call))?;
+        let tool = call.tool_or_successor(self.catalog).ok_or_else(|| lost(call))?;
         joining.add(&tool.access, mutations)
     }
 
@@ -325,14 +325,30 @@ fn failures(point: HookPoint, answers: &[HookAnswer]) -> impl Iterator<Item = Fa
     })
 }
 
-pub(super) fn state_conflict(call: &Call, key: &str) -> Fault {
-    let message = format!(
-        "Another call changed the state key \"{key}\" at the same time, and '{}' may not run twice. Call it again.",
-        call.tool_name
-    );
+/// The end of a call whose changes were dropped for a conflict; `reruns_used_up` if it ran
+/// again as often as it may.
+pub(super) fn state_conflict(call: &Call, key: &str, reruns_used_up: bool) -> Fault {
+    let name = &call.tool_name;
+    let message = match reruns_used_up {
+        true => format!(
+            "'{name}' ran {} times, and each time another call changed the state key \"{key}\" meanwhile. \
+             It changed no state.",
+            call.attempts
+        ),
+        false => format!(
+            "'{name}' has run, but it changed no state: another call changed the state key \"{key}\" meanwhile. \
+             Check what it did outside of the state before you call it again."
+        ),
+    };
     Fault::new(Code::StateConflict, message)
 }
 
+/// The end of a call that returned before its tool was removed.
 pub(super) fn lost(call: &Call) -> Fault {
-    Fault::new(Code::HostFailed, format!("The tool '{}' is gone.", call.tool_name))
+    let message = format!(
+        "'{}' has run, but it changed no state: it is no longer loaded. Check what it did outside of the \
+         state before you call it again.",
+        call.tool_name
+    );
+    Fault::new(Code::Interrupted, message)
 }

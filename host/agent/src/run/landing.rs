@@ -1,14 +1,14 @@
 //! From what calls return to what becomes of it: retries, conflicts, commits in
 //! the order of the calls.
 
-use super::CallEnd;
 use super::call::Call;
 use super::draft::{Asker, Draft, question};
 use super::ending::Did;
 use super::event::Event;
 use super::handing::{Asked, granted_actions};
 use super::hooking::{lost, state_conflict};
-use super::spec::{RETRY_PAUSE_MS, max_attempts};
+use super::spec::{MAX_RERUNS, RETRY_PAUSE_MS, max_retries};
+use super::{CallEnd, Phase};
 use crate::code::Code;
 use crate::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus, Usage};
 use crate::state::StateChange;
@@ -33,7 +33,7 @@ impl Draft<'_> {
         }
         if let Outcome::Faulted(fault) = outcome.as_ref()
             && fault.code == Code::TimedOut
-            && self.may_run_again(call)
+            && self.may_retry(call)
         {
             if !self.has_time(call, RETRY_PAUSE_MS) {
                 let mut fault = fault.clone();
@@ -51,29 +51,51 @@ impl Draft<'_> {
         let run = self.run;
         let mut interrupted = Vec::new();
         for call in run.calls().iter().filter(|call| call.is_under_way()) {
-            if self.may_run_again(call) {
-                // The time in which no host ran does not count.
-                let anew = Call { until_ms: 0, ..call.clone() };
-                self.start_call(&anew, call.attempts + 1, 0);
-                continue;
+            match self.not_restarted(call) {
+                None => {
+                    // The time in which no host ran does not count.
+                    let anew = Call { until_ms: 0, ..call.clone() };
+                    self.start_call(&anew, call.attempts + 1, 0);
+                }
+                Some(fault) => {
+                    let outcome = Arc::new(fault.into());
+                    interrupted.push((call.id.as_str(), outcome, Usage::of_a_lost_attempt()));
+                }
             }
-            let message = format!(
-                "The host stopped while '{}' ran; it may have run, and is not run again.",
-                call.tool_name
-            );
-            let fault = Fault::new(Code::Interrupted, message);
-            interrupted.push((call.id.as_str(), Arc::new(fault.into()), Usage::of_a_lost_attempt()));
         }
         if !interrupted.is_empty() {
             self.land(&interrupted);
+        } else if run.phase == Phase::Waiting && !run.is_told_waiting {
+            // Records of earlier versions end with something else, and are listed as running.
+            self.wait_if_suspended();
         }
     }
 
-    fn may_run_again(&self, call: &Call) -> bool {
-        call.tool(self.catalog).is_some_and(|tool| {
-            let policy = &tool.descriptor.execution;
-            policy.idempotent && call.attempts < max_attempts(policy)
-        })
+    /// Why a call whose process ended is not run again; `None` if it is.
+    fn not_restarted(&self, call: &Call) -> Option<Fault> {
+        let name = &call.tool_name;
+        let message = match call.tool(self.catalog) {
+            None => format!(
+                "The host stopped while '{name}' was running, and this version of it is no longer loaded. \
+                 It may have taken effect."
+            ),
+            Some(tool) if !tool.descriptor.execution.idempotent => format!(
+                "The host stopped while '{name}' was running. It may have taken effect, and it is not run \
+                 again because it is not idempotent."
+            ),
+            Some(_) if call.restarts < MAX_RERUNS => return None,
+            Some(_) => format!(
+                "The host stopped {} times while '{name}' was running, so it is not run again.",
+                call.restarts + 1
+            ),
+        };
+        Some(Fault::new(Code::Interrupted, message))
+    }
+
+    /// Whether another attempt follows one that timed out.
+    fn may_retry(&self, call: &Call) -> bool {
+        let tool = call.tool(self.catalog);
+        tool.is_some_and(|tool| call.retries < max_retries(&tool.descriptor.execution))
     }
 
     /// The most time that all attempts of a call together may take, in milliseconds.
@@ -216,20 +238,28 @@ impl Draft<'_> {
     }
 
     fn conflicted(&mut self, call: &Call, key: String, usage: Usage) {
-        if self.may_run_again(call) && self.has_time(call, 0) {
+        let is_idempotent = call.tool(self.catalog).is_some_and(|tool| tool.descriptor.execution.idempotent);
+        if is_idempotent && call.conflicts < MAX_RERUNS && self.has_time(call, 0) {
             return self.push(Event::CallConflicted { call_id: call.id.clone(), key, usage });
         }
-        self.finish_after(&call.id, state_conflict(call, &key), usage);
+        self.finish_after(&call.id, state_conflict(call, &key, is_idempotent), usage);
     }
 
     fn check_output(&self, call: &Call, output: &ToolOutput) -> Result<Checked, Fault> {
-        let tool = call.tool(self.catalog).ok_or_else(|| lost(call))?;
-        let mut asked = granted_actions(tool, &output.actions)?;
-        let instead = self.check_asked(tool, &mut asked)?;
         let (snapshot, before) = (self.state().snapshot(), self.unkept(call));
         let mut joining = Joining::on(self.catalog.keys(), &snapshot);
         self.join_before(call, &mut joining, &before)?;
-        joining.add(&tool.access, &output.mutations)?;
+        let (mut asked, mut instead) = (Asked::default(), None);
+        match call.tool_or_successor(self.catalog) {
+            Some(tool) => {
+                asked = granted_actions(tool, &output.actions)?;
+                instead = self.check_asked(tool, &mut asked)?;
+                joining.add(&tool.access, &output.mutations)?;
+            }
+            // Nobody is left who could say what it may change or ask for.
+            None if !output.mutations.is_empty() || !output.actions.is_empty() => return Err(lost(call)),
+            None => {}
+        }
         let change = joining.into_change();
         Ok(Checked { change, asked, instead })
     }

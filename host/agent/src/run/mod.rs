@@ -75,6 +75,8 @@ static NOT_STARTED: LazyLock<Arc<RunSpec>> = LazyLock::new(|| {
 pub struct Run {
     spec: Arc<RunSpec>,
     phase: Phase,
+    /// Whether the last event says that the run waits.
+    is_told_waiting: bool,
     events: u64,
     step: u32,
     /// How often the model was asked, continuations included.
@@ -128,6 +130,7 @@ impl Run {
         Self {
             spec: Arc::clone(&NOT_STARTED),
             phase: Phase::New,
+            is_told_waiting: false,
             events: 0,
             step: 0,
             asks: 0,

@@ -17,6 +17,9 @@ pub const DEFAULT_TIMEOUT_MS: u32 = 15_000;
 pub const DEFAULT_RETRIES: u32 = 3;
 /// The most retries that a tool may ask for.
 pub const MAX_RETRIES: u32 = 10;
+/// How often one call runs again because of a conflict, and how often because its process
+/// ended. Neither uses up the retries after a timeout.
+pub const MAX_RERUNS: u32 = 16;
 /// The pause before a retry, in milliseconds.
 pub const RETRY_PAUSE_MS: u64 = 500;
 /// How often one call may ask a person.
@@ -208,10 +211,10 @@ impl RunLimits {
     }
 }
 
-/// How many attempts a tool may have in all.
+/// How many attempts of a tool may follow ones that timed out.
 #[must_use]
-pub fn max_attempts(policy: &ExecutionPolicy) -> u32 {
-    if policy.idempotent { 1 + policy.max_retries.unwrap_or(DEFAULT_RETRIES).min(MAX_RETRIES) } else { 1 }
+pub fn max_retries(policy: &ExecutionPolicy) -> u32 {
+    if policy.idempotent { policy.max_retries.unwrap_or(DEFAULT_RETRIES).min(MAX_RETRIES) } else { 0 }
 }
 
 /// What the thread brings along: what was said, and the state as it stands.
@@ -306,9 +309,9 @@ mod tests {
             max_retries,
             ..ExecutionPolicy::default()
         };
-        assert_eq!(max_attempts(&policy(false, Some(5))), 1);
-        assert_eq!(max_attempts(&policy(true, None)), 4);
-        assert_eq!(max_attempts(&policy(true, Some(0))), 1);
-        assert_eq!(max_attempts(&policy(true, Some(99))), 11);
+        assert_eq!(max_retries(&policy(false, Some(5))), 0);
+        assert_eq!(max_retries(&policy(true, None)), 3);
+        assert_eq!(max_retries(&policy(true, Some(0))), 0);
+        assert_eq!(max_retries(&policy(true, Some(99))), 10);
     }
 }

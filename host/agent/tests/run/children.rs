@@ -42,7 +42,7 @@ fn ask<'a>(call_id: &'a str, attempt: u32, digest: &'a str, request: &'a ChildRe
 
 impl World {
     /// The call asks for a child as the host lets it: found, or made.
-    fn child(&mut self, call_id: &str) -> String {
+    pub(crate) fn child(&mut self, call_id: &str) -> String {
         let request = asked();
         let attempt = self.execution(call_id).attempt;
         let ask = ask(call_id, attempt, "d", &request);
@@ -63,7 +63,7 @@ impl World {
         run_id
     }
 
-    fn child_ends(&mut self, call_id: &str, end: ChildEnd) -> Vec<Event> {
+    pub(crate) fn child_ends(&mut self, call_id: &str, end: ChildEnd) -> Vec<Event> {
         self.give(Input::ChildStands { call_id: call_id.into(), ordinal: 1, end })
     }
 
@@ -72,7 +72,7 @@ impl World {
         self.run.plan_child(&self.catalog, &ask, "child", Some(5_000)).map(|plan| plan.spec)
     }
 
-    fn ends_children(&self) -> Vec<String> {
+    pub(crate) fn ends_children(&self) -> Vec<String> {
         let next = self.run.next(&self.catalog);
         let ends = next.into_iter().filter_map(|effect| match effect {
             Effect::EndChild { run_id, .. } => Some(run_id),
@@ -98,7 +98,7 @@ fn waits(suspension: &str) -> ChildEnd {
     }))
 }
 
-fn ended(steps: u32, tokens: u64) -> ChildEnd {
+pub(crate) fn ended(steps: u32, tokens: u64) -> ChildEnd {
     let tokens = TokenUsage { input_tokens: tokens, output_tokens: 0 };
     ChildEnd::Ended { status: ChildStatus::Completed, steps, tokens }
 }

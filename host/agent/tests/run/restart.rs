@@ -1,10 +1,15 @@
 //! A process that ends, and one that takes up its record.
 
-use crate::world::{World, done, faults, reply, sets};
+use crate::children::{calling, ended};
+use crate::world::{World, done, faults, pends, reply, sets};
 use serde_json::json;
+use tollgate_agent::catalog::Catalog;
+use tollgate_agent::child::ChildStatus;
 use tollgate_agent::code::Code;
-use tollgate_agent::message::Finish;
-use tollgate_agent::run::RunLimits;
+use tollgate_agent::message::{Finish, TokenUsage};
+use tollgate_agent::outcome::Ticket;
+use tollgate_agent::run::{Event, Input, RunLimits};
+use tollgate_agent::state::{KeyUpdate, StateChange};
 
 #[test]
 fn l5_what_may_have_run_is_interrupted_and_the_idempotent_runs_again() {
@@ -21,14 +26,88 @@ fn l5_what_may_have_run_is_interrupted_and_the_idempotent_runs_again() {
 }
 
 #[test]
-fn t4_a_rerun_after_a_restart_counts_as_an_attempt() {
+fn t4_a_rerun_after_a_restart_counts_as_an_attempt_and_leaves_the_retries() {
     let mut world = World::calling(&[("a", "look", "{}")]);
-    for attempt in 2..=4 {
+    for attempt in 2..=5 {
+        world.crash();
+        assert_eq!(world.execution("a").attempt, attempt);
+    }
+    for attempt in 6..=8 {
+        world.end("a", faults(Code::TimedOut));
+        assert_eq!(world.execution("a").attempt, attempt, "a timeout has its retries");
+    }
+    world.crash();
+    assert_eq!(world.execution("a").attempt, 9);
+    world.end("a", faults(Code::TimedOut));
+    assert_eq!((world.code("a"), world.run.usage().tools.attempts), (Some(Code::TimedOut), 4));
+}
+
+#[test]
+fn t4_a_tool_without_retries_runs_again_after_a_restart_and_not_for_ever() {
+    let mut world = World::calling(&[("a", "once", "{}")]);
+    for attempt in 2..=17 {
         world.crash();
         assert_eq!(world.execution("a").attempt, attempt);
     }
     world.crash();
     assert_eq!(world.code("a"), Some(Code::Interrupted));
+}
+
+#[test]
+fn t4_s5_reruns_for_conflicts_leave_the_retries_and_are_bounded() {
+    let mut world = World::calling(&[("a", "once", "{}")]);
+    for attempt in 2..=17 {
+        others_write(&mut world);
+        world.end("a", sets("city", json!("Bern")));
+        assert_eq!(world.execution("a").attempt, attempt);
+    }
+    others_write(&mut world);
+    world.end("a", sets("city", json!("Bern")));
+    let answer = world.answer("a");
+    assert_eq!(world.code("a"), Some(Code::StateConflict));
+    assert!(answer.contains("ran 17 times") && !answer.contains("twice"), "{answer}");
+}
+
+fn others_write(world: &mut World) {
+    let updates = [KeyUpdate::restored("kit.city", json!("Oslo"))].into();
+    world.absorb(&StateChange { revision: world.run.state().revision() + 1, updates });
+}
+
+/// A tool that ran must not be called again only because its answer was lost.
+#[test]
+fn a9_no_answer_of_a_call_that_may_have_run_advises_to_repeat_it() {
+    let mut world = World::calling(&[("a", "act", "{}"), ("b", "act", "{}")]);
+    others_write(&mut world);
+    world.end("a", sets("city", json!("Bern")));
+    world.crash();
+    for (call_id, code) in [("a", Code::StateConflict), ("b", Code::Interrupted)] {
+        let answer = world.answer(call_id);
+        assert_eq!(world.code(call_id), Some(code));
+        assert!(!answer.contains("Call it again") && !answer.contains("try again"), "{answer}");
+    }
+}
+
+#[test]
+fn s4_what_was_returned_before_an_upgrade_is_applied_after_it() {
+    let mut world = World::calling(&[("a", "look", "{}"), ("b", "act", "{}"), ("c", "act", "{}")]);
+    world.end("b", sets("city", json!("Bern")));
+    world.catalog = crate::tools::catalog("v2");
+    world.crash();
+    assert_eq!(world.code("a"), Some(Code::Interrupted), "w9: attempts of one call use one version");
+    assert_eq!((world.code("b"), world.run.state().get("kit.city")), (None, Some(&json!("Bern"))));
+    assert_eq!(world.code("c"), Some(Code::Interrupted));
+}
+
+#[test]
+fn s4_what_was_returned_before_its_tool_was_removed_is_answered() {
+    let mut world = World::calling(&[("a", "look", "{}"), ("b", "act", "{}"), ("c", "act", "{}")]);
+    world.end("b", done("B"));
+    world.end("c", sets("city", json!("Bern")));
+    world.catalog = Catalog::default();
+    world.crash();
+    assert_eq!((world.code("b"), world.answer("b").as_str()), (None, "B"));
+    assert_eq!(world.code("c"), Some(Code::Interrupted), "nobody knows the key that it changes");
+    assert!(world.answer("c").contains("has run"), "{}", world.answer("c"));
 }
 
 #[test]
@@ -75,4 +154,51 @@ fn e1_a_restart_between_any_two_steps_asks_for_the_same() {
     world.crash();
     world.say("Done.");
     assert_eq!(world.final_text(), "Done.");
+}
+
+/// The child of a call that may not run twice works while its sibling asks a person.
+fn works_beside_a_question() -> World {
+    let mut world = calling(&[("a", "act", "{}"), ("b", "hand", "{}")]);
+    world.child("b");
+    world.end("a", pends(Ticket::confirm("Sure?")));
+    assert!(!world.is_waiting());
+    world
+}
+
+#[test]
+fn w2_d8_a_run_waits_once_the_children_of_its_ended_calls_have_ended() {
+    let mut live = works_beside_a_question();
+    live.end("b", faults(Code::Trapped));
+    let mut recovered = works_beside_a_question();
+    recovered.crash();
+    assert_eq!(recovered.ending("b").code(), Some(Code::Interrupted));
+    for mut world in [live, recovered] {
+        assert_eq!((world.is_waiting(), world.ends_children().len()), (false, 1), "it holds nothing");
+        world.child_ends("b", ended(1, 0));
+        assert!(world.is_waiting());
+        assert!(matches!(world.events.last(), Some(Event::RunWaiting)), "{:?}", world.events.last());
+        world.resume("d1", "a", json!(true));
+        world.end("a", done("A"));
+        assert_eq!(world.answers().len(), 2);
+    }
+}
+
+/// Records of earlier versions hold a child's end behind the word that the run waits.
+#[test]
+fn w2_a_recovered_run_whose_record_ends_otherwise_says_that_it_waits() {
+    let mut world = works_beside_a_question();
+    world.crash();
+    let child_ended = Event::ChildFinished {
+        call_id: "b".into(),
+        ordinal: 1,
+        status: ChildStatus::Cancelled,
+        steps: 1,
+        tokens: TokenUsage::default(),
+    };
+    world.run.apply(&Event::RunWaiting).unwrap();
+    world.run.apply(&child_ended).unwrap();
+    let events = world.run.decide(&world.catalog, 1, &Input::Restarted).unwrap();
+    assert!(matches!(&events[..], [Event::RunWaiting]), "{events:?}");
+    world.run.apply(&events[0]).unwrap();
+    assert_eq!(world.run.decide(&world.catalog, 1, &Input::Restarted).unwrap().len(), 0);
 }

@@ -124,6 +124,10 @@ impl World {
         for effect in next {
             self.under_way.entry(effect.key()).or_insert(effect);
         }
+        if *self.run.phase() == Phase::Waiting {
+            assert!(self.under_way.is_empty(), "a waiting run holds nothing: {:?}", self.under_way);
+            assert!(matches!(self.events.last(), Some(Event::RunWaiting)), "a waiting run says so last");
+        }
         let most = self.run.spec().limits.concurrency.max(1) as usize;
         assert!(self.executions().len() <= most, "at most {most} calls run at once");
     }

@@ -166,7 +166,8 @@ impl Link {
     fn unclear(&self) -> Fault {
         let message = format!(
             "The server '{}' asked a person while it had several calls, and failed this one, which may be \
-             the one that it asked for. It gets its calls one at a time now; call again.",
+             the one that it asked for. It gets its calls one at a time from now on; check what this one did \
+             before you repeat it.",
             self.server
         );
         Fault::new(Code::ToolFailed, message)
@@ -363,8 +364,8 @@ impl Runner for RemoteRunner {
             ended = tokio::time::timeout(attempt.timeout, self.call(&attempt)) => match ended {
                 Ok(called) => called.unwrap_or_else(Outcome::from),
                 Err(_) => {
-                    let seconds = attempt.timeout.as_secs_f64();
-                    Fault::new(Code::TimedOut, format!("Tool '{name}' timed out after {seconds:.1}s")).into()
+                    let after = tollgate_agent::text::seconds(attempt.timeout);
+                    Fault::new(Code::TimedOut, format!("Tool '{name}' timed out after {after}")).into()
                 }
             },
         };
