@@ -16,12 +16,12 @@ use crate::gates::Gates;
 use crate::model::Model;
 use crate::plugin;
 use crate::run::{Bus, Driver, DriverParts, Hub, Panel, RunEnd, RunError, RunHandle, Teller, now_ms};
-use crate::store::{Store, StoreError};
+use crate::store::{CommitError, Store, StoreError};
 use crate::tools::{NativePlugin, Toolbox};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
-use threads::Met;
-use tokio::sync::watch;
+use std::time::Duration;
+use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::backend::Capabilities;
@@ -86,6 +86,12 @@ pub enum HostError {
     /// Another run of the thread is at work.
     #[error("the thread {0} is at work on another run; wait for it, or queue (--queue)")]
     Busy(String),
+    /// A run of the thread was interrupted. It was recovered, and asks a person now; the
+    /// message that was to follow it was not sent.
+    #[error(
+        "the run {0} of this thread was interrupted; it now waits for a decision, and the message was not sent"
+    )]
+    Waiting(String),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -166,37 +172,49 @@ impl Host {
     /// answers its open calls as superseded, and it goes on.
     ///
     /// # Errors
-    /// The agent is not known, the thread is busy, or the store cannot be read.
+    /// The agent is not known, the thread is busy, or the store cannot be used. A run that was
+    /// interrupted and asks a person once it is recovered is [`HostError::Waiting`]: nobody has
+    /// seen its question yet.
     pub async fn run(&self, request: RunRequest) -> Result<RunHandle, HostError> {
-        self.agent(&request.agent_id)?;
-        let thread_id: Arc<str> = request.thread_id.map_or_else(new_id, Arc::from);
-        let turn = loop {
-            match self.meet(&thread_id, request.busy).await? {
-                Met::Turn(turn) => break turn,
-                Met::Waiting(run_id) => {
-                    return self.carry_on(&run_id, Input::Message(request.prompt), request.busy).await;
-                }
-                Met::Interrupted(run_id) => {
-                    self.carry_on(&run_id, Input::Restarted, request.busy).await?.wait().await?;
-                }
+        let agent = self.agent(&request.agent_id)?;
+        let thread_id: Arc<str> = request.thread_id.as_deref().map_or_else(new_id, Arc::from);
+        match request.busy {
+            Busy::Refuse => self.run_on(&thread_id, &request).await,
+            Busy::Queue => {
+                let patience = Duration::from_millis(agent.limits.wall_ms);
+                let begun = tokio::time::timeout(patience, self.run_on(&thread_id, &request)).await;
+                begun.unwrap_or_else(|_| Err(HostError::Busy(thread_id.to_string())))
             }
-        };
-        let thread = self.thread(&thread_id).await?;
+        }
+    }
+
+    async fn start(
+        &self,
+        thread_id: &Arc<str>,
+        request: &RunRequest,
+        turn: OwnedMutexGuard<()>,
+    ) -> Result<RunHandle, HostError> {
+        let thread = self.thread(thread_id).await?;
         let there = |id: &&str| self.inner.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
         check_backend(agent, !thread.messages.is_empty())?;
-        let known_messages = thread.messages.len();
+        let (known_messages, thread_id) = (thread.messages.len(), Arc::clone(thread_id));
         let run_id = new_id();
-        let spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt));
+        let spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt.clone()));
         let cancel = CancellationToken::new();
         let (hub, teller, events) = self.listened(&run_id);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
-        let driver = Driver::new(parts, Run::new(thread), known_messages);
+        let mut driver = Driver::new(parts, Run::new(thread), known_messages);
+        driver.begin(Input::Start(spec)).await.map_err(|why| match why {
+            CommitError::Busy(_) => HostError::Busy(thread_id.to_string()),
+            CommitError::Failed(why) => HostError::Store(why),
+            why => RunError(why.to_string()).into(),
+        })?;
         let abandoned = (!request.detached).then(|| cancel.clone());
         let end = tokio::spawn(async move {
             let _turn = turn;
-            listening::attended(driver.drive(Input::Start(spec)), hub, abandoned).await
+            listening::attended(driver.drive_on(), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }

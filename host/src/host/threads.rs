@@ -1,13 +1,13 @@
 //! A host's threads: whose turn it is, and state that fits the keys of today.
 
-use super::{Busy, Host, HostError};
+use super::{Busy, Host, HostError, RunRequest};
 use crate::blocking::aside_if;
-use crate::run::RunError;
+use crate::run::{RunError, RunHandle};
 use crate::store::{CommitError, RunFilter, RunSummary};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
-use tollgate_agent::run::{Numbered, Run, Thread};
+use tollgate_agent::run::{Input, Numbered, Run, Thread};
 use tollgate_agent::state::aside::{misfits, set_aside, takes_long};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 use tollgate_agent::text::clean;
@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const CHANGES_AT_ONCE: usize = 256;
 
 /// What a prompt meets on its thread.
-pub(super) enum Met {
+enum Met {
     /// Nothing is open: the thread's turn is the prompt's.
     Turn(OwnedMutexGuard<()>),
     /// A run waits for a person.
@@ -29,8 +29,47 @@ pub(super) enum Met {
 }
 
 impl Host {
+    /// Starts a run once the thread is free for it.
+    pub(super) async fn run_on(
+        &self,
+        thread_id: &Arc<str>,
+        request: &RunRequest,
+    ) -> Result<RunHandle, HostError> {
+        let _place = match request.busy {
+            Busy::Refuse => None,
+            Busy::Queue => Some(self.inner.store.queue(thread_id).await?),
+        };
+        let mut recovered = None;
+        loop {
+            match self.meet(thread_id, request.busy).await? {
+                Met::Turn(turn) => match self.start(thread_id, request, turn).await {
+                    // A process that does not queue was faster.
+                    Err(HostError::Busy(_)) if request.busy == Busy::Queue => {}
+                    started => return started,
+                },
+                Met::Waiting(run_id) => {
+                    let message = Input::Message(request.prompt.clone());
+                    return self.carry_on(&run_id, message, request.busy).await;
+                }
+                Met::Interrupted(run_id) if recovered.as_ref() == Some(&run_id) => {
+                    let words = format!(
+                        "the interrupted run {run_id} does not come to an end; `tollgate show` shows it"
+                    );
+                    return Err(RunError(words).into());
+                }
+                Met::Interrupted(run_id) => {
+                    let end = self.carry_on(&run_id, Input::Restarted, request.busy).await?.wait().await?;
+                    if !end.waiting.is_empty() {
+                        return Err(HostError::Waiting(run_id));
+                    }
+                    recovered = Some(run_id);
+                }
+            }
+        }
+    }
+
     /// What is open on the thread; its turn where nothing is.
-    pub(super) async fn meet(&self, thread_id: &Arc<str>, busy: Busy) -> Result<Met, HostError> {
+    async fn meet(&self, thread_id: &Arc<str>, busy: Busy) -> Result<Met, HostError> {
         loop {
             let turn = self.lock_thread(thread_id, busy).await?;
             let open = self.open_runs(thread_id).await?;

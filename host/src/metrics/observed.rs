@@ -2,7 +2,8 @@
 
 use super::Metrics;
 use crate::store::{
-    AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
+    AuditFilter, AuditRecord, Commit, CommitError, QueueTurn, RunFilter, RunSummary, Store, StoreError,
+    ToolHealth,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -82,5 +83,13 @@ impl Store for Observed {
 
     fn let_go(&self, run_id: &str) {
         self.store.let_go(run_id);
+    }
+
+    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+        self.store.queue(thread_id).await
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.store.flush().await
     }
 }

@@ -2,12 +2,13 @@
 
 use super::audited::records_of;
 use super::carried::Carried;
-use super::children::{Ask, Children};
+use super::children::Children;
 use super::components::components_of;
 use super::hooking::Scene;
 use super::judging::{Round, ask_native};
 use super::perform::{Outcomes, Trying, now_ms, validate};
-use super::unit::{begins_direct, may_follow, may_wait};
+use super::unit::{Unrecorded, begins_direct, may_follow, may_wait, started};
+use super::waiting::Waited;
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, Teller, spans};
 use crate::host::Host;
@@ -17,23 +18,18 @@ use crate::tools::Toolbox;
 use futures::future::BoxFuture;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::health::Sign;
 use tollgate_agent::history::History;
 use tollgate_agent::message::{Message, ToolSpec};
-use tollgate_agent::outcome::Usage;
 use tollgate_agent::run::event::{Event, Finished};
-use tollgate_agent::run::{CallStatus, Effect, Input, Phase, Run, Task};
+use tollgate_agent::run::{Effect, Input, Phase, Run, Task};
 use tollgate_sandbox::Reservation;
 use tracing::Instrument as _;
 
-/// How long a cancelled run waits for its calls: their grace, as long
-/// again to stop them, and some for a file operation that the system has begun.
-const CANCEL_WAIT: Duration = Duration::from_millis(400);
-/// How often one input is decided anew because others wrote to the thread.
+/// How often one input is decided anew because others changed the thread.
 const MAX_CONFLICTS: u32 = 1_000;
 
 /// What a driver needs from its host.
@@ -69,6 +65,8 @@ pub(crate) struct Driver {
     pub(super) outcomes: Outcomes,
     last_call: Option<Arc<Finished>>,
     end_text: String,
+    /// From its first commit until it rests.
+    carried: Option<Carried>,
 }
 
 impl Driver {
@@ -88,30 +86,53 @@ impl Driver {
             outcomes: Outcomes::default(),
             last_call: None,
             end_text: String::new(),
+            carried: None,
         })
+    }
+
+    /// Takes the first input, and commits what follows from it. [`drive_on`](Self::drive_on)
+    /// carries the run on from there.
+    ///
+    /// # Errors
+    /// Nothing was committed: the store failed, or somebody else carries the run, or another
+    /// run of its thread.
+    pub(crate) async fn begin(&mut self, first: Input) -> Result<(), CommitError> {
+        self.carried = Some(Carried::new(self.parts.host.clone(), Arc::clone(&self.parts.run_id)));
+        let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
+        self.try_step(first).instrument(span).await
+    }
+
+    /// Carries a run on that has [begun](Self::begin).
+    pub(crate) async fn drive_on(mut self: Box<Self>) -> Result<RunEnd, RunError> {
+        self.carry(None).await?;
+        Ok(self.end())
     }
 
     /// Carries the run on from this input.
     pub(crate) async fn drive(mut self: Box<Self>, first: Input) -> Result<RunEnd, RunError> {
-        self.carry(first).await?;
+        self.carry(Some(first)).await?;
         Ok(self.end())
     }
 
     /// The same, with the run as it stands then.
     pub(crate) async fn drive_to_rest(mut self: Box<Self>, first: Input) -> Result<(RunEnd, Run), RunError> {
-        self.carry(first).await?;
+        self.carry(Some(first)).await?;
         Ok((self.end(), self.run))
     }
 
     /// Pinned where it is begun, as all that is large: a future that is passed on is copied.
-    async fn carry(&mut self, first: Input) -> Result<(), RunError> {
+    async fn carry(&mut self, first: Option<Input>) -> Result<(), RunError> {
         let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
         pin!(self.carry_to_rest(first)).instrument(span).await
     }
 
-    async fn carry_to_rest(&mut self, first: Input) -> Result<(), RunError> {
-        let carried = Carried::new(self.parts.host.clone(), Arc::clone(&self.parts.run_id));
-        self.step(first).await?;
+    async fn carry_to_rest(&mut self, first: Option<Input>) -> Result<(), RunError> {
+        let begun = self.carried.take();
+        let carried =
+            begun.unwrap_or_else(|| Carried::new(self.parts.host.clone(), Arc::clone(&self.parts.run_id)));
+        if let Some(first) = first {
+            self.step(first).await?;
+        }
         self.deadline = self.deadline();
         while !self.rests() {
             let waited = match self.start_effects() {
@@ -161,37 +182,61 @@ impl Driver {
 
     /// Decides on one input, commits what follows, applies it and tells it.
     pub(super) async fn step(&mut self, input: Input) -> Result<(), RunError> {
+        self.try_step(input).await.map_err(|e| RunError(e.to_string()))
+    }
+
+    async fn try_step(&mut self, input: Input) -> Result<(), CommitError> {
+        let failed = |why: String| CommitError::Failed(StoreError(why));
+        let mut unrecorded = Unrecorded::default();
         let mut input = self.with_room(input).await;
         for _ in 0..MAX_CONFLICTS {
             let now_ms = now_ms();
-            let events = self.decided(&mut input, now_ms).await?;
+            let events = self.decided(&mut input, now_ms).await.map_err(|e| failed(e.to_string()))?;
             if events.is_empty() {
                 return Ok(());
             }
             if self.may_hold_back(&events) {
-                events.iter().try_for_each(|event| self.apply(event))?;
+                events.iter().try_for_each(|event| self.apply(event)).map_err(|e| failed(e.to_string()))?;
                 match self.held_back.is_empty() {
                     true => self.held_back = events,
                     false => self.held_back.extend(events),
                 }
                 return Ok(());
             }
+            unrecorded = Unrecorded::of(&events, |call_id| self.ran_for_good(call_id));
             match self.commit(events, now_ms).await {
                 Ok(()) => return Ok(()),
                 Err(CommitError::Conflict(changes)) => {
                     changes.iter().for_each(|change| self.run.absorb(change))
                 }
-                Err(e) => return Err(RunError(e.to_string())),
+                Err(e) => return Err(unrecorded.explain(e)),
             }
         }
-        Err(RunError("other runs keep changing the thread's state; try again".to_owned()))
+        Err(unrecorded.explain(failed(format!(
+            "other runs and calls changed the thread's state {MAX_CONFLICTS} times while this was stored"
+        ))))
     }
 
-    /// Whether these events may wait for the next commit.
+    /// The tool of a call that has run and may not run twice.
+    fn ran_for_good(&self, call_id: &str) -> Option<SmolStr> {
+        let call = self.run.calls().iter().find(|call| call.id == call_id)?;
+        (call.attempts > 0 && !self.may_repeat(call_id)).then(|| call.tool_name.clone())
+    }
+
+    /// Whether the call may run more than once.
+    fn may_repeat(&self, call_id: &str) -> bool {
+        let call = self.run.calls().iter().find(|call| call.id == call_id);
+        let tool = call.and_then(|call| self.parts.toolbox.catalog().tool(&call.tool_name));
+        tool.is_some_and(|tool| tool.descriptor.execution.idempotent)
+    }
+
+    /// Whether these events may wait for the next commit. A call that may not run twice is
+    /// committed before it runs.
     fn may_hold_back(&self, events: &[Event]) -> bool {
         let is_direct = self.is_direct() || events.first().is_some_and(begins_direct);
         let is_stored = self.run.events() > self.held_back.len() as u64;
-        may_wait(is_direct, is_stored, events)
+        let runs_for_good = || events.iter().filter_map(started).any(|call_id| !self.may_repeat(call_id));
+        may_wait(is_direct, is_stored, events) && !runs_for_good()
     }
 
     async fn commit(&mut self, events: Vec<Event>, now_ms: u64) -> Result<(), CommitError> {
@@ -307,86 +352,8 @@ impl Driver {
         None
     }
 
-    /// The moment at which the wall time of the run, or of the direct call, is used up.
-    fn deadline(&self) -> Option<Instant> {
-        Instant::now().checked_add(Duration::from_millis(self.run.spec().limits.wall_ms))
-    }
-
-    /// Whether the run is to end now. Once it ends, only hooks are waited for, which have
-    /// their time.
-    fn over(&self) -> Option<Waited> {
-        if self.run.is_cut_short() {
-            return None;
-        }
-        if self.parts.cancel.is_cancelled() {
-            return Some(Waited::Cancelled);
-        }
-        self.deadline.is_some_and(|at| Instant::now() >= at).then_some(Waited::TimeUp)
-    }
-
-    /// The next input. What comes of work that was done when the run was already to
-    /// end is dropped.
-    async fn wait(&mut self) -> Waited {
-        if let Some(over) = self.over() {
-            return over;
-        }
-        let ends = self.run.is_cut_short();
-        let deadline = self.deadline.filter(|_| !ends);
-        let time_up = async {
-            match deadline {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            // Most work is done at the first look: then nothing else was waited for.
-            biased;
-            Some(input) = self.work.next() => match self.parts.cancel.is_cancelled() && !ends {
-                true => Waited::Cancelled,
-                false => Waited::Input(input),
-            },
-            ask = self.children.next_ask() => Waited::Ask(ask),
-            () = self.parts.cancel.cancelled(), if !ends => Waited::Cancelled,
-            () = time_up => Waited::TimeUp,
-        }
-    }
-
-    /// Waits, within bounds, until what was under way has stopped; what it returns
-    /// after the cancellation is dropped, but for what it used. Hooks after calls that have ended are neither
-    /// stopped nor dropped.
-    async fn stop_work(&mut self) -> Result<Vec<(SmolStr, Usage)>, RunError> {
-        let executing = self.run.calls().iter().any(|call| call.status == CallStatus::Running);
-        let mut stopped = Vec::new();
-        if executing {
-            let mut counting = Vec::new();
-            let all_stop = async {
-                while let Some(input) = self.work.next().await {
-                    match input {
-                        Input::ChildStands { .. } | Input::Hooked { .. } => counting.push(input),
-                        Input::Attempted { call_id, usage, .. } => stopped.push((call_id, usage)),
-                        _ => {}
-                    }
-                }
-            };
-            // What has not stopped by then is dropped, and that stops it.
-            let _ = tokio::time::timeout(CANCEL_WAIT, all_stop).await;
-            for input in counting {
-                self.take_in(input).await?;
-            }
-        }
-        self.work.stop();
-        Ok(stopped)
-    }
-
     fn end(&mut self) -> RunEnd {
         let ids = (Arc::clone(&self.parts.run_id), Arc::clone(&self.parts.thread_id));
         RunEnd::of(&self.run, ids, self.last_call.take(), std::mem::take(&mut self.end_text))
     }
-}
-
-enum Waited {
-    Input(Input),
-    Ask(Box<Ask>),
-    Cancelled,
-    TimeUp,
 }

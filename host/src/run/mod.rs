@@ -19,6 +19,7 @@ mod told;
 mod turn;
 mod unit;
 mod visible;
+mod waiting;
 mod work;
 
 pub use bus::{Happening, Subscriber};

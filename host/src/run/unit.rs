@@ -1,5 +1,9 @@
-//! Which events are committed together, and what of it may follow later.
+//! Which events are committed together, what of it may follow later, and what is to be said
+//! where it cannot be committed.
 
+use crate::store::{CommitError, StoreError};
+use smallvec::SmallVec;
+use tollgate_agent::SmolStr;
 use tollgate_agent::run::{Event, Numbered, Task};
 
 /// Whether nothing follows from the event but a question to the gates. It is
@@ -39,6 +43,62 @@ pub(super) fn may_follow(events: &[Numbered]) -> bool {
     };
     let is_whole = begins_direct(&start.event) && matches!(end.event, Event::RunFinished { .. });
     is_whole && events.iter().all(changes_nothing)
+}
+
+/// The call of which an attempt starts with the event.
+pub(super) fn started(event: &Event) -> Option<&SmolStr> {
+    match event {
+        Event::CallStarted { call_id, .. } => Some(call_id),
+        _ => None,
+    }
+}
+
+/// What a failed commit leaves without a record.
+#[derive(Debug, Default)]
+pub(super) struct Unrecorded {
+    /// The tools that have run and may not run twice.
+    ran: SmallVec<[SmolStr; 1]>,
+    /// Whether the first attempts of calls were to start, and nothing else happened.
+    starts: bool,
+}
+
+impl Unrecorded {
+    /// What these events say, where `ran` gives the tool of a call that has run and may not
+    /// run twice.
+    pub(super) fn of(events: &[Event], ran: impl Fn(&str) -> Option<SmolStr>) -> Self {
+        fn ended(event: &Event) -> Option<&SmolStr> {
+            match event {
+                Event::CallFinished(finished) => Some(&finished.call_id),
+                Event::CallEnding(ending) => Some(&ending.call_id),
+                Event::CallSuspended(suspended) => Some(&suspended.call_id),
+                Event::CallReturned { call_id, .. } => Some(call_id),
+                _ => None,
+            }
+        }
+        let first = |event: &Event| matches!(event, Event::CallStarted { attempt: 1, .. });
+        Self {
+            ran: events.iter().filter_map(ended).filter_map(|call_id| ran(call_id)).collect(),
+            starts: events.iter().any(first) && events.iter().all(|event| ended(event).is_none()),
+        }
+    }
+
+    /// The error with what it means for the calls: one that has run is not to be repeated only
+    /// because its record is lost.
+    pub(super) fn explain(&self, why: CommitError) -> CommitError {
+        let words = match (self.ran.as_slice(), self.starts) {
+            ([], false) => return why,
+            ([], true) => format!("nothing was run, because it could not be recorded: {why}"),
+            ([tool], _) => format!(
+                "'{tool}' has run, but the record of it is lost: {why}; check what it did, and do not repeat it"
+            ),
+            (tools, _) => format!(
+                "'{}' have run, but the records of them are lost: {why}; check what they did, and do not \
+                 repeat them",
+                tools.join("', '")
+            ),
+        };
+        CommitError::Failed(StoreError(words))
+    }
 }
 
 /// Whether a direct call begins with the event.

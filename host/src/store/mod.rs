@@ -113,6 +113,12 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// #   fn let_go(&self, run_id: &str) {
 /// #       self.store.let_go(run_id);
 /// #   }
+/// #   async fn queue(&self, thread_id: &str) -> Result<tollgate::store::QueueTurn, StoreError> {
+/// #       self.store.queue(thread_id).await
+/// #   }
+/// #   async fn flush(&self) -> Result<(), StoreError> {
+/// #       self.store.flush().await
+/// #   }
 /// }
 ///
 /// # #[tokio::main]
@@ -210,6 +216,24 @@ pub trait Store: Send + Sync {
     /// takes it up again.
     fn let_go(&self, run_id: &str);
 
+    /// Waits for the caller's turn among those that queue for the thread, in this process and
+    /// in others: first come, first served. The turn ends when the result is dropped.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    async fn queue(&self, _thread_id: &str) -> Result<QueueTurn, StoreError> {
+        Ok(Box::new(()))
+    }
+
+    /// Waits until everything that a caller was told is stored.
+    ///
+    /// # Errors
+    /// Records of answered calls were lost since the last commit or flush; see
+    /// [`Commit::may_follow`].
+    async fn flush(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Sets keys of a thread to these values, as one change of its own. Gives the
     /// thread's new revision.
     ///
@@ -229,6 +253,9 @@ pub trait Store: Send + Sync {
         }
     }
 }
+
+/// A turn in the queue of a thread, until it is dropped.
+pub type QueueTurn = Box<dyn std::any::Any + Send + Sync>;
 
 /// What is to be stored as one unit.
 #[derive(Debug, Default)]

@@ -19,6 +19,7 @@ mod listening;
 mod native;
 mod overheard;
 mod place;
+mod recovery;
 mod replay;
 mod stopping;
 mod suspension;

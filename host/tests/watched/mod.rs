@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::store::{
-    AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
+    AuditFilter, AuditRecord, Commit, CommitError, QueueTurn, RunFilter, RunSummary, Store, StoreError,
+    ToolHealth,
 };
 use tollgate_agent::run::{Numbered, Thread};
 use tollgate_agent::state::StateChange;
@@ -45,7 +46,7 @@ impl<W: Watch> Watched<W> {
     }
 }
 
-impl Watched<()> {
+impl<W> Watched<W> {
     /// How many writes there were.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
@@ -105,5 +106,13 @@ impl<W: Watch> Store for Watched<W> {
 
     fn let_go(&self, run_id: &str) {
         self.store.let_go(run_id);
+    }
+
+    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+        self.store.queue(thread_id).await
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.store.flush().await
     }
 }

@@ -14,21 +14,24 @@ mod pen;
 mod process;
 mod queue;
 mod read;
+mod waiting;
 mod write;
 mod writer;
 
 use super::{
-    AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
+    AuditFilter, AuditRecord, Commit, CommitError, QueueTurn, RunFilter, RunSummary, Store, StoreError,
+    ToolHealth,
 };
 use async_trait::async_trait;
 use known::Known;
 use process::Process;
 use read::Readers;
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::run::{Numbered, Thread};
 use tollgate_agent::state::{KeyScope, StateChange};
+use waiting::Waiting;
 use writer::Writer;
 
 /// The values of one thread's keys that do not persist.
@@ -36,6 +39,7 @@ type Volatile = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
 
 /// Keeps everything in a directory; what a client was told survives the process.
 pub struct SqliteStore {
+    directory: PathBuf,
     writer: Writer,
     readers: Arc<Readers>,
     known: Arc<Known>,
@@ -57,7 +61,8 @@ impl SqliteStore {
         let known = Arc::new(Known::new(Arc::clone(&connection)));
         let writer = Writer::start(connection, Arc::clone(&known), &file, Arc::clone(&process))?;
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
-        Ok(Self { writer, readers, known, process, volatile: Mutex::default() })
+        let directory = directory.to_owned();
+        Ok(Self { directory, writer, readers, known, process, volatile: Mutex::default() })
     }
 
     /// The id under which this process carries runs.
@@ -162,6 +167,16 @@ impl Store for SqliteStore {
 
     fn let_go(&self, run_id: &str) {
         self.process.let_go(run_id);
+    }
+
+    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+        let waiting = Waiting::begin(&self.directory, thread_id)?;
+        waiting.until_first().await;
+        Ok(Box::new(waiting))
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.writer.flush().await
     }
 }
 

@@ -131,7 +131,7 @@ pub(super) fn explain(verb: &str, file: &Path, error: &rusqlite::Error) -> Store
         ReadOnly, SystemIoFailure,
     };
     let why = match error.sqlite_error_code() {
-        Some(DiskFull) => "the disk is full; free some room and try again".to_owned(),
+        Some(DiskFull) => "the disk is full; free some room".to_owned(),
         Some(SystemIoFailure) => format!(
             "the disk does not take it ({error}); check its health, its quota and the limit on the size of files"
         ),
@@ -144,7 +144,7 @@ pub(super) fn explain(verb: &str, file: &Path, error: &rusqlite::Error) -> Store
         }
         Some(NotADatabase) => "it is no SQLite file; name another directory with --data".to_owned(),
         Some(DatabaseBusy | DatabaseLocked) => {
-            "other processes have been writing to it all the time; try again".to_owned()
+            "other processes have been writing to it all the time".to_owned()
         }
         _ => error.to_string(),
     };

@@ -99,6 +99,11 @@ impl Pen {
         Ok(())
     }
 
+    /// The records that were lost since somebody was told of it.
+    pub(super) fn take_lost(&self) -> Option<StoreError> {
+        locked(&self.lost).take()
+    }
+
     /// Moves what the log holds to where it belongs, once that is much.
     pub(super) fn tidy(&self) {
         if !self.has_much_to_move() {
@@ -132,9 +137,9 @@ impl Pen {
     ) -> Done {
         let mut done = Vec::with_capacity(jobs.len());
         if let Some(at) = jobs.iter().position(|job| matches!(job, Job::Commit(..)))
-            && let Some(why) = locked(&self.lost).take()
+            && let Some(why) = self.take_lost()
         {
-            done.push((jobs.remove(at), Err(why)));
+            done.push((jobs.remove(at), Err(why.into())));
         }
         let written = transaction
             .and_then(|transaction| write_group(transaction, &self.known, &self.process, &jobs))
@@ -198,9 +203,9 @@ impl Lost {
         format!("records of answered calls are lost ({}), the first that of {}", self.records, self.why)
     }
 
-    fn take(&mut self) -> Option<CommitError> {
+    fn take(&mut self) -> Option<StoreError> {
         let lost = std::mem::take(self);
-        (lost.records > 0).then(|| CommitError::Failed(StoreError(lost.words())))
+        (lost.records > 0).then(|| StoreError(lost.words()))
     }
 }
 

@@ -83,7 +83,7 @@ pub(super) fn any_lives(data: &Path) -> bool {
 }
 
 /// Whether the process lives whose file this is.
-fn lives(path: &Path) -> bool {
+pub(super) fn lives(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     match file.try_lock_shared() {
         Ok(()) => {

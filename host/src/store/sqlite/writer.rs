@@ -115,6 +115,12 @@ impl Writer {
         if self.queue.is_behind() { self.ask(Job::Flush).await } else { Ok(()) }
     }
 
+    /// The same, and reports what was lost.
+    pub(super) async fn flush(&self) -> Result<(), StoreError> {
+        self.catch_up().await?;
+        self.pen.take_lost().map_or(Ok(()), Err)
+    }
+
     pub(super) async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
         self.ask(|reply| Job::Note(records, reply)).await?
     }

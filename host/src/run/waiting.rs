@@ -1,0 +1,95 @@
+//! What a driver waits for: what is under way, requests of its calls, its caller, and time.
+
+use super::RunError;
+use super::children::Ask;
+use super::driver::Driver;
+use std::time::Duration;
+use tokio::time::Instant;
+use tollgate_agent::SmolStr;
+use tollgate_agent::outcome::Usage;
+use tollgate_agent::run::{CallStatus, Input};
+
+/// How long a cancelled run waits for its calls: their grace, as long
+/// again to stop them, and some for a file operation that the system has begun.
+const CANCEL_WAIT: Duration = Duration::from_millis(400);
+
+/// What came first.
+pub(super) enum Waited {
+    Input(Input),
+    Ask(Box<Ask>),
+    Cancelled,
+    TimeUp,
+}
+
+impl Driver {
+    /// The moment at which the wall time of the run, or of the direct call, is used up.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        Instant::now().checked_add(Duration::from_millis(self.run.spec().limits.wall_ms))
+    }
+
+    /// Whether the run is to end now. Once it ends, only hooks are waited for, which have
+    /// their time.
+    pub(super) fn over(&self) -> Option<Waited> {
+        if self.run.is_cut_short() {
+            return None;
+        }
+        if self.parts.cancel.is_cancelled() {
+            return Some(Waited::Cancelled);
+        }
+        self.deadline.is_some_and(|at| Instant::now() >= at).then_some(Waited::TimeUp)
+    }
+
+    /// The next input. What comes of work that was done when the run was already to
+    /// end is dropped.
+    pub(super) async fn wait(&mut self) -> Waited {
+        if let Some(over) = self.over() {
+            return over;
+        }
+        let ends = self.run.is_cut_short();
+        let deadline = self.deadline.filter(|_| !ends);
+        let time_up = async {
+            match deadline {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // Most work is done at the first look: then nothing else was waited for.
+            biased;
+            Some(input) = self.work.next() => match self.parts.cancel.is_cancelled() && !ends {
+                true => Waited::Cancelled,
+                false => Waited::Input(input),
+            },
+            ask = self.children.next_ask() => Waited::Ask(ask),
+            () = self.parts.cancel.cancelled(), if !ends => Waited::Cancelled,
+            () = time_up => Waited::TimeUp,
+        }
+    }
+
+    /// Waits, within bounds, until what was under way has stopped; what it returns
+    /// after the cancellation is dropped, but for what it used. Hooks after calls that have
+    /// ended are neither stopped nor dropped.
+    pub(super) async fn stop_work(&mut self) -> Result<Vec<(SmolStr, Usage)>, RunError> {
+        let executing = self.run.calls().iter().any(|call| call.status == CallStatus::Running);
+        let mut stopped = Vec::new();
+        if executing {
+            let mut counting = Vec::new();
+            let all_stop = async {
+                while let Some(input) = self.work.next().await {
+                    match input {
+                        Input::ChildStands { .. } | Input::Hooked { .. } => counting.push(input),
+                        Input::Attempted { call_id, usage, .. } => stopped.push((call_id, usage)),
+                        _ => {}
+                    }
+                }
+            };
+            // What has not stopped by then is dropped, and that stops it.
+            let _ = tokio::time::timeout(CANCEL_WAIT, all_stop).await;
+            for input in counting {
+                self.take_in(input).await?;
+            }
+        }
+        self.work.stop();
+        Ok(stopped)
+    }
+}
