@@ -18,7 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer};
 
 fn main() -> ExitCode {
-    if let Some(exit) = cli::as_compile_child() {
+    if let Some(exit) = cli::as_child() {
         return exit;
     }
     let cli = match Cli::try_parse() {

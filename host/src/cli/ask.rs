@@ -1,7 +1,7 @@
 //! A question that waits for a person: how it is shown, and asked on a terminal.
 
 use super::output::{BOLD, DIM, WAITS, shown_line};
-use super::{Failure, Output, program};
+use super::{Failure, Output, program, shutdown};
 use serde_json::Value;
 use std::io::{BufRead, IsTerminal};
 use tollgate::run::RunEnd;
@@ -64,19 +64,19 @@ pub(super) fn somebody_is_there(output: &Output) -> bool {
     !output.is_json() && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks on the terminal. `None` if the person leaves the question open, or if it cannot be
-/// shown whole.
-pub(super) fn ask(suspended: &Suspended, output: &Output) -> Result<Option<Decision>, Failure> {
+/// Asks on the terminal. `None` if the person leaves the question open or ends the program, or
+/// if it cannot be shown whole.
+pub(super) async fn ask(suspended: &Suspended, output: &Output) -> Result<Option<Decision>, Failure> {
     let Some(question) = question(suspended) else { return Ok(None) };
     output.say(&question);
     output.say(
         "your answer as JSON (`true`, `{\"approved\": true}`, ...), `cancel`, or nothing to leave it open:",
     );
-    let stdin = std::io::stdin();
     loop {
-        let mut line = String::new();
-        let read = stdin.lock().read_line(&mut line);
-        read.map_err(|e| Failure::failed(format!("the terminal cannot be read: {e}")))?;
+        let line = tokio::select! {
+            line = typed_line() => line?,
+            () = shutdown::asked() => return Ok(None),
+        };
         let answer = match line.trim() {
             "" => return Ok(None),
             "cancel" => DecisionAnswer::Cancel,
@@ -90,6 +90,19 @@ pub(super) fn ask(suspended: &Suspended, output: &Output) -> Result<Option<Decis
         };
         return Ok(Some(decision(&suspended.suspension_id, answer, None, None)));
     }
+}
+
+/// A line that a person types. Nobody waits for the thread that reads it: the program may end
+/// before it is typed.
+async fn typed_line() -> Result<String, Failure> {
+    let (typed, line) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        let _ = typed.send(read.map(|_| line));
+    });
+    let read = line.await.unwrap_or_else(|_| Ok(String::new()));
+    read.map_err(|e| Failure::failed(format!("the terminal cannot be read: {e}")))
 }
 
 /// A decision made now.

@@ -3,7 +3,7 @@
 use super::ask::say_how_to_decide;
 use super::narrate::Narrator;
 use super::output::{BAD, BOLD, DIM, shown};
-use super::{Exit, Failure, Globals, Opened, Output, host_with, program, quantity, with_servers};
+use super::{Exit, Failure, Globals, Opened, Output, host_with, program, quantity, shutdown, with_servers};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -54,22 +54,21 @@ impl CallVerb {
         let config = opened.config.clone();
         let host = host_with(opened, None, |builder| builder.store(store))?;
         host.settle(loaded).await?;
-        let _servers = with_servers(&host, &config, output).await;
+        let servers = with_servers(&host, &config, output).await?;
         let mut request = CallRequest::new(self.tool, arguments);
         request.thread_id = self.thread;
         let handle = host.start_call(request).await?;
         let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
-        answer(&end, output)
+        shutdown::finish(&host, servers, answer(&end, output)?).await
     }
 }
 
-/// Tells what happens until it has ended; an interrupt from the keyboard cancels.
+/// Tells what happens until it has ended; a signal that ends the program cancels it.
 pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -> Result<RunEnd, Failure> {
     let cancellation = handle.cancellation();
     let interrupt = async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            cancellation.cancel();
-        }
+        shutdown::asked().await;
+        cancellation.cancel();
         std::future::pending::<()>().await;
     };
     let told = async {

@@ -6,7 +6,7 @@ use super::call::{answer, follow};
 use super::data::{find_run, open_store, recovered};
 use super::narrate::{Narrator, outcome};
 use super::run::configured_model;
-use super::{Exit, Failure, Globals, Opened, Output, host_with, with_servers};
+use super::{Exit, Failure, Globals, Opened, Output, host_with, shutdown, with_servers};
 use clap::Args;
 use tollgate::HostError;
 use tollgate_agent::run::DecisionAnswer;
@@ -59,7 +59,7 @@ impl DecideVerb {
         let config = opened.config.clone();
         let host = host_with(opened, running, |builder| builder.store(store))?;
         host.settle(loaded).await?;
-        let _servers = with_servers(&host, &config, output).await;
+        let servers = with_servers(&host, &config, output).await?;
         recovered(&host, &run).await?;
         let decision = decision(&self.call, chosen, self.reason, self.id);
         let record = host.store().events(&run.run_id, 0).await.map_err(HostError::from)?;
@@ -70,7 +70,7 @@ impl DecideVerb {
         }
         if run.kind == "call" {
             let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
-            return answer(&end, output);
+            return shutdown::finish(&host, servers, answer(&end, output)?).await;
         }
         let mut narrator = Narrator::new(output);
         let end = follow(handle, &mut narrator).await?;
@@ -78,6 +78,6 @@ impl DecideVerb {
         if !output.is_json() {
             say_how_to_decide(&end, output);
         }
-        Ok(outcome(&end))
+        shutdown::finish(&host, servers, outcome(&end)).await
     }
 }

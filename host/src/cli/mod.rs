@@ -27,9 +27,11 @@ mod powers;
 pub(crate) mod progress;
 pub(crate) mod quantity;
 mod replay;
+mod resume;
 mod run;
 mod runs;
 mod show;
+pub(crate) mod shutdown;
 mod state;
 mod table;
 mod timeline;
@@ -37,9 +39,9 @@ mod tools;
 
 pub(crate) use call::follow;
 pub(crate) use exit::{Exit, Failure};
-pub(crate) use open::{Opened, host_with, with_servers};
+pub(crate) use open::{Opened, Servers, host_with, with_servers};
 pub(crate) use output::{Output, program};
-pub(crate) use place::as_compile_child;
+pub(crate) use place::as_child;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -107,6 +109,7 @@ pub(crate) enum Verb {
     Show(show::ShowVerb),
     Replay(replay::ReplayVerb),
     Decide(decide::DecideVerb),
+    Resume(resume::ResumeVerb),
     State(state::StateVerb),
     #[cfg(feature = "mcp")]
     Mcp(mcp::McpVerb),
@@ -137,6 +140,7 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::Show(verb) => verb.run(&globals, output).await,
         Verb::Replay(verb) => verb.run(&globals, output).await,
         Verb::Decide(verb) => verb.run(&globals, output).await,
+        Verb::Resume(verb) => verb.run(&globals, output).await,
         Verb::State(verb) => verb.run(&globals, output).await,
         #[cfg(feature = "mcp")]
         Verb::Mcp(verb) => verb.run(&globals, output).await,

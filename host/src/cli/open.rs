@@ -72,18 +72,42 @@ impl Opened {
     }
 }
 
-/// Connects the host to the servers of the configuration, for as long as the result
-/// lives.
+/// The servers of a host.
 #[cfg(feature = "mcp")]
-pub(crate) async fn with_servers(host: &Host, config: &Config, output: &Output) -> tollgate::mcp::Servers {
-    let servers = tollgate::mcp::Servers::connect(host, config).await;
+pub(crate) type Servers = tollgate::mcp::Servers;
+/// Without the protocol there are none: the configuration refuses them.
+#[cfg(not(feature = "mcp"))]
+pub(crate) type Servers = ();
+
+/// Connects the host to the servers of the configuration, for as long as the result
+/// lives. From here on, signals end the program in order.
+#[cfg(feature = "mcp")]
+pub(crate) async fn with_servers(host: &Host, config: &Config, output: &Output) -> Result<Servers, Failure> {
+    super::shutdown::take_signals();
+    let connect = async { Ok::<_, Failure>(Servers::connect(host, config).await) };
+    let servers = super::shutdown::unless_asked(connect).await?;
     servers.notices.iter().for_each(|notice| output.warn(notice));
-    servers
+    Ok(servers)
 }
 
-/// Without the protocol there are no servers: the configuration refuses them.
 #[cfg(not(feature = "mcp"))]
-pub(crate) async fn with_servers(_host: &Host, _config: &Config, _output: &Output) {}
+pub(crate) async fn with_servers(
+    _host: &Host,
+    _config: &Config,
+    _output: &Output,
+) -> Result<Servers, Failure> {
+    super::shutdown::take_signals();
+    Ok(())
+}
+
+/// Ends the servers in order.
+#[cfg(feature = "mcp")]
+pub(super) async fn end_servers(servers: Servers) {
+    servers.end().await;
+}
+
+#[cfg(not(feature = "mcp"))]
+pub(super) async fn end_servers((): Servers) {}
 
 /// A host with the tools and agents of the configuration. The agent that shall run
 /// needs a model; those that it can come to use theirs, and where one of them has

@@ -13,10 +13,50 @@ use tollgate_sandbox::Compiler;
 /// a person: it reads a component on standard input, and answers in machine code.
 const COMPILE_CHILD: &str = "compile-child";
 
+/// What this program is started with to become a server that ends with its parent. No verb
+/// for a person.
+#[cfg(all(target_os = "linux", feature = "mcp"))]
+const SERVER_CHILD: &str = "server-child";
+
 /// Does what a child of this program is for, where this process is one.
-pub(crate) fn as_compile_child() -> Option<ExitCode> {
-    let is_child = std::env::args_os().nth(1).is_some_and(|verb| verb == COMPILE_CHILD);
-    is_child.then(tollgate_sandbox::compile_child)
+pub(crate) fn as_child() -> Option<ExitCode> {
+    let verb = std::env::args_os().nth(1)?;
+    #[cfg(all(target_os = "linux", feature = "mcp"))]
+    if verb == SERVER_CHILD {
+        return Some(become_server());
+    }
+    (verb == COMPILE_CHILD).then(tollgate_sandbox::compile_child)
+}
+
+/// Becomes the server that the arguments name, after the id of the process that started this
+/// one: when that process ends, the system kills the server.
+#[cfg(all(target_os = "linux", feature = "mcp"))]
+fn become_server() -> ExitCode {
+    use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+    use std::os::unix::process::CommandExt as _;
+    let mut args = std::env::args_os().skip(2);
+    let (parent, command) = (args.next(), args.next());
+    let parent = parent.and_then(|id| id.to_str()?.parse().ok()).and_then(Pid::from_raw);
+    let Some(command) = command else { return ExitCode::from(2) };
+    if set_parent_process_death_signal(Some(Signal::KILL)).is_err() || parent.is_none() || getppid() != parent
+    {
+        // The parent is gone already.
+        return ExitCode::FAILURE;
+    }
+    // It returns only if the command cannot be started.
+    let _ = std::process::Command::new(command).args(args).exec();
+    ExitCode::from(127)
+}
+
+#[cfg(all(target_os = "linux", feature = "mcp"))]
+fn server_launcher() -> Vec<std::ffi::OsString> {
+    // Of the process that starts it: this program, even where its file is replaced meanwhile.
+    vec!["/proc/self/exe".into(), SERVER_CHILD.into()]
+}
+
+#[cfg(not(all(target_os = "linux", feature = "mcp")))]
+fn server_launcher() -> Vec<std::ffi::OsString> {
+    Vec::new()
 }
 
 impl Globals {
@@ -36,6 +76,7 @@ impl Globals {
         config.data_dir = data_dir(self).ok();
         let token = self.token_variable.iter();
         config.held_variables.extend(token.map(|name| (name.clone(), "the token of --token-env".to_owned())));
+        config.launcher = server_launcher();
         Ok(config)
     }
 }

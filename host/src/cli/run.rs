@@ -1,17 +1,19 @@
 //! `tollgate run`: an agent answers a prompt, with its tools.
 
-use super::ask::{ask, say_how_to_decide, somebody_is_there};
-use super::call::{follow, read_stdin};
+use super::ask::say_how_to_decide;
+use super::call::read_stdin;
 use super::data::OpeningStore;
 use super::narrate::{Narrator, outcome};
-use super::{Exit, Failure, Globals, Opened, Output, host_with, with_servers};
+use super::resume::follow_and_ask;
+use super::{Exit, Failure, Globals, Opened, Output, host_with, shutdown, with_servers};
 use clap::Args;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use tollgate::config::{Config, DEFAULT_AGENT};
 use tollgate::model::{Model, ModelConfig};
-use tollgate::{Busy, HostError, RunRequest};
+use tollgate::run::RunEnd;
+use tollgate::{Busy, Host, HostError, RunRequest};
 use tollgate_agent::name;
 
 /// Runs an agent: it answers the prompt, and calls its tools on the way
@@ -26,7 +28,7 @@ pub(crate) struct RunVerb {
     /// The conversation to continue
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// Wait where another run of the conversation is at work, in place of giving up
+    /// Wait for the conversation's current run to finish instead of failing
     #[arg(long)]
     queue: bool,
     /// The model in place of the configured one: NAME, or PROVIDER/NAME
@@ -64,33 +66,47 @@ impl RunVerb {
         let running = model.map(|model| (agent_id.as_str(), model));
         let host = host_with(opened, running, |builder| builder.store(store))?;
         host.settle(watched.1.to_audit()).await?;
-        let _servers = with_servers(&host, &watched.0, output).await;
+        let servers = with_servers(&host, &watched.0, output).await?;
         // A conversation may last: what is built meanwhile is called at its next turn.
         let (_watch, unwatched) = host.watch(sandbox, watched.0, &watched.1);
         unwatched.iter().for_each(|why| tracing::debug!("{why}"));
         let mut request = RunRequest::new(agent_id, prompt);
         request.thread_id = self.thread;
         request.busy = if self.queue { Busy::Queue } else { Busy::Refuse };
-        let mut narrator = Narrator::new(output);
-        let mut end = follow(host.run(request).await?, &mut narrator).await?;
-        while somebody_is_there(output) && !end.waiting.is_empty() {
-            let asked = Arc::clone(&end.waiting[0]);
-            let Some(decision) = ask(&asked, output)? else { break };
-            match host.decide(&end.run_id, decision.clone()).await {
-                Ok(handle) => {
-                    super::always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
-                    end = follow(handle, &mut narrator).await?;
-                }
-                Err(HostError::Refused(why)) => output.warn(&why),
-                Err(e) => return Err(e.into()),
-            }
-        }
-        narrator.finish(&end);
-        if !output.is_json() {
-            say_how_to_decide(&end, output);
-        }
-        Ok(outcome(&end))
+        let end = run(&host, &request, globals, output).await?;
+        shutdown::finish(&host, servers, outcome(&end)).await
     }
+}
+
+/// Runs the agent. If the last run of the conversation was interrupted and asks something now
+/// that it is recovered, that is asked first; while it is open, the message is not sent.
+async fn run(
+    host: &Host,
+    request: &RunRequest,
+    globals: &Globals,
+    output: &Output,
+) -> Result<RunEnd, Failure> {
+    let mut narrator = Narrator::new(output);
+    let end = loop {
+        let begun = async { Ok::<_, Failure>(host.run(request.clone()).await) };
+        let recovered = match shutdown::unless_asked(begun).await? {
+            Ok(handle) => break follow_and_ask(host, handle, &mut narrator, globals, output).await?,
+            Err(HostError::Waiting(run_id)) => run_id,
+            Err(e) => return Err(e.into()),
+        };
+        output.warn(&format!("the run {recovered} of this conversation was interrupted, and asks something"));
+        let handle = host.recover(&recovered).await?;
+        let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
+        if !end.waiting.is_empty() {
+            output.warn("the message was not sent; answer first, or send it again to leave the question");
+            break end;
+        }
+    };
+    narrator.finish(&end);
+    if !output.is_json() {
+        say_how_to_decide(&end, output);
+    }
+    Ok(end)
 }
 
 fn read_prompt(typed: Option<String>) -> Result<String, Failure> {

@@ -59,19 +59,15 @@ fn heading(run: &RunSummary) -> String {
 /// The questions that are open, and what to type; and that a run which nobody
 /// carries can go on.
 fn say_what_is_open(run: &RunSummary, events: &[Arc<Numbered>], output: &Output) {
-    if matches!(events.last().map(|last| &last.event), Some(Event::RunWaiting)) {
+    if ["waiting", "interrupted"].contains(&status(run)) {
         for suspended in waiting(events) {
             let decide = format!("{} decide {} {}", program(), run.run_id, suspended.call_id);
             output.line(&format!("\n{}", question_or_way(&run.run_id, &suspended)));
             output.line(&format!("answer it: {decide} --resume '...'   or end it: {decide} --cancel"));
         }
     }
-    if status(run) == "interrupted" && run.kind == "prompt" {
-        output.line(&format!(
-            "\nits process is gone; the next message goes on with it: {} run --thread {} '...'",
-            program(),
-            shown_line(&run.thread_id, 64)
-        ));
+    if status(run) == "interrupted" && run.kind != "child" {
+        output.line(&format!("\nits process is gone; it goes on with: {} resume {}", program(), run.run_id));
     }
 }
 

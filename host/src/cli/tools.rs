@@ -2,6 +2,7 @@
 //! and the gates that judge its calls.
 
 use super::data::open_store;
+use super::open::end_servers;
 use super::output::{BAD, BOLD, DIM, shown, shown_line};
 use super::table::{table, text_of};
 use super::{
@@ -36,7 +37,7 @@ impl ToolsVerb {
         }
         let host = builder.build()?;
         host.refresh_health().await?;
-        let _servers = with_servers(&host, &opened.config, output).await;
+        let servers = with_servers(&host, &opened.config, output).await?;
         opened.loaded.toolbox = Toolbox::clone(&host.toolbox());
         if output.is_json() {
             let gaps = opened.sandbox.compiler_gaps().await;
@@ -44,6 +45,7 @@ impl ToolsVerb {
         } else {
             show(&opened, output);
         }
+        end_servers(servers).await;
         Ok(Exit::Done)
     }
 }

@@ -34,6 +34,7 @@ use crate::model::ModelConfig;
 use error::Source;
 use raw::RawConfig;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tollgate_agent::gate::permissions::Permissions;
 
@@ -82,6 +83,10 @@ pub struct Config {
     pub visible_keys: Vec<String>,
     /// Servers that bring tools, by name.
     pub servers: BTreeMap<String, ServerConfig>,
+    /// The program and first arguments with which servers are started; empty if they are started
+    /// directly. It is given the id of this process, the server's command and its arguments, and
+    /// becomes the server, which then ends with this process, however that ends.
+    pub launcher: Vec<OsString>,
     /// Secrets that may join requests, by name.
     pub secrets: BTreeMap<String, SecretConfig>,
     /// Variables that hold a token or key of the host, beside those that the file names,
@@ -136,6 +141,7 @@ impl Config {
             grants: BTreeMap::new(),
             agents,
             servers: servers::check(&source, raw.mcp)?,
+            launcher: Vec::new(),
             secrets,
             held_variables: BTreeMap::new(),
             model: raw.model,
@@ -180,6 +186,7 @@ impl Default for Config {
             agents: agents::defaults(&limits),
             grants: BTreeMap::new(),
             servers: BTreeMap::new(),
+            launcher: Vec::new(),
             secrets: BTreeMap::new(),
             held_variables: BTreeMap::new(),
             limits,

@@ -7,7 +7,9 @@ mod tour;
 use crate::build;
 use crate::cli::narrate::{Narrator, outcome};
 use crate::cli::output::{BOLD, DIM};
-use crate::cli::{Exit, Failure, Globals, Opened, Output, follow, host_with, program};
+use crate::cli::{
+    Exit, Failure, Globals, Opened, Output, follow, host_with, program, shutdown, with_servers,
+};
 use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +45,7 @@ impl Demo {
 
         let opened = Opened::load(globals.placed(tour::config(&repository, place.path()))?, output).await?;
         opened.warn_of_refused(output);
+        let config = opened.config.clone();
         let host =
             host_with(opened, Some((tour::AGENT, Arc::new(model))), |builder| builder.gate(tour::KeepNotes))?;
         output.say(&format!(
@@ -50,12 +53,13 @@ impl Demo {
             tour::PROMPT,
             tour::EXPLANATION
         ));
+        let servers = with_servers(&host, &config, output).await?;
         let handle = host.run(RunRequest::new(tour::AGENT, tour::PROMPT)).await?;
         let mut narrator = Narrator::new(output);
         let end = follow(handle, &mut narrator).await?;
         narrator.finish(&end);
         say_what_is_next(output);
-        Ok(outcome(&end))
+        shutdown::finish(&host, servers, outcome(&end)).await
     }
 }
 

@@ -7,7 +7,7 @@ use super::door::{Door, admit};
 use super::lines::MAX_MESSAGE_BYTES;
 use super::offer::Offer;
 use super::pending::PendingCalls;
-use super::server::{Conversation, Server};
+use super::server::{Calls, Conversation, Server};
 use crate::Host;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 use axum::Router;
@@ -100,11 +100,13 @@ impl HttpServer {
         let sessions = Arc::<LocalSessionManager>::default();
         let (offer, pending) = (Arc::new(offer), Arc::<PendingCalls>::default());
         let calls = options.session_calls;
+        let under_way = Calls::until(stop.clone());
+        let of_sessions = under_way.clone();
         let shared = Arc::new(Conversation::new(&offer, calls));
         let budget = host.memory_budget().clone();
         let new_session = move || {
             let (offer, pending, shared) = (Arc::clone(&offer), Arc::clone(&pending), Arc::clone(&shared));
-            Ok(Server::sharing(host.clone(), offer, pending, shared, calls))
+            Ok(Server::sharing(host.clone(), offer, pending, shared, calls, of_sessions.clone()))
         };
         let service = StreamableHttpService::new(new_session, Arc::clone(&sessions), config);
         let door = Arc::new(Door::new(&options.token, sessions, budget));
@@ -112,10 +114,12 @@ impl HttpServer {
         let app = app.layer(from_fn_with_state(door, admit));
         let app = app.into_make_service_with_connect_info::<Via>();
         let stopped = stop.clone().cancelled_owned();
-        tokio::select! {
+        let served = tokio::select! {
             served = axum::serve(Bounded::new(listener), app) => served,
             () = stopped => Ok(()),
-        }
+        };
+        under_way.ended().await;
+        served
     }
 }
 

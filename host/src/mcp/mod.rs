@@ -30,4 +30,4 @@ mod wire;
 pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, new_token};
 pub use offer::{Offer, OfferError};
 pub use remote::Servers;
-pub use stdio::serve_stdio;
+pub use stdio::{serve_stdio, serve_stdio_until};

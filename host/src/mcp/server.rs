@@ -21,7 +21,10 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tollgate_agent::{name, text};
 use uuid::Uuid;
 
@@ -47,6 +50,30 @@ struct Inner {
     pending: Arc<PendingCalls>,
     level: Mutex<Option<LoggingLevel>>,
     room: Room,
+    calls: Calls,
+}
+
+/// How long calls may take to end once the server has stopped.
+const CALLS_END: Duration = Duration::from_secs(2);
+
+/// The calls under way, of all sessions of a server.
+#[derive(Debug, Clone)]
+pub(super) struct Calls {
+    under_way: TaskTracker,
+    /// Cancels them.
+    stop: CancellationToken,
+}
+
+impl Calls {
+    pub(super) fn until(stop: CancellationToken) -> Self {
+        Self { under_way: TaskTracker::new(), stop }
+    }
+
+    /// Waits until they have ended, and are recorded. The server has stopped.
+    pub(super) async fn ended(&self) {
+        self.under_way.close();
+        let _ = tokio::time::timeout(CALLS_END, self.under_way.wait()).await;
+    }
 }
 
 /// A conversation, and what its calls have room in. Clients without sessions share one.
@@ -66,9 +93,9 @@ impl Conversation {
 
 impl Server {
     /// A session with a conversation of its own, unless the operator chose one.
-    pub(super) fn new(host: Host, offer: Offer, room: Room) -> Self {
+    pub(super) fn new(host: Host, offer: Offer, room: Room, under_way: Calls) -> Self {
         let own = Conversation::new(&offer, MAX_CALLS);
-        Self::of(host, Arc::new(offer), own, None, Arc::default(), room)
+        Self::of(host, Arc::new(offer), own, None, Arc::default(), (room, under_way))
     }
 
     /// One of several sessions of a server that share the calls that wait, with so many
@@ -79,9 +106,10 @@ impl Server {
         pending: Arc<PendingCalls>,
         sessionless: Arc<Conversation>,
         calls: usize,
+        under_way: Calls,
     ) -> Self {
         let own = Conversation::new(&offer, calls);
-        Self::of(host, offer, own, Some(sessionless), pending, Room::default())
+        Self::of(host, offer, own, Some(sessionless), pending, (Room::default(), under_way))
     }
 
     fn of(
@@ -90,10 +118,12 @@ impl Server {
         own: Conversation,
         sessionless: Option<Arc<Conversation>>,
         pending: Arc<PendingCalls>,
-        room: Room,
+        (room, calls): (Room, Calls),
     ) -> Self {
         let (listing, level) = (Listing::default(), Mutex::default());
-        Self { inner: Arc::new(Inner { host, offer, own, sessionless, listing, pending, level, room }) }
+        Self {
+            inner: Arc::new(Inner { host, offer, own, sessionless, listing, pending, level, room, calls }),
+        }
     }
 
     /// The conversation of a request.
@@ -203,7 +233,8 @@ impl ServerHandler for Server {
         params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Inner { host, offer, level, room, .. } = &*self.inner;
+        let Inner { host, offer, level, room, calls, .. } = &*self.inner;
+        let _under_way = calls.under_way.token();
         let tool_name = params.name.as_ref();
         let is_agent = offer.has_agent(tool_name);
         let toolbox = host.toolbox();
@@ -218,15 +249,15 @@ impl ServerHandler for Server {
         };
         let mut calling = Calling { notices, is_agent, ..self.calling(&context) };
         let call = calling.call(params, arguments);
-        let Some(Gone(gone)) = of_request::<Gone>(&context) else { return call.await };
+        let gone = of_request::<Gone>(&context).map(|Gone(gone)| gone.clone()).unwrap_or_default();
         let mut call = std::pin::pin!(call);
         tokio::select! {
-            answered = &mut call => answered,
-            () = gone.cancelled() => {
-                context.ct.cancel();
-                call.await
-            }
+            answered = &mut call => return answered,
+            () = gone.cancelled() => {}
+            () = calls.stop.cancelled() => {}
         }
+        context.ct.cancel();
+        call.await
     }
 
     async fn get_task(

@@ -3,7 +3,7 @@
 
 use super::offer::Offer;
 use super::out::Output;
-use super::server::Server;
+use super::server::{Calls, Server};
 use super::wire::{Input, Wire};
 use crate::Host;
 use futures::FutureExt;
@@ -30,10 +30,20 @@ use tollgate_agent::text::clean;
 /// No session came about with what the client sent first. A client that never asks for
 /// anything is no error.
 pub async fn serve_stdio(host: Host, offer: Offer) -> io::Result<()> {
-    let gone = CancellationToken::new();
+    serve_stdio_until(host, offer, CancellationToken::new()).await
+}
+
+/// The same, until `stop` is cancelled: then calls that are under way are cancelled, and it
+/// returns once their ends are recorded.
+///
+/// # Errors
+/// As [`serve_stdio`].
+pub async fn serve_stdio_until(host: Host, offer: Offer, stop: CancellationToken) -> io::Result<()> {
+    let gone = stop.child_token();
     let (read, output) = streams();
     let wire = Wire::new(read, output, gone.clone(), host.memory_budget().clone());
-    let server = Server::new(host, offer, wire.room());
+    let calls = Calls::until(gone.clone());
+    let server = Server::new(host, offer, wire.room(), calls.clone());
     let served = match serve_server_with_ct(server, wire, gone.clone()).await {
         Ok(serving) => {
             let _ = serving.waiting().await;
@@ -47,6 +57,7 @@ pub async fn serve_stdio(host: Host, offer: Offer) -> io::Result<()> {
         }
     };
     gone.cancel();
+    calls.ended().await;
     served
 }
 

@@ -1,10 +1,11 @@
-//! Ctrl-C while an agent runs.
+//! Signals while an agent or a call runs: Ctrl-C, and what ends a program otherwise.
 
 use crate::place::Place;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use tollgate::store::{SqliteStore, Store};
 use tollgate_agent::message::Message;
 use tollgate_artifacts::{good, hostile};
@@ -20,13 +21,17 @@ const NEXT: &str = "[[turn]]\nexpect = \"And now?\"\ntext = \"Now I am back.\"\n
 
 /// Sends what a keyboard sends.
 pub(crate) fn interrupt(process: u32) {
-    let status = Command::new("kill").args(["-INT", &process.to_string()]).status().unwrap();
+    send("-INT", process);
+}
+
+pub(crate) fn send(signal: &str, process: u32) {
+    let status = Command::new("kill").args([signal, &process.to_string()]).status().unwrap();
     assert!(status.success());
 }
 
-/// Runs the agent on the thread `t` until both calls are under way, interrupts it, and
-/// takes every event that it tells.
-fn interrupted(place: &Place) -> (Vec<Value>, Option<i32>) {
+/// Runs the agent on the thread `t` until both calls are under way, sends it these signals,
+/// and takes every event that it tells.
+fn signalled(place: &Place, signals: &[&str]) -> (Vec<Value>, Option<i32>) {
     let mut command = place.program(&["run", "--json", "--thread", "t", "Go."]);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -37,7 +42,7 @@ fn interrupted(place: &Place) -> (Vec<Value>, Option<i32>) {
         if event["type"] == "call_started" {
             started += 1;
             if started == 2 {
-                interrupt(child.id());
+                signals.iter().for_each(|signal| send(signal, child.id()));
             }
         }
         events.push(event);
@@ -49,7 +54,7 @@ fn interrupted(place: &Place) -> (Vec<Value>, Option<i32>) {
 fn x1_x3_an_interrupt_cancels_the_run_and_the_conversation_goes_on() {
     let place = Place::new().with_tools(&[good::ECHO, hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
     place.write("turns.toml", TURNS);
-    let (events, code) = interrupted(&place);
+    let (events, code) = signalled(&place, &["-INT"]);
     let last = events.last().unwrap();
     assert_eq!(
         (last["type"].as_str(), last["status"]["status"].as_str()),
@@ -74,4 +79,45 @@ fn x1_x3_an_interrupt_cancels_the_run_and_the_conversation_goes_on() {
     place.write("turns.toml", NEXT);
     let said = place.type_in(&["run", "--thread", "t", "And now?"]).ends_with(0);
     assert_eq!(said.stdout, "Now I am back.\n");
+}
+
+#[test]
+fn x1_other_signals_that_end_a_program_cancel_the_run_too() {
+    for signal in ["-TERM", "-HUP"] {
+        let place = Place::new().with_tools(&[good::ECHO, hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
+        place.write("turns.toml", TURNS);
+        let (events, code) = signalled(&place, &[signal]);
+        let last = events.last().unwrap();
+        assert_eq!(
+            (last["status"]["status"].as_str(), code),
+            (Some("cancelled"), Some(1)),
+            "{signal}: {last}"
+        );
+        let runs = place.type_in(&["runs", "--json"]).json();
+        assert_eq!(runs[0]["status"], "cancelled", "{signal}");
+    }
+}
+
+#[test]
+fn x1_a_second_signal_ends_the_program_at_once() {
+    let place = Place::new().with_tools(&[good::ECHO, hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
+    place.write("turns.toml", TURNS);
+    let (_, code) = signalled(&place, &["-INT", "-TERM"]);
+    assert!(matches!(code, Some(130 | 143)), "{code:?}");
+    let runs = place.type_in(&["runs", "--json"]).json();
+    assert_eq!((runs[0]["status"].as_str(), &runs[0]["at_work"]), (Some("running"), &Value::Bool(false)));
+}
+
+#[test]
+fn x1_a_signal_cancels_a_direct_call() {
+    let place = Place::new().with_tools(&[hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
+    let mut command = place.program(&["call", "sleep-for-ever", "--json"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    while place.type_in(&["runs", "--status", "running", "--json"]).json() == serde_json::json!([]) {
+        assert!(began.elapsed() < Duration::from_secs(60), "the call does not start");
+    }
+    send("-TERM", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(place.type_in(&["runs", "--json"]).json()[0]["status"], "cancelled");
 }

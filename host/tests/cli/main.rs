@@ -17,6 +17,7 @@ mod owning;
 mod permitting;
 mod place;
 mod plain;
+mod recovering;
 mod replaying;
 mod running;
 mod typing;

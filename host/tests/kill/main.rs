@@ -18,6 +18,7 @@ mod watched;
 
 use moment::Moment;
 use place::{Place, Started};
+use program::BESIDE;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -140,6 +141,61 @@ fn a_process_may_be_killed_at_any_moment() {
     let (kills, interrupted) = (kills.into_inner(), interrupted.into_inner());
     println!("{stories} stories, {kills} kills, {interrupted} calls were interrupted");
     assert!(kills > 0, "nothing was killed");
+}
+
+/// A call that may not run twice has a child at work beside a question to a person.
+#[test]
+fn w2_d8_a_run_that_was_killed_beside_a_question_waits_for_its_answer() {
+    let killed = AtomicU64::new(0);
+    each_until_last(|number| {
+        let commit = number / 2 + 1;
+        assert!(commit < MAX_COMMITS, "the story has no end");
+        let moment = if number % 2 == 0 { Moment::Before(commit) } else { Moment::After(commit) };
+        let place = Place::new();
+        let was_killed = place.start_thread(BESIDE, Some(moment)).wait() == Started::Killed;
+        let goes_on = was_killed && place.start_thread(BESIDE, None).wait() != Started::Done;
+        assert!(!goes_on, "{moment:?}: nothing disturbed it, and it did not end");
+        Verdict::of_beside(&place, &format!("{moment:?}"));
+        killed.fetch_add(u64::from(was_killed), Ordering::Relaxed);
+        !was_killed
+    });
+    assert!(killed.into_inner() >= 10, "the story is too short to mean anything");
+}
+
+/// The component is another one in each process that goes on.
+#[test]
+fn s4_what_a_call_returned_counts_though_its_tool_was_upgraded_after_a_crash() {
+    let stories = scale("TOLLGATE_KILL_UPGRADES", 16);
+    let returned = AtomicU64::new(0);
+    each_until_last(|number| {
+        let place = Place::new();
+        let moment = Moment::After(number + 1);
+        for start in 0.. {
+            assert!(start < MAX_STARTS, "{moment:?}: the story does not come to its end");
+            if place.start(Some(moment).filter(|_| start == 0)).wait() == Started::Done {
+                break;
+            }
+            place.upgrade();
+        }
+        returned.fetch_add(Verdict::of_upgraded(&place, &format!("{moment:?}")), Ordering::Relaxed);
+        number + 1 >= stories
+    });
+    assert!(returned.into_inner() > 0, "no call had returned before its turn");
+}
+
+#[test]
+fn s9_a_writer_that_is_stopped_for_a_while_loses_and_doubles_nothing() {
+    let place = Place::new();
+    let each = 25;
+    let (stopped, other) = (place.start_adding(each), place.start_adding(each));
+    for _ in 0..5 {
+        std::thread::sleep(Duration::from_millis(40));
+        stopped.signal("-STOP");
+        std::thread::sleep(Duration::from_millis(100));
+        stopped.signal("-CONT");
+    }
+    assert_eq!((stopped.wait(), other.wait()), (Started::Done, Started::Done));
+    Verdict::of_adding(&place, 2 * each);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use tollgate_artifacts::good;
 pub(crate) const DIRECTORY: &str = "TOLLGATE_KILLED_IN";
 pub(crate) const MOMENT: &str = "TOLLGATE_KILLED_AT";
 pub(crate) const ADDS: &str = "TOLLGATE_KILLED_ADDS";
+pub(crate) const THREAD: &str = "TOLLGATE_KILLED_THREAD";
 
 /// How a process ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,6 +57,25 @@ impl Place {
         Process::start(command)
     }
 
+    /// Starts a process that goes on with what is told on this thread alone.
+    pub(crate) fn start_thread(&self, thread: &str, moment: Option<Moment>) -> Process {
+        let mut command = self.program();
+        command.env(THREAD, thread);
+        if let Some(moment) = moment {
+            command.env(MOMENT, moment.to_string());
+        }
+        Process::start(command)
+    }
+
+    /// Puts another version of the component into the place of the one that is there: nothing
+    /// differs but a section that says so.
+    pub(crate) fn upgrade(&self) {
+        let file = self.path().join("tools/appends.wasm");
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes.extend([0, 3, 2, b'v', b'2']);
+        std::fs::write(file, bytes).unwrap();
+    }
+
     /// Starts a process that adds one to the number of a thread, so many times.
     pub(crate) fn start_adding(&self, times: usize) -> Process {
         let mut command = self.program();
@@ -66,7 +86,7 @@ impl Place {
     fn program(&self) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["program::the_program_that_is_killed", "--exact", "--ignored", "--nocapture"]);
-        command.env(DIRECTORY, self.path()).env_remove(MOMENT).env_remove(ADDS);
+        command.env(DIRECTORY, self.path()).env_remove(MOMENT).env_remove(ADDS).env_remove(THREAD);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }
@@ -77,6 +97,12 @@ pub(crate) struct Process(Child);
 impl Process {
     fn start(mut command: Command) -> Self {
         Self(command.spawn().unwrap())
+    }
+
+    /// Sends it a signal, such as `-STOP`.
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
     pub(crate) fn kill(&self) {

@@ -2,7 +2,7 @@
 //! disk, that takes up a story wherever the process before it left it.
 
 use crate::moment::Moment;
-use crate::place::{ADDS, DIRECTORY, MOMENT};
+use crate::place::{ADDS, DIRECTORY, MOMENT, THREAD};
 use crate::script::{Author, Careful, install};
 use crate::watched::Watched;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate::config::Config;
-use tollgate::run::{RunHandle, Told};
+use tollgate::run::{RunEnd, RunHandle, Told};
 use tollgate::store::{RunFilter, RunSummary, SqliteStore};
 use tollgate::tools::directory;
 use tollgate::{Agent, CallRequest, Host, HostError, RunRequest};
@@ -19,6 +19,9 @@ use tollgate_sandbox::{Sandbox, SandboxConfig};
 
 /// The thread of the agent's run, and that of the direct call.
 pub(crate) const THREADS: [&str; 2] = ["agent", "direct"];
+/// The thread of a run in which the child of a call that may not run twice works beside a
+/// question.
+pub(crate) const BESIDE: &str = "beside";
 
 #[test]
 #[ignore = "the tests beside it start it as a process of its own"]
@@ -32,7 +35,10 @@ fn the_program_that_is_killed() {
         let host = host(&directory, store).await;
         match adds {
             Some(times) => add(&host, times).await,
-            None => tell(&host, &directory).await,
+            None => match std::env::var(THREAD) {
+                Ok(thread) => tell(&host, &directory, &[&thread]).await,
+                Err(_) => tell(&host, &directory, &THREADS).await,
+            },
         }
     });
 }
@@ -47,7 +53,8 @@ async fn host(directory: &Path, store: Arc<Watched<Option<Moment>>>) -> Host {
     install(&mut toolbox, directory.join("ran"));
     let agent = |id: &str, author| Agent::new(id, Arc::new(author)).with_tools(["*"]);
     let host = Host::builder().toolbox(toolbox).gate(Careful).store(store).visible_keys(["*"]);
-    host.agent(agent("default", Author::Teller)).agent(agent("helper", Author::Helper)).build().unwrap()
+    let host = host.agent(agent("default", Author::Teller)).agent(agent("helper", Author::Helper));
+    host.agent(agent(BESIDE, Author::Entruster)).agent(agent("napper", Author::Napper)).build().unwrap()
 }
 
 async fn add(host: &Host, times: usize) {
@@ -57,11 +64,11 @@ async fn add(host: &Host, times: usize) {
     }
 }
 
-/// Carries the agent's run to its end, and then the direct call's.
-async fn tell(host: &Host, directory: &Path) {
+/// Carries what runs on each of these threads to its end, one after the other.
+async fn tell(host: &Host, directory: &Path, threads: &[&str]) {
     let told = File::options().create(true).append(true).open(directory.join("told")).unwrap();
     write_line(&told, "null");
-    for thread in THREADS {
+    for thread in threads {
         loop {
             let handle = match newest(host, thread).await {
                 None => begin(host, thread).await,
@@ -69,7 +76,9 @@ async fn tell(host: &Host, directory: &Path) {
                 Some(run) if run.status == "running" => host.recover(&run.run_id).await,
                 Some(_) => break,
             };
-            follow(handle.unwrap(), &told).await;
+            let end = follow(handle.unwrap(), &told).await;
+            let listed = newest(host, thread).await.unwrap().status;
+            assert_eq!(listed == "waiting", end.status.is_none(), "it is listed as {listed}: {end:?}");
         }
     }
 }
@@ -82,6 +91,7 @@ async fn newest(host: &Host, thread: &str) -> Option<RunSummary> {
 async fn begin(host: &Host, thread: &str) -> Result<RunHandle, HostError> {
     match thread {
         "agent" => host.run(RunRequest::new("default", "Tell it.").on_thread(thread)).await,
+        BESIDE => host.run(RunRequest::new(BESIDE, "Tell it.").on_thread(thread)).await,
         _ => host.start_call(CallRequest::new("ask", "{}").on_thread(thread)).await,
     }
 }
@@ -106,13 +116,13 @@ async fn decide(host: &Host, run: &RunSummary) -> Result<RunHandle, HostError> {
 }
 
 /// What a client is told is written at once, as a line for each stored event.
-async fn follow(mut handle: RunHandle, told: &File) {
+async fn follow(mut handle: RunHandle, told: &File) -> RunEnd {
     while let Some(event) = handle.events.next().await {
         if let Told::Stored(event) = event {
             write_line(told, &line(&event));
         }
     }
-    handle.wait().await.unwrap();
+    handle.wait().await.unwrap()
 }
 
 pub(crate) fn line(event: &Numbered) -> String {

@@ -29,6 +29,10 @@ pub(crate) enum Author {
     Teller,
     /// Of the agent that runs below a call of the first.
     Helper,
+    /// Of an agent that asks, and has another work meanwhile.
+    Entruster,
+    /// Of that other one.
+    Napper,
 }
 
 #[async_trait]
@@ -42,6 +46,8 @@ impl Model for Author {
         let (text, calls) = match self {
             Author::Teller => tells(turns.count()),
             Author::Helper => helps(turns.count()),
+            Author::Entruster => entrusts(turns.count()),
+            Author::Napper => naps(turns.count()),
         };
         let calls = calls.into_iter().map(|(name, arguments)| ModelCall {
             name: name.to_owned(),
@@ -85,6 +91,20 @@ fn helps(turn: usize) -> Said {
     }
 }
 
+fn entrusts(turn: usize) -> Said {
+    match turn {
+        0 => ("Both.", vec![("ask", json!({})), ("entrust", json!({}))]),
+        _ => (ANSWER, Vec::new()),
+    }
+}
+
+fn naps(turn: usize) -> Said {
+    match turn {
+        0 => ("A while.", vec![("nap", json!({}))]),
+        _ => (HELPED, Vec::new()),
+    }
+}
+
 fn appends(file: &str) -> (&'static str, Value) {
     ("appends", json!({"p": file}))
 }
@@ -117,6 +137,10 @@ enum Kind {
     Ask { ran: PathBuf },
     /// Has the other agent work.
     Delegate,
+    /// Has an agent work that takes a while; may not run twice.
+    Entrust,
+    /// Takes a while; may not run twice.
+    Nap,
 }
 
 #[async_trait]
@@ -128,6 +152,8 @@ impl NativeTool for Kind {
             Kind::Put => ("put", true, None),
             Kind::Ask { .. } => ("ask", false, None),
             Kind::Delegate => ("delegate", true, None),
+            Kind::Entrust => ("entrust", false, None),
+            Kind::Nap => ("nap", false, None),
         };
         // More than a story has kills: each of them costs an attempt.
         let max_retries = Some(10);
@@ -154,6 +180,14 @@ impl NativeTool for Kind {
                 let file = std::fs::File::options().create(true).append(true).open(ran.join(run));
                 file.and_then(|mut file| file.write_all(b"x")).unwrap();
                 Ok(ToolResult::success("asked").into())
+            }
+            Kind::Nap => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                Ok(ToolResult::success("rested").into())
+            }
+            Kind::Entrust => {
+                let child = call.run_child(ChildRequest::new("napper", "Rest.")).await;
+                Ok(ToolResult::success(json!(child.is_ok())).into())
             }
             Kind::Delegate => {
                 let child = call.run_child(ChildRequest::new("helper", "Help.")).await;
@@ -187,7 +221,7 @@ pub(crate) fn install(toolbox: &mut Toolbox, ran: PathBuf) {
         json!(""),
         Reducer::Replace,
     ));
-    [Kind::Late, Kind::Add, Kind::Put, Kind::Ask { ran }, Kind::Delegate]
+    [Kind::Late, Kind::Add, Kind::Put, Kind::Ask { ran }, Kind::Delegate, Kind::Entrust, Kind::Nap]
         .into_iter()
         .fold(plugin, NativePlugin::with_tool)
         .install(toolbox)

@@ -1,7 +1,7 @@
 //! What must hold of a story, whoever told it and however often they were killed.
 
 use crate::place::Place;
-use crate::program::{THREADS, line};
+use crate::program::{BESIDE, THREADS, line};
 use crate::script::{ANSWER, HELPED};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tollgate::store::{RunFilter, RunSummary, SqliteStore, Store};
 use tollgate_agent::code::Code;
 use tollgate_agent::message::Message;
+use tollgate_agent::outcome::Outcome;
 use tollgate_agent::run::{Event, Numbered};
 
 /// What was found beside that all is well.
@@ -43,6 +44,46 @@ impl Verdict {
             is_sound(place, when);
             Self { interrupted: codes.len() as u64 }
         })
+    }
+
+    /// Looks at a run in which a child worked beside a question.
+    pub(crate) fn of_beside(place: &Place, when: &str) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store = SqliteStore::open(&place.path().join("data")).unwrap();
+            for run in store.runs(RunFilter::default()).await.unwrap() {
+                let record = store.events(&run.run_id, 0).await.unwrap();
+                match run.kind.as_str() {
+                    "child" => {
+                        assert!(["completed", "cancelled"].contains(&run.status.as_str()), "{when}: {run:?}")
+                    }
+                    _ => is_whole(&run, &record, when),
+                }
+                nothing_ran_twice(place, &record, when);
+            }
+            let filter = RunFilter { thread_id: Some(BESIDE.to_owned()), ..RunFilter::default() };
+            assert_eq!(store.runs(filter).await.unwrap().len(), 1, "{when}");
+        });
+        is_sound(place, when);
+    }
+
+    /// Looks at a story whose component was replaced while it was told; how many calls had
+    /// returned before their turn to be applied.
+    pub(crate) fn of_upgraded(place: &Place, when: &str) -> u64 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let returned = runtime.block_on(async {
+            let store = SqliteStore::open(&place.path().join("data")).unwrap();
+            let mut returned = 0;
+            for run in store.runs(RunFilter::default()).await.unwrap() {
+                let record = store.events(&run.run_id, 0).await.unwrap();
+                is_whole(&run, &record, when);
+                nothing_ran_twice(place, &record, when);
+                returned += what_returned_counts(&record, when);
+            }
+            returned
+        });
+        is_sound(place, when);
+        returned
     }
 
     /// Looks at a thread to whose number several processes added.
@@ -110,6 +151,27 @@ fn nothing_ran_twice(place: &Place, record: &[Arc<Numbered>], when: &str) {
             Some(_) => assert!(ran <= 1, "{when}: {file} ran {ran} times"),
         }
     }
+}
+
+/// A call of the component that returned well has not failed since; how many there are.
+fn what_returned_counts(record: &[Arc<Numbered>], when: &str) -> u64 {
+    let mut counted = 0;
+    for (at, event) in record.iter().enumerate() {
+        let Event::CallReturned { call_id, outcome, .. } = &event.event else { continue };
+        if !matches!(outcome.as_ref(), Outcome::Returned(_)) {
+            continue;
+        }
+        let end = record[at..].iter().find_map(|event| match &event.event {
+            Event::CallFinished(finished) if finished.call_id == *call_id => Some(finished),
+            Event::CallConflicted { call_id: of, .. } if of == call_id => None,
+            _ => None,
+        });
+        if let Some(finished) = end.filter(|finished| finished.tool_name == "appends") {
+            assert_eq!(finished.end.code(), None, "{when}: {finished:?}");
+            counted += 1;
+        }
+    }
+    counted
 }
 
 /// Every line that a client was told is in the record, letter by letter, and within

@@ -35,6 +35,11 @@ impl Server {
         Self { child, stderr: Some(kept(stderr)), address }
     }
 
+    /// Sends a signal; what the program ends with.
+    pub(crate) fn signalled(&mut self, signal: &str) -> i32 {
+        crate::shutdown::signalled(&mut self.child, signal)
+    }
+
     pub(crate) fn post(&self, headers: &[(&str, &str)], body: &str) -> Answer {
         self.send(&self.request(headers, body))
     }

@@ -20,4 +20,5 @@ mod remote;
 mod remote_life;
 mod remote_versions;
 mod sdk;
+mod shutdown;
 mod versions;

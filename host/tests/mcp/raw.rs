@@ -185,6 +185,17 @@ impl Raw {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
+    /// Sends a signal; what the program ends with.
+    pub(crate) fn signalled(&mut self, signal: &str) -> i32 {
+        crate::shutdown::signalled(&mut self.child, signal)
+    }
+
+    /// Kills the program.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Ends the input; how long the program takes to end, and what it ends with.
     pub(crate) fn leave(&mut self) -> (Duration, i32) {
         self.stdin = None;

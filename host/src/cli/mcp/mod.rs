@@ -6,7 +6,7 @@ use super::data::OpeningStore;
 use super::open::agent_of;
 use super::output::quoted;
 use super::run::configured_model;
-use super::{Exit, Failure, Globals, Opened, Output, host_with, with_servers};
+use super::{Exit, Failure, Globals, Opened, Output, host_with, shutdown, with_servers};
 use clap::Args;
 use clients::Client;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate::Host;
 use tollgate::config::Config;
-use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, Offer, new_token, serve_stdio};
+use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, Offer, new_token, serve_stdio_until};
 use tollgate::metrics::Metrics;
 
 /// Offers the tools to clients that speak the Model Context Protocol
@@ -52,8 +52,8 @@ Examples:
   tollgate mcp --thread work --agent reviewer        state that is kept; an agent as a tool
   tollgate mcp --http 127.0.0.1:7300 --token-env TOLLGATE_TOKEN
 
-On standard output there is the protocol and nothing else. At the end of its input the
-program ends, and calls that are under way are cancelled.";
+On standard output there is the protocol and nothing else. At the end of its input, and on
+SIGINT, SIGTERM or SIGHUP, the program ends: calls that are under way are cancelled.";
 
 impl McpVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
@@ -74,7 +74,8 @@ impl McpVerb {
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
         let host = self.host(opened, metrics.as_ref(), store).await?;
         host.settle(loaded.to_audit()).await?;
-        let _servers = with_servers(&host, &config, output).await;
+        let servers = with_servers(&host, &config, output).await?;
+        let stop = shutdown::take_signals();
         // Tools that are dropped in or replaced are there without a new start.
         let (_watch, unwatched) = host.watch(sandbox, config, &loaded);
         if let Some(why) = unwatched {
@@ -83,7 +84,10 @@ impl McpVerb {
         let offer = Offer { agents: self.agent, thread_id: self.thread, decide, answers_may_be_remembered };
         offer.check(&host).map_err(|e| Failure::usage(e.to_string()))?;
         match self.http {
-            None => serve_stdio(host, offer).await.map_err(|e| Failure::failed(e.to_string()))?,
+            None => {
+                let served = serve_stdio_until(host.clone(), offer, stop).await;
+                served.map_err(|e| Failure::failed(e.to_string()))?;
+            }
             Some(address) => {
                 let options = HttpOptions {
                     address,
@@ -93,10 +97,10 @@ impl McpVerb {
                     session_calls,
                 };
                 let show_token = self.token_env.is_none();
-                serve_over_http(host, offer, options, metrics, show_token, output).await?;
+                serve_over_http((host.clone(), offer), options, metrics, show_token, stop, output).await?;
             }
         }
-        Ok(Exit::Done)
+        shutdown::finish(&host, servers, Exit::Done).await
     }
 
     fn token(&self) -> Result<String, Failure> {
@@ -165,11 +169,11 @@ async fn warn_of_gaps(sandbox: tollgate_sandbox::Sandbox) {
 }
 
 async fn serve_over_http(
-    host: Host,
-    offer: Offer,
+    (host, offer): (Host, Offer),
     options: HttpOptions,
     metrics: Option<Metrics>,
     show_token: bool,
+    stop: CancellationToken,
     output: &Output,
 ) -> Result<(), Failure> {
     let (wanted, token) = (options.address, options.token.clone());
@@ -188,13 +192,6 @@ async fn serve_over_http(
     if !address.ip().is_loopback() {
         output.warn("what is sent is not encrypted; put a proxy that speaks TLS before it");
     }
-    let stop = CancellationToken::new();
-    let stopping = stop.clone();
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            stopping.cancel();
-        }
-    });
     server.serve(host, offer, stop).await.map_err(|e| Failure::failed(format!("the server broke off: {e}")))
 }
 

@@ -3,6 +3,7 @@
 use super::super::lines::MAX_MESSAGE_BYTES;
 use super::changes::Changes;
 use super::patient::Patient;
+use super::process::{Program, ServerProcess};
 use super::runner::{Link, Unasked};
 use super::weight::LineWeight;
 use crate::config::ServerPlace;
@@ -20,16 +21,14 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, RoleClient};
-use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::process::{Child, Command};
 use tokio::sync::Notify;
 use tollgate_sandbox::MemoryBudget;
 
@@ -54,7 +53,7 @@ impl Gone {
         Self { why: why.into(), nobody: false }
     }
 
-    fn nobody(why: impl Into<String>) -> Self {
+    pub(super) fn nobody(why: impl Into<String>) -> Self {
         Self { why: why.into(), nobody: true }
     }
 }
@@ -94,14 +93,14 @@ pub(super) struct Connection {
     serving: RunningService<RoleClient, Listener>,
     changes: Changes,
     /// It is ended with the connection.
-    child: Option<Child>,
+    process: Option<ServerProcess>,
 }
 
 impl Connection {
     /// Connects, and begins to speak.
     pub(super) async fn begin(
         place: &ServerPlace,
-        base_dir: &Path,
+        (base_dir, launcher): (&Path, &[OsString]),
         (link, budget): (&Arc<Link>, &MemoryBudget),
         connect_timeout: Duration,
         way: Way,
@@ -109,19 +108,18 @@ impl Connection {
         let changed = Arc::<Notify>::default();
         let listener = Listener { link: Arc::clone(link), changed: Arc::clone(&changed) };
         let gone = |e: ClientInitializeError| Gone::because(e.to_string());
-        let (serving, child) = match place {
+        let (serving, process) = match place {
             ServerPlace::Process { command, args, env } => {
-                let mut child = start(command, args, env, base_dir)?;
-                let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
-                    return Err(Gone::nobody("it has no standard streams"));
-                };
+                let mut process = ServerProcess::start(&Program { command, args, env, base_dir, launcher })?;
+                let (stdout, stdin) =
+                    process.streams().ok_or_else(|| Gone::nobody("it has no standard streams"))?;
                 let wire = AsyncRwTransport::new_client(
                     Metered::new(stdout, Arc::clone(link), budget.clone()),
                     stdin,
                 )
                 .with_max_line_length(MAX_MESSAGE_BYTES);
                 let serving = serve_client_with_lifecycle(listener, Patient::new(wire), way.lifecycle());
-                (serving.await.map_err(gone)?, Some(child))
+                (serving.await.map_err(gone)?, Some(process))
             }
             ServerPlace::Http { url, token_env } => {
                 let at = url.parse().map_err(|e| Gone::nobody(format!("{url} is no address: {e}")))?;
@@ -141,11 +139,22 @@ impl Connection {
         // What it lists is what it lists now.
         serving.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         let changes = Changes::of(link.server(), serving.peer().clone(), changed);
-        Ok(Self { serving, changes, child })
+        Ok(Self { serving, changes, process })
     }
 
     pub(super) fn peer(&self) -> Peer<RoleClient> {
         self.serving.peer().clone()
+    }
+
+    /// Ends the connection, and the server's process in order.
+    pub(super) async fn end(self) {
+        let Self { serving, changes, process } = self;
+        drop(changes);
+        // Closes its input.
+        let _ = serving.cancel().await;
+        if let Some(process) = process {
+            process.end().await;
+        }
     }
 
     /// Has itself told of changes, where that has to be asked for.
@@ -174,16 +183,14 @@ impl Connection {
 
     /// Waits until its list is another, or until it is gone: then why.
     pub(super) async fn changed_or_gone(&mut self) -> Option<String> {
-        let Self { serving, changes, child } = self;
+        let Self { serving, changes, process } = self;
         let mut changed = std::pin::pin!(changes.next());
         loop {
             tokio::select! {
                 () = &mut changed => return None,
                 () = tokio::time::sleep(LOOK) => {}
             }
-            if let Some(child) = child
-                && let Ok(Some(status)) = child.try_wait()
-            {
+            if let Some(status) = process.as_mut().and_then(ServerProcess::ended) {
                 return Some(format!("its process ended: {status}"));
             }
             if serving.is_transport_closed() {
@@ -191,27 +198,6 @@ impl Connection {
             }
         }
     }
-}
-
-/// Starts a server's process with a clean environment. It ends with what is returned.
-fn start(
-    command: &str,
-    args: &[String],
-    env: &BTreeMap<String, String>,
-    base_dir: &Path,
-) -> Result<Child, Gone> {
-    Command::new(command)
-        .args(args)
-        .env_clear()
-        .envs(["PATH", "HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-        .envs(env)
-        .current_dir(base_dir)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|e| Gone::nobody(format!("`{command}` cannot be started: {e}")))
 }
 
 /// What a server may say without being asked.

@@ -11,6 +11,7 @@ mod changes;
 mod connection;
 mod patient;
 mod pauses;
+mod process;
 mod questions;
 mod runner;
 mod tools;
@@ -23,11 +24,13 @@ use crate::config::{Config, ServerConfig};
 use connection::{Connection, Gone, Way};
 use pauses::Pauses;
 use runner::{Link, RemoteRunner};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
 use ways::Ways;
@@ -36,10 +39,15 @@ use ways::Ways;
 /// is read so often at the most.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// The servers of a host. Dropping it ends their connections and processes.
+/// How long servers may take to end, all at once.
+const END_WAIT: Duration = Duration::from_secs(4);
+
+/// The servers of a host. Dropping it breaks their connections off and kills their processes;
+/// [`end`](Self::end) ends them in order.
 #[derive(Debug)]
 pub struct Servers {
     kept: Vec<tokio::task::JoinHandle<()>>,
+    stop: CancellationToken,
     /// What is wrong with servers and their tools, for the operator.
     pub notices: Vec<String>,
 }
@@ -55,6 +63,7 @@ impl Servers {
         let Ok(()) = reserved;
         let mut kept = Vec::new();
         let mut firsts = Vec::new();
+        let stop = CancellationToken::new();
         for (name, server) in &config.servers {
             let (tell, mut first) = watch::channel(None);
             let kept_server = Kept {
@@ -62,6 +71,8 @@ impl Servers {
                 name: name.clone(),
                 config: server.clone(),
                 base_dir: config.base_dir.clone(),
+                launcher: config.launcher.clone(),
+                stop: stop.clone(),
                 link: Arc::new(Link::new(name.clone(), server.answer_bytes)),
                 tell,
             };
@@ -72,7 +83,15 @@ impl Servers {
             });
         }
         let notices = futures::future::join_all(firsts).await.concat();
-        Self { kept, notices }
+        Self { kept, stop, notices }
+    }
+
+    /// Ends the connections, and the processes in order: each has its input closed, is then told
+    /// to end, and then killed, with all that it started.
+    pub async fn end(mut self) {
+        self.stop.cancel();
+        let kept = futures::future::join_all(std::mem::take(&mut self.kept));
+        let _ = tokio::time::timeout(END_WAIT, kept).await;
     }
 }
 
@@ -88,6 +107,8 @@ struct Kept {
     name: String,
     config: ServerConfig,
     base_dir: PathBuf,
+    launcher: Vec<OsString>,
+    stop: CancellationToken,
     link: Arc<Link>,
     /// What came of the first try.
     tell: watch::Sender<Option<Vec<String>>>,
@@ -97,10 +118,20 @@ impl Kept {
     async fn keep(self) {
         let (mut pauses, mut ways) = (Pauses::new(), Ways::default());
         loop {
-            let (why, stayed) = match self.begin(&mut ways).await {
-                Ok(connection) => {
+            let begun = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                begun = self.begin(&mut ways) => begun,
+            };
+            let (why, stayed) = match begun {
+                Ok(mut connection) => {
                     let began = Instant::now();
-                    (self.stay(connection).await, began.elapsed())
+                    let why = tokio::select! {
+                        biased;
+                        () = self.stop.cancelled() => return connection.end().await,
+                        why = self.stay(&mut connection) => why,
+                    };
+                    (why, began.elapsed())
                 }
                 Err(gone) => (gone.why, Duration::ZERO),
             };
@@ -111,7 +142,9 @@ impl Kept {
                 told.get_or_insert_with(|| vec![format!("the server {} does not begin: {why}", self.name)]);
                 first
             });
-            tokio::time::sleep(pauses.after(stayed)).await;
+            if self.stop.run_until_cancelled(tokio::time::sleep(pauses.after(stayed))).await.is_none() {
+                return;
+            }
         }
     }
 
@@ -175,12 +208,13 @@ impl Kept {
 
     async fn begin_by(&self, way: Way) -> Result<Connection, Gone> {
         let ServerConfig { place, start_timeout, .. } = &self.config;
-        let budget = self.host.memory_budget();
-        Connection::begin(place, &self.base_dir, (&self.link, budget), *start_timeout, way).await
+        let at = (self.base_dir.as_path(), self.launcher.as_slice());
+        let link = (&self.link, self.host.memory_budget());
+        Connection::begin(place, at, link, *start_timeout, way).await
     }
 
     /// Offers the server's tools for as long as it is there; why it is not any more.
-    async fn stay(&self, mut connection: Connection) -> String {
+    async fn stay(&self, connection: &mut Connection) -> String {
         connection.subscribe().await;
         loop {
             match tokio::time::timeout(self.config.start_timeout, connection.list()).await {

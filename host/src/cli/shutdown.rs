@@ -1,0 +1,82 @@
+//! Signals that end the program. The first one asks it to end in order: what runs is cancelled
+//! and recorded, records that follow are written, and child processes end. The second one ends
+//! it at once.
+
+use super::{Exit, Failure, Servers};
+use std::sync::OnceLock;
+use std::task::Poll;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tollgate::Host;
+
+static ASKED: OnceLock<CancellationToken> = OnceLock::new();
+
+/// The signals that end the program, by their numbers: hangup, interrupt, termination.
+const SIGNALS: [i32; 3] = [1, 2, 15];
+
+/// Takes over the signals that end the program, from the moment at which something is lost when
+/// it just ends. Returns a token that is cancelled by the first of them.
+pub(crate) fn take_signals() -> CancellationToken {
+    let take = || {
+        let asked = CancellationToken::new();
+        let ignored = ignored();
+        let kept = SIGNALS.into_iter().filter(|number| ignored & (1 << (number - 1)) == 0);
+        let signals = kept.filter_map(|number| Some((number, signal(SignalKind::from_raw(number)).ok()?)));
+        tokio::spawn(watch(signals.collect(), asked.clone()));
+        asked
+    };
+    ASKED.get_or_init(take).clone()
+}
+
+async fn watch(mut signals: Vec<(i32, Signal)>, asked: CancellationToken) {
+    loop {
+        let number = std::future::poll_fn(|cx| {
+            for (number, signal) in &mut signals {
+                if signal.poll_recv(cx).is_ready() {
+                    return Poll::Ready(*number);
+                }
+            }
+            Poll::Pending
+        })
+        .await;
+        if asked.is_cancelled() {
+            std::process::exit(128 + number);
+        }
+        asked.cancel();
+    }
+}
+
+/// The signals that whoever started this process had it ignore, as bits: `nohup` ignores
+/// hangups, and they stay ignored.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or_default()
+}
+
+/// Waits until the program is asked to end.
+pub(crate) async fn asked() {
+    match ASKED.get() {
+        Some(asked) => asked.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Does this, unless the program is asked to end before it is done.
+pub(crate) async fn unless_asked<T, E: Into<Failure>>(
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        done = work => done.map_err(Into::into),
+        () = asked() => Err(Failure::failed("it was ended by a signal before it was done")),
+    }
+}
+
+/// Ends the servers of a host in order, and stores what is not stored yet.
+pub(crate) async fn finish(host: &Host, servers: Servers, exit: Exit) -> Result<Exit, Failure> {
+    super::open::end_servers(servers).await;
+    let stored = host.store().flush().await;
+    stored.map_err(|e| Failure::failed(format!("what was answered above is not recorded: {e}")))?;
+    Ok(exit)
+}

@@ -1,0 +1,142 @@
+//! The process of a server. It leads a group of its own, so that what it started ends with it,
+//! and it does not outlive the host, however the host ends.
+
+use super::connection::Gone;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle;
+
+/// How long a server may take to end once its input is closed.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
+/// How long it may take from there once it was told to end.
+const TERMINATE_GRACE: Duration = Duration::from_millis(500);
+
+/// What a server is started with.
+pub(super) struct Program<'a> {
+    pub(super) command: &'a str,
+    pub(super) args: &'a [String],
+    pub(super) env: &'a BTreeMap<String, String>,
+    pub(super) base_dir: &'a Path,
+    /// See [`Config::launcher`](crate::config::Config::launcher).
+    pub(super) launcher: &'a [OsString],
+}
+
+/// A server's process. Dropping it kills its group.
+pub(super) struct ServerProcess {
+    child: Child,
+    group: Option<Pid>,
+}
+
+impl ServerProcess {
+    /// Starts it with a clean environment.
+    pub(super) fn start(program: &Program<'_>) -> Result<Self, Gone> {
+        let Program { command, args, env, base_dir, launcher } = program;
+        let failed = |e: io::Error| Gone::nobody(format!("`{command}` cannot be started: {e}"));
+        let mut start = match launcher {
+            [] => Command::new(command),
+            [launcher, first @ ..] => {
+                // The launcher could not say why it does not start.
+                find(command, base_dir).map_err(failed)?;
+                let mut start = Command::new(launcher);
+                start.args(first).arg(std::process::id().to_string()).arg(command);
+                start
+            }
+        };
+        start
+            .args(*args)
+            .env_clear()
+            .envs(["PATH", "HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            .envs(*env)
+            .current_dir(base_dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .kill_on_drop(true);
+        let child = spawn(start).map_err(failed)?;
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Ok(Self { child, group })
+    }
+
+    /// Its standard streams, once.
+    pub(super) fn streams(&mut self) -> Option<(ChildStdout, ChildStdin)> {
+        Some((self.child.stdout.take()?, self.child.stdin.take()?))
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        let status = self.child.try_wait().ok()??;
+        self.signal(Signal::KILL);
+        self.group = None;
+        Some(status)
+    }
+
+    /// Ends it, now that its input is closed: it may end by itself for a while, then it is told
+    /// to, and then it is killed.
+    pub(super) async fn end(mut self) {
+        if tokio::time::timeout(CLOSE_GRACE, self.child.wait()).await.is_err() {
+            self.signal(Signal::TERM);
+            let _ = tokio::time::timeout(TERMINATE_GRACE, self.child.wait()).await;
+        }
+        // What it started may be there still.
+        self.signal(Signal::KILL);
+        let _ = tokio::time::timeout(TERMINATE_GRACE, self.child.wait()).await;
+        self.group = None;
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // A group that is gone needs no signal.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // The number of a process that was waited for may be another's by now.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(Signal::KILL);
+        }
+    }
+}
+
+/// That there is such a program: in the directory, or on the path.
+fn find(command: &str, base_dir: &Path) -> io::Result<()> {
+    let is_there = |path: &Path| path.metadata().is_ok_and(|found| found.is_file());
+    let found = match command.contains('/') {
+        true => is_there(&base_dir.join(command)),
+        false => std::env::var_os("PATH")
+            .is_some_and(|path| std::env::split_paths(&path).any(|dir| is_there(&dir.join(command)))),
+    };
+    if found { Ok(()) } else { Err(io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error())) }
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Starts a process from a thread that lasts as long as this process: a launched child is
+/// killed when the thread ends that started it.
+fn spawn(mut command: Command) -> io::Result<Child> {
+    static THREAD: OnceLock<Option<mpsc::Sender<Job>>> = OnceLock::new();
+    let thread = THREAD.get_or_init(|| {
+        let (jobs, todo) = mpsc::channel::<Job>();
+        let work = move || todo.into_iter().for_each(|job| job());
+        std::thread::Builder::new().name("tollgate-spawn".to_owned()).spawn(work).ok().map(|_| jobs)
+    });
+    let Some(thread) = thread else { return command.spawn() };
+    let (handle, (reply, answer)) = (Handle::current(), mpsc::channel());
+    let job = move || {
+        let _runtime = handle.enter();
+        let _ = reply.send(command.spawn());
+    };
+    let gone = || io::Error::other("the thread that starts processes is gone");
+    thread.send(Box::new(job)).map_err(|_| gone())?;
+    answer.recv().map_err(|_| gone())?
+}

@@ -1,0 +1,152 @@
+//! What the program says after it was killed, and how a run that was interrupted goes on.
+
+use crate::cancelling::send;
+use crate::place::{Place, Said};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tollgate::store::SqliteStore;
+use tollgate_artifacts::{Expectation, Guest, good, hostile};
+
+const CONFIG: &str =
+    "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n[limits]\ntimeout_ms = 120_000\n";
+const ASKS_AND_SLEEPS: &str = "[[turn]]\ncalls = [{ name = \"suspends\" }, { name = \"sleep-for-ever\" }]\n";
+const ENDS: &str = "[[turn]]\ntext = \"It is decided.\"\n";
+
+/// May run twice, so that its calls are answered before they are stored.
+const LOOKS: Guest = Guest {
+    name: "looks",
+    attack: "",
+    limit: "",
+    expects: Expectation::Succeeds,
+    source: r#";; May run twice.
+;;
+;; descriptor: {"tools": [{"execution": {"idempotent": true}}]}
+;; returns: {"ok": {"result": {"data": "1"}}}
+"#,
+};
+
+/// A place in which a run on the thread `t` was killed while one of its calls asked a person and
+/// another ran; and the run.
+fn killed() -> (Place, String) {
+    let place = Place::new().with_tools(&[good::SUSPENDS, hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
+    place.write("turns.toml", ASKS_AND_SLEEPS);
+    let mut command = place.program(&["run", "--json", "--thread", "t", "Go."]);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut run = String::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let Ok(event) = serde_json::from_str::<Value>(&line.unwrap()) else { break };
+        if event["type"] == "call_suspended" {
+            run = event["run_id"].as_str().unwrap().to_owned();
+            send("-KILL", child.id());
+        }
+    }
+    child.wait().unwrap();
+    place.write("turns.toml", ENDS);
+    (place, run)
+}
+
+fn status(place: &Place) -> Value {
+    place.type_in(&["runs", "--json"]).json()[0]["status"].clone()
+}
+
+#[test]
+fn w7_a_message_after_a_crash_stops_at_the_question_that_nobody_has_seen() {
+    let (place, run) = killed();
+    let shown = place.type_in(&["show", &run]).ends_with(0).answers("Shall I?");
+    shown.answers(&format!("resume {run}"));
+    let stopped = place.type_in(&["run", "--thread", "t", "And now?"]).ends_with(3);
+    stopped.says("was interrupted").says("Shall I?").says("the message was not sent");
+    let waiting = place.type_in(&["runs", "--status", "waiting", "--json"]).json();
+    assert_eq!(waiting[0]["run_id"], run.as_str());
+    let record = place.type_in(&["show", &run, "--json"]).stdout;
+    assert!(!record.contains("superseded") && !record.contains("And now?"), "{record}");
+    // Whoever has seen the question may leave it.
+    place.type_in(&["run", "--thread", "t", "And now?"]).ends_with(0).answers("It is decided.");
+}
+
+#[test]
+fn w6_an_interrupted_run_is_resumed_and_decided() {
+    let (place, run) = killed();
+    let resumed = place.type_in(&["resume", &run]).ends_with(3);
+    resumed.says("interrupted").says("Shall I?").says(&format!("decide {run}"));
+    assert_eq!(status(&place), "waiting");
+    place.type_in(&["resume", &run]).ends_with(3).says("Shall I?");
+    let decide = ["decide", &run, "call-1-1", "--resume", "{\"approved\": true}"];
+    place.type_in(&decide).ends_with(0).answers("It is decided.");
+    place.type_in(&["resume", &run]).ends_with(0).says("has ended: completed");
+    place.type_in(&["resume", "0000"]).ends_with(2).says("there is no run 0000");
+}
+
+#[test]
+fn w1_on_a_terminal_a_resumed_run_asks_at_once() {
+    let (place, run) = killed();
+    place.write("typed", "{\"approved\": true}\n");
+    let typed = std::fs::File::open(place.path().join("typed")).unwrap();
+    let command = format!("{} resume {run}", env!("CARGO_BIN_EXE_tollgate"));
+    let output = Command::new("script")
+        .args(["--quiet", "--return", "--echo", "never", "--command", &command, "/dev/null"])
+        .current_dir(place.path())
+        .env("TOLLGATE_DATA", place.path().join("data"))
+        .stdin(Stdio::from(typed))
+        .output()
+        .expect("`script`, of util-linux, gives programs a terminal");
+    let screen = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{screen}");
+    for words in ["Shall I?", "It is decided."] {
+        assert!(screen.contains(words), "{words:?} is not on the screen:\n{screen}");
+    }
+}
+
+#[test]
+fn a9_a_direct_call_that_is_killed_is_in_the_record_as_interrupted() {
+    let place = Place::new().with_tools(&[hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
+    let mut command = place.program(&["call", "sleep-for-ever"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    while place.type_in(&["runs", "--json"]).json() == json!([]) {
+        assert!(began.elapsed() < Duration::from_secs(60), "the call does not start");
+    }
+    send("-KILL", child.id());
+    child.wait().unwrap();
+    place.type_in(&["runs"]).ends_with(0).answers("interrupted");
+    let run = place.type_in(&["runs", "--json"]).json()[0]["run_id"].as_str().unwrap().to_owned();
+    let ended = place.type_in(&["resume", &run, "--json"]).ends_with(1).json();
+    assert_eq!(ended["error"]["code"], "interrupted", "{ended}");
+    assert_eq!(status(&place), "completed");
+}
+
+/// Types a command under a limit on the size of files that is reached when the store writes.
+fn on_a_full_disk(place: &Place, command: &str) -> Said {
+    let typed = format!("trap '' XFSZ; ulimit -f 36; exec {} {command}", env!("CARGO_BIN_EXE_tollgate"));
+    let mut shell = assert_cmd::Command::new("bash");
+    shell.args(["-c", &typed]).current_dir(place.path());
+    for (name, value) in place.program(&[]).get_envs() {
+        value.map(|value| shell.env(name, value));
+    }
+    Said::of(&shell.assert())
+}
+
+#[test]
+fn a9_on_a_full_disk_nothing_is_called_that_cannot_be_recorded() {
+    let granted =
+        "[grants.appends]\nfiles = [{ host = \"ran\", guest = \"/ran\", access = \"read-write\" }]\n";
+    let place = Place::new().with_tools(&[good::APPENDS, LOOKS]).with_config(granted);
+    std::fs::create_dir(place.path().join("ran")).unwrap();
+    let bytes =
+        |file: &str| std::fs::metadata(place.path().join("ran").join(file)).map_or(0, |file| file.len());
+    // While it is open, the store's log is only appended to.
+    let _held = SqliteStore::open(&place.path().join("data")).unwrap();
+    place.type_in(&["call", "appends", r#"{"p": "warm"}"#]).ends_with(0);
+    place.type_in(&["call", "looks"]).ends_with(0);
+    assert_eq!(bytes("warm"), 1);
+
+    let refused = on_a_full_disk(&place, r#"call appends '{"p": "full"}'"#).ends_with(1);
+    let refused = refused.says("nothing was run");
+    assert!(!refused.stderr.contains("again"), "{}", refused.stderr);
+    assert_eq!(bytes("full"), 0, "it was answered with an error, and has not run");
+
+    on_a_full_disk(&place, "call looks").ends_with(1).says("is not recorded").answers("1");
+}
