@@ -6,7 +6,7 @@
 
 use super::file_name;
 use crate::powers::Approvals;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tollgate_agent::text::clean;
 
@@ -14,6 +14,8 @@ use tollgate_agent::text::clean;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Claims {
     by_file: BTreeMap<PathBuf, Claim>,
+    /// The files that claim an id: of thousands of files, few claim the same.
+    by_id: BTreeMap<String, BTreeSet<PathBuf>>,
     /// The digests of files that cannot be loaded, so that nobody knows what they are.
     unloaded: BTreeMap<PathBuf, String>,
     /// Whether a claim was given up since somebody asked.
@@ -46,10 +48,22 @@ impl Claims {
     pub(super) fn set(&mut self, file: &Path, claim: Option<(&str, &str)>) {
         self.given_up |= self.unloaded.remove(file).is_some();
         let claim = claim.map(|(id, digest)| Claim { id: id.to_owned(), digest: digest.to_owned() });
+        if let Some(claim) = &claim {
+            self.by_id.entry(claim.id.clone()).or_default().insert(file.to_owned());
+        }
         let before = match claim.clone() {
             Some(claim) => self.by_file.insert(file.to_owned(), claim),
             None => self.by_file.remove(file),
         };
+        if let Some(before) =
+            before.as_ref().filter(|before| Some(&before.id) != claim.as_ref().map(|c| &c.id))
+            && let Some(files) = self.by_id.get_mut(&before.id)
+        {
+            files.remove(file);
+            if files.is_empty() {
+                self.by_id.remove(&before.id);
+            }
+        }
         self.given_up |= before.is_some() && before != claim;
     }
 
@@ -69,14 +83,19 @@ impl Claims {
         let Some(claim) = self.by_file.get(file) else { return Ok(()) };
         let known = approvals.of(&claim.id).map(|approved| approved.digest.as_str());
         let is_known = |digest: &str| known == Some(digest);
-        if !is_known(&claim.digest)
+        if known.is_some()
+            && !is_known(&claim.digest)
             && let Some((file_of_known, _)) = self.unloaded.iter().find(|(_, digest)| is_known(digest))
         {
             let name = file_name(file_of_known);
             let why = format!("{name}, the version that was decided about, cannot be loaded");
             return Err(open(claim, file, file_of_known, &why));
         }
-        let rivals = || self.by_file.iter().filter(|(other, c)| c.id == claim.id && *other != file);
+        let of_id = self.by_id.get(&claim.id);
+        let rivals = || {
+            let others = of_id.into_iter().flatten().filter(|other| *other != file);
+            others.filter_map(|other| Some((other, self.by_file.get(other)?)))
+        };
         let Some((first, _)) = rivals().next() else { return Ok(()) };
         if is_known(&claim.digest) || rivals().all(|(_, rival)| rival.digest == claim.digest) {
             // Of files that are the same, one is served: the one that is already, or the first.
