@@ -1,47 +1,55 @@
-//! Takes secrets out of what a stranger may read: byte for byte, in the forms in
-//! which servers and tools write them back.
+//! Takes secrets out of what a stranger may read, in the forms in which servers and tools
+//! write them back ([`pattern`]), in whichever pieces they arrive.
 //!
 //! A secret is replaced by as many asterisks, so that lengths that were announced
-//! stay true. This catches a secret that is sent back whole. A server that sends it
-//! in pieces with something between them, or in a form of its own, gets through:
-//! what must never come back must not be sent to that server.
+//! stay true. This is best effort: it catches a secret that is sent back whole. A server
+//! that sends it in pieces with something between them, encoded twice, or in a form of its
+//! own, gets through: what must never come back must not be sent to that server.
 
+mod pattern;
+
+use pattern::Pattern;
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The shortest secret, in bytes: shorter ones would blank ordinary words.
 pub const MIN_SECRET_BYTES: usize = 8;
 /// The longest secret, in bytes.
 pub const MAX_SECRET_BYTES: usize = 4 * 1024;
+/// Ways to read one beginning of a secret that are followed at once. Only a secret that
+/// consists of escapes has more than a few.
+const MAX_READINGS: usize = 256;
 
 /// The texts that nobody shall see. Cloning is cheap.
 #[derive(Clone, Default)]
 pub struct Blanks {
-    /// For each first byte the forms that begin with it, longest first; none where there
-    /// is nothing to blank.
-    forms: Option<Arc<Vec<Vec<Vec<u8>>>>>,
+    /// `None` if there is nothing to blank.
+    forms: Option<Arc<Forms>>,
+}
+
+/// All forms of all secrets.
+struct Forms {
+    patterns: Vec<Pattern>,
+    /// For each byte, whether one of the patterns may begin with it.
+    may_begin: [bool; 256],
 }
 
 impl Blanks {
-    /// Blanks these secrets, as they are and in the usual encodings: JSON, URL,
-    /// hexadecimal, base64 at every offset.
+    /// Blanks these secrets, as they are and in the usual encodings, whatever their letter
+    /// case: JSON, URL, HTML, hexadecimal, base64 at every offset.
     #[must_use]
     pub fn of<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
-        let forms: BTreeSet<Vec<u8>> = secrets.into_iter().flat_map(forms_of).collect();
-        if forms.is_empty() {
+        let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
+        let patterns: Vec<Pattern> =
+            secrets.flat_map(Pattern::all_of).filter(|pattern| pattern.len() > 0).collect();
+        if patterns.is_empty() {
             return Self::default();
         }
-        let mut by_first = vec![Vec::new(); 256];
-        for form in forms {
-            if let Some(first) = form.first() {
-                by_first[usize::from(*first)].push(form);
-            }
+        let mut may_begin = [false; 256];
+        for byte in patterns.iter().flat_map(Pattern::first_bytes) {
+            may_begin[usize::from(byte)] = true;
         }
-        for forms in &mut by_first {
-            forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-        }
-        Self { forms: Some(Arc::new(by_first)) }
+        Self { forms: Some(Arc::new(Forms { patterns, may_begin })) }
     }
 
     /// Whether there is nothing to blank.
@@ -106,31 +114,65 @@ impl Blanks {
     /// Blanks what arrives in pieces.
     #[must_use]
     pub fn stream(&self) -> BlankStream {
-        BlankStream { blanks: self.clone(), held: Vec::new() }
+        BlankStream { blanks: self.clone(), held: Vec::new(), begun: None }
     }
 
     fn occurs_in(&self, bytes: &[u8]) -> bool {
-        (0..bytes.len()).any(|at| matches!(self.at(&bytes[at..]), At::Secret(_)))
-    }
-
-    fn at(&self, rest: &[u8]) -> At {
-        let Some(forms) = self.forms.as_ref().and_then(|forms| forms.get(usize::from(*rest.first()?))) else {
-            return At::Nothing;
-        };
-        if forms.iter().any(|form| form.len() > rest.len() && form.starts_with(rest)) {
-            return At::Perhaps(forms.iter().find(|form| rest.starts_with(form)).map(Vec::len));
-        }
-        forms.iter().find(|form| rest.starts_with(form)).map_or(At::Nothing, |form| At::Secret(form.len()))
+        let Some(forms) = &self.forms else { return false };
+        (0..bytes.len()).any(|at| {
+            forms.begin(bytes[at]).is_some_and(|mut found| {
+                found.read_on(forms, &bytes[at..]);
+                found.whole.is_some()
+            })
+        })
     }
 }
 
-/// What begins at a place.
-enum At {
-    Nothing,
-    /// A secret of so many bytes.
-    Secret(usize),
-    /// The first bytes of one that may go on; a shorter one may be there whole.
-    Perhaps(Option<usize>),
+impl Forms {
+    /// The readings of a secret that begins with this byte.
+    fn begin(&self, byte: u8) -> Option<Found> {
+        self.may_begin[usize::from(byte)].then(|| Found {
+            open: (0..self.patterns.len()).map(|pattern| Reading { pattern, character: 0, end: 0 }).collect(),
+            whole: None,
+        })
+    }
+}
+
+/// What begins at one place of a text.
+struct Found {
+    /// Readings that what follows may complete.
+    open: Vec<Reading>,
+    /// The length of the longest secret that is there whole.
+    whole: Option<usize>,
+}
+
+/// So many characters of a pattern, which end at this byte.
+struct Reading {
+    pattern: usize,
+    character: usize,
+    end: usize,
+}
+
+impl Found {
+    /// Reads as far as the text goes, which begins at the secret's place.
+    fn read_on(&mut self, forms: &Forms, text: &[u8]) {
+        let mut to_do = std::mem::take(&mut self.open);
+        while let Some(Reading { pattern, character, end }) = to_do.pop() {
+            let form = &forms.patterns[pattern];
+            if character == form.len() {
+                self.whole = self.whole.max(Some(end));
+                continue;
+            }
+            let is_cut = form.read(character, &text[end..], |bytes| {
+                if to_do.len() < MAX_READINGS {
+                    to_do.push(Reading { pattern, character: character + 1, end: end + bytes });
+                }
+            });
+            if is_cut && self.open.len() < MAX_READINGS {
+                self.open.push(Reading { pattern, character, end });
+            }
+        }
+    }
 }
 
 /// Blanks a stream: what may be the beginning of a secret is held back until what
@@ -138,11 +180,16 @@ enum At {
 pub struct BlankStream {
     blanks: Blanks,
     held: Vec<u8>,
+    /// What is known of the beginning of `held`.
+    begun: Option<Found>,
 }
 
 impl BlankStream {
     /// Takes the next bytes, and gives those that may be passed on.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if self.blanks.is_empty() {
+            return bytes.to_vec();
+        }
         self.held.extend_from_slice(bytes);
         self.pass(false)
     }
@@ -153,72 +200,28 @@ impl BlankStream {
     }
 
     fn pass(&mut self, is_last: bool) -> Vec<u8> {
-        let held = std::mem::take(&mut self.held);
-        let mut passed = Vec::with_capacity(held.len());
-        let mut at = 0;
-        while at < held.len() {
-            let secret = match self.blanks.at(&held[at..]) {
-                At::Perhaps(_) if !is_last => break,
-                At::Secret(bytes) | At::Perhaps(Some(bytes)) => Some(bytes),
-                At::Nothing | At::Perhaps(None) => None,
+        let Some(forms) = &self.blanks.forms else { return Vec::new() };
+        let (mut passed, mut at) = (Vec::new(), 0);
+        while let Some(byte) = self.held.get(at) {
+            let Some(mut found) = self.begun.take().or_else(|| forms.begin(*byte)) else {
+                passed.push(*byte);
+                at += 1;
+                continue;
             };
-            match secret {
-                Some(bytes) => passed.resize(passed.len() + bytes, b'*'),
-                None => passed.push(held[at]),
+            found.read_on(forms, &self.held[at..]);
+            if !is_last && !found.open.is_empty() {
+                self.begun = Some(found);
+                break;
             }
-            at += secret.unwrap_or(1);
+            match found.whole {
+                Some(bytes) => passed.resize(passed.len() + bytes, b'*'),
+                None => passed.push(*byte),
+            }
+            at += found.whole.unwrap_or(1);
         }
-        self.held = held[at..].to_vec();
+        self.held.drain(..at);
         passed
     }
-}
-
-/// A secret in each of the forms in which it may be written.
-fn forms_of(secret: &str) -> Vec<Vec<u8>> {
-    let json = Value::from(secret).to_string();
-    let json = json[1..json.len() - 1].to_owned();
-    let url = |upper, space: &str| -> String {
-        let byte = |b: u8| match b {
-            b' ' if !space.is_empty() => space.to_owned(),
-            _ if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) => char::from(b).to_string(),
-            _ if upper => format!("%{b:02X}"),
-            _ => format!("%{b:02x}"),
-        };
-        secret.bytes().map(byte).collect()
-    };
-    let mut texts = vec![
-        secret.to_owned(),
-        json.replace('/', "\\/"),
-        json,
-        url(true, ""),
-        url(false, ""),
-        url(true, "+"),
-        secret.bytes().map(|b| format!("{b:02x}")).collect(),
-        secret.bytes().map(|b| format!("{b:02X}")).collect(),
-    ];
-    for offset in 0..3 {
-        let standard = base64_within(secret.as_bytes(), offset);
-        texts.push(standard.replace('+', "-").replace('/', "_"));
-        texts.push(standard);
-    }
-    texts.into_iter().map(String::into_bytes).collect()
-}
-
-/// The characters of base64 that depend on the secret alone, where it stands at this
-/// offset (modulo three) of a longer text.
-fn base64_within(secret: &[u8], offset: usize) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let bit = |at: usize| {
-        let at = at.checked_sub(offset * 8)?;
-        secret.get(at / 8).map(|byte| byte >> (7 - at % 8) & 1)
-    };
-    let digits = ((offset + secret.len()) * 8).div_ceil(6);
-    (0..digits)
-        .filter_map(|digit| {
-            let index = (0..6).try_fold(0_u8, |index, n| Some(index << 1 | bit(digit * 6 + n)?))?;
-            Some(char::from(DIGITS[usize::from(index)]))
-        })
-        .collect()
 }
 
 #[cfg(test)]
@@ -249,6 +252,65 @@ mod tests {
             let blanked = blanks().text(&format!("before {form} after"));
             assert_eq!(blanked, format!("before {} after", "*".repeat(form.len())));
         }
+    }
+
+    /// Each character by itself may be escaped, in any letter case, or the whole encoded.
+    #[test]
+    fn z13_common_encodings_are_blanked_whatever_their_case_and_mixture() {
+        const TOKEN: &str = "tok/En \u{e9}\u{1f511}+x";
+        let blanks = Blanks::of([TOKEN]);
+        for form in [
+            "TOK/eN \u{e9}\u{1f511}+X",
+            "%74ok%2fEn %c3%A9\u{1f511}%2Bx",
+            "%74%6F%6b%2F%45%6e%20%C3%a9%f0%9F%94%91%2b%78",
+            "tok%2FEn+\u{e9}%F0%9f%94%91+x",
+            "=74ok=2FEn=20=C3=A9=F0=9F=94=91+x",
+            r"\u0074\u006F\u006b\/\u0045n \u00E9\ud83d\uDD11\u002bx",
+            r"\u{74}ok\u{2F}En \u{e9}\u{1F511}+x",
+            r"\x74ok\x2fEn \xc3\xa9\xf0\x9f\x94\x91+x",
+            "&#116;ok&#x2F;En&#32;&#xE9;&#128273;&plus;x",
+            "&#0116ok&sol;En&#X20;&#00233;&#x1f511&#43x",
+            "x+\u{1f511}\u{e9} nE/kot",
+            "746f6B2f456E20c3A9F09f94912b78",
+            "74:6f:6b:2F:45:6e:20:C3:A9:F0:9F:94:91:2b:78",
+        ] {
+            let blanked = blanks.text(&format!("<{form}>"));
+            assert_eq!(blanked, format!("<{}>", "*".repeat(form.len())), "{form}");
+            // Byte by byte it is the same.
+            let mut stream = blanks.stream();
+            let mut passed: Vec<u8> = form.bytes().flat_map(|byte| stream.push(&[byte])).collect();
+            passed.extend(stream.finish());
+            assert_eq!(String::from_utf8(passed).unwrap(), "*".repeat(form.len()), "{form}");
+        }
+    }
+
+    #[test]
+    fn z13_base64_is_blanked_in_lines_in_escapes_and_in_both_alphabets() {
+        // Of "??>>secret~~", whose base64 has both special characters.
+        let blanks = Blanks::of(["??>>secret~~"]);
+        for form in [
+            "Pz8+PnNlY3JldH5+",
+            "Pz8-PnNlY3JldH5-",
+            r"Pz8\u002bPnNlY3JldH5\u002B",
+            "Pz8%2BPnNlY3JldH5%2b",
+            "Pz8+PnNl\r\nY3JldH5+",
+        ] {
+            assert!(!blanks.text(&format!("x {form} y")).contains("Y3"), "{form}");
+        }
+        let padded = "eHg/Pz4+c2VjcmV0fn4=";
+        assert!(!blanks.text(padded).contains("c2Vj"), "{}", blanks.text(padded));
+    }
+
+    /// What cannot be the beginning of a secret is passed on at once: a stream is not
+    /// delayed by what follows it.
+    #[test]
+    fn z13_only_what_may_be_a_secret_is_held_back() {
+        let mut stream = Blanks::of(["password"]).stream();
+        assert_eq!(stream.push(b"data: 1 & 2\n\nq"), b"data: 1 & 2\n\nq");
+        assert_eq!(stream.push(b"pass"), b"");
+        assert_eq!(stream.push(b"ing"), b"passing");
+        assert_eq!(stream.push(b"%70assw&#111;r"), b"");
+        assert_eq!(stream.push(b"t"), b"%70assw&#111;rt");
     }
 
     #[test]

@@ -89,6 +89,9 @@ limits! {
     random_bytes: u64 = 64 * KIB,
     /// HTTP requests.
     http_requests: u32 = 100,
+    /// HTTP requests in progress at once, until their responses were read or dropped;
+    /// further ones wait.
+    http_exchanges: u32 = 8,
     /// Bytes of the body of one request, and of one response.
     http_body_bytes: u64 = 8 * MIB,
     /// Growth of granted directories. Each write counts as its length or the growth of

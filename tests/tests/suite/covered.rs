@@ -17,6 +17,7 @@ enum Shown {
 use Shown::{By, In};
 
 const EGRESS: &str = "host/sandbox/src/egress/tests.rs";
+const UPLOADS: &str = "host/sandbox/src/egress/tests/uploads.rs";
 const REPORTS: Shown = By("activity, progress, log, streamed output");
 
 /// For each limit of a call.
@@ -39,6 +40,7 @@ const LIMITS: &[(&str, Shown)] = &[
     ("reports_bytes", REPORTS),
     ("random_bytes", By("random bytes asked at once")),
     ("http_requests", In(EGRESS, "more_requests_than_the_limit_are_refused")),
+    ("http_exchanges", In(UPLOADS, "z6_a_call_has_so_many_exchanges_in_progress_and_no_more")),
     ("http_body_bytes", In(EGRESS, "bodies_are_bounded_both_ways")),
     ("written_bytes", By("written bytes")),
 ];

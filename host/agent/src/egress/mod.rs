@@ -57,11 +57,11 @@ impl Egress {
         within(&self.granted) && self.asked.as_deref().is_none_or(within)
     }
 
-    /// Whether a permitted request may go to this address: one that is global, or
-    /// was granted by its range, or is the very address that a grant names.
+    /// Whether a permitted request may go to this address: one that is global and not this
+    /// machine's own, or was granted by its range, or is the very address that a grant names.
     #[must_use]
-    pub fn reaches(&self, target: &Target, address: IpAddr) -> bool {
-        not_global(address).is_none()
+    pub fn reaches(&self, target: &Target, address: IpAddr, is_own: bool) -> bool {
+        not_global(address).is_none() && !is_own
             || self.addresses.iter().any(|range| range.contains(address))
             || self.granted.iter().any(|pattern| pattern.names(address) && pattern.permits(target))
     }
@@ -99,19 +99,27 @@ mod tests {
         let target = get("https://intern.example.com/");
         let (private, public) = ("10.1.2.3".parse().unwrap(), "93.184.216.34".parse().unwrap());
         let without = egress(&["https://intern.example.com/"], &[]);
-        assert!(without.reaches(&target, public) && !without.reaches(&target, private));
+        assert!(without.reaches(&target, public, false) && !without.reaches(&target, private, false));
         let with = egress(&["https://intern.example.com/"], &["10.0.0.0/8"]);
-        assert!(with.reaches(&target, private));
-        assert!(!with.reaches(&target, "::ffff:10.1.2.3".parse().unwrap()), "another range");
+        assert!(with.reaches(&target, private, false));
+        assert!(!with.reaches(&target, "::ffff:10.1.2.3".parse().unwrap(), false), "another range");
+    }
+
+    #[test]
+    fn z23_an_address_of_this_machine_needs_its_range() {
+        let target = get("https://public.example.com/");
+        let own = "93.184.216.34".parse().unwrap();
+        assert!(!egress(&["https://public.example.com/"], &[]).reaches(&target, own, true));
+        assert!(egress(&["https://public.example.com/"], &["93.184.216.34"]).reaches(&target, own, true));
     }
 
     #[test]
     fn a_grant_that_names_an_address_reaches_it_and_no_other() {
         let egress = egress(&["http://127.0.0.1:8080/", "http://name.test:8080/"], &[]);
         let local = get("http://127.0.0.1:8080/x");
-        assert!(egress.reaches(&local, "127.0.0.1".parse().unwrap()));
-        assert!(!egress.reaches(&local, "127.0.0.2".parse().unwrap()));
+        assert!(egress.reaches(&local, "127.0.0.1".parse().unwrap(), true));
+        assert!(!egress.reaches(&local, "127.0.0.2".parse().unwrap(), true));
         let named = get("http://name.test:8080/x");
-        assert!(!egress.reaches(&named, "127.0.0.1".parse().unwrap()), "a name leads nowhere local");
+        assert!(!egress.reaches(&named, "127.0.0.1".parse().unwrap(), true), "a name leads nowhere local");
     }
 }

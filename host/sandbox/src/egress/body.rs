@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use tollgate_agent::blank::BlankStream;
 use wasmtime_wasi_http::Error;
@@ -22,6 +23,8 @@ pub(super) struct Bounded {
     patience: Duration,
     silence: Pin<Box<Sleep>>,
     is_over: bool,
+    /// The exchange's place, given up with the end of the body.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Bounded {
@@ -34,7 +37,28 @@ impl Bounded {
         patience: Duration,
     ) -> Self {
         let silence = Box::pin(tokio::time::sleep(patience));
-        Self { incoming, blanks, boundary, left: limit, limit, patience, silence, is_over: false }
+        Self {
+            incoming,
+            blanks,
+            boundary,
+            left: limit,
+            limit,
+            patience,
+            silence,
+            is_over: false,
+            place: None,
+        }
+    }
+
+    /// Keeps the exchange's place until the body is over.
+    pub(super) fn holding(mut self, place: OwnedSemaphorePermit) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    fn end(&mut self) {
+        self.is_over = true;
+        self.place = None;
     }
 
     /// Counts a piece, and gives what of it may be passed on.
@@ -60,12 +84,12 @@ impl Body for Bounded {
         while !self.is_over {
             let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(context) else {
                 ready!(self.silence.as_mut().poll(context));
-                self.is_over = true;
+                self.end();
                 return Poll::Ready(Some(Err(Error::ConnectionReadTimeout)));
             };
             let passed = match frame {
                 None => {
-                    self.is_over = true;
+                    self.end();
                     Ok(self.blanks.finish().into())
                 }
                 Some(Err(why)) => Err(broken(&why)),
@@ -80,7 +104,7 @@ impl Body for Bounded {
                 Ok(piece) if piece.is_empty() => {}
                 Ok(piece) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
                 Err(why) => {
-                    self.is_over = true;
+                    self.end();
                     return Poll::Ready(Some(Err(why)));
                 }
             }

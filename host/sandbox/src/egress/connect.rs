@@ -2,7 +2,8 @@
 //! may not be reached are dropped, and what is connected to is one of those that
 //! were looked at.
 
-use super::{HttpGrant, Resolve, SystemResolver};
+use super::resolve::{self, MAX_LOOKUPS_OF_COMPONENT};
+use super::{HttpGrant, Resolve, SystemResolver, own};
 use crate::ledger::Ledger;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 use tollgate_agent::egress::{Host, Scheme, Target, not_global};
 use wasmtime_wasi_http::Error;
@@ -22,6 +24,10 @@ const MAX_ADDRESSES: usize = 8;
 /// Opens connections.
 pub(super) struct Connector {
     pub(super) resolver: Arc<dyn Resolve>,
+    /// The places of the component's lookups.
+    lookups: Arc<Semaphore>,
+    /// Whether an address is one of this machine's.
+    pub(super) is_own: fn(IpAddr) -> io::Result<bool>,
     tls: Arc<ClientConfig>,
 }
 
@@ -40,7 +46,12 @@ impl Default for Connector {
         // ring serves every version that rustls has; there is nothing to fail.
         let mut tls = tls.unwrap_or_else(|_| unreachable!("ring serves the usual versions"));
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Self { resolver: Arc::new(SystemResolver), tls: Arc::new(tls) }
+        Self {
+            resolver: Arc::new(SystemResolver),
+            lookups: Arc::new(Semaphore::new(MAX_LOOKUPS_OF_COMPONENT)),
+            is_own: own::is_own,
+            tls: Arc::new(tls),
+        }
     }
 }
 
@@ -51,34 +62,61 @@ impl HttpGrant {
         target: &Target,
         ledger: &Ledger,
         within: Duration,
+        lookups: Arc<Semaphore>,
     ) -> Result<Box<dyn Stream>, Error> {
-        let addresses =
-            tokio::time::timeout(within, self.addresses(target)).await.map_err(|_| Error::DnsTimeout)??;
-        let (reachable, not): (Vec<_>, Vec<_>) =
-            addresses.into_iter().partition(|address| self.egress.reaches(target, *address));
+        let addresses = tokio::time::timeout(within, self.addresses(target, lookups))
+            .await
+            .map_err(|_| Error::DnsTimeout)??;
+        let reachable = self.reachable(target, addresses, ledger)?;
+        tokio::time::timeout(within, self.open(target, &reachable))
+            .await
+            .map_err(|_| Error::ConnectionTimeout)?
+    }
+
+    /// Those of the addresses that may be connected to.
+    fn reachable(
+        &self,
+        target: &Target,
+        addresses: Vec<IpAddr>,
+        ledger: &Ledger,
+    ) -> Result<Vec<IpAddr>, Error> {
+        let mut reachable = Vec::new();
+        let mut prohibited = Vec::new();
+        for address in addresses {
+            let asked = not_global(address).is_none().then(|| (self.connector.is_own)(address));
+            // An address of which this cannot be found out is not connected to.
+            let Ok(is_own) = asked.unwrap_or(Ok(false)) else { continue };
+            if self.egress.reaches(target, address, is_own) {
+                reachable.push(address);
+            } else {
+                prohibited.push(address);
+            }
+        }
+        if reachable.is_empty() && prohibited.is_empty() {
+            return Err(Error::DestinationUnavailable);
+        }
         if reachable.is_empty() {
-            for address in not {
-                let what = not_global(address).unwrap_or_default();
+            for address in prohibited {
+                let what = not_global(address).unwrap_or("an address of this machine");
                 ledger.deny(&format!(
                     "http {target}: {address} is {what}; addresses = [\"{address}\"] would grant it"
                 ));
             }
             return Err(Error::DestinationIpProhibited);
         }
-        tokio::time::timeout(within, self.open(target, &reachable))
-            .await
-            .map_err(|_| Error::ConnectionTimeout)?
+        Ok(reachable)
     }
 
-    async fn addresses(&self, target: &Target) -> Result<Vec<IpAddr>, Error> {
+    async fn addresses(&self, target: &Target, lookups: Arc<Semaphore>) -> Result<Vec<IpAddr>, Error> {
         let name = match &target.host {
             Host::Address(address) => return Ok(vec![*address]),
-            Host::Name(name) => name,
+            Host::Name(name) => name.clone(),
         };
-        let unknown = || Error::DnsError { rcode: None, info_code: None };
-        let mut addresses = self.connector.resolver.resolve(name).await.map_err(|_| unknown())?;
+        let resolver = Arc::clone(&self.connector.resolver);
+        let places = [lookups, Arc::clone(&self.connector.lookups)];
+        let mut addresses = resolve::look_up(resolver, name, places).await?;
         addresses.truncate(MAX_ADDRESSES);
-        if addresses.is_empty() { Err(unknown()) } else { Ok(addresses) }
+        if addresses.is_empty() { Err(resolve::unknown()) } else { Ok(addresses) }
     }
 
     async fn open(&self, target: &Target, addresses: &[IpAddr]) -> Result<Box<dyn Stream>, Error> {

@@ -10,10 +10,13 @@
 mod body;
 mod connect;
 mod exchange;
+mod headers;
+mod own;
 mod resolve;
 mod secret;
+mod upload;
 
-pub(crate) use exchange::is_forbidden;
+pub(crate) use headers::is_forbidden;
 pub use resolve::{Resolve, SystemResolver};
 pub use secret::Secret;
 
@@ -25,6 +28,7 @@ use connect::Connector;
 use exchange::Exchange;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tollgate_agent::blank::Blanks;
 use tollgate_agent::egress::{Egress, Target};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
@@ -83,6 +87,9 @@ pub(crate) struct Outbound {
     pub(crate) body_bytes: u64,
     pub(crate) requests: u32,
     pub(crate) ledger: Arc<Ledger>,
+    /// The places of exchanges that are in progress.
+    places: Arc<Semaphore>,
+    lookups: Arc<Semaphore>,
 }
 
 /// How long each step of one request may take.
@@ -108,6 +115,8 @@ impl Outbound {
             body_bytes: limits.http_body_bytes,
             requests: limits.http_requests,
             ledger,
+            places: Arc::new(Semaphore::new(limits.http_exchanges.max(1) as usize)),
+            lookups: Arc::new(Semaphore::new(resolve::MAX_LOOKUPS_OF_CALL)),
         }
     }
 
@@ -133,6 +142,8 @@ impl Outbound {
             patience: Patience::of(options, self.deadline.left()),
             target,
             request,
+            places: Arc::clone(&self.places),
+            lookups: Arc::clone(&self.lookups),
         })
     }
 }

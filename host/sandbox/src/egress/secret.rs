@@ -24,7 +24,7 @@ impl Secret {
     /// is too short to be blanked, too long, or not fit for a header.
     pub fn new(to: Origin, header: &str, prefix: &str, text: &str) -> Result<Self, SandboxError> {
         let name: HeaderName =
-            header.parse().ok().filter(|name| !super::exchange::frames(name)).ok_or_else(|| {
+            header.parse().ok().filter(|name| !super::headers::frames(name)).ok_or_else(|| {
                 SandboxError::new(format!("\"{header}\" is no header that can carry a secret"))
             })?;
         let text = text.trim_end_matches(['\r', '\n']);

@@ -2,21 +2,28 @@
 //! judged and sent by [`egress`](crate::egress), elsewhere it is denied.
 //!
 //! Requests that are built and never sent are the host's memory, not the guest's.
-//! Each part of one is small, or counts as bytes that crossed the boundary.
+//! Each part of one is small, or counts as bytes that crossed the boundary: texts, header
+//! fields and their copies, and bodies as they are written.
 
 use crate::egress::{Outbound, is_forbidden, refuse};
 use crate::grants::Power;
 use crate::instance::Instance;
 use crate::ledger::Ledger;
+use crate::meter::Boundary;
 use crate::world::World;
 use std::sync::Arc;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
-use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
-use wasmtime_wasi_http::p2::bindings::http::types::{HostOutgoingRequest as _, Method};
+use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
+use wasmtime_wasi_http::p2::HeaderResult;
+use wasmtime_wasi_http::p2::bindings::http::types::{
+    ErrorCode, HeaderError, HostFields as _, HostOutgoingRequest as _, Method,
+};
+use wasmtime_wasi_http::p2::body::HostOutgoingBody;
 use wasmtime_wasi_http::p2::types::HostOutgoingRequest as Request;
 use wasmtime_wasi_http::{
-    Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks, WasiHttpView as _,
+    Error, FieldMap, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks,
+    WasiHttpView as _,
 };
 
 /// The version of WASI that wasmtime serves; the linker takes older ones for it.
@@ -24,6 +31,8 @@ const VERSION: &str = "0.2.12";
 /// The most bytes of one set of header fields. A guest may copy what it has, which
 /// crosses no boundary, as often as it may have handles.
 const MAX_FIELDS_BYTES: usize = 16 * 1024;
+/// What a header field costs the host beside its name and value.
+const FIELD_BYTES: usize = 128;
 /// The most bytes of a body that are kept for whoever reads it.
 const MAX_CHUNK_BYTES: usize = 4 * 1024;
 
@@ -34,12 +43,17 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
 }
 
-/// Takes the place of the functions by which a request keeps text.
+/// Takes the place of the functions by which a request keeps what the guest writes.
 pub(crate) fn count_what_is_kept(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     let mut types = linker.instance(&format!("wasi:http/types@{VERSION}"))?;
     types.func_wrap("[method]outgoing-request.set-method", set_method)?;
     types.func_wrap("[method]outgoing-request.set-path-with-query", set_path_with_query)?;
-    types.func_wrap("[method]outgoing-request.set-authority", set_authority)
+    types.func_wrap("[method]outgoing-request.set-authority", set_authority)?;
+    types.func_wrap("[method]outgoing-body.write", write_body)?;
+    types.func_wrap("[static]fields.from-list", fields_from_list)?;
+    types.func_wrap("[method]fields.set", set_field)?;
+    types.func_wrap("[method]fields.append", append_field)?;
+    types.func_wrap("[method]fields.clone", clone_fields)
 }
 
 /// What `wasi:http` may keep for a guest.
@@ -64,6 +78,82 @@ fn set_path_with_query(mut store: Store<'_>, (request, path): (Resource<Request>
 fn set_authority(mut store: Store<'_>, (request, authority): (Resource<Request>, Option<String>)) -> Set {
     store.data().boundary.leave(authority.as_ref().map_or(0, String::len) as u64)?;
     Ok((store.data_mut().http().set_authority(request, authority)?,))
+}
+
+type Fields = Resource<FieldMap>;
+type Changed<T> = wasmtime::Result<(Result<T, HeaderError>,)>;
+
+fn fields_from_list(mut store: Store<'_>, (fields,): (Vec<(String, Vec<u8>)>,)) -> Changed<Fields> {
+    let bytes: usize = fields.iter().map(|(name, value)| name.len() + value.len() + FIELD_BYTES).sum();
+    store.data().boundary.leave(bytes as u64)?;
+    changed(store.data_mut().http().from_list(fields))
+}
+
+fn set_field(mut store: Store<'_>, (fields, name, values): (Fields, String, Vec<Vec<u8>>)) -> Changed<()> {
+    let bytes = name.len() + values.iter().map(|value| value.len() + FIELD_BYTES).sum::<usize>();
+    store.data().boundary.leave(bytes as u64)?;
+    changed(store.data_mut().http().set(fields, name, values))
+}
+
+fn append_field(mut store: Store<'_>, (fields, name, value): (Fields, String, Vec<u8>)) -> Changed<()> {
+    store.data().boundary.leave((name.len() + value.len() + FIELD_BYTES) as u64)?;
+    changed(store.data_mut().http().append(fields, name, value))
+}
+
+/// A copy shares its fields with the original until one of them is changed. It counts at
+/// once, as nothing crosses the boundary then.
+fn clone_fields(mut store: Store<'_>, (fields,): (Fields,)) -> wasmtime::Result<(Fields,)> {
+    let instance = store.data_mut();
+    let bytes = (instance.table.get(&fields)?.len() + 1) * FIELD_BYTES;
+    instance.boundary.leave(bytes as u64)?;
+    Ok((instance.http().clone(fields)?,))
+}
+
+fn changed<T>(result: HeaderResult<T>) -> Changed<T> {
+    match result {
+        Ok(done) => Ok((Ok(done),)),
+        Err(why) => Ok((Err(why.downcast()?),)),
+    }
+}
+
+fn write_body(
+    mut store: Store<'_>,
+    (body,): (Resource<HostOutgoingBody>,),
+) -> wasmtime::Result<(Result<Resource<DynOutputStream>, ()>,)> {
+    let instance = store.data_mut();
+    let Some(stream) = instance.table.get_mut(&body)?.take_output_stream() else {
+        return Ok((Err(()),));
+    };
+    let stream: DynOutputStream = Box::new(Counted { stream, boundary: instance.boundary.clone() });
+    Ok((Ok(instance.table.push_child(stream, &body)?),))
+}
+
+/// The stream of a body. What is written to it counts, whether it is sent or not.
+struct Counted {
+    stream: Box<dyn OutputStream>,
+    boundary: Boundary,
+}
+
+impl OutputStream for Counted {
+    fn write(&mut self, bytes: bytes::Bytes) -> StreamResult<()> {
+        self.boundary.leave(bytes.len() as u64).map_err(|stop| StreamError::Trap(stop.into()))?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        self.stream.flush()
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        self.stream.check_write()
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Counted {
+    async fn ready(&mut self) {
+        self.stream.ready().await;
+    }
 }
 
 /// The way out of an instance: none in a sealed one, and where nothing was granted.

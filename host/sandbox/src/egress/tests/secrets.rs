@@ -48,3 +48,47 @@ async fn a_response_that_could_not_be_blanked_is_refused() {
         assert!(server.heads()[0].contains("accept-encoding: identity\r\n"));
     }
 }
+
+#[tokio::test]
+async fn z13_a_guest_does_not_choose_a_part_of_a_response_with_a_secret() {
+    for part in [
+        "206 Partial Content\r\ncontent-type: text/plain",
+        "200 OK\r\ncontent-range: bytes 7-8/100",
+        "200 OK\r\ncontent-type: Multipart/ByteRanges; boundary=x",
+    ] {
+        let head = format!("HTTP/1.1 {part}\r\ncontent-length: 2\r\n\r\nho");
+        let server = Server::start(Answer::Bytes(head.into_bytes())).await;
+        let net = with_secret(&server, "https://none.test");
+        let request = http::Request::get(server.url("/"))
+            .header("range", "bytes=7-8")
+            .header("if-range", "\"tag\"")
+            .header("Request-Range", "bytes=7-8")
+            .header("X_Range", "bytes=7-8")
+            .header("x-http-method-override", "TRACE");
+        let came = net.send(request, "").await;
+        assert_eq!(came.error(), Error::HttpProtocolError.to_string(), "{part}");
+        assert!(came.ledger.denied()[0].contains("partial response"), "{:?}", came.ledger.denied());
+        let sent = server.heads()[0].to_ascii_lowercase();
+        assert!(!sent.contains("range") && !sent.contains("override"), "{sent}");
+    }
+}
+
+#[tokio::test]
+async fn z13_without_a_secret_ranges_go_through_and_overrides_do_not() {
+    let head = b"HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 0-1/9\r\ncontent-length: 2\r\n\r\nok";
+    let server = Server::start(Answer::Bytes(head.to_vec())).await;
+    let request =
+        http::Request::get(server.url("/")).header("range", "bytes=0-1").header("X-HTTP-Method", "DELETE");
+    assert_eq!(Net::granting(&[&server.url("/")], &[]).send(request, "").await.text(), "ok");
+    let sent = server.heads()[0].to_ascii_lowercase();
+    assert!(sent.contains("range: bytes=0-1\r\n") && !sent.contains("delete"), "{sent}");
+}
+
+#[tokio::test]
+async fn z13_a_secret_in_another_encoding_and_in_chunks_is_blanked() {
+    let written = r"<CORRECT%20h\u006frse&#x20;%42attery>";
+    let pieces: Vec<Vec<u8>> = written.bytes().map(|byte| server::chunk(&[byte])).collect();
+    let server = Server::start(Answer::Chunks(pieces)).await;
+    let text = with_secret(&server, "https://none.test").get(&server.url("/")).await.text();
+    assert_eq!(text, format!("<{}>", "*".repeat(written.len() - 2)));
+}

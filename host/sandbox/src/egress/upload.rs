@@ -1,0 +1,146 @@
+//! The body of a request on its way to a server: of the length that was announced, and no
+//! longer than its limit.
+//!
+//! A body of known length is passed on as the guest writes it, so that the host holds
+//! little of it. Any other is collected first: then what is announced is what follows, and
+//! servers that take no chunked request are served, too.
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HeaderMap};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use wasmtime_wasi_http::{Error, WasiBody};
+
+/// The body of one request, with its exact length.
+pub(super) struct Upload {
+    body: WasiBody,
+    left: u64,
+    is_over: bool,
+    owes: Owes,
+}
+
+/// Since when the other side has had all that the guest wrote; `None` while the guest is
+/// waited for.
+#[derive(Clone, Default)]
+pub(super) struct Owes(Arc<Mutex<Option<Instant>>>);
+
+impl Upload {
+    /// Takes a body of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// It is longer, or announced as longer, or was not finished by the guest.
+    pub(super) async fn new(headers: &HeaderMap, body: WasiBody, limit: u64) -> Result<Self, Error> {
+        let (body, length) = match announced(headers)? {
+            Some(length) if length > limit => return Err(Error::HttpRequestBodySize(Some(limit))),
+            Some(length) => (body, length),
+            None => {
+                let bytes = collect(body, limit).await?;
+                let length = bytes.len() as u64;
+                (Full::new(bytes).map_err(Error::from).boxed_unsync(), length)
+            }
+        };
+        let owes = Owes::default();
+        if length == 0 {
+            owes.set(true);
+        }
+        Ok(Self { body, left: length, is_over: length == 0, owes })
+    }
+
+    pub(super) fn owes(&self) -> Owes {
+        self.owes.clone()
+    }
+}
+
+impl Owes {
+    fn set(&self, server: bool) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = server.then(Instant::now);
+    }
+
+    /// Waits until the server has had all that was written for so long and did nothing.
+    pub(super) async fn for_longer_than(&self, patience: Duration) {
+        loop {
+            let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let since = since.unwrap_or_else(Instant::now);
+            if since.elapsed() >= patience {
+                return;
+            }
+            tokio::time::sleep_until((since + patience).into()).await;
+        }
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        self.owes.set(frame.is_ready());
+        let data = match std::task::ready!(frame) {
+            Some(Ok(frame)) => frame.into_data().ok(),
+            Some(Err(why)) => {
+                self.is_over = true;
+                return Poll::Ready(Some(Err(why)));
+            }
+            None => None,
+        };
+        let Some(data) = data else {
+            // The end, or trailers, which are not sent.
+            self.is_over = true;
+            return Poll::Ready((self.left > 0).then_some(Err(Error::HttpRequestBodySize(None))));
+        };
+        match self.left.checked_sub(data.len() as u64) {
+            Some(left) => {
+                self.left = left;
+                self.is_over = left == 0;
+                Poll::Ready(Some(Ok(Frame::data(data))))
+            }
+            None => {
+                self.is_over = true;
+                Poll::Ready(Some(Err(Error::HttpRequestBodySize(None))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_over
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+/// The length that the guest announced. The engine lets no two and no other than digits
+/// through; whatever gets here is read no more leniently.
+fn announced(headers: &HeaderMap) -> Result<Option<u64>, Error> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let Some(length) = lengths.next() else { return Ok(None) };
+    let digits = length.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match (digits.and_then(|digits| digits.parse().ok()), lengths.next()) {
+        (Some(length), None) => Ok(Some(length)),
+        _ => Err(Error::HttpRequestLengthRequired),
+    }
+}
+
+async fn collect(body: WasiBody, limit: u64) -> Result<Bytes, Error> {
+    let bytes = usize::try_from(limit).unwrap_or(usize::MAX);
+    match Limited::new(body, bytes).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(why) if why.is::<LengthLimitError>() => Err(Error::HttpRequestBodySize(Some(limit))),
+        Err(why) => match why.downcast::<Error>() {
+            Ok(why) => Err(*why),
+            Err(_) => Err(Error::HttpProtocolError),
+        },
+    }
+}
