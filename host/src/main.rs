@@ -81,7 +81,7 @@ fn log<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
     let usual = || EnvFilter::new("warn,rmcp=off,opentelemetry=error");
     let filter = EnvFilter::try_from_env("TOLLGATE_LOG").unwrap_or_else(|_| usual());
     tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(cli::output::LogLine::default)
         .with_target(false)
         .with_ansi(cli::output::stderr_has_colours())
         .compact()

@@ -40,6 +40,39 @@ pub fn seconds(span: Duration) -> String {
     }
 }
 
+/// A stranger's text on one line: cleaned, with runs of white space as one space each, and
+/// cut to `max_bytes`.
+#[must_use]
+pub fn one_line(text: &str, max_bytes: usize) -> String {
+    // What is far too long is not gone through to its end.
+    let mut line = clean(text, max_bytes.saturating_mul(4));
+    line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.len() > max_bytes {
+        cut(&mut line, max_bytes);
+    }
+    line
+}
+
+/// Writes characters of JSON text that a terminal obeys, or does not show, as `\u`
+/// escapes: the text means the same to a program.
+#[must_use]
+pub fn escaped_json(text: String) -> String {
+    if !text.chars().any(is_unwanted) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unwanted(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                escaped.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
 /// Cuts a text to `max_bytes`, mark included, at a character boundary.
 /// Returns whether anything was cut.
 pub fn cut(text: &mut String, max_bytes: usize) -> bool {
@@ -55,16 +88,32 @@ pub fn cut(text: &mut String, max_bytes: usize) -> bool {
     true
 }
 
+/// Whether a character is taken out: it controls the terminal, or it is invisible.
 fn is_unwanted(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c,
-            // Zero width and joiners, direction marks and overrides, isolates.
-            '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}'
-            // Tags and variation selectors that can carry hidden text.
-            | '\u{e0000}'..='\u{e0fff}')
+    (c.is_control() && c != '\n' && c != '\t') || is_invisible(c) || is_noncharacter(c)
+}
+
+/// Whether a character shows nothing, or changes how others are shown: what Unicode calls
+/// default ignorable or a format control, the separators of lines and paragraphs, and
+/// blanks that are no space. The signs that stand before numbers in Arabic, Syriac and
+/// Kaithi are format controls by name, and visible.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        // Zero width and joiners, direction marks and overrides, isolates.
+        '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        // Format controls and fillers of hieroglyphs, Khitan, shorthand and music.
+        | '\u{13430}'..='\u{1343f}' | '\u{16fe4}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d159}'
+        | '\u{1d173}'..='\u{1d17a}'
+        // Tags and variation selectors that can carry hidden text.
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Whether no text ever holds this code point.
+fn is_noncharacter(c: char) -> bool {
+    u32::from(c) & 0xfffe == 0xfffe || ('\u{fdd0}'..='\u{fdef}').contains(&c)
 }
 
 #[cfg(test)]
@@ -75,6 +124,59 @@ mod tests {
     fn invisible_text_and_escapes_are_taken_out() {
         assert_eq!(clean("a\u{202e}b\u{200b}c\x1b[31m\0d\u{e0041}", 100), "abc[31md");
         assert_eq!(clean("line\n\ttab", 100), "line\n\ttab");
+    }
+
+    /// Of whichever version of Unicode the table of categories has.
+    #[test]
+    fn z14_every_invisible_character_of_unicode_is_taken_out() {
+        use unicode_general_category::{GeneralCategory, get_general_category};
+        const VISIBLE: [char; 13] = [
+            '\u{600}',
+            '\u{601}',
+            '\u{602}',
+            '\u{603}',
+            '\u{604}',
+            '\u{605}',
+            '\u{6dd}',
+            '\u{70f}',
+            '\u{890}',
+            '\u{891}',
+            '\u{8e2}',
+            '\u{110bd}',
+            '\u{110cd}',
+        ];
+        let hidden = |c: &char| {
+            use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator};
+            let kind = get_general_category(*c);
+            matches!(kind, Control | Format | LineSeparator | ParagraphSeparator) && !VISIBLE.contains(c)
+        };
+        let kept: Vec<char> =
+            ('\0'..=char::MAX).filter(hidden).filter(|c| !is_unwanted(*c) && !"\n\t".contains(*c)).collect();
+        assert!(kept.is_empty(), "{kept:?}");
+        // Ignorable, or blank, and in other categories.
+        for c in "\u{34f}\u{115f}\u{1160}\u{17b4}\u{180b}\u{2065}\u{2800}\u{3164}\u{fe0f}\u{ffa0}\u{fff3}\u{e01ef}\u{ffff}\u{10fffe}".chars() {
+            assert!(is_unwanted(c), "{c:?}");
+        }
+        for c in "aä語🎉 \u{a0}\u{3000}\u{301}\u{fffd}".chars().chain(VISIBLE) {
+            assert!(!is_unwanted(c), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn z14_one_line_has_no_second() {
+        assert_eq!(one_line("a\r\nerror: b\u{2028}c\u{85}\td ", 100), "a error: bc d");
+        assert!(one_line(&"x\n".repeat(1_000), 50).len() <= 50);
+    }
+
+    #[test]
+    fn z14_json_keeps_its_meaning_without_what_a_terminal_obeys() {
+        let text = serde_json::json!({"a": "\u{9b}2J\u{202e}\u{e0041}ä"}).to_string();
+        let escaped = escaped_json(text.clone());
+        assert_eq!(escaped, r#"{"a":"\u009b2J\u202e\udb40\udc41ä"}"#);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&escaped).ok(),
+            serde_json::from_str::<serde_json::Value>(&text).ok()
+        );
     }
 
     #[test]

@@ -140,7 +140,8 @@ fn decide(
             let typed = if known {
                 String::new()
             } else {
-                answer(&format!("which directory shall it see at {}? (nothing: none)", file.guest))?
+                let guest = shown_line(&file.guest, 200);
+                answer(&format!("which directory shall it see at {guest}? (nothing: none)"))?
             };
             if !typed.is_empty() {
                 let host = granted_path(&PathBuf::from(typed), &config.base_dir);
@@ -199,7 +200,11 @@ pub(super) fn record(
 pub(super) fn say_lacking(id: &str, lacking: &[Lack], output: &Output) {
     for lack in lacking {
         let what = shown_line(&lack.what, 300);
-        output.say(&format!("{DIM}{id} also asks to {what}:{DIM:#} {} grant {id} {}", program(), lack.grant));
+        output.say(&format!(
+            "{DIM}{id} also asks to {what}:{DIM:#} {} grant {id} {}",
+            program(),
+            shown_line(&lack.grant, 2_000)
+        ));
     }
 }
 

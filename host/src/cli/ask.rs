@@ -1,6 +1,6 @@
 //! A question that waits for a person: how it is shown, and asked on a terminal.
 
-use super::output::{BOLD, DIM, WAITS, shown_line};
+use super::output::{BOLD, DIM, WAITS, quoted, shown_line};
 use super::{Failure, Output, program, shutdown};
 use serde_json::Value;
 use std::io::{BufRead, IsTerminal};
@@ -55,8 +55,13 @@ fn say_commands(run_id: &str, suspended: &Suspended, output: &Output) {
     output.say(&format!(
         "let it go on: {0} decide {run_id} {1} --resume '...'   or end it: {0} decide {run_id} {1} --cancel",
         program(),
-        suspended.call_id
+        typed(&suspended.call_id)
     ));
+}
+
+/// A call's id, which a model may have chosen, as it is typed.
+pub(super) fn typed(call_id: &str) -> String {
+    quoted(&shown_line(call_id, 200))
 }
 
 /// Whether a person can be asked at once.

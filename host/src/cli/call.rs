@@ -2,7 +2,7 @@
 
 use super::ask::say_how_to_decide;
 use super::narrate::Narrator;
-use super::output::{BAD, BOLD, DIM, shown};
+use super::output::{BAD, BOLD, DIM, shown, shown_line, shown_marked};
 use super::{Exit, Failure, Globals, Opened, Output, host_with, program, quantity, shutdown, with_servers};
 use clap::Args;
 use serde_json::{Value, json};
@@ -142,7 +142,7 @@ fn show(finished: &Finished, output: &Output) {
         CallEnd::Result(result) => {
             if let Some(message) = &result.message {
                 let style = if result.is_error() { BAD } else { BOLD };
-                output.say(&format!("{style}{}{style:#}", shown(message)));
+                output.say(&format!("{style}{}{style:#}", shown_marked(message)));
             }
             // A large value is shown as it is written: to lay it out takes many times its memory.
             match result.data.as_str() {
@@ -157,17 +157,17 @@ fn show(finished: &Finished, output: &Output) {
             }
         }
         CallEnd::Fault(fault) => {
-            output.say(&format!("{BAD}{}:{BAD:#} {}", fault.code, shown(&fault.message)));
+            output.say(&format!("{BAD}{}:{BAD:#} {}", fault.code, shown_marked(&fault.message)));
             if fault.code == Code::NotFound {
                 output.say(&format!("{DIM}`{} tools` lists what there is{DIM:#}", program()));
             }
             if let Some(detail) = &fault.detail {
-                output.say(&format!("{DIM}{}{DIM:#}", shown(detail)));
+                output.say(&format!("{DIM}{}{DIM:#}", shown_marked(detail)));
             }
         }
     }
     for update in finished.change.iter().flat_map(|change| change.updates.iter()) {
-        output.say(&format!("{DIM}state {} changed{DIM:#}", update.key));
+        output.say(&format!("{DIM}state {} changed{DIM:#}", shown_line(&update.key, 140)));
     }
     output.say(&format!("{DIM}{}{DIM:#}", used(&finished.usage)));
 }

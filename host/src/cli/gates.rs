@@ -1,6 +1,6 @@
 //! Gates that are components, as people and programs read of them.
 
-use super::output::{BAD, BOLD, Output, shown, shown_line};
+use super::output::{BAD, BOLD, Output, shown, shown_line, shown_marked};
 use super::quantity;
 use super::table::{table, text_of};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub(super) fn show(gates: &LoadedGates, output: &Output) {
     }
     for refused in &gates.refused {
         let file = shown_line(&refused.file.display().to_string(), 200);
-        let reason = shown(&refused.reason);
+        let reason = shown_marked(&refused.reason);
         output.line(&format!(
             "{BAD}nothing runs{BAD:#}: the gate {BOLD}{file}{BOLD:#} is not in force: {reason}"
         ));

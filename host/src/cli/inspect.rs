@@ -1,7 +1,7 @@
 //! `tollgate inspect`: what a component is and asks for, before it is trusted with
 //! anything. None of its tools runs; it describes itself in a sealed instance.
 
-use super::output::{BAD, BOLD, DIM, GOOD, shown, shown_line};
+use super::output::{BAD, BOLD, DIM, GOOD, shown, shown_line, shown_marked};
 use super::powers::{asked_and_lacking, lacking};
 use super::{Exit, Failure, Globals, Output, approve};
 use clap::Args;
@@ -98,14 +98,16 @@ impl<'a> Seen<'a> {
         }
         for left in self.component.left_out().unwrap_or_default() {
             let function = shown_line(&left.function, 200);
-            output.line(&format!("\n{BOLD}left out{BOLD:#} {function}\n  {}", shown(&left.reason)));
+            output.line(&format!("\n{BOLD}left out{BOLD:#} {function}\n  {}", shown_marked(&left.reason)));
         }
         for key in &self.descriptor.state {
             output.line(&format!("\n{BOLD}state{BOLD:#} {}", state_in_words(key)));
         }
         self.show_imports(output);
         match &self.refusal {
-            Some(reason) => output.line(&format!("\n{BAD}It would not be served:{BAD:#} {}", shown(reason))),
+            Some(reason) => {
+                output.line(&format!("\n{BAD}It would not be served:{BAD:#} {}", shown_marked(reason)))
+            }
             None => self.show_grants(output),
         }
     }

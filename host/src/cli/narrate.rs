@@ -4,7 +4,7 @@
 //! standard output is for a program, every event goes there as a line of JSON.
 
 use super::call::used;
-use super::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line};
+use super::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line, shown_marked};
 use super::{Exit, Output, quantity};
 use std::collections::HashMap;
 use tollgate::run::{ChildTold, Piece, RunEnd, Told};
@@ -222,7 +222,8 @@ impl<'a> Narrator<'a> {
         self.say(&line);
         if let Some(change) = &finished.change {
             let keys: Vec<&str> = change.updates.iter().map(|update| &*update.key).collect();
-            let words = format!("state committed: {}, revision {}", keys.join(", "), change.revision);
+            let keys = shown_line(&keys.join(", "), 2 * LINE_CHARS);
+            let words = format!("state committed: {keys}, revision {}", change.revision);
             self.say(&format!("    {words}"));
         }
     }
@@ -284,12 +285,12 @@ pub(crate) fn outcome(end: &RunEnd) -> Exit {
 fn how_it_ended(end: &RunEnd) -> Option<String> {
     let words = match &end.status {
         Some(RunStatus::Completed) => return None,
-        Some(RunStatus::Blocked { reason }) => format!("{BAD}blocked:{BAD:#} {}", shown(reason)),
+        Some(RunStatus::Blocked { reason }) => format!("{BAD}blocked:{BAD:#} {}", shown_marked(reason)),
         Some(RunStatus::Stopped { limit }) => format!(
             "{BAD}stopped:{BAD:#} it met its limit `{limit}`; change it in [limits], or in [agents.ID.limits], of tollgate.toml"
         ),
-        Some(RunStatus::Cancelled { reason }) => format!("{BAD}cancelled:{BAD:#} {}", shown(reason)),
-        Some(RunStatus::Failed { error }) => format!("{BAD}failed:{BAD:#} {}", shown(error)),
+        Some(RunStatus::Cancelled { reason }) => format!("{BAD}cancelled:{BAD:#} {}", shown_marked(reason)),
+        Some(RunStatus::Failed { error }) => format!("{BAD}failed:{BAD:#} {}", shown_marked(error)),
         None => format!(
             "{WAITS}the run waits for {}{WAITS:#}",
             quantity::count(end.waiting.len() as u64, "decision")

@@ -67,7 +67,7 @@ impl Opened {
     pub(crate) fn warn_of_refused(&self, output: &Output) {
         for refused in self.loaded.toolbox.refused() {
             let name = super::output::shown_line(&refused.file.display().to_string(), 200);
-            output.warn(&format!("{name} is not served: {}", super::output::shown(&refused.reason)));
+            output.warn(&format!("{name} is not served: {}", super::output::shown_marked(&refused.reason)));
         }
     }
 }

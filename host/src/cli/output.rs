@@ -4,10 +4,11 @@
 use super::{Exit, Failure};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
-use tollgate_agent::text::clean;
+use tollgate_agent::text::{clean, cleaned, escaped_json};
 
 /// The most bytes of a stranger's text that one place of the screen shows.
 const MAX_SHOWN_BYTES: usize = 64 * 1024;
@@ -50,7 +51,7 @@ impl Output {
     /// A piece of the answer, shown at once.
     pub(crate) fn write(&self, text: &str) {
         let mut stdout = anstream::stdout().lock();
-        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        let written = stdout.write_all(safe(text).as_bytes()).and_then(|()| stdout.flush());
         if let Err(e) = written
             && let Ok(mut broken) = self.broken.lock()
         {
@@ -61,7 +62,7 @@ impl Output {
     /// The whole answer as JSON, indented.
     pub(crate) fn json(&self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
-            Ok(text) => self.line(&text),
+            Ok(text) => self.line(&escaped_json(text)),
             Err(e) => self.say(&format!("the answer cannot be written as JSON: {e}")),
         }
     }
@@ -69,7 +70,7 @@ impl Output {
     /// One JSON value on one line.
     pub(crate) fn json_line(&self, value: &impl Serialize) {
         match serde_json::to_string(value) {
-            Ok(text) => self.line(&text),
+            Ok(text) => self.line(&escaped_json(text)),
             Err(e) => self.say(&format!("an event cannot be written as JSON: {e}")),
         }
     }
@@ -77,17 +78,18 @@ impl Output {
     /// A line beside the answer, for people.
     pub(crate) fn say(&self, text: &str) {
         // Whoever closed standard error does not want to be told.
-        let _ = writeln!(anstream::stderr().lock(), "{text}");
+        let _ = writeln!(anstream::stderr().lock(), "{}", safe(text));
     }
 
-    /// A warning, for people.
+    /// A warning, for people. It may quote a stranger, whose lines are indented.
     pub(crate) fn warn(&self, text: &str) {
-        self.say(&format!("{WAITS}warning:{WAITS:#} {text}"));
+        self.say(&format!("{WAITS}warning:{WAITS:#} {}", indented(text)));
     }
 
-    /// Why the program ends without having done what it was asked.
+    /// Why the program ends without having done what it was asked. It may quote a
+    /// stranger, whose lines are indented.
     pub(crate) fn error(&self, failure: &Failure) {
-        self.say(&format!("{BAD}error:{BAD:#} {failure}"));
+        self.say(&format!("{BAD}error:{BAD:#} {}", indented(&failure.to_string())));
     }
 
     /// The code to end with. A reader that left early does not change it; output
@@ -104,9 +106,61 @@ impl Output {
     }
 }
 
+/// Standard error for a log, whose lines may quote strangers: each record is one line, as
+/// safe as any other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LogLine;
+
+impl Write for LogLine {
+    /// Takes one record, as the log hands each over at once.
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(record);
+        let line = indented(safe(text.trim_end_matches('\n')).trim_end());
+        writeln!(io::stderr().lock(), "{line}").map(|()| record.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
 /// Whether standard error shows colours.
 pub(crate) fn stderr_has_colours() -> bool {
     anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never
+}
+
+/// The text without anything that a terminal obeys, except colours: those are the host's
+/// own. Strangers' texts are cleaned before they get here; this is for the one that was
+/// forgotten.
+fn safe(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return cleaned(text, usize::MAX);
+    }
+    let mut safe = String::with_capacity(text.len());
+    for (at, part) in text.split('\u{1b}').enumerate() {
+        let colour = part.strip_prefix('[').filter(|_| at > 0).and_then(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+            (rest.as_bytes()[end] == b'm').then_some(end + 2)
+        });
+        if let Some(end) = colour {
+            safe.push('\u{1b}');
+            safe.push_str(&part[..end]);
+        }
+        safe.push_str(&cleaned(&part[colour.unwrap_or(0)..], usize::MAX));
+    }
+    Cow::Owned(safe)
+}
+
+/// The text with every line but the first indented, so that none of them is taken for one
+/// of the host's.
+fn indented(text: &str) -> String {
+    text.replace('\n', "\n  ")
+}
+
+/// A stranger's text as a person may see it, each line but the first with a mark: none of
+/// them is taken for one of the host's.
+pub(crate) fn shown_marked(text: &str) -> String {
+    shown(text.trim_end()).replace('\n', "\n  │ ")
 }
 
 /// A stranger's text as a person may see it: no escapes, nothing invisible.
@@ -166,6 +220,20 @@ pub(crate) fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn z14_only_colours_get_through_to_the_terminal() {
+        let said = format!("{BAD}error:{BAD:#} a\u{1b}]0;title\u{7}b\u{1b}[2Jc\u{9b}31md\u{202e}\u{1b}");
+        assert_eq!(safe(&said), format!("{BAD}error:{BAD:#} a]0;titleb[2Jc31md"));
+        assert_eq!(safe("plain ä\n"), "plain ä\n");
+    }
+
+    #[test]
+    fn z14_no_line_of_a_strangers_text_stands_where_the_hosts_do() {
+        let text = "fine\nerror: not the host's\r\nwarning: nor this\u{2028}x\n";
+        assert_eq!(shown_marked(text), "fine\n  │ error: not the host's\n  │ warning: nor thisx");
+        assert_eq!(indented("one\ntwo"), "one\n  two");
+    }
 
     #[test]
     fn a_strangers_text_is_cleaned_and_cut() {

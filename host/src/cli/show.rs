@@ -1,6 +1,6 @@
 //! `tollgate show`: what happened in a run, as a timeline.
 
-use super::ask::question_or_way;
+use super::ask::{question_or_way, typed};
 use super::data::{find_run, open_store};
 use super::output::{BOLD, DIM, shown_line};
 use super::runs::{started, status};
@@ -61,7 +61,7 @@ fn heading(run: &RunSummary) -> String {
 fn say_what_is_open(run: &RunSummary, events: &[Arc<Numbered>], output: &Output) {
     if ["waiting", "interrupted"].contains(&status(run)) {
         for suspended in waiting(events) {
-            let decide = format!("{} decide {} {}", program(), run.run_id, suspended.call_id);
+            let decide = format!("{} decide {} {}", program(), run.run_id, typed(&suspended.call_id));
             output.line(&format!("\n{}", question_or_way(&run.run_id, &suspended)));
             output.line(&format!("answer it: {decide} --resume '...'   or end it: {decide} --cancel"));
         }

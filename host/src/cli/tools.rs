@@ -3,7 +3,7 @@
 
 use super::data::open_store;
 use super::open::end_servers;
-use super::output::{BAD, BOLD, DIM, shown, shown_line};
+use super::output::{BAD, BOLD, DIM, shown_line, shown_marked};
 use super::table::{table, text_of};
 use super::{
     Exit, Failure, Globals, Opened, Output, approve, limits, powers, program, quantity, with_servers,
@@ -60,9 +60,9 @@ fn show(opened: &Opened, output: &Output) {
             rows.add_row([
                 tool.descriptor.name.clone(),
                 format!("{} {}", component.id, shown_line(&component.version, 20)),
-                tool.owner.origin.clone(),
+                shown_line(&tool.owner.origin, 200),
                 component.digest.chars().take(12).collect(),
-                grants_in_words(component),
+                shown_line(&grants_in_words(component), 2_000),
                 limits,
             ]);
         }
@@ -75,7 +75,7 @@ fn show(opened: &Opened, output: &Output) {
             let program = program();
             output.line(&format!(
                 "{BAD}disabled{BAD:#} {BOLD}{name}{BOLD:#}: {}; back into use: {program} enable {name}",
-                shown(reason)
+                shown_marked(reason)
             ));
         }
     }
@@ -84,12 +84,12 @@ fn show(opened: &Opened, output: &Output) {
         approve::say_lacking(&component.id, &lacking, output);
         for left in &component.left_out {
             let (id, function) = (&component.id, shown_line(&left.function, 200));
-            output.line(&format!("{DIM}left out of {id}{DIM:#} {function}: {}", shown(&left.reason)));
+            output.line(&format!("{DIM}left out of {id}{DIM:#} {function}: {}", shown_marked(&left.reason)));
         }
     }
     for refused in opened.loaded.toolbox.refused() {
         let file = shown_line(&refused.file.display().to_string(), 200);
-        output.line(&format!("{BAD}refused{BAD:#} {BOLD}{file}{BOLD:#}: {}", shown(&refused.reason)));
+        output.line(&format!("{BAD}refused{BAD:#} {BOLD}{file}{BOLD:#}: {}", shown_marked(&refused.reason)));
     }
     super::gates::show(&opened.gates, output);
     next_line(opened, output);

@@ -10,6 +10,7 @@ mod configuring;
 mod delegating;
 mod gating;
 mod granting;
+mod imitating;
 mod inspecting;
 mod keeping;
 mod making;

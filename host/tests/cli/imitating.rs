@@ -1,0 +1,45 @@
+//! Texts of strangers on the terminal: none of their lines is taken for one of the host's.
+
+use crate::place::Place;
+use tollgate_artifacts::{good, hostile};
+
+fn assert_marked(shown: &str) {
+    assert!(!shown.contains(['\u{1b}', '\r', '\u{202e}']), "{shown:?}");
+    let imitates = |line: &&str| {
+        ["error: the disk", "let it go on: tollgate decide x"].iter().any(|of| line.starts_with(of))
+    };
+    assert_eq!(shown.lines().find(imitates), None, "{shown}");
+}
+
+#[test]
+fn z14_the_lines_of_a_ticket_are_marked() {
+    let place = Place::new().with_tools(&[hostile::IMITATE_THE_HOST]).with_config("");
+    let said = place.type_in(&["call", "imitate-the-host"]).ends_with(3).says("error: the disk is full");
+    assert_marked(&said.stderr);
+    let runs = place.type_in(&["runs", "--json"]).json();
+    let run = runs[0]["run_id"].as_str().unwrap();
+    let said = place.type_in(&["show", run]).ends_with(0);
+    assert_marked(&said.stdout);
+}
+
+#[test]
+fn z14_the_name_of_a_file_is_one_line() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config("");
+    place.write("tools/x\nerror: the disk is full\u{1b}[2J.wasm", "no component");
+    for arguments in
+        [&["tools"][..], &["call", "nothing"], &["inspect", "tools/x\nerror: the disk is full\u{1b}[2J.wasm"]]
+    {
+        let said = place.type_in(arguments);
+        assert_marked(&said.stderr);
+        assert_marked(&said.stdout);
+        assert!(format!("{}{}", said.stdout, said.stderr).contains("the disk is full"), "{said:?}");
+    }
+}
+
+#[test]
+fn z14_json_shows_a_terminal_nothing_to_obey() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config("");
+    let said = place.type_in(&["call", "echo", "{\"a\": \"\u{9b}2J\u{202e}\"}", "--json"]).ends_with(0);
+    assert!(!said.stdout.contains(['\u{9b}', '\u{202e}']), "{:?}", said.stdout);
+    assert_eq!(said.json()["data"]["a"], "\u{9b}2J\u{202e}");
+}
