@@ -17,6 +17,7 @@ mod http_tour;
 mod place;
 mod raw;
 mod remote;
+mod remote_bounds;
 mod remote_life;
 mod remote_versions;
 mod sdk;

@@ -8,6 +8,7 @@ use rmcp::service::{Peer, Subscription};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use tollgate_agent::text::one_line;
 
 /// How long a server may take to take a subscription.
 const TAKES: Duration = Duration::from_secs(3);
@@ -77,7 +78,10 @@ impl Changes {
         let server = &self.server;
         match tokio::time::timeout(TAKES, self.peer.listen(wanted)).await {
             Ok(Ok(subscription)) => self.subscription = Some((subscription, Instant::now())),
-            Ok(Err(why)) => tracing::warn!("the server {server} tells of no changes: {why}"),
+            Ok(Err(why)) => {
+                let why = one_line(&why.to_string(), 500);
+                tracing::warn!("the server {server} tells of no changes: {why}");
+            }
             Err(_) => tracing::warn!("the server {server} tells of no changes: it takes no subscription"),
         }
     }

@@ -2,16 +2,17 @@
 
 use super::super::lines::MAX_MESSAGE_BYTES;
 use super::changes::Changes;
+use super::meter::{End, Message, Meter};
+use super::over_http::MeteredClient;
 use super::patient::Patient;
 use super::process::{Program, ServerProcess};
 use super::runner::{Link, Unasked};
-use super::weight::LineWeight;
 use crate::config::ServerPlace;
 use crate::model::client_for;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ProgressNotificationParam,
-    ProtocolVersion, Tool as Listed,
+    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ListToolsResult,
+    ProgressNotificationParam, ProtocolVersion, Tool as Listed,
 };
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer, RequestContext,
@@ -22,22 +23,23 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, RoleClient};
 use std::ffi::OsString;
-use std::io;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, ReadBuf};
+use std::time::Duration;
 use tokio::sync::Notify;
+use tollgate_agent::text::one_line;
 use tollgate_sandbox::MemoryBudget;
 
 /// The most tools that a server's list may have, over all its pages.
 const MAX_LISTED: usize = 1_024;
 /// How often a server is looked at, whether it is still there.
 const LOOK: Duration = Duration::from_millis(100);
-/// The most bytes that a server may send within a second; one that sends more floods.
-const MAX_BYTES_PER_SECOND: usize = 64 * 1024 * 1024;
+/// The most bytes of its list, as JSON, over all its pages.
+const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
+/// The most JSON nodes of its list, over all its pages.
+const MAX_LISTED_NODES: usize = 100_000;
+/// The longest reason why a server is not there, in bytes.
+const MAX_WHY_BYTES: usize = 500;
 
 /// Why a server is not there.
 #[derive(Debug)]
@@ -46,15 +48,22 @@ pub(super) struct Gone {
     pub(super) why: String,
     /// Nothing was there to be spoken to, in whatever way.
     pub(super) nobody: bool,
+    /// It sends or lists more than a server may, and is not served.
+    pub(super) exceeds: bool,
 }
 
 impl Gone {
-    pub(super) fn because(why: impl Into<String>) -> Self {
-        Self { why: why.into(), nobody: false }
+    /// The reason may quote the server: it becomes one clean line.
+    pub(super) fn because(why: impl AsRef<str>) -> Self {
+        Self { why: one_line(why.as_ref(), MAX_WHY_BYTES), nobody: false, exceeds: false }
     }
 
-    pub(super) fn nobody(why: impl Into<String>) -> Self {
-        Self { why: why.into(), nobody: true }
+    pub(super) fn nobody(why: impl AsRef<str>) -> Self {
+        Self { nobody: true, ..Self::because(why) }
+    }
+
+    fn exceeds(why: impl AsRef<str>) -> Self {
+        Self { exceeds: true, ..Self::because(why) }
     }
 }
 
@@ -108,16 +117,14 @@ impl Connection {
         let changed = Arc::<Notify>::default();
         let listener = Listener { link: Arc::clone(link), changed: Arc::clone(&changed) };
         let gone = |e: ClientInitializeError| Gone::because(e.to_string());
+        let meter = Meter::new(Arc::clone(link), budget.clone());
         let (serving, process) = match place {
             ServerPlace::Process { command, args, env } => {
                 let mut process = ServerProcess::start(&Program { command, args, env, base_dir, launcher })?;
                 let (stdout, stdin) =
                     process.streams().ok_or_else(|| Gone::nobody("it has no standard streams"))?;
-                let wire = AsyncRwTransport::new_client(
-                    Metered::new(stdout, Arc::clone(link), budget.clone()),
-                    stdin,
-                )
-                .with_max_line_length(MAX_MESSAGE_BYTES);
+                let wire = AsyncRwTransport::new_client(meter.lines(stdout), stdin)
+                    .with_max_line_length(MAX_MESSAGE_BYTES);
                 let serving = serve_client_with_lifecycle(listener, Patient::new(wire), way.lifecycle());
                 (serving.await.map_err(gone)?, Some(process))
             }
@@ -131,7 +138,8 @@ impl Connection {
                         .map_err(|_| Gone::nobody(format!("the variable {name} is not set")))?;
                     config = config.auth_header(token);
                 }
-                let wire = StreamableHttpClientTransport::with_client(client, config);
+                let wire =
+                    StreamableHttpClientTransport::with_client(MeteredClient::new(client, meter), config);
                 let serving = serve_client_with_lifecycle(listener, wire, way.lifecycle());
                 (serving.await.map_err(gone)?, None)
             }
@@ -165,15 +173,14 @@ impl Connection {
     /// All its tools, page after page.
     pub(super) async fn list(&self) -> Result<Vec<Listed>, Gone> {
         let (mut all, mut cursor) = (Vec::new(), None);
+        let mut size = ListSize::default();
         loop {
             let mut page = rmcp::model::PaginatedRequestParams::default();
             page.cursor = cursor;
             let listed =
                 self.serving.list_tools(Some(page)).await.map_err(|e| Gone::because(e.to_string()))?;
+            size.add(&listed)?;
             all.extend(listed.tools);
-            if all.len() > MAX_LISTED {
-                return Err(Gone::because(format!("it lists more than {MAX_LISTED} tools")));
-            }
             match listed.next_cursor {
                 Some(next) if !all.is_empty() => cursor = Some(next),
                 _ => return Ok(all),
@@ -182,7 +189,7 @@ impl Connection {
     }
 
     /// Waits until its list is another, or until it is gone: then why.
-    pub(super) async fn changed_or_gone(&mut self) -> Option<String> {
+    pub(super) async fn changed_or_gone(&mut self, link: &Link) -> Option<Gone> {
         let Self { serving, changes, process } = self;
         let mut changed = std::pin::pin!(changes.next());
         loop {
@@ -191,12 +198,45 @@ impl Connection {
                 () = tokio::time::sleep(LOOK) => {}
             }
             if let Some(status) = process.as_mut().and_then(ServerProcess::ended) {
-                return Some(format!("its process ended: {status}"));
+                return Some(Gone::because(format!("its process ended: {status}")));
+            }
+            if link.has_flooded() {
+                return Some(Gone::exceeds("it flooded the connection"));
             }
             if serving.is_transport_closed() {
-                return Some("it closed the connection, or flooded it".to_owned());
+                return Some(Gone::because("it closed the connection"));
             }
         }
+    }
+}
+
+/// How much the pages of a list hold together.
+#[derive(Default)]
+struct ListSize {
+    entries: usize,
+    bytes: usize,
+    nodes: usize,
+}
+
+impl ListSize {
+    /// Adds a page. One without entries counts as one, or there could be any number.
+    fn add(&mut self, page: &ListToolsResult) -> Result<(), Gone> {
+        let text = serde_json::to_vec(page).map_err(|e| Gone::because(e.to_string()))?;
+        let mut message = Message::new(End::Stream);
+        let read = message.read(&text);
+        self.entries += page.tools.len().max(1);
+        self.bytes += text.len();
+        self.nodes += message.nodes;
+        for (what, has, limit) in [
+            ("entries", self.entries, MAX_LISTED),
+            ("bytes", self.bytes, MAX_LISTED_BYTES),
+            ("JSON nodes", self.nodes, MAX_LISTED_NODES),
+        ] {
+            if has > limit {
+                return Err(Gone::exceeds(format!("its list of tools has more than {limit} {what}")));
+            }
+        }
+        read.map_err(|_| Gone::exceeds("a page of its list is too large"))
     }
 }
 
@@ -241,41 +281,5 @@ impl ClientHandler for Listener {
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
         self.changed.notify_one();
-    }
-}
-
-/// A stream that breaks off when more comes than anybody could mean.
-struct Metered<R> {
-    read: R,
-    link: Arc<Link>,
-    since: Instant,
-    bytes: usize,
-    weight: LineWeight,
-}
-
-impl<R> Metered<R> {
-    fn new(read: R, link: Arc<Link>, budget: MemoryBudget) -> Self {
-        Self { read, link, since: Instant::now(), bytes: 0, weight: LineWeight::new(budget) }
-    }
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let before = into.filled().len();
-        let polled = Pin::new(&mut this.read).poll_read(cx, into);
-        if this.since.elapsed() >= Duration::from_secs(1) {
-            (this.since, this.bytes) = (Instant::now(), 0);
-        }
-        this.bytes += into.filled().len() - before;
-        if let Err(heavy) = this.weight.add(&into.filled()[before..]) {
-            this.link.is_too_heavy(heavy);
-            return Poll::Ready(Err(io::Error::other("a message of the server is not read")));
-        }
-        if this.bytes > MAX_BYTES_PER_SECOND {
-            this.link.floods();
-            return Poll::Ready(Err(io::Error::other("the server floods")));
-        }
-        polled
     }
 }

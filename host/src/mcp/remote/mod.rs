@@ -9,6 +9,8 @@
 mod answered;
 mod changes;
 mod connection;
+mod meter;
+mod over_http;
 mod patient;
 mod pauses;
 mod process;
@@ -24,6 +26,7 @@ use crate::config::{Config, ServerConfig};
 use connection::{Connection, Gone, Way};
 use pauses::Pauses;
 use runner::{Link, RemoteRunner};
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +36,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::text::one_line;
 use ways::Ways;
 
 /// How long a changed list is left alone before it is read: one that changes all the time
@@ -123,18 +127,24 @@ impl Kept {
                 () = self.stop.cancelled() => return,
                 begun = self.begin(&mut ways) => begun,
             };
-            let (why, stayed) = match begun {
+            let (gone, mut stayed) = match begun {
                 Ok(mut connection) => {
                     let began = Instant::now();
-                    let why = tokio::select! {
+                    let gone = tokio::select! {
                         biased;
                         () = self.stop.cancelled() => return connection.end().await,
-                        why = self.stay(&mut connection) => why,
+                        gone = self.stay(&mut connection) => gone,
                     };
-                    (why, began.elapsed())
+                    (gone, began.elapsed())
                 }
-                Err(gone) => (gone.why, Duration::ZERO),
+                Err(gone) => (gone, Duration::ZERO),
             };
+            let why = gone.why;
+            if gone.exceeds || self.link.has_flooded() {
+                // One that does too much is not one that works, however long it did.
+                stayed = Duration::ZERO;
+                self.withdraw();
+            }
             tracing::warn!("the server {} is gone: {why}", self.name);
             self.link.lost(&why);
             self.tell.send_if_modified(|told| {
@@ -214,7 +224,7 @@ impl Kept {
     }
 
     /// Offers the server's tools for as long as it is there; why it is not any more.
-    async fn stay(&self, connection: &mut Connection) -> String {
+    async fn stay(&self, connection: &mut Connection) -> Gone {
         connection.subscribe().await;
         loop {
             match tokio::time::timeout(self.config.start_timeout, connection.list()).await {
@@ -226,11 +236,11 @@ impl Kept {
                     self.link.found(connection.peer());
                     self.tell.send_replace(Some(notices));
                 }
-                Ok(Err(gone)) => return gone.why,
-                Err(_) => return "it did not list its tools in time".to_owned(),
+                Ok(Err(gone)) => return gone,
+                Err(_) => return Gone::because("it did not list its tools in time"),
             }
-            if let Some(why) = connection.changed_or_gone().await {
-                return why;
+            if let Some(gone) = connection.changed_or_gone(&self.link).await {
+                return gone;
             }
             tokio::time::sleep(SETTLE).await;
         }
@@ -254,8 +264,17 @@ impl Kept {
             toolbox.add_prepared(owner, prepared, &CatalogGrants::default(), runner)
         });
         if let Err(why) = changed {
+            let why = one_line(&why.to_string(), 500);
             notices.push(format!("the server {} is not served: {why}", self.name));
         }
         notices
+    }
+
+    /// Takes the server's tools away; calls of them end as of any that is not there.
+    fn withdraw(&self) {
+        let Ok(()) = self.host.amend(|toolbox| {
+            toolbox.remove(&self.name);
+            Ok::<(), Infallible>(())
+        });
     }
 }

@@ -24,7 +24,7 @@ use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::{Fault, Outcome, Ticket, ToolResult, Usage};
 use tollgate_agent::proposal::Arguments;
-use tollgate_agent::text::clean;
+use tollgate_agent::text::{clean, one_line};
 use tollgate_sandbox::{Console, ProgressStatus};
 
 /// The longest word of progress that is passed on, in bytes.
@@ -97,7 +97,7 @@ impl Link {
     }
 
     pub(super) fn lost(&self, why: &str) {
-        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Err(clean(why, 500));
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Err(one_line(why, 500));
     }
 
     fn peer(&self) -> Result<Peer<RoleClient>, Fault> {
@@ -108,6 +108,10 @@ impl Link {
     /// The server is cut off.
     pub(super) fn floods(&self) {
         self.flooded.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_flooded(&self) -> bool {
+        self.flooded.load(Ordering::Relaxed)
     }
 
     /// The server is cut off, because a message of it cannot be read.
@@ -174,19 +178,19 @@ impl Link {
     }
 
     fn failed(&self, why: &str) -> Fault {
-        let message = format!("The server '{}' failed the call: {}", self.server, clean(why, 500));
+        let message = format!("The server '{}' failed the call: {}", self.server, one_line(why, 500));
         Fault::new(Code::ToolFailed, message)
     }
 
     /// The server answered that it did not make the call.
     fn refused(&self, error: &ErrorData) -> Fault {
-        let (code, words) = (error.code.0, clean(&error.message, 500));
+        let (code, words) = (error.code.0, one_line(&error.message, 500));
         let message = format!("The server '{}' refused the call: {words} (error {code})", self.server);
         Fault::new(Code::ToolFailed, message)
     }
 
     fn gone(&self, why: &str) -> Fault {
-        let message = format!("The server '{}' does not answer: {}", self.server, clean(why, 500));
+        let message = format!("The server '{}' does not answer: {}", self.server, one_line(why, 500));
         Fault::new(Code::ToolFailed, message)
     }
 }
@@ -286,9 +290,7 @@ impl RemoteRunner {
             Ok(ServerResult::CallToolResult(result)) => Ok(Answered::Result(result)),
             Ok(ServerResult::InputRequiredResult(required)) => Ok(Answered::Required(required)),
             Ok(_) => Err(link.gone("it answered something else than a result")),
-            Err(_) if link.flooded.load(Ordering::Relaxed) => {
-                Err(link.gone("it flooded its connection, and was cut off"))
-            }
+            Err(_) if link.has_flooded() => Err(link.gone("it flooded its connection, and was cut off")),
             Err(ServiceError::McpError(error)) => Err(link.refused(&error)),
             Err(e) => Err(link.gone(&e.to_string())),
         }

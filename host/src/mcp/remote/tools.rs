@@ -10,7 +10,7 @@ use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind, Prepared
 use tollgate_agent::descriptor::{ComponentDescriptor, ExecutionPolicy, MAX_TOOLS, ToolDescriptor};
 use tollgate_agent::name::server_prefix;
 use tollgate_agent::schema::{MAX_PATTERNS_BYTES, Schema};
-use tollgate_agent::text::clean;
+use tollgate_agent::text::one_line;
 
 /// A tool of the server's, as its calls need it.
 pub(super) struct RemoteTool {
@@ -54,7 +54,7 @@ pub(super) fn taken(server: &str, listed: &[Listed], timeout_ms: Option<u32>) ->
             Err(why) => Err(why),
         };
         if let Err(why) = left_out {
-            let name = clean(&tool.name, 80);
+            let (name, why) = (one_line(&tool.name, 80), one_line(&why, 500));
             taken.notices.push(format!("the tool \"{name}\" of the server {server} is left out: {why}"));
         }
     }

@@ -8,7 +8,7 @@ use tollgate_sandbox::{MemoryBudget, Reservation};
 
 /// Bytes of memory for each value of a message: what one takes on average, in the copies that
 /// the reader of messages makes.
-const VALUE_BYTES: u64 = 512;
+pub(super) const VALUE_BYTES: u64 = 512;
 
 /// Why the rest of a message is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

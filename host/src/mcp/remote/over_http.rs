@@ -1,0 +1,217 @@
+//! HTTP to a server: what it sends is metered before anything is parsed, whether it comes
+//! as one body or as a stream of events.
+
+use super::meter::{End, Meter};
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{RequestBuilder, Response, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tollgate_agent::text::one_line;
+
+const SESSION: &str = "mcp-session-id";
+const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+/// How much of an answer that is no success is read.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// How much of it is shown.
+const MAX_SHOWN_BYTES: usize = 300;
+
+type Failed = StreamableHttpError<reqwest::Error>;
+type Headers = HashMap<HeaderName, HeaderValue>;
+
+/// A client of one server.
+#[derive(Clone)]
+pub(super) struct MeteredClient {
+    client: reqwest::Client,
+    meter: Meter,
+}
+
+impl MeteredClient {
+    pub(super) fn new(client: reqwest::Client, meter: Meter) -> Self {
+        Self { client, meter }
+    }
+
+    fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
+        SseStream::from_bytes_stream(self.meter.body(response.bytes_stream().boxed(), End::EmptyLine)).boxed()
+    }
+
+    /// At most so many bytes of a body, which the meter bounds as well.
+    async fn body(&self, response: Response, max_bytes: usize) -> Result<Vec<u8>, Failed> {
+        let mut stream = self.meter.body(response.bytes_stream().boxed(), End::Stream);
+        let mut body = Vec::new();
+        while let Some(piece) = stream.next().await {
+            let piece = piece?;
+            let room = max_bytes.saturating_sub(body.len());
+            body.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.len() > room {
+                break;
+            }
+        }
+        Ok(body)
+    }
+
+    /// What an answer that is no success comes to.
+    async fn failed(
+        &self,
+        response: Response,
+        message: &ClientJsonRpcMessage,
+        in_session: bool,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let status = response.status();
+        let is_json = is(&response, JSON);
+        let session = session_of(&response);
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let is_passing = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+        let passing =
+            is_passing.then(|| HttpStatusError::new(status.as_u16(), retry_after.map(str::to_owned)));
+        let refused = status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN;
+        let body = self.body(response, MAX_ERROR_BYTES).await.unwrap_or_default();
+        let parsed = serde_json::from_slice::<ServerJsonRpcMessage>(&body).ok();
+        let error = parsed.filter(|parsed| matches!(parsed, ServerJsonRpcMessage::Error(_)));
+        let words = format!("HTTP {status}: {}", one_line(&String::from_utf8_lossy(&body), MAX_SHOWN_BYTES));
+        if let ClientJsonRpcMessage::Request(request) = message
+            && matches!(request.request, ClientRequest::DiscoverRequest(_))
+            && status.is_client_error()
+            && !refused
+            && !in_session
+        {
+            // An older server, or something before it, that does not know the question.
+            let error = match error {
+                Some(ServerJsonRpcMessage::Error(error)) => error.error,
+                _ => ErrorData::invalid_request(words, None),
+            };
+            let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+            return Ok(StreamableHttpPostResponse::Json(answer, None));
+        }
+        match error {
+            Some(error) if is_json && !refused => Ok(StreamableHttpPostResponse::Json(error, session)),
+            _ => Err(passing.map_or_else(|| Failed::UnexpectedServerResponse(words.into()), Failed::from)),
+        }
+    }
+}
+
+/// Whether the answer's content is of this type.
+fn is(response: &Response, kind: &str) -> bool {
+    let given = response.headers().get(CONTENT_TYPE);
+    given.is_some_and(|given| given.as_bytes().starts_with(kind.as_bytes()))
+}
+
+fn session_of(response: &Response) -> Option<String> {
+    response.headers().get(SESSION)?.to_str().ok().map(str::to_owned)
+}
+
+fn unexpected_type(response: &Response) -> Failed {
+    let given = response.headers().get(CONTENT_TYPE);
+    let shown = given.map(|given| one_line(&String::from_utf8_lossy(given.as_bytes()), MAX_SHOWN_BYTES));
+    Failed::UnexpectedContentType(shown)
+}
+
+fn with(
+    request: RequestBuilder,
+    session: Option<&str>,
+    auth: Option<String>,
+    headers: Headers,
+) -> RequestBuilder {
+    let mut request = request.header(ACCEPT, format!("{EVENTS}, {JSON}"));
+    if let Some(session) = session {
+        request = request.header(SESSION, session);
+    }
+    if let Some(auth) = auth {
+        request = request.bearer_auth(auth);
+    }
+    headers.into_iter().fold(request, |request, (name, value)| request.header(name, value))
+}
+
+impl StreamableHttpClient for MeteredClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let request = with(self.client.post(&*uri), session_id.as_deref(), auth_header, custom_headers);
+        let response = request.json(&message).send().await?;
+        let status = response.status();
+        let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && session_id.is_some() {
+            return Err(Failed::SessionExpired);
+        }
+        if !status.is_success() {
+            return self.failed(response, &message, session_id.is_some()).await;
+        }
+        if !is_request && response.content_length() == Some(0) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        let session = session_of(&response);
+        if is(&response, EVENTS) {
+            return Ok(StreamableHttpPostResponse::Sse(self.events(response), session));
+        }
+        if !is(&response, JSON) {
+            return Err(unexpected_type(&response));
+        }
+        let body = self.body(response, usize::MAX).await?;
+        match serde_json::from_slice(&body) {
+            Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            // Nobody waits for an answer to anything else.
+            Err(_) if !is_request => Ok(StreamableHttpPostResponse::Accepted),
+            Err(why) => {
+                let shown =
+                    one_line(&String::from_utf8_lossy(&body[..body.len().min(4_096)]), MAX_SHOWN_BYTES);
+                Err(Failed::UnexpectedServerResponse(format!("it is no message ({why}): {shown}").into()))
+            }
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<(), Failed> {
+        let request = with(self.client.delete(&*uri), Some(&session_id), auth_header, custom_headers);
+        let response = request.send().await?;
+        // A server need not let sessions be ended.
+        if response.status() != StatusCode::METHOD_NOT_ALLOWED {
+            response.error_for_status()?;
+        }
+        Ok(())
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+        let mut request = with(self.client.get(&*uri), session_id.as_deref(), auth_header, custom_headers);
+        if let Some(last) = last_event_id {
+            request = request.header("last-event-id", last);
+        }
+        let response = request.send().await?;
+        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+            return Err(Failed::ServerDoesNotSupportSse);
+        }
+        let response = response.error_for_status()?;
+        match is(&response, EVENTS) || is(&response, JSON) {
+            true => Ok(self.events(response)),
+            false => Err(unexpected_type(&response)),
+        }
+    }
+}

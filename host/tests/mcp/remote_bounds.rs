@@ -1,0 +1,164 @@
+//! Servers that list, send or say more than anybody could mean.
+
+use crate::place::Place;
+use crate::raw::Raw;
+use crate::remote::{TOOL, answers, scripted, server};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A server whose list never ends: each page has a cursor, and a tool with this as its
+/// schema's `default`, which the shell writes.
+fn endless_list(default: &str) -> String {
+    let pages = format!(
+        r#"*'"tools/list"'*) printf '{{"jsonrpc":"2.0","id":%s,"result":{{"nextCursor":"more","tools":[{{"name":"t","inputSchema":{{"type":"object","default":' "$id"
+{default}
+echo '}}}}]}}}}' ;;
+*'"never"'*)"#
+    );
+    server(TOOL, ":").replace(r#"*'"tools/list"'*)"#, &pages)
+}
+
+#[test]
+fn z15_all_pages_of_a_list_are_bounded_together() {
+    for (default, what) in [
+        (r#"printf '"'; head -c 1500000 /dev/zero | tr '\0' x; printf '"'"#, "4194304 bytes"),
+        (r#"printf '['; yes 0, | head -n 40000 | tr -d '\n'; printf '0]'"#, "100000 JSON nodes"),
+    ] {
+        let place = scripted(&endless_list(default));
+        let said = place.type_in(&["call", "other__t", "--json"]).says("the server other does not begin");
+        let said = said.says(&format!("its list of tools has more than {what}"));
+        assert_eq!(said.json()["error"]["code"], "not_found");
+    }
+}
+
+#[test]
+fn z15_a_message_of_too_many_nodes_is_not_parsed() {
+    let on_call = r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[],"x":[' "$id"; yes 0, | head -n 600000 | tr -d '\n'; echo '0]}}'"#;
+    let said = scripted(&server(TOOL, on_call)).type_in(&["call", "other__t", "--json"]).json();
+    assert_eq!(said["error"]["code"], "malformed_output", "{said}");
+}
+
+/// Answers requests over HTTP as a server of one tool, and calls with a flood. Once it
+/// flooded it is not there any more.
+struct Flooding {
+    address: String,
+}
+
+impl Flooding {
+    fn start(flood: &'static [u8]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let flooded = Arc::new(AtomicBool::new(false));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let flooded = Arc::clone(&flooded);
+                std::thread::spawn(move || while serve(&stream, flood, &flooded).is_some() {});
+            }
+        });
+        Self { address }
+    }
+}
+
+/// Answers one request; `None` if the connection is over.
+fn serve(stream: &TcpStream, flood: &[u8], flooded: &AtomicBool) -> Option<()> {
+    let mut read = BufReader::new(stream);
+    let (mut first, mut length) = (String::new(), 0);
+    read.read_line(&mut first).ok().filter(|bytes| *bytes > 0)?;
+    loop {
+        let mut line = String::new();
+        read.read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
+        let line = line.to_ascii_lowercase();
+        match line.strip_prefix("content-length:") {
+            Some(given) => length = given.trim().parse().ok()?,
+            None if line.trim().is_empty() => break,
+            None => {}
+        }
+    }
+    let mut body = vec![0; length];
+    read.read_exact(&mut body).ok()?;
+    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let result = match asked["method"].as_str() {
+        _ if flooded.load(Ordering::Relaxed) => return answer(stream, "503 Gone", ""),
+        Some("initialize") => json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "s", "version": "1"},
+        }),
+        Some("tools/list") => json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}),
+        Some("tools/call") => {
+            flooded.store(true, Ordering::Relaxed);
+            let mut stream = stream;
+            let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+            stream.write_all(head).ok()?;
+            while stream.write_all(flood).is_ok() {}
+            return None;
+        }
+        Some("server/discover") | None => return answer(stream, "405 Not Allowed", ""),
+        Some(_) => return answer(stream, "202 Accepted", ""),
+    };
+    answer(stream, "200 OK", &json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string())
+}
+
+fn answer(mut stream: &TcpStream, status: &str, body: &str) -> Option<()> {
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).ok()
+}
+
+#[test]
+fn z15_a_server_that_floods_over_http_is_cut_off_and_not_served() {
+    let event =
+        format!("data: {{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"p\":\"{}\"}}\n\n", "x".repeat(1 << 20));
+    let comment = ": a comment, which is no message of anything\n".repeat(1_000);
+    for flood in [event, comment] {
+        let server = Flooding::start(Box::leak(flood.into_bytes().into_boxed_slice()));
+        let url =
+            format!("[mcp.other]\nurl = \"http://{}/mcp\"\nstart_timeout_ms = 20_000\n", server.address);
+        let place = Place::new().with_config(&format!("{url}timeout_ms = 60_000\n"));
+        let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+        let failed = raw.call("other__t", json!({}));
+        assert!(failed.to_string().contains("it flooded its connection"), "{failed}");
+        let began = Instant::now();
+        while raw.ask("tools/list", json!({}))["result"]["tools"] != json!([]) {
+            assert!(began.elapsed() < Duration::from_secs(60), "its tools are still there");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn z14_what_a_server_says_of_itself_is_one_clean_line() {
+    let broken = r#"echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32000,"message":"\u001b]0;owned\u0007\u009b2J\nerror: the host says\u202e\u00ad"}}'"#;
+    let place = scripted(&server(TOOL, broken));
+    let said = place.type_in(&["call", "other__t"]).ends_with(1);
+    let shown = &said.stderr;
+    assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{ad}']), "{shown:?}");
+    assert!(shown.lines().all(|line| !line.starts_with("error: the host says")), "{shown}");
+    assert!(shown.contains("owned"), "it is shown: {shown}");
+    // And where it does not begin, in a warning.
+    let fails = server(TOOL, ":")
+        .replace(r#"*'"tools/list"'*)"#, &format!("*'\"tools/list\"'*) {broken} ;;\n*'\"never\"'*)"));
+    let said = scripted(&fails).type_in(&["tools"]);
+    let shown = &said.stderr;
+    assert!(shown.contains("owned") && !shown.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{shown:?}");
+    assert!(shown.lines().all(|line| !line.starts_with("error: the host says")), "{shown}");
+}
+
+#[test]
+fn z14_a_tool_of_several_lines_is_marked_line_by_line() {
+    let text =
+        r#"{"isError":true,"content":[{"type":"text","text":"no\nerror: the disk is full\nwarning: x"}]}"#;
+    let said = scripted(&server(TOOL, &answers(text))).type_in(&["call", "other__t"]).ends_with(1);
+    let shown = &said.stderr;
+    assert!(shown.contains("│ error: the disk is full"), "{shown}");
+    assert!(
+        shown.lines().all(|line| !line.starts_with("error:") && !line.starts_with("warning:")),
+        "{shown}"
+    );
+}
