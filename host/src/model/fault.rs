@@ -18,6 +18,9 @@ pub struct ModelFault {
     message: String,
 }
 
+/// The most calls of one reply. By default a run makes at most 256 in all.
+pub(super) const MAX_REPLY_CALLS: usize = 1_024;
+
 /// Whether the same request may succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
@@ -41,6 +44,13 @@ impl ModelFault {
     #[must_use]
     pub fn permanent(message: &str) -> Self {
         Self { kind: FaultKind::Permanent, message: text::clean(message, MAX_RAW_BYTES) }
+    }
+
+    /// The fault of a reply with more than [`MAX_REPLY_CALLS`].
+    pub(super) fn too_many_calls() -> Self {
+        Self::permanent(&format!(
+            "The reply asks for more than {MAX_REPLY_CALLS} calls, which is more than is read."
+        ))
     }
 
     /// Whether asking again can help.

@@ -1,5 +1,6 @@
 //! A model that has no tool calls of its own, and writes them as text.
 
+use super::fault::MAX_REPLY_CALLS;
 use super::{Delta, DeltaSink, Model, ModelFault};
 use async_trait::async_trait;
 use tollgate_agent::message::{ModelReply, ModelRequest};
@@ -47,7 +48,11 @@ impl<M: Model> Model for TextCalls<M> {
         if let Some(text) = shown.rest() {
             deltas(Delta::Text(text));
         }
-        Ok(text_calls::read(reply))
+        let reply = text_calls::read(reply);
+        match reply.message.calls.len() > MAX_REPLY_CALLS {
+            true => Err(ModelFault::too_many_calls()),
+            false => Ok(reply),
+        }
     }
 }
 
@@ -91,6 +96,31 @@ impl Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Replies with one tag that holds this many calls.
+    struct Flood(usize);
+
+    #[async_trait]
+    impl Model for Flood {
+        fn name(&self) -> &str {
+            "flood"
+        }
+
+        async fn reply(&self, _: ModelRequest, _: &mut DeltaSink<'_>) -> Result<ModelReply, ModelFault> {
+            let calls = vec![r#"{"name":"t","args":{}}"#; self.0].join(",");
+            let mut reply = ModelReply::default();
+            reply.message.text = format!("[TOOL_CALL][{calls}][/TOOL_CALL]");
+            Ok(reply)
+        }
+    }
+
+    #[tokio::test]
+    async fn a5_a_reply_of_too_many_calls_is_a_fault() {
+        let reply =
+            async |calls| TextCalls::new(Flood(calls)).reply(ModelRequest::default(), &mut |_| {}).await;
+        assert_eq!(reply(10).await.map(|reply| reply.message.calls.len()), Ok(10));
+        assert_eq!(reply(32_000).await, Err(ModelFault::too_many_calls()));
+    }
 
     #[test]
     fn a5_a_client_is_shown_the_text_and_no_tags() {

@@ -119,6 +119,17 @@ async fn a6_a_reply_that_only_trickles_is_a_timeout() {
     assert!(reason.contains("reply_timeout_ms"), "{reason}");
 }
 
+/// The library goes through a line again whenever more of it comes.
+#[tokio::test]
+async fn a_line_without_an_end_is_given_up() {
+    let piece = axum::body::Bytes::from(vec![b'x'; 256 * 1024]);
+    let endless =
+        (0..4_000).fold(Reply::ok().bytes(b"data: ".to_vec()), |reply, _| reply.bytes(piece.clone()));
+    let fault = ends_with(endless).await;
+    assert!(fault.to_string().contains("has no end"), "{fault}");
+    assert_eq!(fault.kind(), FaultKind::Permanent);
+}
+
 #[tokio::test]
 async fn a6_an_empty_body_is_a_broken_stream() {
     let reason = recovers_from(Reply::ok(), "").await;

@@ -5,6 +5,7 @@ mod frames;
 mod muted;
 mod prompt;
 mod provider;
+mod reader;
 mod retry_after;
 mod transport;
 
@@ -22,15 +23,18 @@ use genai::chat::{ChatOptions, ChatStreamEvent, ContentPart, StopReason, StreamE
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
 use muted::muted;
+use reader::{next_line, reader};
 use reqwest::Url;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 use tollgate_agent::message::{AssistantMessage, Finish, ModelCall, ModelReply, ModelRequest, TokenUsage};
 
 /// A model behind HTTP. One connection pool serves all replies; each reply is
 /// one request, and nothing is asked again here.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Live {
     options: Options,
     client: genai::Client,
@@ -79,7 +83,7 @@ impl Live {
         let begun = self.client.exec_chat_stream(self.target.clone(), chat, Some(&options));
         let mut events = muted(begun).await.map_err(faults::of)?.stream;
         let mut heard = Heard::default();
-        while let Some(event) = muted(events.next()).await {
+        while let Some(event) = next_line(muted(events.next())).await? {
             match event {
                 Ok(event) => heard.take_in(event, deltas),
                 // Some servers write `"error": null` into every chunk, and the
@@ -127,8 +131,20 @@ impl Model for Live {
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
         let limit = self.options.limits.reply;
-        match tokio::time::timeout(limit, self.stream(request, deltas)).await {
-            Ok(reply) => reply.map_err(|fault| self.redacted(fault)),
+        let (say, mut said) = mpsc::unbounded_channel();
+        let live = self.clone();
+        // What is said is as much as the frames hold, which are bounded.
+        let read = async move { live.stream(request, &mut |delta| drop(say.send(delta))).await };
+        let reading = AbortOnDropHandle::new(reader()?.spawn(read));
+        let whole = async {
+            while let Some(delta) = said.recv().await {
+                deltas(delta);
+            }
+            reading.await
+        };
+        match tokio::time::timeout(limit, whole).await {
+            Ok(Ok(reply)) => reply.map_err(|fault| self.redacted(fault)),
+            Ok(Err(_)) => Err(ModelFault::transient("The reply could not be read.", None)),
             Err(_) => Err(ModelFault::transient(
                 &format!(
                     "The reply was not whole after {limit:.1?}. The limit is `reply_timeout_ms` in [model]."

@@ -39,7 +39,7 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
             // The block starts with `{}` and its input follows; some gateways
             // send the input here, and nothing follows.
             let input = arguments_text(block.input)?;
-            frames.calls.push(FramedCall {
+            frames.begin_call(FramedCall {
                 index: event.index,
                 id: block.id,
                 name: block.name,

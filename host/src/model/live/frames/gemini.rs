@@ -60,8 +60,11 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
         return Ok(());
     };
     for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
+        if frames.fault.is_some() {
+            return Ok(());
+        }
         if let Some(call) = part.function_call {
-            frames.calls.push(FramedCall {
+            frames.begin_call(FramedCall {
                 index: None,
                 id: call.id,
                 name: call.name,

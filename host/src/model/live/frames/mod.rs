@@ -11,6 +11,7 @@ mod openai;
 
 use super::Provider;
 use crate::model::ModelFault;
+use crate::model::fault::MAX_REPLY_CALLS;
 use serde_json::value::RawValue;
 use tollgate_agent::message::TokenUsage;
 
@@ -68,6 +69,15 @@ impl Frames {
         };
         if let Err(e) = read {
             self.break_off(&format!("The provider's stream broke: a frame cannot be read ({e})."));
+        }
+    }
+
+    /// Notes a call, if it is not one too many.
+    fn begin_call(&mut self, call: FramedCall) {
+        if self.calls.len() < MAX_REPLY_CALLS {
+            self.calls.push(call);
+        } else {
+            self.fault.get_or_insert_with(ModelFault::too_many_calls);
         }
     }
 

@@ -43,7 +43,10 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
         return Ok(());
     }
     for call in line.message.and_then(|message| message.tool_calls).unwrap_or_default() {
-        frames.calls.push(FramedCall {
+        if frames.fault.is_some() {
+            return Ok(());
+        }
+        frames.begin_call(FramedCall {
             index: None,
             id: call.id,
             name: call.function.name,

@@ -71,7 +71,10 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
         frames.last_text = text(delta.content);
         frames.echoes_reasoning |= delta.reasoning_content.is_some_and(|raw| raw.get().len() > 4);
         for call in delta.tool_calls.unwrap_or_default() {
-            continue_call(&mut frames.calls, call)?;
+            if frames.fault.is_some() {
+                return Ok(());
+            }
+            continue_call(frames, call)?;
         }
     }
     if choice.finish_reason.is_some() {
@@ -88,15 +91,15 @@ fn text(raw: Option<&RawValue>) -> String {
 /// Servers agree on how calls are streamed as far as this: the pieces of one
 /// call share an index, or carry none and follow each other. Some number all
 /// calls 0, so a new id with a name begins another call as well.
-fn continue_call(calls: &mut Vec<FramedCall>, delta: CallDelta<'_>) -> serde_json::Result<()> {
+fn continue_call(frames: &mut Frames, delta: CallDelta<'_>) -> serde_json::Result<()> {
     let id = delta.id.unwrap_or_default();
     let (name, arguments) = match delta.function {
         Some(function) => (function.name.unwrap_or_default(), arguments_text(function.arguments)?),
         None => (String::new(), String::new()),
     };
     let under_way = match delta.index {
-        Some(index) => calls.iter_mut().rev().find(|call| call.index == Some(index)),
-        None => calls.last_mut(),
+        Some(index) => frames.calls.iter_mut().rev().find(|call| call.index == Some(index)),
+        None => frames.calls.last_mut(),
     };
     match under_way {
         Some(call) if !begins_another(call, delta.index, &id, &name) => {
@@ -108,7 +111,7 @@ fn continue_call(calls: &mut Vec<FramedCall>, delta: CallDelta<'_>) -> serde_jso
             }
             call.arguments.push_str(&arguments);
         }
-        _ => calls.push(FramedCall { index: delta.index, id, name, arguments, signature: None }),
+        _ => frames.begin_call(FramedCall { index: delta.index, id, name, arguments, signature: None }),
     }
     Ok(())
 }

@@ -93,3 +93,32 @@ fn a_prompt_that_was_blocked_is_a_whole_reply() {
     frames.read(Provider::Gemini, r#"{"promptFeedback":{"blockReason":"OTHER"}}"#);
     assert_eq!(frames.finish.as_deref(), Some("SAFETY"));
 }
+
+#[test]
+fn a_reply_of_too_many_calls_is_a_fault_that_stays() {
+    let call = json!({"id": "a", "function": {"name": "one", "arguments": {}}});
+    let calls: Vec<_> = (0..32_000).map(|_| call.clone()).collect();
+    let numbered: Vec<_> = (0..32_000)
+        .map(|index| json!({"index": index, "id": "a", "function": {"name": "one", "arguments": "{}"}}))
+        .collect();
+    let parts: Vec<_> = (0..32_000).map(|_| json!({"functionCall": {"name": "one", "args": {}}})).collect();
+    for (provider, frame) in [
+        (Provider::Openai, json!({"choices": [{"delta": {"tool_calls": numbered}}]})),
+        (Provider::Ollama, json!({"message": {"tool_calls": calls}, "done": true})),
+        (Provider::Gemini, json!({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]})),
+    ] {
+        let mut frames = Frames::default();
+        frames.read(provider, &frame.to_string());
+        let fault = frames.fault().unwrap();
+        assert!(fault.to_string().contains("more than 1024 calls"), "{fault}");
+        assert_eq!(fault.kind(), crate::model::FaultKind::Permanent);
+        assert!(frames.calls.len() <= MAX_REPLY_CALLS && !frames.are_whole());
+    }
+    let mut frames = Frames::default();
+    for index in 0..2_000 {
+        let block = json!({"type": "content_block_start", "index": index,
+            "content_block": {"type": "tool_use", "id": "a", "name": "one", "input": {}}});
+        frames.read(Provider::Anthropic, &block.to_string());
+    }
+    assert!(frames.fault().is_some() && frames.calls.len() <= MAX_REPLY_CALLS);
+}
