@@ -5,7 +5,9 @@ use super::connections::{Serving, Via};
 use super::leaving::{Attendance, Attended, Leaving};
 use super::lines::MAX_MESSAGE_BYTES;
 use super::load::{Load, Slot};
+use super::sessions::{InUse, MAX_SESSIONS, Sessions};
 use super::weight::{TooHeavy, Weighed, weigh};
+use super::wire::refusal;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
@@ -14,6 +16,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
 use futures::StreamExt as _;
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -25,8 +28,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tollgate_sandbox::MemoryBudget;
 
-/// The most sessions at once; one that nothing is heard of ends after five minutes.
-const MAX_SESSIONS: usize = 256;
 /// How long a request may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(30);
 /// A body of so many bytes is read before it is known whether there is room for it: a
@@ -37,7 +38,7 @@ const SESSION: &str = "mcp-session-id";
 /// Where requests come in.
 pub(super) struct Door {
     token: [u8; 32],
-    sessions: Arc<LocalSessionManager>,
+    sessions: Arc<Sessions>,
     /// Of all clients together.
     load: Arc<Load>,
     /// Of each session that has something under way; those without sessions are one.
@@ -50,6 +51,7 @@ pub(super) struct Door {
 impl Door {
     pub(super) fn new(token: &str, sessions: Arc<LocalSessionManager>, budget: MemoryBudget) -> Self {
         let (load, loads, leaving) = (Arc::default(), Mutex::default(), Arc::default());
+        let sessions = Arc::new(Sessions::new(sessions));
         Self { token: digest(token), sessions, load, loads, leaving, budget }
     }
 
@@ -99,9 +101,18 @@ pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next:
         return (StatusCode::BAD_REQUEST, words).into_response();
     }
     let ends_session = request.method() == Method::DELETE;
+    let named = request.headers().get(SESSION).and_then(|named| named.to_str().ok()).map(str::to_owned);
+    let in_use = match named {
+        Some(named) if door.sessions.has(&named).await => Some(door.sessions.use_now(&named)),
+        _ => None,
+    };
     match door.taken_in(request).await {
         Ok((request, attendance)) => {
-            let mut response = attended(next.run(request).await, attendance, serving);
+            let answered = next.run(request).await;
+            if let Some(begun) = answered.headers().get(SESSION).and_then(|begun| begun.to_str().ok()) {
+                drop(door.sessions.use_now(begun));
+            }
+            let mut response = attended(answered, attendance, serving, in_use);
             // It has ended, and is not about to; there are clients that ask for the difference.
             if ends_session && response.status() == StatusCode::ACCEPTED {
                 *response.status_mut() = StatusCode::NO_CONTENT;
@@ -121,8 +132,8 @@ impl Door {
             refused(StatusCode::SERVICE_UNAVAILABLE, words)
         };
         let begins = request.method() == Method::POST && !request.headers().contains_key(SESSION);
-        if begins && self.sessions.sessions.read().await.len() >= MAX_SESSIONS {
-            let words = "there are as many sessions as there may be; end one, or try again in some minutes";
+        if begins && !self.sessions.make_room().await {
+            let words = "too many sessions, all in use; end one, or retry in some seconds";
             return Err(refused(StatusCode::SERVICE_UNAVAILABLE, words));
         }
         let (mut parts, body) = request.into_parts();
@@ -194,6 +205,13 @@ impl Door {
             Cow::Borrowed(_) => None,
             Cow::Owned(lighter) => Some(lighter),
         };
+        if parts.method == Method::POST
+            && is_json(&parts.headers)
+            && serde_json::from_slice::<ClientJsonRpcMessage>(&message).is_err()
+        {
+            attendance.into_iter().for_each(Attendance::refused);
+            return Err(Box::new(no_message(&message)));
+        }
         if let Some(arguments) = arguments {
             parts.extensions.insert(arguments);
         }
@@ -208,7 +226,7 @@ impl Door {
     /// The session of a request. An id that nobody was given is none, and has no share.
     async fn session(&self, parts: &Parts) -> Option<String> {
         let named = parts.headers.get(SESSION)?.to_str().ok()?;
-        self.sessions.sessions.read().await.contains_key(named).then(|| named.to_owned())
+        self.sessions.has(named).await.then(|| named.to_owned())
     }
 }
 
@@ -253,14 +271,19 @@ async fn read(
 }
 
 /// An answer that is a stream, with who reads it; any other is there already.
-fn attended(response: Response, attendance: Option<Attendance>, serving: Option<Serving>) -> Response {
+fn attended(
+    response: Response,
+    attendance: Option<Attendance>,
+    serving: Option<Serving>,
+    in_use: Option<InUse>,
+) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
         attendance.into_iter().for_each(Attendance::refused);
         return response;
     }
     let (parts, body) = response.into_parts();
-    let body = Attended::new(body.into_data_stream(), attendance, serving);
+    let body = Attended::new(body.into_data_stream(), attendance, (serving, in_use));
     Response::from_parts(parts, Body::from_stream(body))
 }
 
@@ -268,6 +291,19 @@ fn attended(response: Response, attendance: Option<Attendance>, serving: Option<
 fn declared_bytes(parts: &Parts) -> Option<usize> {
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     length.and_then(|length| length.parse().ok())
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let given = headers.get(header::CONTENT_TYPE);
+    given.is_some_and(|given| given.as_bytes().starts_with(b"application/json"))
+}
+
+/// The answer to a body that is no message: an error of JSON-RPC, if anybody waits for one.
+fn no_message(body: &[u8]) -> Response {
+    let Some((error, id)) = refusal(body) else { return StatusCode::ACCEPTED.into_response() };
+    let answer = serde_json::json!({"jsonrpc": "2.0", "id": id, "error": error});
+    let headers = [(header::CONTENT_TYPE, "application/json")];
+    (StatusCode::BAD_REQUEST, headers, answer.to_string()).into_response()
 }
 
 /// What a message asks for that waits for an answer.

@@ -6,6 +6,7 @@
 
 use super::connections::Serving;
 use super::load::Slot;
+use super::sessions::InUse;
 use axum::body::{BodyDataStream, Bytes};
 use futures::Stream;
 use std::collections::HashMap;
@@ -118,16 +119,16 @@ impl Drop for Attendance {
 pub(super) struct Attended {
     body: BodyDataStream,
     attendance: Option<Attendance>,
-    _serving: Option<Serving>,
+    _used: (Option<Serving>, Option<InUse>),
 }
 
 impl Attended {
     pub(super) fn new(
         body: BodyDataStream,
         attendance: Option<Attendance>,
-        serving: Option<Serving>,
+        used: (Option<Serving>, Option<InUse>),
     ) -> Self {
-        Self { body, attendance, _serving: serving }
+        Self { body, attendance, _used: used }
     }
 }
 

@@ -22,6 +22,7 @@ mod out;
 mod pending;
 mod remote;
 mod server;
+mod sessions;
 mod stdio;
 mod tasks;
 mod weight;

@@ -258,7 +258,7 @@ fn id_alone(line: &[u8]) -> Option<RequestId> {
 }
 
 /// What a line that is no message is answered; none where nobody waits for one.
-fn refusal(line: &[u8]) -> Option<(ErrorData, Option<RequestId>)> {
+pub(super) fn refusal(line: &[u8]) -> Option<(ErrorData, Option<RequestId>)> {
     let value: serde_json::Value = match serde_json::from_slice(line) {
         Ok(value) => value,
         Err(e) => {

@@ -318,3 +318,42 @@ fn metrics_count_calls_by_tool_and_code_and_need_the_token() {
         assert_eq!(scrape(&server, &headers).status, status, "{headers}");
     }
 }
+
+#[test]
+fn idle_sessions_make_room_for_another() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let server = Server::start(&place, &[]);
+    let used = server.begin();
+    let idle: Vec<String> = (1..256).map(|_| server.begin()).collect();
+    // One that is used is not ended, however long another one tries.
+    let began = std::time::Instant::now();
+    while server.post(&[], &initialize_as(json!({}))).status != 200 {
+        assert!(began.elapsed() < Duration::from_secs(60), "idle sessions keep another out");
+        assert_eq!(server.call(&used, 1, "echo", json!({})).status, 200);
+    }
+    assert_eq!(server.call(&used, 2, "echo", json!({})).status, 200);
+    let ended = idle.iter().filter(|session| server.call(session, 1, "echo", json!({})).status == 404);
+    assert!(ended.count() >= 1, "an idle one has ended");
+}
+
+#[test]
+fn what_is_no_message_is_answered_as_the_protocol_says() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let server = Server::start(&place, &[]);
+    let session = server.begin();
+    for (body, code) in [
+        ("{\"jsonrpc\":", -32_700),
+        ("not JSON", -32_700),
+        ("[]", -32_600),
+        ("7", -32_600),
+        ("{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}", -32_600),
+    ] {
+        for headers in [&headers_of(&session)[..], &[]] {
+            let answer = server.post(headers, body);
+            assert_eq!(answer.status, 400, "{body}: {}", answer.text);
+            assert!(answer.text.contains(&format!("\"code\":{code}")), "{body}: {}", answer.text);
+        }
+    }
+    let answer = server.post(&[("Content-Type", "text/plain")], "not JSON");
+    assert_eq!(answer.status, 415, "{}", answer.text);
+}

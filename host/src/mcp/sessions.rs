@@ -1,0 +1,89 @@
+//! Who uses which session over HTTP, so that one that nobody uses makes room for another.
+
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The most sessions at once; one that nothing is heard of ends after five minutes.
+pub(super) const MAX_SESSIONS: usize = 256;
+/// A session that was used within this time makes no room for another.
+const RECENT: Duration = Duration::from_secs(2);
+
+/// The sessions, with when each was used last.
+pub(super) struct Sessions {
+    manager: Arc<LocalSessionManager>,
+    uses: Mutex<HashMap<String, Use>>,
+}
+
+struct Use {
+    last: Instant,
+    /// Requests and streams of it that are in progress.
+    open: usize,
+}
+
+/// A request or stream of a session, for as long as this lives.
+pub(super) struct InUse {
+    sessions: Arc<Sessions>,
+    id: String,
+}
+
+impl Sessions {
+    pub(super) fn new(manager: Arc<LocalSessionManager>) -> Self {
+        Self { manager, uses: Mutex::default() }
+    }
+
+    /// Whether there is a session of this id.
+    pub(super) async fn has(&self, id: &str) -> bool {
+        self.manager.sessions.read().await.contains_key(id)
+    }
+
+    /// Notes that something of a session begins.
+    pub(super) fn use_now(self: &Arc<Self>, id: &str) -> InUse {
+        self.change(id, |used| used.open += 1);
+        InUse { sessions: Arc::clone(self), id: id.to_owned() }
+    }
+
+    /// Whether there is room for another session: if necessary, that which was not used for
+    /// the longest time is ended. Its client is answered that it has ended, and begins anew.
+    pub(super) async fn make_room(&self) -> bool {
+        let known: Vec<Arc<str>> = self.manager.sessions.read().await.keys().cloned().collect();
+        if known.len() < MAX_SESSIONS {
+            return true;
+        }
+        let Some(idlest) = self.idlest(&known) else { return false };
+        self.manager.close_session(&idlest).await.is_ok()
+    }
+
+    fn idlest(&self, known: &[Arc<str>]) -> Option<Arc<str>> {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        uses.retain(|id, _| known.iter().any(|known| **known == **id));
+        let last = |id: &str| match uses.get(id) {
+            Some(used) if used.open > 0 || used.last.elapsed() < RECENT => None,
+            // One of which nothing was noted began and did nothing.
+            used => Some(used.map(|used| used.last)),
+        };
+        known
+            .iter()
+            .filter_map(|id| Some((last(id)?, id)))
+            .min_by_key(|(last, _)| *last)
+            .map(|(_, id)| Arc::clone(id))
+    }
+
+    fn change(&self, id: &str, change: impl FnOnce(&mut Use)) {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        if !uses.contains_key(id) && uses.len() >= 2 * MAX_SESSIONS {
+            uses.retain(|_, used| used.open > 0 || used.last.elapsed() < RECENT);
+        }
+        let used = uses.entry(id.to_owned()).or_insert(Use { last: Instant::now(), open: 0 });
+        used.last = Instant::now();
+        change(used);
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.sessions.change(&self.id, |used| used.open = used.open.saturating_sub(1));
+    }
+}
