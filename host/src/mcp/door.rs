@@ -201,17 +201,16 @@ impl Door {
                     refused(StatusCode::BAD_REQUEST, format!("the message was not read: {why}"))
                 }
             })?;
-        let lighter = match message {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(lighter) => Some(lighter),
-        };
         if parts.method == Method::POST
             && is_json(&parts.headers)
             && serde_json::from_slice::<ClientJsonRpcMessage>(&message).is_err()
         {
-            attendance.into_iter().for_each(Attendance::refused);
             return Err(Box::new(no_message(&message)));
         }
+        let lighter = match message {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(lighter) => Some(lighter),
+        };
         if let Some(arguments) = arguments {
             parts.extensions.insert(arguments);
         }

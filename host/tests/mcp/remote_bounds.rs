@@ -2,7 +2,7 @@
 
 use crate::place::Place;
 use crate::raw::Raw;
-use crate::remote::{TOOL, answers, scripted, server};
+use crate::remote::{TOOL, scripted, server};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::net::{TcpListener, TcpStream};
@@ -132,10 +132,17 @@ fn z15_a_server_that_floods_over_http_is_cut_off_and_not_served() {
     }
 }
 
+/// Answers with this member, letter by letter: `echo` would read its escapes.
+fn answers_with(member: &str) -> String {
+    format!(r#"printf '{{"jsonrpc":"2.0","id":%s,%s}}\n' "$id" '{member}'"#)
+}
+
 #[test]
 fn z14_what_a_server_says_of_itself_is_one_clean_line() {
-    let broken = r#"echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32000,"message":"\u001b]0;owned\u0007\u009b2J\nerror: the host says\u202e\u00ad"}}'"#;
-    let place = scripted(&server(TOOL, broken));
+    let broken = answers_with(
+        r#""error":{"code":-32000,"message":"\u001b]0;owned\u0007\u009b2J\nerror: the host says\u202e\u00ad"}"#,
+    );
+    let place = scripted(&server(TOOL, &broken));
     let said = place.type_in(&["call", "other__t"]).ends_with(1);
     let shown = &said.stderr;
     assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{ad}']), "{shown:?}");
@@ -152,9 +159,8 @@ fn z14_what_a_server_says_of_itself_is_one_clean_line() {
 
 #[test]
 fn z14_a_tool_of_several_lines_is_marked_line_by_line() {
-    let text =
-        r#"{"isError":true,"content":[{"type":"text","text":"no\nerror: the disk is full\nwarning: x"}]}"#;
-    let said = scripted(&server(TOOL, &answers(text))).type_in(&["call", "other__t"]).ends_with(1);
+    let text = r#""result":{"isError":true,"content":[{"type":"text","text":"no\nerror: the disk is full\nwarning: x"}]}"#;
+    let said = scripted(&server(TOOL, &answers_with(text))).type_in(&["call", "other__t"]).ends_with(1);
     let shown = &said.stderr;
     assert!(shown.contains("│ error: the disk is full"), "{shown}");
     assert!(

@@ -14,7 +14,7 @@
 
 (func $add (param $fields i32)
   (call $append (local.get $fields) (i32.const 1024) (i32.const 6)
-    (i32.const 2048) (i32.const 1) (i32.const 16)))
+    (i32.const 1024) (i32.const 1) (i32.const 16)))
 (func $execute (param $call i32) (result i32) (local $fields i32) (local $left i32)
   (local.set $fields (call $fields))
   (local.set $left (i32.const 300))

@@ -20,13 +20,13 @@
 (import "wasi:http/outgoing-handler@0.2.12" "handle" (func $handle (param i32 i32 i32 i32)))
 (import "wasi:io/streams@0.2.12" "[method]output-stream.blocking-write-and-flush"
   (func $write (param i32 i32 i32 i32)))
-(data (memory $memory) (i32.const 1024) "127.0.0.1:9")
+(data (memory $memory) (i32.const 1024) "127.0.0.1")
 (data (memory $memory) (i32.const 1100) "/")
 
 (func $upload (local $request i32) (local $stream i32) (local $left i32)
   (local.set $request (call $request (call $fields)))
   (drop (call $set_scheme (local.get $request) (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 0)))
-  (drop (call $set_authority (local.get $request) (i32.const 1) (i32.const 1024) (i32.const 11)))
+  (drop (call $set_authority (local.get $request) (i32.const 1) (i32.const 1024) (i32.const 9)))
   (drop (call $set_path (local.get $request) (i32.const 1) (i32.const 1100) (i32.const 1)))
   (call $body (local.get $request) (i32.const 16))
   (call $stream (i32.load $memory (i32.const 20)) (i32.const 32))
