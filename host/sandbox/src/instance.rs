@@ -107,6 +107,7 @@ impl Instance {
         let outbound = call.grants.http().map(|grant| {
             let (grant, ledger) = (Arc::clone(grant), Arc::clone(&ledger));
             Outbound::new(grant, limits, instance.boundary.clone(), term.deadline().clone(), ledger)
+                .charging(turn)
         });
         instance.serves = Some(Serves {
             snapshot: call.snapshot.clone(),

@@ -2,6 +2,7 @@
 
 use super::exchange::broken;
 use crate::meter::Boundary;
+use crate::share::Charge;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
@@ -23,8 +24,8 @@ pub(super) struct Bounded {
     patience: Duration,
     silence: Pin<Box<Sleep>>,
     is_over: bool,
-    /// The exchange's place, given up with the end of the body.
-    place: Option<OwnedSemaphorePermit>,
+    /// The exchange's place and memory, given up with the end of the body.
+    held: Option<(OwnedSemaphorePermit, Option<Charge>)>,
 }
 
 impl Bounded {
@@ -37,28 +38,18 @@ impl Bounded {
         patience: Duration,
     ) -> Self {
         let silence = Box::pin(tokio::time::sleep(patience));
-        Self {
-            incoming,
-            blanks,
-            boundary,
-            left: limit,
-            limit,
-            patience,
-            silence,
-            is_over: false,
-            place: None,
-        }
+        Self { incoming, blanks, boundary, left: limit, limit, patience, silence, is_over: false, held: None }
     }
 
-    /// Keeps the exchange's place until the body is over.
-    pub(super) fn holding(mut self, place: OwnedSemaphorePermit) -> Self {
-        self.place = Some(place);
+    /// Keeps the exchange's place and memory until the body is over.
+    pub(super) fn holding(mut self, place: OwnedSemaphorePermit, charge: Option<Charge>) -> Self {
+        self.held = Some((place, charge));
         self
     }
 
     fn end(&mut self) {
         self.is_over = true;
-        self.place = None;
+        self.held = None;
     }
 
     /// Counts a piece, and gives what of it may be passed on.

@@ -5,6 +5,8 @@ use super::upload::Upload;
 use super::{HttpGrant, Patience, headers};
 use crate::ledger::Ledger;
 use crate::meter::Boundary;
+use crate::share::Charge;
+use crate::turns::Turn;
 use http_body_util::BodyExt as _;
 use hyper::client::conn::http1;
 use std::error::Error as _;
@@ -18,6 +20,10 @@ use wasmtime_wasi_http::{Error, WasiBody};
 /// Header fields of a response; one with more is refused.
 const MAX_HEADERS: usize = 128;
 
+/// What the host keeps for an exchange: the buffers of its connection, and pieces of its
+/// bodies on their way.
+const EXCHANGE_BYTES: u64 = 256 * 1024;
+
 /// A request that was let through, with what it takes to send it.
 pub(crate) struct Exchange {
     pub(super) grant: Arc<HttpGrant>,
@@ -27,6 +33,8 @@ pub(crate) struct Exchange {
     pub(super) patience: Patience,
     pub(super) target: Target,
     pub(super) request: http::Request<WasiBody>,
+    /// To what the memory that it takes is charged.
+    pub(super) turn: Option<Arc<Turn>>,
     /// The places of the call's exchanges. One is held until the response's body was read
     /// or dropped.
     pub(super) places: Arc<Semaphore>,
@@ -40,10 +48,12 @@ type Connection = Box<dyn Future<Output = Result<(), Error>> + Send>;
 impl Exchange {
     /// Waits for its place, sends the request and waits for the head of its response.
     pub(crate) async fn run(self) -> Result<(http::Response<WasiBody>, Connection), Error> {
-        let Self { grant, ledger, boundary, body_bytes, patience, target, request, places, lookups } = self;
+        let Self { grant, ledger, boundary, body_bytes, patience, .. } = self;
+        let Self { target, request, turn, places, lookups, .. } = self;
         let place = places.acquire_owned().await.map_err(|_| Error::ConnectionLimitReached)?;
+        let charge = charged(turn.as_ref(), EXCHANGE_BYTES)?;
         let (head, body) = request.into_parts();
-        let upload = Upload::new(&head.headers, body, body_bytes).await?;
+        let upload = Upload::new(&head.headers, body, body_bytes, turn.as_ref()).await?;
         let owes = upload.owes();
         let (to_send, has_secret) = headers::to_send(&grant, &target, head.headers)?;
         let mut sent = http::Request::new(upload);
@@ -70,11 +80,17 @@ impl Exchange {
         let stream = grant.blanks().stream();
         let response = response.map(|incoming| {
             Bounded::new(incoming, stream, boundary, body_bytes, patience.between_bytes)
-                .holding(place)
+                .holding(place, charge)
                 .boxed_unsync()
         });
         Ok((response, Box::new(async move { connection.await.map_err(|e| broken(&e)) })))
     }
+}
+
+/// Charges memory of an exchange, if there is a turn to charge it to.
+pub(super) fn charged(turn: Option<&Arc<Turn>>, bytes: u64) -> Result<Option<Charge>, Error> {
+    let charge = turn.map(|turn| turn.charge_while(bytes)).transpose();
+    charge.map_err(|_| Error::ConnectionLimitReached)
 }
 
 /// What hyper says of a connection, in the words of `wasi:http`.

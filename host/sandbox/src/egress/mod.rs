@@ -24,6 +24,7 @@ use crate::deadline::Deadline;
 use crate::ledger::Ledger;
 use crate::limits::Limits;
 use crate::meter::Boundary;
+use crate::turns::Turn;
 use connect::Connector;
 use exchange::Exchange;
 use std::sync::Arc;
@@ -87,6 +88,8 @@ pub(crate) struct Outbound {
     pub(crate) body_bytes: u64,
     pub(crate) requests: u32,
     pub(crate) ledger: Arc<Ledger>,
+    /// To what the host's memory for exchanges is charged.
+    turn: Option<Arc<Turn>>,
     /// The places of exchanges that are in progress.
     places: Arc<Semaphore>,
     lookups: Arc<Semaphore>,
@@ -115,9 +118,16 @@ impl Outbound {
             body_bytes: limits.http_body_bytes,
             requests: limits.http_requests,
             ledger,
+            turn: None,
             places: Arc::new(Semaphore::new(limits.http_exchanges.max(1) as usize)),
             lookups: Arc::new(Semaphore::new(resolve::MAX_LOOKUPS_OF_CALL)),
         }
+    }
+
+    /// Charges the host's memory for exchanges to this turn.
+    pub(crate) fn charging(mut self, turn: &Arc<Turn>) -> Self {
+        self.turn = Some(Arc::clone(turn));
+        self
     }
 
     /// The one decision: what a request that is let through needs, or why it is not.
@@ -142,6 +152,7 @@ impl Outbound {
             patience: Patience::of(options, self.deadline.left()),
             target,
             request,
+            turn: self.turn.clone(),
             places: Arc::clone(&self.places),
             lookups: Arc::clone(&self.lookups),
         })

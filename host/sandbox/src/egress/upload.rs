@@ -5,15 +5,21 @@
 //! little of it. Any other is collected first: then what is announced is what follows, and
 //! servers that take no chunked request are served, too.
 
-use bytes::Bytes;
+use super::exchange::charged;
+use crate::share::Charge;
+use crate::turns::Turn;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use wasmtime_wasi_http::{Error, WasiBody};
+
+/// Memory of a body that is collected is charged in parts of so many bytes.
+const CHARGED_BYTES: usize = 256 * 1024;
 
 /// The body of one request, with its exact length.
 pub(super) struct Upload {
@@ -21,6 +27,8 @@ pub(super) struct Upload {
     left: u64,
     is_over: bool,
     owes: Owes,
+    /// For what of it was collected.
+    _charges: Vec<Charge>,
 }
 
 /// Since when the other side has had all that the guest wrote; `None` while the guest is
@@ -33,12 +41,18 @@ impl Upload {
     ///
     /// # Errors
     /// It is longer, or announced as longer, or was not finished by the guest.
-    pub(super) async fn new(headers: &HeaderMap, body: WasiBody, limit: u64) -> Result<Self, Error> {
+    pub(super) async fn new(
+        headers: &HeaderMap,
+        body: WasiBody,
+        limit: u64,
+        turn: Option<&Arc<Turn>>,
+    ) -> Result<Self, Error> {
+        let mut charges = Vec::new();
         let (body, length) = match announced(headers)? {
             Some(length) if length > limit => return Err(Error::HttpRequestBodySize(Some(limit))),
             Some(length) => (body, length),
             None => {
-                let bytes = collect(body, limit).await?;
+                let bytes = collect(body, limit, turn, &mut charges).await?;
                 let length = bytes.len() as u64;
                 (Full::new(bytes).map_err(Error::from).boxed_unsync(), length)
             }
@@ -47,7 +61,7 @@ impl Upload {
         if length == 0 {
             owes.set(true);
         }
-        Ok(Self { body, left: length, is_over: length == 0, owes })
+        Ok(Self { body, left: length, is_over: length == 0, owes, _charges: charges })
     }
 
     pub(super) fn owes(&self) -> Owes {
@@ -133,14 +147,26 @@ fn announced(headers: &HeaderMap) -> Result<Option<u64>, Error> {
     }
 }
 
-async fn collect(body: WasiBody, limit: u64) -> Result<Bytes, Error> {
-    let bytes = usize::try_from(limit).unwrap_or(usize::MAX);
-    match Limited::new(body, bytes).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(why) if why.is::<LengthLimitError>() => Err(Error::HttpRequestBodySize(Some(limit))),
-        Err(why) => match why.downcast::<Error>() {
-            Ok(why) => Err(*why),
-            Err(_) => Err(Error::HttpProtocolError),
-        },
+/// Collects a body, whose memory is charged before it comes.
+async fn collect(
+    mut body: WasiBody,
+    limit: u64,
+    turn: Option<&Arc<Turn>>,
+    charges: &mut Vec<Charge>,
+) -> Result<Bytes, Error> {
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { break };
+        if (bytes.len() + data.len()) as u64 > limit {
+            return Err(Error::HttpRequestBodySize(Some(limit)));
+        }
+        while bytes.len() + data.len() > charges.len() * CHARGED_BYTES {
+            match charged(turn, CHARGED_BYTES as u64)? {
+                Some(charge) => charges.push(charge),
+                None => break,
+            }
+        }
+        bytes.extend_from_slice(&data);
     }
+    Ok(bytes.freeze())
 }
