@@ -81,6 +81,27 @@ async fn r1_an_approved_version_has_its_id_whatever_the_files_are_called() {
     assert_eq!((loaded.held.len(), refused(&loaded).len()), (1, 2));
 }
 
+/// The same bytes under another name bring another manifest, which counts for less than
+/// the one that was decided about.
+#[tokio::test(flavor = "multi_thread")]
+async fn r1_a_copy_with_a_manifest_of_its_own_displaces_nothing() {
+    let place = place("[grants.files]\nsettings = { a = \"1\", b = \"2\" }\n");
+    let manifest = |file: &str, asks: &str| {
+        std::fs::write(place.path(file), format!("[asks]\n{asks}\n")).unwrap();
+    };
+    for file in ["a-copy.wasm", "files.wasm"] {
+        place.put(file, &component("files", "read", "1"));
+    }
+    manifest("files.toml", "settings = [\"a\"]");
+    manifest("a-copy.toml", "settings = [\"a\", \"b\"]");
+    assert_eq!(served(&place.load().await), [] as [&str; 0], "nobody decided which asks hold");
+    approve_asking(&place, "files.wasm", "settings = [\"a\"]").await;
+    for asks in ["settings = [\"a\", \"b\"]", "", "unknown = 1"] {
+        manifest("a-copy.toml", asks);
+        assert_eq!(served(&place.load().await), ["files.wasm"], "{asks}");
+    }
+}
+
 /// An approved version that cannot be loaded just now leaves its id to nobody.
 #[tokio::test(flavor = "multi_thread")]
 async fn r1_an_approved_version_that_cannot_be_loaded_keeps_its_id() {

@@ -5,7 +5,7 @@
 //! none of the files gets it, until a person decides.
 
 use super::file_name;
-use crate::powers::Approvals;
+use crate::powers::{self, Approvals, Asks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tollgate_agent::text::clean;
@@ -26,6 +26,8 @@ pub(super) struct Claims {
 struct Claim {
     id: String,
     digest: String,
+    /// What the manifest beside the file asks for; an error if it cannot be read.
+    asks: Result<Option<Asks>, ()>,
 }
 
 /// Why a file may not bring the component that it claims to be.
@@ -47,7 +49,11 @@ impl Claims {
     /// Notes what a file claims to be, or that it claims nothing any longer.
     pub(super) fn set(&mut self, file: &Path, claim: Option<(&str, &str)>) {
         self.given_up |= self.unloaded.remove(file).is_some();
-        let claim = claim.map(|(id, digest)| Claim { id: id.to_owned(), digest: digest.to_owned() });
+        let claim = claim.map(|(id, digest)| Claim {
+            id: id.to_owned(),
+            digest: digest.to_owned(),
+            asks: powers::read_manifest(file).map_err(drop),
+        });
         if let Some(claim) = &claim {
             self.by_id.entry(claim.id.clone()).or_default().insert(file.to_owned());
         }
@@ -97,16 +103,23 @@ impl Claims {
             others.filter_map(|other| Some((other, self.by_file.get(other)?)))
         };
         let Some((first, _)) = rivals().next() else { return Ok(()) };
-        if is_known(&claim.digest) || rivals().all(|(_, rival)| rival.digest == claim.digest) {
-            // Of files that are the same, one is served: the one that is already, or the first.
-            let is_before = |rival: &Path| match serving {
-                Some(serving) if serving == rival => true,
-                Some(serving) if serving == file => false,
-                _ => rival < file,
+        let same = || rivals().filter(|(_, rival)| rival.digest == claim.digest);
+        let are_all_the_same =
+            || rivals().all(|(_, rival)| rival.digest == claim.digest && rival.asks == claim.asks);
+        if is_known(&claim.digest) || are_all_the_same() {
+            // Of files that are the same, one is served: the one that is already, or the first
+            // that asks for what was decided about.
+            let decided = approvals.of(&claim.id).map(|approved| approved.asks.as_ref());
+            let asks_otherwise = |claim: &Claim| match (decided, &claim.asks) {
+                (Some(decided), Ok(Some(asks))) => decided != Some(asks),
+                (_, asks) => asks.is_err(),
             };
-            return match rivals().find(|(rival, c)| c.digest == claim.digest && is_before(rival)) {
+            let rank =
+                |file: &Path, claim: &Claim| (serving != Some(file), asks_otherwise(claim), file.to_owned());
+            let first = same().min_by_key(|(other, rival)| rank(other, rival));
+            return match first.filter(|(first, rival)| rank(first, rival) < rank(file, claim)) {
                 None => Ok(()),
-                Some((same, _)) => Err(copy_of(claim, file, same)),
+                Some((first, _)) => Err(copy_of(claim, file, first)),
             };
         }
         if let Some((approved, _)) = rivals().find(|(_, rival)| is_known(&rival.digest)) {

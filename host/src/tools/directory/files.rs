@@ -1,9 +1,9 @@
 //! The files of a tools directory.
 
 use super::stamp::Stamp;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use tollgate_sandbox::open_regular;
 
 /// The largest component that there is, in bytes.
 const MAX_COMPONENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -41,12 +41,12 @@ pub(super) fn component_files(dir: &Path) -> io::Result<Vec<(PathBuf, Stamp)>> {
 pub(super) async fn digest_of(file: &Path) -> Option<String> {
     let file = file.to_owned();
     let read = tokio::task::spawn_blocking(move || {
-        let metadata = std::fs::metadata(&file).ok()?;
-        if !metadata.is_file() || metadata.len() > MAX_COMPONENT_BYTES {
+        let file = open_regular(&file).ok()?;
+        if file.metadata().ok()?.len() > MAX_COMPONENT_BYTES {
             return None;
         }
         let mut bytes = Vec::new();
-        File::open(&file).ok()?.take(MAX_COMPONENT_BYTES).read_to_end(&mut bytes).ok()?;
+        file.take(MAX_COMPONENT_BYTES).read_to_end(&mut bytes).ok()?;
         Some(tollgate_sandbox::digest(&bytes))
     });
     read.await.ok()?
