@@ -1,10 +1,12 @@
 //! The host: tools, gates, agents and a store, and the runs that they make.
 
 mod builder;
+mod checks;
 mod children;
 mod health;
 mod listening;
 mod request;
+mod room;
 mod threads;
 
 pub use builder::{Agent, HostBuilder};
@@ -18,13 +20,14 @@ use crate::plugin;
 use crate::run::{Bus, Driver, DriverParts, Hub, Panel, RunEnd, RunError, RunHandle, Teller, now_ms};
 use crate::store::{CommitError, Store, StoreError};
 use crate::tools::{NativePlugin, Toolbox};
+use checks::check_backend;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
+use threads::ThreadLocks;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
-use tollgate_agent::backend::Capabilities;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{Decision, Event, Input, Run, RunSpec, Task, handed_to};
 use tollgate_sandbox::MemoryBudget;
@@ -61,13 +64,16 @@ pub struct Host {
 struct Inner {
     toolbox: RwLock<Arc<Toolbox>>,
     published: watch::Sender<u64>,
+    thread_state_bytes: usize,
     gates: Gates,
     hooks: Panel,
     /// What plugins bring to every toolbox.
     plugins: Vec<NativePlugin>,
     store: Arc<dyn Store>,
     agents: BTreeMap<String, Agent>,
-    threads: Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>,
+    threads: ThreadLocks,
+    /// Held by who commits again after a conflict.
+    conflicts: ThreadLocks,
     bus: Arc<Bus>,
     memory_budget: MemoryBudget,
     /// Runs under way, to which clients may come back.
@@ -92,6 +98,9 @@ pub enum HostError {
         "the run {0} of this thread was interrupted; it now waits for a decision, and the message was not sent"
     )]
     Waiting(String),
+    /// There is no room for more records: a limit of the store, or the disk.
+    #[error("overloaded: {0}")]
+    Overloaded(String),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -127,6 +136,7 @@ impl Host {
     pub fn publish(&self, mut toolbox: Toolbox) -> Result<(), HostError> {
         plugin::equip(&mut toolbox, &self.inner.plugins)?;
         builtin::equip(&mut toolbox, &self.inner.agents)?;
+        toolbox.set_thread_state_bytes(self.inner.thread_state_bytes);
         *self.inner.toolbox.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(toolbox);
         self.inner.published.send_modify(|count| *count += 1);
         Ok(())
@@ -194,6 +204,8 @@ impl Host {
         request: &RunRequest,
         turn: OwnedMutexGuard<()>,
     ) -> Result<RunHandle, HostError> {
+        let admitted = self.inner.store.admit(Some(thread_id), None).await;
+        admitted.map_err(|why| HostError::Overloaded(why.to_string()))?;
         let thread = self.thread(thread_id).await?;
         let there = |id: &&str| self.inner.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
@@ -226,6 +238,9 @@ impl Host {
     /// The store cannot be read or written. Whatever the tool does is in the answer.
     pub async fn call(&self, request: CallRequest) -> Result<RunEnd, HostError> {
         let run_id = new_id();
+        if let Some(refused) = self.without_room(&request, &run_id).await {
+            return Ok(refused);
+        }
         let teller = Teller::unheard(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
         let (driver, spec) = self.direct(request, run_id, teller).await?;
         Ok(driver.drive(Input::Start(spec)).await?)
@@ -238,7 +253,13 @@ impl Host {
     pub async fn start_call(&self, request: CallRequest) -> Result<RunHandle, HostError> {
         let cancel = request.cancel.clone();
         let run_id = new_id();
+        let refused = self.without_room(&request, &run_id).await;
         let (hub, teller, events) = self.listened(&run_id);
+        if let Some(end) = refused {
+            hub.close();
+            let thread_id = Arc::clone(&end.thread_id);
+            return Ok(RunHandle { run_id, thread_id, events, cancel, end: tokio::spawn(async { Ok(end) }) });
+        }
         let (driver, spec) = self.direct(request, Arc::clone(&run_id), teller).await?;
         let thread_id = Arc::from(spec.identity.thread_id.as_str());
         let abandoned = Some(cancel.clone());
@@ -369,15 +390,4 @@ fn spec(run_id: &Arc<str>, thread_id: &Arc<str>, agent: &Agent, task: Task) -> A
         limits: agent.limits.clone(),
         task,
     })
-}
-
-/// What the agent's backend lacks for a run of it.
-fn check_backend(agent: &Agent, continues: bool) -> Result<(), HostError> {
-    let needs = Capabilities { continuation: continues, transcript: continues, ..agent.spec.needs() };
-    let lacking = agent.spec.backend.lacking(needs);
-    if lacking.is_empty() {
-        return Ok(());
-    }
-    let (id, lacking) = (&agent.spec.view.id, lacking.join(", "));
-    Err(HostError::Refused(format!("the backend of the agent {id} cannot do what is asked: {lacking}")))
 }

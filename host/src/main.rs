@@ -9,6 +9,7 @@ use clap::Parser;
 use cli::{Cli, Exit, Failure, Output};
 use std::process::ExitCode;
 use tokio::runtime::Runtime;
+use tokio::signal::unix::SignalKind;
 #[cfg(feature = "otel")]
 use tollgate::telemetry::Export;
 use tracing::Subscriber;
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
     };
     let output = Output::new(cli.globals.json);
     let exit = match tollgate_sandbox::runtime() {
-        Ok(runtime) => logged(&runtime, &output, || runtime.block_on(cli::run(cli, &output))),
+        Ok(runtime) => logged(&runtime, &output, || runtime.block_on(work(cli, &output))),
         Err(e) => Err(cli::Failure::failed(format!("there are no threads to work with: {e}"))),
     };
     let exit = exit.unwrap_or_else(|failure| {
@@ -35,6 +36,17 @@ fn main() -> ExitCode {
         failure.exit()
     });
     ExitCode::from(output.close(exit))
+}
+
+/// Does what was typed. A file that becomes too long is an error of the write, and does
+/// not end the program.
+async fn work(cli: Cli, output: &Output) -> Result<Exit, Failure> {
+    let too_long = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+    // Whoever handles a signal once does so until the process ends.
+    if let Err(e) = tokio::signal::unix::signal(too_long) {
+        tracing::warn!("the limit on file sizes may end this program: {e}");
+    }
+    cli::run(cli, output).await
 }
 
 /// Help and versions are answers; everything else that clap says is a mistake in

@@ -133,6 +133,11 @@ impl Catalog {
         &self.keys
     }
 
+    /// Sets how many bytes the values of one component's keys may have in one thread.
+    pub fn set_thread_state_bytes(&mut self, bytes: usize) {
+        self.keys.set_thread_state_bytes(bytes);
+    }
+
     /// Adds an owner with all its tools and state keys, or nothing of it.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! `tollgate audit`: what was loaded, granted, refused, called and denied; and
 //! `tollgate enable`: a person takes a tool back into use.
 
-use super::data::open_store;
+use super::data::{open_store, open_store_to_read};
 use super::output::shown_line;
 use super::runs::started;
 use super::table::{table, text_of};
@@ -9,6 +9,7 @@ use super::{Exit, Failure, Globals, Opened, Output, host_with, quantity};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tollgate::config::read_period;
 use tollgate::store::{AuditFilter, AuditKind, AuditRecord};
 use tollgate_agent::outcome::Usage;
 
@@ -67,7 +68,7 @@ A new version of its component is in use without this.";
 
 impl AuditVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let store = open_store(globals)?;
+        let store = open_store_to_read(globals)?;
         let kind = |typed: String| AuditKind::ALL.iter().copied().find(|kind| kind.as_str() == typed);
         let records = store
             .audit(AuditFilter {
@@ -111,21 +112,7 @@ fn kinds() -> PossibleValuesParser {
     PossibleValuesParser::new(AuditKind::ALL.iter().map(|kind| kind.as_str()))
 }
 
-fn read_period(typed: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{typed}` is no time; write 30m, 12h or 7d");
-    let (number, unit) = typed.split_at_checked(typed.len().wrapping_sub(1)).ok_or_else(wrong)?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    Ok(Duration::from_secs(number.saturating_mul(seconds)))
-}
-
-fn since_ms(period: Duration) -> u64 {
+pub(super) fn since_ms(period: Duration) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.saturating_sub(period).as_millis()).unwrap_or(u64::MAX)
 }
@@ -163,20 +150,5 @@ fn about(record: &AuditRecord) -> String {
     match &record.power {
         Some(power) => format!("{subject} {}", shown_line(power, 40)),
         None => subject,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn periods_are_read() {
-        assert_eq!(read_period("30m").unwrap(), Duration::from_secs(1_800));
-        assert_eq!(read_period("7d").unwrap(), Duration::from_secs(604_800));
-        for wrong in ["", "7", "d", "7y", "-1d", "1.5h", "7é"] {
-            assert!(read_period(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -8,8 +8,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read;
 use std::sync::Arc;
-use tollgate::CallRequest;
 use tollgate::run::{RunEnd, RunHandle};
+use tollgate::{CallRequest, Host};
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::proposal::Arguments;
@@ -59,7 +59,8 @@ impl CallVerb {
         request.thread_id = self.thread;
         let handle = host.start_call(request).await?;
         let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
-        shutdown::finish(&host, servers, answer(&end, output)?).await
+        let exit = answer(&valued(&host, end).await?, output)?;
+        shutdown::finish(&host, servers, exit).await
     }
 }
 
@@ -81,6 +82,16 @@ pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -
         () = interrupt => {}
     }
     handle.wait().await.map_err(|e| Failure::failed(e.to_string()))
+}
+
+/// The same end with the values to which the call's updates led: a record may hold the
+/// updates alone.
+pub(super) async fn valued(host: &Host, mut end: RunEnd) -> Result<RunEnd, Failure> {
+    let state = host.store().thread(&end.thread_id).await?.state;
+    let finished = end.last_call.iter_mut().filter_map(|finished| Arc::make_mut(finished).change.as_mut());
+    let waiting = end.waiting.iter_mut().filter_map(|waiting| Arc::make_mut(waiting).change.as_mut());
+    finished.chain(waiting).for_each(|change| *change = change.standing(&state));
+    Ok(end)
 }
 
 fn read_arguments(typed: Option<String>) -> Result<Arc<str>, Failure> {

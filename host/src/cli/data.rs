@@ -6,11 +6,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tollgate::Host;
-use tollgate::store::{RunFilter, RunSummary, SqliteStore, Store, StoreError};
+use tollgate::config::Config;
+use tollgate::store::{ReadOnlyStore, RunFilter, RunSummary, SqliteStore, Store, StoreError};
 
 /// Opens the store that was named with `--data`, or the one of this user.
 pub(crate) fn open_store(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
     Ok(Arc::new(SqliteStore::open(&data_dir(globals)?)?))
+}
+
+/// The same with the limits of the configuration.
+pub(crate) fn open_limited_store(globals: &Globals, config: &Config) -> Result<Arc<dyn Store>, Failure> {
+    Ok(Arc::new(SqliteStore::open(&data_dir(globals)?)?.with_limits(config.store.limits)))
+}
+
+/// The same store for reading, which it may be all that is allowed.
+pub(crate) fn open_store_to_read(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
+    let directory = data_dir(globals)?;
+    if ReadOnlyStore::is_needed(&directory) {
+        return Ok(Arc::new(ReadOnlyStore::open(&directory)?));
+    }
+    open_store(globals)
 }
 
 /// A store that another thread opens while tools are loaded.
@@ -18,9 +33,10 @@ pub(crate) struct OpeningStore(JoinHandle<Result<SqliteStore, StoreError>>);
 
 impl OpeningStore {
     /// Begins to open the store that [`open_store`] opens.
-    pub(crate) fn begin(globals: &Globals) -> Result<Self, Failure> {
-        let directory = data_dir(globals)?;
-        Ok(Self(tokio::task::spawn_blocking(move || SqliteStore::open(&directory))))
+    pub(crate) fn begin(globals: &Globals, config: &Config) -> Result<Self, Failure> {
+        let (directory, limits) = (data_dir(globals)?, config.store.limits);
+        let open = move || SqliteStore::open(&directory).map(|store| store.with_limits(limits));
+        Ok(Self(tokio::task::spawn_blocking(open)))
     }
 
     /// The store, once it is open.

@@ -2,8 +2,8 @@
 
 use super::always::{self, question_of};
 use super::ask::{decision, read_answer, say_how_to_decide};
-use super::call::{answer, follow};
-use super::data::{find_run, open_store, recovered};
+use super::call::{answer, follow, valued};
+use super::data::{find_run, open_limited_store, recovered};
 use super::narrate::{Narrator, outcome};
 use super::run::configured_model;
 use super::{Exit, Failure, Globals, Opened, Output, host_with, shutdown, with_servers};
@@ -47,9 +47,9 @@ impl DecideVerb {
             Some(typed) => DecisionAnswer::Resume(read_answer(typed.as_deref())?),
             None => DecisionAnswer::Cancel,
         };
-        let store = open_store(globals)?;
-        let run = find_run(&store, &self.run).await?;
         let config = globals.read_config()?;
+        let store = open_limited_store(globals, &config)?;
+        let run = find_run(&store, &self.run).await?;
         let asks = config.agents.get(&run.agent_id).is_none_or(|agent| agent.made_of.is_none());
         let model =
             (run.kind == "prompt" && asks).then(|| configured_model(&run.agent_id, &config)).transpose()?;
@@ -70,7 +70,8 @@ impl DecideVerb {
         }
         if run.kind == "call" {
             let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
-            return shutdown::finish(&host, servers, answer(&end, output)?).await;
+            let exit = answer(&valued(&host, end).await?, output)?;
+            return shutdown::finish(&host, servers, exit).await;
         }
         let mut narrator = Narrator::new(output);
         let end = follow(handle, &mut narrator).await?;

@@ -88,9 +88,11 @@ impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
         match &error {
             HostError::Setup(_) | HostError::Refused(_) => Self::usage(error.to_string()),
-            HostError::Busy(_) | HostError::Store(_) | HostError::Run(_) | HostError::Waiting(_) => {
-                Self::failed(error.to_string())
-            }
+            HostError::Busy(_)
+            | HostError::Overloaded(_)
+            | HostError::Store(_)
+            | HostError::Run(_)
+            | HostError::Waiting(_) => Self::failed(error.to_string()),
         }
     }
 }

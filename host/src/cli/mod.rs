@@ -33,6 +33,7 @@ mod runs;
 mod show;
 pub(crate) mod shutdown;
 mod state;
+mod store;
 mod table;
 mod timeline;
 mod tools;
@@ -111,6 +112,8 @@ pub(crate) enum Verb {
     Decide(decide::DecideVerb),
     Resume(resume::ResumeVerb),
     State(state::StateVerb),
+    Store(store::StoreVerb),
+    Prune(store::PruneVerb),
     #[cfg(feature = "mcp")]
     Mcp(mcp::McpVerb),
     New(make::NewVerb),
@@ -142,6 +145,8 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::Decide(verb) => verb.run(&globals, output).await,
         Verb::Resume(verb) => verb.run(&globals, output).await,
         Verb::State(verb) => verb.run(&globals, output).await,
+        Verb::Store(verb) => verb.run(&globals, output).await,
+        Verb::Prune(verb) => verb.run(&globals, output).await,
         #[cfg(feature = "mcp")]
         Verb::Mcp(verb) => verb.run(&globals, output).await,
         Verb::New(verb) => verb.run(output),

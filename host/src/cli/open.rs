@@ -33,7 +33,7 @@ impl Opened {
         output: &Output,
     ) -> Result<(Self, OpeningStore), Failure> {
         let config = globals.read_config()?;
-        let store = OpeningStore::begin(globals)?;
+        let store = OpeningStore::begin(globals, &config)?;
         Ok((Self::approved(config, globals, output).await?, store))
     }
 
@@ -124,6 +124,7 @@ pub(crate) fn host_with(
     let mut builder = Host::builder().toolbox(opened.loaded.toolbox);
     builder = builder.visible_keys(&opened.config.visible_keys);
     builder = builder.memory_budget(opened.sandbox.memory_budget().clone());
+    builder = builder.thread_state_bytes(opened.config.store.thread_state_bytes);
     if let Some(permissions) = opened.config.permissions.clone() {
         builder = builder.gate(permissions);
     }

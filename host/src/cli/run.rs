@@ -57,7 +57,7 @@ impl RunVerb {
             true => None,
             false => Some(chosen_model(self.model.as_deref(), &agent_id, &config)?),
         };
-        let store = OpeningStore::begin(globals)?;
+        let store = OpeningStore::begin(globals, &config)?;
         let opened = Opened::load(config, output).await?;
         opened.warn_of_refused(output);
         let store = store.opened().await?;

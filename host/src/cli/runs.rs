@@ -1,6 +1,6 @@
 //! `tollgate runs`: what ran, what runs, and what waits for a person.
 
-use super::data::open_store;
+use super::data::open_store_to_read;
 use super::output::shown_line;
 use super::table::{table, text_of};
 use super::{Exit, Failure, Globals, Output};
@@ -32,7 +32,7 @@ Examples:
 
 impl RunsVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let store = open_store(globals)?;
+        let store = open_store_to_read(globals)?;
         let filter = RunFilter {
             thread_id: self.thread,
             status: self.status,

@@ -1,14 +1,14 @@
 //! `tollgate show`: what happened in a run, as a timeline.
 
 use super::ask::{question_or_way, typed};
-use super::data::{find_run, open_store};
+use super::data::{find_run, open_store_to_read};
 use super::output::{BOLD, DIM, shown_line};
 use super::runs::{started, status};
 use super::timeline::timeline;
 use super::{Exit, Failure, Globals, Output, program, quantity};
 use clap::Args;
 use std::sync::Arc;
-use tollgate::store::RunSummary;
+use tollgate::store::{Record, RunSummary};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{CallStatus, Event, Numbered, Run, Thread};
 
@@ -29,17 +29,24 @@ With --json every stored event is one line of JSON.";
 
 impl ShowVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let store = open_store(globals)?;
+        let store = open_store_to_read(globals)?;
         let run = find_run(&store, &self.run).await?;
-        let events = store.events(&run.run_id, 0).await?;
+        let Record { events, damage, .. } = store.record(&run.run_id).await?;
+        if let Some(damage) = &damage {
+            output.warn(&format!(
+                "the record of this run is damaged ({damage}): what follows is what is left of it; `{} store verify` checks every run",
+                program()
+            ));
+        }
+        let exit = if damage.is_some() { Exit::Failed } else { Exit::Done };
         if output.is_json() {
             events.iter().for_each(|event| output.json_line(event));
-            return Ok(Exit::Done);
+            return Ok(exit);
         }
         output.line(&heading(&run));
         output.write(&timeline(&events));
         say_what_is_open(&run, &events, output);
-        Ok(Exit::Done)
+        Ok(exit)
     }
 }
 

@@ -5,6 +5,7 @@ use super::call::used;
 use super::narrate::spent;
 use super::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line};
 use super::quantity;
+use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tollgate_agent::gate::{Recorded, Verdict};
@@ -247,10 +248,15 @@ impl Timeline {
     fn changed(&mut self, change: Option<&StateChange>) {
         let Some(change) = change else { return };
         for update in change.updates.iter() {
-            let value = update.value.as_ref().map(|value| shown_line(&value.to_string(), LINE_CHARS));
-            let value = value.unwrap_or_else(|| "(not kept)".to_owned());
+            let shown = |value: &Value| shown_line(&value.to_string(), LINE_CHARS);
+            let became = match (&update.value, &update.fold, &update.update) {
+                (Some(value), ..) => format!("= {}", shown(value)),
+                // The record holds the update alone.
+                (None, Some(fold), Some(update)) => format!("{} {}", fold.reducer.as_str(), shown(update)),
+                _ => "= (not kept)".to_owned(),
+            };
             let (key, revision) = (shown_line(&update.key, 130), change.revision);
-            self.line(&format!("  {DIM}state{DIM:#} {key} = {value} {DIM}(revision {revision}){DIM:#}"));
+            self.line(&format!("  {DIM}state{DIM:#} {key} {became} {DIM}(revision {revision}){DIM:#}"));
         }
     }
 

@@ -16,6 +16,7 @@ mod permissions;
 mod raw;
 mod secrets;
 mod servers;
+mod store;
 mod visible;
 
 pub use agents::{AgentConfig, DEFAULT_AGENT};
@@ -29,6 +30,7 @@ pub use limits::{LimitsConfig, ToolLimits};
 pub use permissions::{NotRemembered, remember_always};
 pub use secrets::{SecretConfig, SecretSource};
 pub use servers::{ServerConfig, ServerPlace};
+pub use store::{StoreConfig, read_period};
 
 use crate::model::ModelConfig;
 use error::Source;
@@ -92,6 +94,8 @@ pub struct Config {
     /// Variables that hold a token or key of the host, beside those that the file names,
     /// each with what names it: no tool sees them.
     pub held_variables: BTreeMap<String, String>,
+    /// How much the store keeps, and for how long.
+    pub store: StoreConfig,
 }
 
 impl Config {
@@ -144,6 +148,7 @@ impl Config {
             launcher: Vec::new(),
             secrets,
             held_variables: BTreeMap::new(),
+            store: store::check(&source, raw.store)?,
             model: raw.model,
             limits,
             base_dir,
@@ -189,6 +194,7 @@ impl Default for Config {
             launcher: Vec::new(),
             secrets: BTreeMap::new(),
             held_variables: BTreeMap::new(),
+            store: StoreConfig::default(),
             limits,
         }
     }

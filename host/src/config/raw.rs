@@ -34,6 +34,19 @@ pub(super) struct RawConfig {
     pub(super) state: RawState,
     #[serde(default)]
     pub(super) secrets: BTreeMap<Spanned<String>, RawSecret>,
+    #[serde(default)]
+    pub(super) store: RawStore,
+}
+
+/// `[store]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawStore {
+    pub(super) component_record_bytes: Option<Spanned<i64>>,
+    pub(super) thread_record_bytes: Option<Spanned<i64>>,
+    pub(super) thread_state_bytes: Option<Spanned<i64>>,
+    pub(super) min_free_bytes: Option<Spanned<i64>>,
+    pub(super) keep: Option<Spanned<String>>,
 }
 
 /// `[state]`

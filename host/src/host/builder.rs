@@ -1,5 +1,6 @@
 //! Putting a host together: agents, gates, tools and a store.
 
+use super::checks::check;
 use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::builtin::{self, Conductor};
 use crate::gates::{AskedGate, Gates};
@@ -12,11 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use tollgate_agent::backend::Capabilities;
-use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};
+use tollgate_agent::composition::{Composition, MAX_ROUNDS};
 use tollgate_agent::context::AgentView;
 use tollgate_agent::gate::{Gate, ToolList};
 use tollgate_agent::name;
 use tollgate_agent::run::{AgentSpec, RunLimits};
+use tollgate_agent::state::change::MAX_THREAD_STATE_BYTES;
 use tollgate_sandbox::{MemoryBudget, SandboxConfig};
 
 /// How long one hook may take where nothing is said.
@@ -200,6 +202,7 @@ pub struct HostBuilder {
     plugins: Vec<Box<dyn Plugin>>,
     hook_timeout: Duration,
     memory_budget: Option<MemoryBudget>,
+    thread_state_bytes: usize,
 }
 
 impl HostBuilder {
@@ -214,6 +217,7 @@ impl HostBuilder {
             plugins: Vec::new(),
             hook_timeout: HOOK_TIMEOUT,
             memory_budget: None,
+            thread_state_bytes: MAX_THREAD_STATE_BYTES,
         }
     }
 
@@ -303,6 +307,14 @@ impl HostBuilder {
         self
     }
 
+    /// Sets how many bytes the state of one component may have in one thread; 64 MiB if
+    /// nothing is set. A call that would exceed it ends as `bad_mutation`.
+    #[must_use]
+    pub fn thread_state_bytes(mut self, bytes: usize) -> Self {
+        self.thread_state_bytes = bytes;
+        self
+    }
+
     /// Sets the store; without one, everything ends with the process.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
@@ -342,16 +354,19 @@ impl HostBuilder {
             installed.map_err(|e| HostError::Setup(e.to_string()))?;
         }
         builtin::equip(&mut self.toolbox, &self.agents)?;
+        self.toolbox.set_thread_state_bytes(self.thread_state_bytes);
         Ok(Host {
             inner: Arc::new(Inner {
                 toolbox: RwLock::new(Arc::new(self.toolbox)),
                 published: tokio::sync::watch::Sender::new(0),
+                thread_state_bytes: self.thread_state_bytes,
                 gates: Gates::new(self.gates, self.asked_gates)?,
                 hooks: Panel::new(hooks, self.hook_timeout),
                 plugins: natives,
                 store: self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
                 agents: self.agents,
                 threads: Mutex::default(),
+                conflicts: Mutex::default(),
                 bus: Arc::new(self.bus),
                 memory_budget: self.memory_budget.unwrap_or_else(default_budget),
                 live: Mutex::default(),
@@ -362,38 +377,4 @@ impl HostBuilder {
 
 fn default_budget() -> MemoryBudget {
     MemoryBudget::new(SandboxConfig::default().memory_budget_bytes)
-}
-
-/// Whether what the agent says of others, and of its backend, can be meant.
-fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(), HostError> {
-    let id = &agent.spec.view.id;
-    let wrong = |problem: String| Err(HostError::Setup(format!("the agent \"{id}\" {problem}")));
-    let parts = agent.made_of.as_ref().map_or(&[][..], Composition::agents);
-    for other in agent.spec.view.delegates.iter().chain(parts) {
-        if other == DIRECT_AGENT || !agents.contains_key(other) {
-            return wrong(format!("names the agent \"{other}\", which is not there"));
-        }
-        if other == id {
-            return wrong("names itself".to_owned());
-        }
-    }
-    if agent.made_of.is_some() && !(1..=MAX_PARTS).contains(&parts.len()) {
-        return wrong(format!("is made of {} agents; 1 to {MAX_PARTS} are accepted", parts.len()));
-    }
-    if let Some(Composition::Loop { max_rounds, .. }) = &agent.made_of
-        && !(1..=MAX_ROUNDS).contains(max_rounds)
-    {
-        return wrong(format!("has {max_rounds} rounds; 1 to {MAX_ROUNDS} are accepted"));
-    }
-    if let Some(schema) = &agent.spec.output
-        && let Err(e) = tollgate_agent::schema::Schema::compile(schema)
-    {
-        return wrong(format!("has no usable schema of its answer: {e}"));
-    }
-    let lacking = agent.spec.backend.lacking(agent.spec.needs());
-    if lacking.is_empty() {
-        Ok(())
-    } else {
-        wrong(format!("needs of its backend what that lacks: {}", lacking.join(", ")))
-    }
 }

@@ -4,7 +4,8 @@ use super::{Busy, Host, HostError, RunRequest};
 use crate::blocking::aside_if;
 use crate::run::{RunError, RunHandle};
 use crate::store::{CommitError, RunFilter, RunSummary};
-use std::sync::{Arc, PoisonError, Weak};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tollgate_agent::run::{Input, Numbered, Run, Thread};
@@ -15,8 +16,11 @@ use tollgate_agent::text::clean;
 /// How often a run that is queued looks whether another process is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// One lock for each thread.
+pub(super) type ThreadLocks = Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>;
+
 /// How many changes of a thread are read at once.
-const CHANGES_AT_ONCE: usize = 256;
+const CHANGES_AT_ONCE: usize = 32;
 
 /// What a prompt meets on its thread.
 enum Met {
@@ -167,7 +171,7 @@ impl Host {
     }
 
     /// Folds in the changes of the thread up to this revision that the run lacks.
-    async fn catch_up(&self, run: &mut Run, thread_id: &str, until: u64) -> Result<(), HostError> {
+    pub(crate) async fn catch_up(&self, run: &mut Run, thread_id: &str, until: u64) -> Result<(), HostError> {
         while run.state().revision() < until {
             let known = run.state().revision();
             let changes = self.inner.store.changes(thread_id, known, CHANGES_AT_ONCE).await?;
@@ -179,19 +183,18 @@ impl Host {
         Ok(())
     }
 
+    /// The turn to commit to a thread, for those whose changes conflicted with others.
+    pub(crate) async fn turn_to_commit(&self, thread_id: &Arc<str>) -> OwnedMutexGuard<()> {
+        lock_of(&self.inner.conflicts, thread_id).lock_owned().await
+    }
+
     /// The thread's turn: of this host's runs one at a time has it.
     pub(super) async fn lock_thread(
         &self,
         thread_id: &Arc<str>,
         busy: Busy,
     ) -> Result<OwnedMutexGuard<()>, HostError> {
-        let lock = {
-            let mut threads = self.inner.threads.lock().unwrap_or_else(PoisonError::into_inner);
-            threads.retain(|_, lock| lock.strong_count() > 0);
-            let lock = threads.get(thread_id).and_then(Weak::upgrade).unwrap_or_default();
-            threads.insert(Arc::clone(thread_id), Arc::downgrade(&lock));
-            lock
-        };
+        let lock = lock_of(&self.inner.threads, thread_id);
         match busy {
             Busy::Queue => Ok(lock.lock_owned().await),
             Busy::Refuse => lock.try_lock_owned().map_err(|_| HostError::Busy(thread_id.to_string())),
@@ -199,11 +202,20 @@ impl Host {
     }
 }
 
+/// The lock of a thread among these; those that nobody holds are forgotten.
+fn lock_of(locks: &ThreadLocks, thread_id: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
+    let mut locks = locks.lock().unwrap_or_else(PoisonError::into_inner);
+    locks.retain(|_, lock| lock.strong_count() > 0);
+    let lock = locks.get(thread_id).and_then(Weak::upgrade).unwrap_or_default();
+    locks.insert(Arc::clone(thread_id), Arc::downgrade(&lock));
+    lock
+}
+
 /// What a thread kept of a key that is each run's own by now stays in the store, and is no
 /// run's beginning.
 fn leave_to_runs(keys: &KeySet, state: &mut State) {
     let of_runs = |key: &str| keys.get(key).is_some_and(|definition| definition.scope == KeyScope::Run);
-    if state.iter().any(|(key, _)| of_runs(key)) {
+    if state.keys().any(of_runs) {
         state.forget(keys, KeyScope::Run);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Metrics;
 use crate::store::{
-    AuditFilter, AuditRecord, Commit, CommitError, QueueTurn, RunFilter, RunSummary, Store, StoreError,
-    ToolHealth,
+    AuditFilter, AuditRecord, Commit, CommitError, Committed, QueueTurn, Record, RunFilter, RunSummary,
+    Store, StoreError, ToolHealth,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ impl Observed {
 
 #[async_trait]
 impl Store for Observed {
-    async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let records = commit.audit.clone();
-        self.store.commit(commit).await?;
+        let committed = self.store.commit(commit).await?;
         self.count(&records);
-        Ok(())
+        Ok(committed)
     }
 
     async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
@@ -79,6 +79,14 @@ impl Store for Observed {
 
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
         self.store.change(thread_id, change).await
+    }
+
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        self.store.admit(thread_id, component_id).await
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        self.store.record(run_id).await
     }
 
     fn let_go(&self, run_id: &str) {

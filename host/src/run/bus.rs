@@ -119,7 +119,7 @@ impl Bus {
                 payload,
             };
             self.publish(&|| tell(name_of(&event.event), json!(event)), name_of(&event.event));
-            let changed = self.visible.changed(&event.event).map(|changed| ("state.changed", changed));
+            let changed = self.visible.changed(&event.event, run).map(|changed| ("state.changed", changed));
             for (name, payload) in short(&event.event, run).into_iter().chain(changed) {
                 self.publish_short(&tell(name, payload));
             }

@@ -2,6 +2,7 @@
 
 use super::audited::records_of;
 use super::carried::Carried;
+use super::charges::charges;
 use super::children::Children;
 use super::components::components_of;
 use super::hooking::Scene;
@@ -189,6 +190,7 @@ impl Driver {
         let failed = |why: String| CommitError::Failed(StoreError(why));
         let mut unrecorded = Unrecorded::default();
         let mut input = self.with_room(input).await;
+        let mut turn = None;
         for _ in 0..MAX_CONFLICTS {
             let now_ms = now_ms();
             let events = self.decided(&mut input, now_ms).await.map_err(|e| failed(e.to_string()))?;
@@ -206,8 +208,8 @@ impl Driver {
             unrecorded = Unrecorded::of(&events, |call_id| self.ran_for_good(call_id));
             match self.commit(events, now_ms).await {
                 Ok(()) => return Ok(()),
-                Err(CommitError::Conflict(changes)) => {
-                    changes.iter().for_each(|change| self.run.absorb(change))
+                Err(CommitError::Conflict(_)) => {
+                    self.see_others(&mut turn).await.map_err(|e| failed(e.to_string()))?;
                 }
                 Err(e) => return Err(unrecorded.explain(e)),
             }
@@ -248,6 +250,7 @@ impl Driver {
         let mut commit = Commit::new(run_id, thread_id, self.run.events() - applied as u64, now_ms, all);
         let events = Arc::clone(commit.events());
         commit.messages = messages;
+        commit.charged = charges(&events, Some(&self.run));
         commit.audit = records_of(&self.run, commit.run_id(), &events);
         let trapped = commit.audit.iter().any(|record| record.sign() == Sign::Trapped);
         commit.may_follow = commit.after() == 0 && !trapped && may_follow(&events);
@@ -255,14 +258,15 @@ impl Driver {
             commit.components = components_of(&events, toolbox);
         }
         let span = spans::commit(events.len());
-        if let Err(why) = host.store().commit(commit).instrument(span).await {
-            // It is decided anew where the change met another's; else it is the end.
-            self.held_back = events[..applied].iter().map(|held| held.event.clone()).collect();
-            return Err(why);
-        }
-        for new in &events[applied..] {
-            self.apply(&new.event).map_err(|e| CommitError::Failed(StoreError(e.to_string())))?;
-        }
+        let committed = match host.store().commit(commit).instrument(span).await {
+            Ok(committed) => committed,
+            Err(why) => {
+                // It is decided anew where the change met another's; else it is the end.
+                self.held_back = events[..applied].iter().map(|held| held.event.clone()).collect();
+                return Err(why);
+            }
+        };
+        let events = self.follow(&events, applied, committed.moved).await?;
         self.parts.teller.stored(&events, &self.run);
         if trapped {
             // Where the store cannot be read, the next commit says so.
@@ -271,7 +275,7 @@ impl Driver {
         Ok(())
     }
 
-    fn apply(&mut self, event: &Event) -> Result<(), RunError> {
+    pub(super) fn apply(&mut self, event: &Event) -> Result<(), RunError> {
         self.run.apply(event).map_err(|e| RunError(e.to_string()))?;
         match event {
             Event::CallFinished(finished) => self.last_call = Some(Arc::clone(finished)),

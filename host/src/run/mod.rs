@@ -5,7 +5,9 @@ mod asking;
 mod audited;
 mod bus;
 mod carried;
+mod charges;
 mod children;
+mod committed;
 mod components;
 mod deciding;
 mod driver;
@@ -27,16 +29,18 @@ pub use hub::EventStream;
 pub use told::{ChildTold, Piece, Told, Transient};
 
 pub(crate) use bus::Bus;
+pub(crate) use charges::charges;
 pub(crate) use children::{ChildRan, ChildStart, ToldOfChild};
 pub(crate) use driver::{Driver, DriverParts};
 pub(crate) use hooking::Panel;
 pub(crate) use hub::{Hub, PATIENCE};
-pub(crate) use perform::now_ms;
+pub(crate) use perform::{now_ms, overloaded};
 pub(crate) use told::Teller;
 
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::outcome::ToolResult;
+use tollgate_agent::SmolStr;
+use tollgate_agent::outcome::{Fault, ToolResult, Usage};
 use tollgate_agent::run::event::{Finished, Suspended};
 use tollgate_agent::run::{CallEnd, CallStatus, Phase, Run, RunStatus, RunUsage};
 
@@ -144,6 +148,33 @@ impl RunEnd {
             usage: *run.usage(),
             waiting: waiting.filter_map(|call| call.suspended.clone()).collect(),
             last_call,
+        }
+    }
+
+    /// How a direct call ends that was refused before it began.
+    pub(crate) fn refused(run_id: Arc<str>, thread_id: Arc<str>, tool_name: &str, fault: Fault) -> Self {
+        let finished = Finished {
+            call_id: SmolStr::new(&run_id),
+            tool_name: SmolStr::new(tool_name),
+            end: CallEnd::Fault(fault),
+            change: None,
+            replaced: None,
+            notes: Vec::new(),
+            scheduled: Vec::new(),
+            filter: None,
+            transfer: None,
+            escalates: false,
+            usage: Usage::default(),
+            earlier: Usage::default(),
+        };
+        Self {
+            run_id,
+            thread_id,
+            status: Some(RunStatus::Completed),
+            text: String::new(),
+            usage: RunUsage::default(),
+            waiting: Vec::new(),
+            last_call: Some(Arc::new(finished)),
         }
     }
 

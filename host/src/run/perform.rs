@@ -5,7 +5,7 @@ use super::children::CallChildren;
 use super::hooking::Scene;
 use super::{Piece, Teller, spans};
 use crate::model::{Delta, Model};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::tools::{Attempt, AttemptRequest, Runner, Toolbox};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -18,7 +18,7 @@ use tollgate_agent::hook::ModelHooked;
 use tollgate_agent::message::{Message, ModelRequest};
 use tollgate_agent::outcome::{Fault, Usage};
 use tollgate_agent::proposal::Proposal;
-use tollgate_agent::run::{Execution, Input, RunSpec};
+use tollgate_agent::run::{Execution, Input, RunSpec, Task};
 use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink, Reservation};
 use tracing::Instrument as _;
 
@@ -127,11 +127,14 @@ impl Trying {
         let ended = match self.toolbox.runner(name) {
             _ if self.cancel.is_cancelled() => Attempt::unstarted(Fault::new(Code::Cancelled, CANCELLED)),
             None => Attempt::unstarted(gone(name)),
-            Some(runner) => {
-                let ended =
-                    AssertUnwindSafe(self.within_the_call(runner.run(self.request()))).catch_unwind().await;
-                ended.unwrap_or_else(|_| lost(panicked(name)))
-            }
+            Some(runner) => match self.room().await {
+                Err(full) => Attempt::unstarted(full),
+                Ok(()) => {
+                    let attempt = self.within_the_call(runner.run(self.request()));
+                    let ended = AssertUnwindSafe(attempt).catch_unwind().await;
+                    ended.unwrap_or_else(|_| lost(panicked(name)))
+                }
+            },
         };
         if let Some(memory) = ended.memory {
             self.lent.outcomes.hold(memory);
@@ -176,6 +179,16 @@ impl Trying {
             until_ms => until_ms.saturating_sub(now_ms()).max(1),
         };
         Duration::from_millis(own.min(left))
+    }
+
+    /// That there is room for the record of the attempt. A direct call was admitted before
+    /// it began.
+    async fn room(&self) -> Result<(), Fault> {
+        if matches!(self.spec.task, Task::Call { .. }) {
+            return Ok(());
+        }
+        let (thread_id, owner) = (&self.spec.identity.thread_id, &self.execution.permit.tool().owner.id);
+        self.store.admit(Some(thread_id), Some(owner)).await.map_err(|why| overloaded(&why))
     }
 
     fn request(&self) -> AttemptRequest<'_> {
@@ -272,6 +285,11 @@ impl ReportSink for CallReports {
     fn is_heard(&self) -> bool {
         self.teller.is_heard()
     }
+}
+
+/// There is no room for the record of a call.
+pub(crate) fn overloaded(why: &StoreError) -> Fault {
+    Fault::new(Code::Overloaded, format!("The host has no room for the record of another call: {why}."))
 }
 
 fn gone(tool_name: &str) -> Fault {

@@ -6,7 +6,7 @@
 use super::bus::Wanted;
 use std::sync::Arc;
 use tollgate_agent::outcome::{Mutation, Outcome};
-use tollgate_agent::run::{Event, Numbered};
+use tollgate_agent::run::{Event, Numbered, Run};
 use tollgate_agent::state::{KeyUpdate, PendingMutation};
 
 /// The keys whose values are told: names, and beginnings of names. None by default.
@@ -61,7 +61,7 @@ impl Visible {
                 let updates =
                     event.change_mut().into_iter().flat_map(|change| Arc::make_mut(&mut change.updates));
                 for update in updates.filter(|update| !self.has(&update.key)) {
-                    (update.update, update.value) = (None, None);
+                    (update.update, update.value, update.fold) = (None, None, None);
                 }
             }
         }
@@ -73,10 +73,15 @@ impl Visible {
         }
     }
 
-    /// What an event changed of the keys that are visible; none where it changed none.
-    pub(super) fn changed(&self, event: &Event) -> Option<serde_json::Value> {
+    /// What an event changed of the keys that are visible, with what they became; none where
+    /// it changed none. The run stands as after the event's commit.
+    pub(super) fn changed(&self, event: &Event, run: &Run) -> Option<serde_json::Value> {
         let change = event.change()?;
+        if !change.updates.iter().any(|update| self.has(&update.key)) {
+            return None;
+        }
+        let change = change.standing(run.state());
         let seen: Vec<&KeyUpdate> = change.updates.iter().filter(|update| self.has(&update.key)).collect();
-        (!seen.is_empty()).then(|| serde_json::json!({"revision": change.revision, "updates": seen}))
+        Some(serde_json::json!({"revision": change.revision, "updates": seen}))
     }
 }

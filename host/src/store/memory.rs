@@ -1,8 +1,10 @@
 //! A store that ends with the process.
 
+use super::rebase::{WrittenKeys, moved};
 use super::summary::{label, status_after};
 use super::{
-    AuditFilter, AuditRecord, Commit, CommitError, RunFilter, RunSummary, Store, StoreError, ToolHealth,
+    AuditFilter, AuditRecord, Commit, CommitError, Committed, RunFilter, RunSummary, Store, StoreError,
+    StoreLimits, ToolHealth,
 };
 use async_trait::async_trait;
 use std::collections::btree_map::Entry;
@@ -18,6 +20,7 @@ use tollgate_agent::state::{KeyScope, State, StateChange};
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
+    limits: StoreLimits,
 }
 
 #[derive(Debug, Default)]
@@ -28,6 +31,9 @@ struct Tables {
     health: BTreeMap<SmolStr, ToolHealth>,
     /// Runs that whoever carried them let go of.
     left: HashSet<Arc<str>>,
+    /// How many bytes the records of each thread and each component have.
+    thread_bytes: BTreeMap<Arc<str>, u64>,
+    component_bytes: BTreeMap<SmolStr, u64>,
 }
 
 impl Tables {
@@ -73,20 +79,27 @@ struct ThreadRow {
     changes: Vec<StateChange>,
 }
 
+/// The length of a record, about.
+fn bytes_of(record: &impl serde::Serialize) -> u64 {
+    serde_json::to_vec(record).map_or(0, |record| record.len() as u64 + 64)
+}
+
 impl ThreadRow {
-    fn take_in<'a>(
-        &mut self,
-        changes: impl Iterator<Item = &'a StateChange>,
-        messages: Vec<Message>,
-    ) -> Result<(), CommitError> {
-        let mut changes = changes.peekable();
-        if let Some(first) = changes.peek()
-            && first.revision != self.state.revision() + 1
-        {
-            let base = first.revision.saturating_sub(1);
-            let missed = self.changes.iter().filter(|change| change.revision > base);
-            return Err(CommitError::Conflict(missed.cloned().collect()));
-        }
+    /// Behind how many changes of others these have to be moved.
+    fn missed<'a>(
+        &self,
+        mut changes: impl Iterator<Item = &'a StateChange> + Clone,
+    ) -> Result<u64, CommitError> {
+        let Some(first) = changes.clone().next() else { return Ok(0) };
+        let now = self.state.revision();
+        let moved = (now + 1).checked_sub(first.revision).ok_or(CommitError::Conflict(now))?;
+        let missed = self.changes.iter().rev().take_while(|change| change.revision >= first.revision);
+        let missed: Vec<WrittenKeys> = missed.map(WrittenKeys::of).collect();
+        let fits = changes.all(|change| missed.iter().all(|missed| missed.lets_by(change)));
+        if fits { Ok(moved) } else { Err(CommitError::Conflict(now)) }
+    }
+
+    fn take_in<'a>(&mut self, changes: impl Iterator<Item = &'a StateChange>, messages: Vec<Message>) {
         for change in changes {
             self.state.apply_scope(change, KeyScope::Thread);
             self.changes.push(change.clone());
@@ -94,7 +107,6 @@ impl ThreadRow {
         if !messages.is_empty() {
             Arc::make_mut(self.messages.get_or_insert_default()).extend(messages);
         }
-        Ok(())
     }
 }
 
@@ -105,6 +117,14 @@ impl MemoryStore {
         Self::default()
     }
 
+    /// The same store with these limits. Memory is its disk: how much of that stays free is
+    /// not its business.
+    #[must_use]
+    pub fn with_limits(mut self, limits: StoreLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     fn tables(&self) -> MutexGuard<'_, Tables> {
         // A commit changes the tables only once nothing in it can fail any more.
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
@@ -113,19 +133,37 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
-        let Commit { run_id, thread_id, after, events, messages, audit, .. } = commit;
-        let changes = || events.iter().filter_map(|event| event.event.change());
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        let Commit { run_id, thread_id, after, mut events, messages, audit, charged, .. } = commit;
+        let mut behind = 0;
+        let sizes: Vec<u64> = events.iter().map(|event| bytes_of(&event.event)).collect();
         let mut tables = self.tables();
-        let Tables { runs, threads, left, .. } = &mut *tables;
+        let Tables { runs, threads, left, thread_bytes, component_bytes, .. } = &mut *tables;
         let log = runs.entry(run_id);
         let known = if let Entry::Occupied(log) = &log { log.get().len() } else { 0 };
         if known != after {
             return Err(CommitError::Advanced);
         }
+        let thread_of = Arc::clone(&thread_id);
         // A thread that nothing is said or changed in needs no row.
-        if !messages.is_empty() || changes().next().is_some() {
-            threads.entry(thread_id).or_default().take_in(changes(), messages)?;
+        let changes = |event: &'_ Numbered| event.event.change().is_some();
+        if !messages.is_empty() || events.iter().any(changes) {
+            if let Some(thread) = threads.get(&thread_id) {
+                behind = thread.missed(events.iter().filter_map(|event| event.event.change()))?;
+                events = moved(&events, behind);
+            } else if let Some(first) = events.iter().find_map(|event| event.event.change())
+                && first.revision != 1
+            {
+                return Err(CommitError::Conflict(0));
+            }
+            let thread = threads.entry(thread_id).or_default();
+            thread.take_in(events.iter().filter_map(|event| event.event.change()), messages);
+        }
+        *thread_bytes.entry(thread_of).or_default() += sizes.iter().sum::<u64>();
+        for (bytes, component) in sizes.iter().zip(charged) {
+            if let Some(component) = component {
+                *component_bytes.entry(component).or_default() += bytes;
+            }
         }
         if !left.is_empty() {
             left.remove(log.key());
@@ -135,7 +173,7 @@ impl Store for MemoryStore {
             Entry::Vacant(log) => _ = log.insert(RunRow { first: events, more: Vec::new() }),
         }
         audit.into_iter().for_each(|record| tables.note(record));
-        Ok(())
+        Ok(Committed { moved: behind })
     }
 
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
@@ -203,7 +241,25 @@ impl Store for MemoryStore {
 
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
         let mut tables = self.tables();
-        tables.threads.entry(Arc::from(thread_id)).or_default().take_in(std::iter::once(&change), Vec::new())
+        let thread = tables.threads.entry(Arc::from(thread_id)).or_default();
+        // A value from outside is meant for the state as its sender knows it.
+        if change.revision != thread.state.revision() + 1 {
+            return Err(CommitError::Conflict(thread.state.revision()));
+        }
+        thread.take_in(std::iter::once(&change), Vec::new());
+        Ok(())
+    }
+
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        let tables = self.tables();
+        if let Some(id) = component_id {
+            let bytes = tables.component_bytes.get(id).copied().unwrap_or_default();
+            self.limits.check_component(id, bytes)?;
+        }
+        if let Some(id) = thread_id {
+            self.limits.check_thread(id, tables.thread_bytes.get(id).copied().unwrap_or_default())?;
+        }
+        Ok(())
     }
 
     fn let_go(&self, run_id: &str) {

@@ -7,18 +7,26 @@
 
 mod audit;
 mod kept;
+mod limits;
 pub mod memory;
+mod rebase;
 pub mod sqlite;
 mod summary;
+mod upkeep;
 
 pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 pub use kept::ComponentFile;
+pub use limits::StoreLimits;
 pub use memory::MemoryStore;
-pub use sqlite::SqliteStore;
+pub use sqlite::{ReadOnlyStore, SqliteStore};
 pub use summary::{RunFilter, RunSummary};
+pub use upkeep::{DamagedRun, Pruned, Pruning, Record, Verified};
+
+pub(crate) use rebase::moved;
 
 use async_trait::async_trait;
 use std::sync::Arc;
+use tollgate_agent::SmolStr;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, Numbered, Thread};
 use tollgate_agent::state::{KeyUpdate, State, StateChange};
@@ -56,7 +64,7 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// ```
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicUsize, Ordering};
-/// use tollgate::store::{AuditFilter, AuditRecord, Commit, CommitError, RunFilter};
+/// use tollgate::store::{AuditFilter, AuditRecord, Commit, CommitError, Committed, RunFilter};
 /// use tollgate::store::{RunSummary, StoreError, ToolHealth};
 /// use tollgate::tollgate_agent::run::{Numbered, Thread};
 /// use tollgate::tollgate_agent::state::StateChange;
@@ -71,11 +79,11 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 ///
 /// #[async_trait]
 /// impl Store for Counted {
-///     async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+///     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
 ///         let events = commit.events().len();
-///         self.store.commit(commit).await?; // all of them, or none
+///         let committed = self.store.commit(commit).await?; // all of them, or none
 ///         self.events.fetch_add(events, Ordering::Relaxed);
-///         Ok(())
+///         Ok(committed)
 ///     }
 ///
 ///     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
@@ -133,14 +141,15 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// ```
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Appends events to a run, and folds their changes into the thread's state.
+    /// Appends events to a run, and folds their changes into the thread's state. Changes
+    /// that were built on an older revision are moved behind the ones that they missed,
+    /// unless both write the same key and do not commute.
     ///
     /// # Errors
-    /// [`CommitError::Conflict`] where the thread's state moved on since the
-    /// revision on which the changes were built, [`CommitError::Advanced`] where
-    /// somebody else appended to this run, [`CommitError::Busy`] where another prompt's
+    /// [`CommitError::Conflict`] if they cannot be moved, [`CommitError::Advanced`] if
+    /// somebody else appended to this run, [`CommitError::Busy`] if another prompt's
     /// run of the thread is at work; nothing was stored in any of these cases.
-    async fn commit(&self, commit: Commit) -> Result<(), CommitError>;
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError>;
 
     /// A thread as it stands; one that nobody wrote to is empty.
     ///
@@ -216,6 +225,25 @@ pub trait Store: Send + Sync {
     /// takes it up again.
     fn let_go(&self, run_id: &str);
 
+    /// That there is room for the records of another call, on this thread or of this
+    /// component.
+    ///
+    /// # Errors
+    /// There is none: a sentence that names the limit. Nothing may begin then, and what is
+    /// under way can still be stored.
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        let _ = (thread_id, component_id);
+        Ok(())
+    }
+
+    /// The record of a run as far as it can be read, and what is wrong with it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        Ok(Record { events: self.events(run_id, 0).await?, ..Record::default() })
+    }
+
     /// Waits for the caller's turn among those that queue for the thread, in this process and
     /// in others: first come, first served. The turn ends when the result is dropped.
     ///
@@ -268,6 +296,8 @@ pub struct Commit {
     events: Arc<[Numbered]>,
     /// Messages that join the thread's conversation.
     pub messages: Vec<Message>,
+    /// The component that causes each of the events, where one does; it may be shorter.
+    pub charged: Vec<Option<SmolStr>>,
     /// What the audit says of it.
     pub audit: Vec<AuditRecord>,
     /// The components that the events refer to, for a store that keeps them.
@@ -320,12 +350,20 @@ impl Commit {
     }
 }
 
+/// What became of a commit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// How many changes of others the commit's changes were moved behind.
+    pub moved: u64,
+}
+
 /// Why nothing was committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// The thread's state moved on; these changes came in between, oldest first.
+    /// The thread's state moved on to this revision; [`Store::changes`] has what came in
+    /// between.
     #[error("the thread's state was changed by another run or call")]
-    Conflict(Vec<StateChange>),
+    Conflict(u64),
     /// The run's log holds events that the caller does not know of.
     #[error("the run was carried on by another process")]
     Advanced,

@@ -112,6 +112,11 @@ impl Toolbox {
         Ok(())
     }
 
+    /// Sets how many bytes the state of one component may have in one thread.
+    pub(crate) fn set_thread_state_bytes(&mut self, bytes: usize) {
+        Arc::make_mut(&mut self.catalog).set_thread_state_bytes(bytes);
+    }
+
     /// Adds a plugin with all its tools, of which it may have none, or nothing of it.
     ///
     /// # Errors

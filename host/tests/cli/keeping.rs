@@ -116,21 +116,22 @@ fn no_grant_reaches_the_data_directory() {
     }
 }
 
-/// A limit on the size of files stands for the disk that takes no more.
+/// A limit on the size of files stands for the disk that takes no more. Its signal does not
+/// end the program.
 #[test]
 fn a_disk_that_takes_no_more_is_told_and_nothing_is_lost() {
     let place = Place::new().with_tools(&[good::ADDER]);
     add(&place).ends_with(0);
     let limited = |blocks: u32| {
         let mut command = Command::new("bash");
-        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" call adder --thread t");
+        let script = format!("ulimit -f {blocks}; exec \"$0\" call adder --thread t");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_tollgate")]);
         command.current_dir(place.path()).env("TOLLGATE_DATA", place.path().join("data"));
         run(command)
     };
     let refused = limited(1).ends_with(1);
     assert!(refused.stdout.is_empty(), "nothing is answered that is not kept: {refused:?}");
-    refused.says("tollgate.db").says("the disk does not take it");
+    refused.says("tollgate.db").says("the disk did not take it");
     assert_eq!(add(&place).ends_with(0).stdout.trim(), "1", "the first was kept, the second was not");
 }
 
@@ -151,14 +152,22 @@ fn a_directory_that_may_not_be_written_is_told() {
         }
     };
     set(0o555, 0o444);
-    let mut command = Command::new(program);
-    command.args(["call", "adder", "--thread", "t"]).current_dir(place.path());
-    command.env("TOLLGATE_DATA", place.path().join("data"));
-    // Nothing is forbidden to root.
-    if std::fs::metadata(place.path()).unwrap().uid_is_root() {
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    let said = run(command);
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(arguments).current_dir(place.path());
+        command.env("TOLLGATE_DATA", place.path().join("data"));
+        // Nothing is forbidden to root.
+        if std::fs::metadata(place.path()).unwrap().uid_is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        run(command)
+    };
+    let said = as_nobody(&["call", "adder", "--thread", "t"]);
+    // To read it needs no more than that.
+    let listed = as_nobody(&["runs", "--json"]).ends_with(0).json();
+    let id = listed[0]["run_id"].as_str().unwrap().to_owned();
+    as_nobody(&["show", &id]).ends_with(0);
+    as_nobody(&["audit"]).ends_with(0);
     set(0o755, 0o644);
     let said = said.ends_with(1).says("data").says("--data");
     assert!(said.stderr.contains("check"), "{}", said.stderr);
@@ -189,7 +198,55 @@ fn a_copy_for_everybody(directory: &Path) -> std::path::PathBuf {
 fn what_is_no_store_of_this_program_is_refused_in_words() {
     let place = Place::new();
     place.write("data/tollgate.db", "no database, but long enough to be looked at. ".repeat(100));
-    place.type_in(&["runs"]).ends_with(1).says("it is no SQLite file; name another directory with --data");
+    place
+        .type_in(&["runs"])
+        .ends_with(1)
+        .says("it is not an SQLite file; name another directory with --data");
     place.write("file", "");
     place.type_in(&["runs", "--data", "file"]).ends_with(1).says("file").says("--data");
+}
+
+fn database(place: &Place) -> rusqlite::Connection {
+    rusqlite::Connection::open(place.path().join("data/tollgate.db")).unwrap()
+}
+
+#[test]
+fn z8_old_runs_are_removed_and_their_state_is_kept() {
+    let place = Place::new().with_tools(&[good::ADDER]);
+    for _ in 0..3 {
+        add(&place).ends_with(0);
+    }
+    place.type_in(&["prune"]).ends_with(2).says("--older-than 30d");
+    place.type_in(&["prune", "--older-than", "1d", "--dry-run"]).ends_with(0).says("would remove 0 runs");
+    database(&place).execute_batch("UPDATE runs SET updated_at_ms = 1; UPDATE audit SET at_ms = 1").unwrap();
+    let counted = place.type_in(&["prune", "--older-than", "1d", "--dry-run", "--json"]).ends_with(0).json();
+    assert_eq!((&counted["runs"], &counted["dry_run"]), (&json!(3), &json!(true)));
+    place.write("tollgate.toml", "[store]\nkeep = \"1d\"\n");
+    place.type_in(&["prune"]).ends_with(0).says("removed 3 runs");
+    assert_eq!(place.type_in(&["runs", "--json"]).ends_with(0).json(), json!([]));
+    assert_eq!(add(&place).ends_with(0).stdout.trim(), "3", "the state stays");
+}
+
+#[test]
+fn z8_a_call_without_room_for_its_record_is_refused_before_it_runs() {
+    let place = Place::new().with_tools(&[good::ADDER]);
+    add(&place).ends_with(0);
+    place.write("tollgate.toml", "[store]\nmin_free_bytes = 9000000000000000000\n");
+    let refused = place.type_in(&["call", "adder", "--thread", "t", "--json"]).ends_with(1).json();
+    assert_eq!(refused["error"]["code"], "overloaded", "{refused}");
+    assert!(refused.to_string().contains("min_free_bytes"), "{refused}");
+    place.write("tollgate.toml", "");
+    assert_eq!(add(&place).ends_with(0).stdout.trim(), "1", "it did not run");
+}
+
+#[test]
+fn s9_a_damaged_record_is_found_and_said() {
+    let place = Place::new().with_tools(&[good::ADDER]);
+    add(&place).ends_with(0);
+    place.type_in(&["store", "verify"]).ends_with(0).says("0 damaged");
+    let id = place.type_in(&["runs", "--json"]).json()[0]["run_id"].as_str().unwrap().to_owned();
+    assert_eq!(database(&place).execute("DELETE FROM events WHERE number = 2", []).unwrap(), 1);
+    place.type_in(&["store", "verify"]).ends_with(1).answers("is damaged: event 2: it is missing");
+    place.type_in(&["show", &id]).ends_with(1).says("event 2: it is missing");
+    place.type_in(&["replay", &id]).ends_with(1).says("is damaged");
 }

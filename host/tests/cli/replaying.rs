@@ -40,6 +40,10 @@ fn a_tampered_record_is_found_with_the_place() {
         [],
     );
     assert_eq!(changed.unwrap(), 1);
+    place.type_in(&["replay", &last_run(&place)]).ends_with(1).says("is damaged");
+    // An earlier version wrote events without checksums.
+    let unchecked = "UPDATE events SET checksum = NULL WHERE run = (SELECT max(id) FROM runs)";
+    database(&place).execute(unchecked, []).unwrap();
     let found = replay(&place, 1).remove(0);
     assert_eq!(found["finding"], "differs");
     assert_eq!(found["place"], "/end/result/data");

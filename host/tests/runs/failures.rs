@@ -16,7 +16,7 @@ fn a_file_that_is_no_store_is_refused_in_words() {
     let at = tempfile::tempdir().unwrap();
     let file = at.path().join("tollgate.db");
     std::fs::write(&file, "not a database, but long enough to look at: ".repeat(100)).unwrap();
-    assert!(refusal(at.path()).contains("no SQLite file"), "{}", refusal(at.path()));
+    assert!(refusal(at.path()).contains("not an SQLite file"), "{}", refusal(at.path()));
     std::fs::remove_file(&file).unwrap();
     rusqlite::Connection::open(&file).unwrap().execute_batch("CREATE TABLE mine (x)").unwrap();
     assert!(refusal(at.path()).contains("another program's"), "{}", refusal(at.path()));

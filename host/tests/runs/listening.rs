@@ -284,7 +284,11 @@ async fn e2_of_state_that_changed_the_keys_that_are_visible_are_told_and_no_othe
     soon(|| all.lock().unwrap().iter().any(|event| event[0] == "run.waiting"));
     told.extend(all.lock().unwrap().iter().map(Value::to_string));
     let holding = |lines: &[String], what: &str| lines.iter().filter(|line| line.contains(what)).count();
-    assert_eq!(holding(&told, r#""value":41"#), 3, "to the client, who comes back, and the subscriber");
+    assert_eq!(
+        holding(&told, r#""reducer":"add","update":41"#),
+        3,
+        "to the client, who comes back, and the subscriber"
+    );
     assert!(holding(&told, "call_returned") == 3 && holding(&told, "basics.city") == 3, "{told:#?}");
     assert_eq!(holding(&told, "sesame"), 0, "{told:#?}");
     let stored = host.store().events(&run.run_id, 0).await.unwrap();

@@ -7,12 +7,14 @@ mod calls;
 mod children;
 mod commits;
 mod conformance;
+mod contention;
 mod cores;
 mod failures;
 mod fixture;
 mod gates;
 mod growth;
 mod hooks;
+mod keeping;
 #[cfg(feature = "mcp")]
 mod leaks;
 mod listening;

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::store::{
-    AuditFilter, AuditRecord, Commit, CommitError, QueueTurn, RunFilter, RunSummary, Store, StoreError,
-    ToolHealth,
+    AuditFilter, AuditRecord, Commit, CommitError, Committed, QueueTurn, Record, RunFilter, RunSummary,
+    Store, StoreError, ToolHealth,
 };
 use tollgate_agent::run::{Numbered, Thread};
 use tollgate_agent::state::StateChange;
@@ -55,7 +55,7 @@ impl<W> Watched<W> {
 
 #[async_trait]
 impl<W: Watch> Store for Watched<W> {
-    async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         self.write(self.store.commit(commit)).await
     }
 
@@ -102,6 +102,14 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.component(digest).await
+    }
+
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        self.store.admit(thread_id, component_id).await
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        self.store.record(run_id).await
     }
 
     fn let_go(&self, run_id: &str) {

@@ -19,6 +19,41 @@ impl Event {
         }
     }
 
+    /// The call that it is about, if it is about one.
+    #[must_use]
+    pub fn call_id(&self) -> Option<&str> {
+        match self {
+            Event::CallProposed(proposed) => Some(&proposed.call_id),
+            Event::CallEnding(ending) => Some(&ending.call_id),
+            Event::CallFinished(finished) => Some(&finished.call_id),
+            Event::CallSuspended(suspended) => Some(&suspended.call_id),
+            Event::CallValidated { call_id, .. }
+            | Event::CallGated { call_id, .. }
+            | Event::CallStarted { call_id, .. }
+            | Event::CallTook { call_id, .. }
+            | Event::CallRetried { call_id, .. }
+            | Event::CallReturned { call_id, .. }
+            | Event::CallConflicted { call_id, .. }
+            | Event::CallHooked { call_id, .. }
+            | Event::CallDecided { call_id, .. }
+            | Event::ChildStarted { call_id, .. }
+            | Event::ChildWaiting { call_id, .. }
+            | Event::ChildFinished { call_id, .. } => Some(call_id),
+            _ => None,
+        }
+    }
+
+    /// Moves the change so that it follows so many changes of others, and with it the
+    /// revision on which a batch begins. Fits events after the first change of a commit.
+    pub fn move_by(&mut self, revisions: u64) {
+        if let Event::BatchStarted { revision, .. } = self {
+            *revision += revisions;
+        }
+        if let Some(change) = self.change_mut() {
+            change.revision += revisions;
+        }
+    }
+
     /// The same, for whoever tells of it without some of its values.
     pub fn change_mut(&mut self) -> Option<&mut StateChange> {
         match self {

@@ -361,9 +361,7 @@ fn seeded(
     if !definition.reducer.accepts(value) || !fits || json::depth(value) > json::MAX_DEPTH {
         return Err(bad("does not take that value"));
     }
-    let value = Some(Arc::new(value.clone()));
-    let (scope, persistent) = (definition.scope, definition.persistent);
-    Ok(KeyUpdate { key: Arc::from(key), scope, persistent, update: value.clone(), value })
+    Ok(KeyUpdate::set(definition, value, Arc::new(value.clone())))
 }
 
 /// Whether the agent has a use for the key: one of its tools reads or writes it, or

@@ -274,6 +274,7 @@ fn handed_over(state: &State, from: &str, to: &AgentSpec) -> StateChange {
         persistent: true,
         update: value.clone(),
         value,
+        fold: None,
     };
     StateChange { revision: state.revision() + 1, updates: [update].into() }
 }

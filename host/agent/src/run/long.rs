@@ -107,9 +107,13 @@ impl Steps {
         for (key, update) in mutations {
             let Some(definition) = catalog.keys().get(key) else { continue };
             let Some(schema) = &definition.schema else { continue };
-            let present = run.state.get(key).unwrap_or(&definition.initial);
             added += update.map_or(0, parts);
-            self.take(schema.most_steps(parts(present) + added))?;
+            // Of a list that only grows, what is added is checked alone.
+            let present = match definition.grows_alone() {
+                true => 1,
+                false => parts(run.state.get(key).unwrap_or(&definition.initial)),
+            };
+            self.take(schema.most_steps(present + added))?;
         }
         Some(())
     }

@@ -182,6 +182,7 @@ impl Replay {
         let (before, after) =
             (self.taken(attempt).unwrap_or_default(), again.taken.clone().unwrap_or_default());
         let mut recorded = recorded.event.clone();
+        compare::hold_the_same(&recorded, now.as_mut(), self.run.state());
         compare::leave_the_tools(&mut recorded, now.as_mut(), &written);
         match compare::first_difference(&recorded, now.as_ref(), &before, &after) {
             None => Finding::Same,
@@ -224,9 +225,11 @@ impl Replay {
     fn note_unknown(&mut self, change: &StateChange, of: impl Fn(KeyScope) -> bool) {
         let updates = change.updates.iter().filter(|update| of(update.scope));
         for update in updates {
-            match update.value {
-                Some(_) => self.unknown_keys.remove(&*update.key),
-                None => self.unknown_keys.insert(update.key.to_string()),
+            match update.is_known() {
+                // What is folded into an unknown value is unknown, too.
+                true if update.value.is_some() => self.unknown_keys.remove(&*update.key),
+                true => false,
+                false => self.unknown_keys.insert(update.key.to_string()),
             };
         }
     }

@@ -5,10 +5,12 @@
 //! older version left. Nothing is dropped then: the value goes to a key of the
 //! host's own, which names the revision that still had it.
 
+use super::held::Held;
 use super::{KeyDefinition, KeySet, KeyUpdate, State, StateChange};
 use crate::run::SHORT_STEPS;
 use crate::schema::parts;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// How the names of the keys begin under which values are set aside. No tool reads
 /// or writes them.
@@ -31,23 +33,32 @@ pub struct Misfit<'a> {
 /// defined for is kept as it is: it belongs to something that is not loaded.
 #[must_use]
 pub fn misfits<'a>(keys: &'a KeySet, state: &'a State) -> Vec<Misfit<'a>> {
-    let misfit = |(key, value): (&'a str, &'a Value)| {
-        let definition = keys.get(key)?;
-        let why = definition.refusal(value)?;
+    let misfit = |(key, held): (&'a Arc<str>, &'a Held)| {
+        let definition = keys.shared(key)?;
+        // It is asked for each call, and a value that only grew by what fits still does.
+        if held.is_known_to_fit(definition) {
+            return None;
+        }
+        let value = held.value();
+        let Some(why) = definition.refusal(value) else {
+            held.note_fit(definition);
+            return None;
+        };
         Some(Misfit { key, value, why, initial: &definition.initial })
     };
-    state.iter().filter_map(misfit).collect()
+    state.values.iter().filter_map(misfit).collect()
 }
 
 /// Whether finding the misfits of a state could take more than a few milliseconds.
 #[must_use]
 pub fn takes_long(keys: &KeySet, state: &State) -> bool {
     let mut left = SHORT_STEPS;
-    let fits = state.iter().try_for_each(|(key, value)| {
-        let Some(schema) = keys.get(key).and_then(|definition| definition.schema.as_ref()) else {
+    let fits = state.values.iter().try_for_each(|(key, held)| {
+        let Some(definition) = keys.shared(key).filter(|definition| !held.is_known_to_fit(definition)) else {
             return Some(());
         };
-        left = left.checked_sub(schema.most_steps(parts(value)))?;
+        let Some(schema) = &definition.schema else { return Some(()) };
+        left = left.checked_sub(schema.most_steps(parts(held.value())))?;
         Some(())
     });
     fits.is_none()

@@ -1,7 +1,8 @@
 //! What a key is: its name, who defined it, how updates join it, how long it lives.
 
-use super::KeyReducer;
+use super::change::MAX_THREAD_STATE_BYTES;
 use super::size::json_bytes;
+use super::{KeyReducer, Reducer, update};
 use crate::name;
 use crate::schema::{MAX_PATTERNS_BYTES, Schema};
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,8 @@ pub struct KeyDefinition {
     pub scope: KeyScope,
     /// Whether the key survives the host's process.
     pub persistent: bool,
+    /// Whether updates stay valid, without another check, in whatever order they are folded.
+    pub folds_freely: bool,
 }
 
 impl KeyDefinition {
@@ -103,7 +106,18 @@ impl KeyDefinition {
                 first.problem, first.pointer
             )));
         }
-        Ok(Self { name, initial, schema_json, schema, reducer, scope, persistent })
+        let folds_freely = update::folds_freely(&reducer, schema_json.as_ref());
+        Ok(Self { name, initial, schema_json, schema, reducer, scope, persistent, folds_freely })
+    }
+}
+
+impl KeyDefinition {
+    /// Whether the key is a list whose schema asks nothing of it but of its elements, so
+    /// that what is added is checked without the rest.
+    #[must_use]
+    pub(crate) fn grows_alone(&self) -> bool {
+        let is_list = matches!(self.reducer, KeyReducer::Standard(Reducer::Append | Reducer::Union));
+        self.folds_freely && is_list
     }
 }
 
@@ -119,16 +133,38 @@ pub(crate) fn is_key(name: &str) -> bool {
 }
 
 /// Every key that something loaded defines. Cloning is cheap.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct KeySet {
     definitions: Arc<BTreeMap<Arc<str>, Arc<KeyDefinition>>>,
+    thread_state_bytes: usize,
+}
+
+impl Default for KeySet {
+    fn default() -> Self {
+        Self { definitions: Arc::default(), thread_state_bytes: MAX_THREAD_STATE_BYTES }
+    }
 }
 
 impl KeySet {
+    /// The most bytes that the values of one component's keys have in one thread.
+    #[must_use]
+    pub fn thread_state_bytes(&self) -> usize {
+        self.thread_state_bytes
+    }
+
+    pub(crate) fn set_thread_state_bytes(&mut self, bytes: usize) {
+        self.thread_state_bytes = bytes;
+    }
+
     /// The definition of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&KeyDefinition> {
         self.definitions.get(key).map(AsRef::as_ref)
+    }
+
+    /// The definition of a key, to be shared.
+    pub(super) fn shared(&self, key: &str) -> Option<&Arc<KeyDefinition>> {
+        self.definitions.get(key)
     }
 
     /// Every definition, sorted by name.
@@ -209,7 +245,6 @@ impl Access {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Reducer;
     use serde_json::json;
 
     fn key(

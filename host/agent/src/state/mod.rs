@@ -5,28 +5,33 @@
 //! [`Mutation`](crate::outcome::Mutation)s; [`change::propose`] checks all of them
 //! against the keys' definitions and answers one [`StateChange`], which an event
 //! records and [`State::apply`] folds in. Folding needs no tool and no definition:
-//! the change holds each key's resulting value.
+//! the change holds each key's resulting value, or names the built-in reducer by which
+//! the value follows from the update.
 
 pub mod aside;
 pub mod change;
+mod held;
 pub mod key;
 pub mod native;
 pub mod pending;
 pub mod reducer;
 mod size;
+pub mod update;
 
-pub use change::{KeyUpdate, StateChange};
+pub use change::StateChange;
 pub use key::{Access, KeyDefinition, KeyScope, KeySet};
 pub use native::{KeyReducer, NativeReducer};
 pub use pending::PendingMutation;
 pub use reducer::Reducer;
+pub use update::{Fold, KeyUpdate};
 
+use held::Held;
 use litemap::LiteMap;
 use serde_json::Value;
 use std::sync::Arc;
 
 /// Values by their keys: few, so that a sorted list is smaller and faster than a tree.
-type Values = LiteMap<Arc<str>, Arc<Value>>;
+type Values = LiteMap<Arc<str>, Held>;
 
 /// The values of a thread's keys, or of a run's, and how often they changed.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,12 +50,23 @@ impl State {
     /// The value of a key that was ever set.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.values.get(key).map(AsRef::as_ref)
+        self.values.get(key).map(|held| held.value().as_ref())
+    }
+
+    /// The value of a key that was ever set, to be shared.
+    #[must_use]
+    pub fn shared(&self, key: &str) -> Option<&Arc<Value>> {
+        self.values.get(key).map(Held::value)
+    }
+
+    /// Every key that was ever set, sorted.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(|(key, _)| key.as_ref())
     }
 
     /// Every key that was ever set, sorted, with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.values.iter().map(|(key, value)| (key.as_ref(), value.as_ref()))
+        self.values.iter().map(|(key, held)| (key.as_ref(), held.value().as_ref()))
     }
 
     /// Folds in one change; the revision becomes the change's.
@@ -68,8 +84,9 @@ impl State {
         self.revision = change.revision;
         let values = Arc::make_mut(&mut self.values);
         for update in change.updates.iter().filter(|update| wanted(update)) {
-            if let Some(value) = &update.value {
-                values.insert(Arc::clone(&update.key), Arc::clone(value));
+            // The value is taken out, so that a list that nobody else holds grows in place.
+            if let Some(held) = Held::after(values.remove(&update.key), update) {
+                values.insert(Arc::clone(&update.key), held);
             }
         }
     }
@@ -78,21 +95,21 @@ impl State {
     pub fn adopt(&mut self, other: &State) {
         self.revision = other.revision;
         let values = Arc::make_mut(&mut self.values);
-        for (key, value) in other.values.iter() {
-            values.insert(Arc::clone(key), Arc::clone(value));
+        for (key, held) in other.values.iter() {
+            values.insert(Arc::clone(key), held.clone());
         }
     }
 
     /// A state as a store kept it.
     #[must_use]
     pub fn restored(revision: u64, values: impl IntoIterator<Item = (String, Value)>) -> Self {
-        let values = values.into_iter().map(|(key, value)| (Arc::from(key), Arc::new(value)));
+        let values = values.into_iter().map(|(key, value)| (Arc::from(key), Held::new(Arc::new(value))));
         Self { revision, values: Arc::new(values.collect()) }
     }
 
     /// Sets a key without a change of its own: seeds and restored values.
     pub fn set(&mut self, key: &str, value: Value) {
-        Arc::make_mut(&mut self.values).insert(Arc::from(key), Arc::new(value));
+        Arc::make_mut(&mut self.values).insert(Arc::from(key), Held::new(Arc::new(value)));
     }
 
     /// Forgets the keys of this scope, as at the end of a run.
@@ -122,13 +139,36 @@ impl Snapshot {
         self.revision
     }
 
+    /// Whether the key was ever set.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
     /// The key's value, or its initial one where it was never set.
     #[must_use]
     pub fn get<'a>(&'a self, keys: &'a KeySet, key: &str) -> Option<&'a Value> {
         self.values
             .get(key)
-            .map(AsRef::as_ref)
+            .map(|held| held.value().as_ref())
             .or_else(|| keys.get(key).map(|definition| &definition.initial))
+    }
+
+    /// How many bytes the values of an owner's keys have, at most, without these.
+    pub(crate) fn bytes_of(&self, owner_id: &str, without: impl Fn(&str) -> bool) -> usize {
+        let is_of = |key: &str| key.split_once('.').is_some_and(|(owner, _)| owner == owner_id);
+        let counted = self.values.iter().filter(|(key, _)| is_of(key) && !without(key));
+        counted.map(|(_, held)| held.bytes()).sum()
+    }
+
+    /// Whether the value of a key that was ever set is a list.
+    pub(crate) fn is_list(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(Held::is_list)
+    }
+
+    /// How many bytes the value of a key has, at most.
+    pub(crate) fn bytes(&self, key: &str) -> usize {
+        self.values.get(key).map_or(0, Held::bytes)
     }
 
     /// What one reader may see: the keys that it may read and that have a value.

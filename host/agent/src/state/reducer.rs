@@ -58,24 +58,37 @@ impl Reducer {
     /// # Errors
     /// The update is not what this reducer takes; the text says what it is.
     pub fn join(self, value: &Value, update: &Value) -> Result<Value, &'static str> {
+        let mut joined = value.clone();
+        self.join_in_place(&mut joined, update).map(|()| joined)
+    }
+
+    /// Joins an update into a value.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join); the value is unchanged.
+    pub fn join_in_place(self, value: &mut Value, update: &Value) -> Result<(), &'static str> {
         match self {
-            Reducer::Replace => Ok(update.clone()),
-            Reducer::MergePatch => {
-                let mut patched = value.clone();
-                merge(&mut patched, update);
-                Ok(patched)
-            }
-            Reducer::Append => {
-                let mut items = list(value)?.clone();
-                items.push(update.clone());
-                Ok(Value::Array(items))
-            }
-            Reducer::Add => add(number(value)?, number(update)?),
-            Reducer::Union => Ok(union(list(value)?, list(update)?)),
+            Reducer::Replace => *value = update.clone(),
+            Reducer::MergePatch => merge(value, update),
+            Reducer::Append => value.as_array_mut().ok_or(NO_LIST)?.push(update.clone()),
+            Reducer::Add => *value = add(number(value)?, number(update)?)?,
+            Reducer::Union => *value = union(list(value)?, list(update)?),
             Reducer::Max => {
-                let (value, update) = (number(value)?, number(update)?);
-                Ok(Value::Number(if is_greater(update, value) { update.clone() } else { value.clone() }))
+                let update = number(update)?;
+                if is_greater(update, number(value)?) {
+                    *value = Value::Number(update.clone());
+                }
             }
+        }
+        Ok(())
+    }
+
+    /// The value on which an update is folded if nobody knows the one before.
+    pub(super) fn beginning(self, update: &Value) -> Value {
+        match self {
+            Reducer::Append | Reducer::Union => Value::Array(Vec::new()),
+            Reducer::Add => Value::from(0),
+            Reducer::Replace | Reducer::MergePatch | Reducer::Max => update.clone(),
         }
     }
 
@@ -91,8 +104,10 @@ impl Reducer {
     }
 }
 
+const NO_LIST: &str = "a list is needed";
+
 fn list(value: &Value) -> Result<&Vec<Value>, &'static str> {
-    value.as_array().ok_or("a list is needed")
+    value.as_array().ok_or(NO_LIST)
 }
 
 fn number(value: &Value) -> Result<&Number, &'static str> {

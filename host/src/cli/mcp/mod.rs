@@ -6,6 +6,7 @@ use super::data::OpeningStore;
 use super::open::agent_of;
 use super::output::quoted;
 use super::run::configured_model;
+use super::store::keep_pruned;
 use super::{Exit, Failure, Globals, Opened, Output, host_with, shutdown, with_servers};
 use clap::Args;
 use clients::Client;
@@ -74,6 +75,7 @@ impl McpVerb {
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
         let host = self.host(opened, metrics.as_ref(), store).await?;
         host.settle(loaded.to_audit()).await?;
+        keep_pruned(globals, &config)?;
         let servers = with_servers(&host, &config, output).await?;
         let stop = shutdown::take_signals();
         // Tools that are dropped in or replaced are there without a new start.

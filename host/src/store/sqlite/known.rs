@@ -2,7 +2,7 @@
 //! until another process commits to the file. What this one commits is followed.
 
 use super::open::BUSY_TIMEOUT;
-use super::writer::Job;
+use super::writer::{Job, Written};
 use crate::store::CommitError;
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -55,12 +55,12 @@ impl Known {
     }
 
     /// Takes note that a transaction that writes has begun on this connection.
-    pub(super) fn begin_writing(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(super) fn begin_writing(&self, connection: &Connection) -> rusqlite::Result<i64> {
         let version = data_version(connection)?;
         let mut inner = self.inner();
         inner.see(version);
         inner.writing = true;
-        Ok(())
+        Ok(version)
     }
 
     /// Keeps a thread that was read after [`get`](Self::get) did not know it.
@@ -75,23 +75,29 @@ impl Known {
     }
 
     /// Follows what was just written; the one who wrote it holds the connection still.
-    pub(super) fn follow(&self, jobs: &[Job], written: &[Result<(), CommitError>]) {
+    pub(super) fn follow(&self, jobs: &[Job], written: &[Written]) {
         let mut inner = self.inner();
         inner.followed += 1;
         inner.writing = false;
         for (job, written) in jobs.iter().zip(written) {
+            let moved = match written {
+                Ok(committed) => committed.moved,
+                // After a failure the cache may be stale; a refused commit wrote nothing.
+                Err(CommitError::Failed(_)) => {
+                    inner.threads.clear();
+                    continue;
+                }
+                Err(_) => continue,
+            };
             match job {
-                // Of what failed nobody knows how far it came; what was refused left no trace.
-                _ if matches!(written, Err(CommitError::Failed(_))) => inner.threads.clear(),
-                _ if written.is_err() => {}
                 Job::Commit(prepared, _) | Job::Follow(prepared) => {
                     let thread_id = &prepared.commit.thread_id;
                     if !prepared.commit.messages.is_empty() {
                         inner.threads.remove(&**thread_id);
                     }
-                    prepared.changes().for_each(|change| inner.follow(thread_id, change));
+                    prepared.changes().for_each(|change| inner.follow(thread_id, change, moved));
                 }
-                Job::Change(thread_id, change, _) => inner.follow(thread_id, change),
+                Job::Change(thread_id, change, _) => inner.follow(thread_id, change, moved),
                 Job::Flush(_) | Job::Note(..) => {}
             }
         }
@@ -133,10 +139,12 @@ impl Inner {
         Before(Some((self.version, self.followed)))
     }
 
-    fn follow(&mut self, thread_id: &str, change: &StateChange) {
+    fn follow(&mut self, thread_id: &str, change: &StateChange, moved: u64) {
         let Some(thread) = self.threads.get_mut(thread_id) else { return };
-        if thread.state.revision() + 1 == change.revision {
-            thread.state.apply_scope(change, KeyScope::Thread);
+        let revision = change.revision + moved;
+        if thread.state.revision() + 1 == revision {
+            let change = StateChange { revision, updates: Arc::clone(&change.updates) };
+            thread.state.apply_scope(&change, KeyScope::Thread);
         } else {
             self.threads.remove(thread_id);
         }

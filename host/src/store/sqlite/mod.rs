@@ -8,29 +8,40 @@
 //! is gone.
 
 mod audit;
+mod checksum;
+mod explain;
 mod known;
 mod open;
 mod pen;
+mod place;
 mod process;
+mod prune;
 mod queue;
 mod read;
+mod read_only;
+mod sizes;
+mod state;
+mod verify;
 mod waiting;
 mod write;
 mod writer;
 
+pub use read_only::ReadOnlyStore;
+
 use super::{
-    AuditFilter, AuditRecord, Commit, CommitError, QueueTurn, RunFilter, RunSummary, Store, StoreError,
-    ToolHealth,
+    AuditFilter, AuditRecord, Commit, CommitError, Committed, QueueTurn, Record, RunFilter, RunSummary,
+    Store, StoreError, StoreLimits, ToolHealth, Verified,
 };
 use async_trait::async_trait;
 use known::Known;
 use process::Process;
 use read::Readers;
+use sizes::{Sizes, Subject};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::run::{Numbered, Thread};
-use tollgate_agent::state::{KeyScope, StateChange};
+use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use waiting::Waiting;
 use writer::Writer;
 
@@ -39,11 +50,13 @@ type Volatile = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
 
 /// Keeps everything in a directory; what a client was told survives the process.
 pub struct SqliteStore {
-    directory: PathBuf,
     writer: Writer,
     readers: Arc<Readers>,
     known: Arc<Known>,
     process: Arc<Process>,
+    limits: StoreLimits,
+    sizes: Arc<Sizes>,
+    directory: PathBuf,
     /// Keys that do not persist live as long as this process.
     volatile: Mutex<HashMap<Arc<str>, Volatile>>,
 }
@@ -55,14 +68,44 @@ impl SqliteStore {
     /// The directory cannot be written, the file is no store of Tollgate's, was
     /// written by a newer version, or is damaged.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        let directory = &place::without_links(directory)?;
         let (file, connection) = open::prepare(directory)?;
         let process = Arc::new(Process::register(directory)?);
         let connection = Arc::new(Mutex::new(connection));
         let known = Arc::new(Known::new(Arc::clone(&connection)));
-        let writer = Writer::start(connection, Arc::clone(&known), &file, Arc::clone(&process))?;
+        let sizes = Arc::new(Sizes::default());
+        let (of_known, of_process) = (Arc::clone(&known), Arc::clone(&process));
+        let writer = Writer::start(connection, of_known, &file, of_process, Arc::clone(&sizes))?;
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
-        let directory = directory.to_owned();
-        Ok(Self { directory, writer, readers, known, process, volatile: Mutex::default() })
+        let (limits, volatile) = (StoreLimits::default(), Mutex::default());
+        Ok(Self { writer, readers, known, process, limits, sizes, directory: directory.clone(), volatile })
+    }
+
+    /// The same store with these limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: StoreLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Checks the file and the checksums of every run.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn verify(&self) -> Result<Verified, StoreError> {
+        self.writer.catch_up().await?;
+        self.read(|reader| reader.verify()).await
+    }
+
+    /// How many bytes the records of a thread or component have.
+    async fn bytes(&self, subject: Subject) -> Result<u64, StoreError> {
+        if let Some(bytes) = self.sizes.get(&subject) {
+            return Ok(bytes);
+        }
+        let asked = subject.clone();
+        let bytes = self.read(move |reader| reader.bytes(&asked)).await?;
+        self.sizes.learn(subject, bytes);
+        Ok(bytes)
     }
 
     /// The id under which this process carries runs.
@@ -83,25 +126,28 @@ impl SqliteStore {
 
     /// Keeps what the record leaves out, and adds it to events that come back.
     fn remember<'a>(&self, thread_id: &Arc<str>, changes: impl Iterator<Item = &'a StateChange>) {
-        let fleeting: Vec<_> = changes
-            .flat_map(|change| change.updates.iter())
-            .filter(|update| !update.persistent && update.scope == KeyScope::Thread)
-            .filter_map(|update| Some((update.key.clone(), update.value.clone()?)))
-            .collect();
-        if !fleeting.is_empty() {
-            let mut volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
-            volatile.entry(Arc::clone(thread_id)).or_default().extend(fleeting);
+        let fleeting = |update: &&KeyUpdate| !update.persistent && update.scope == KeyScope::Thread;
+        let mut fleeting = changes.flat_map(|change| change.updates.iter()).filter(fleeting).peekable();
+        if fleeting.peek().is_none() {
+            return;
+        }
+        let mut volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
+        let values = volatile.entry(Arc::clone(thread_id)).or_default();
+        for update in fleeting {
+            if let Some(value) = update.folded(values.remove(&update.key)) {
+                values.insert(Arc::clone(&update.key), value);
+            }
         }
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let (thread_id, events) = (Arc::clone(&commit.thread_id), Arc::clone(&commit.events));
-        self.writer.commit(commit).await?;
+        let committed = self.writer.commit(commit).await?;
         self.remember(&thread_id, events.iter().filter_map(|numbered| numbered.event.change()));
-        Ok(())
+        Ok(committed)
     }
 
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
@@ -162,7 +208,7 @@ impl Store for SqliteStore {
     }
 
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
-        self.writer.change(Arc::from(thread_id), change).await
+        self.writer.change(Arc::from(thread_id), change).await.map(drop)
     }
 
     fn let_go(&self, run_id: &str) {
@@ -177,6 +223,25 @@ impl Store for SqliteStore {
 
     async fn flush(&self) -> Result<(), StoreError> {
         self.writer.flush().await
+    }
+
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        self.limits.check_disk(&self.directory)?;
+        if let Some(id) = component_id {
+            let bytes = self.bytes(Subject::Component(id.into())).await?;
+            self.limits.check_component(id, bytes)?;
+        }
+        if let Some(id) = thread_id {
+            let bytes = self.bytes(Subject::Thread(id.into())).await?;
+            self.limits.check_thread(id, bytes)?;
+        }
+        Ok(())
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.writer.catch_up().await?;
+        self.read(move |reader| reader.record(&run_id)).await
     }
 }
 

@@ -1,13 +1,17 @@
 //! Opening the file: where it lies, whether it is ours, and whether this version
 //! can read it.
 
+use super::explain::{cause, explain};
 use super::process;
 use crate::private_dir;
 use crate::store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rustix::fs::OFlags;
 use std::error::Error as _;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,14 +33,14 @@ mod migrations {
 
 /// The newest migration that this program knows; to build the list of them takes longer
 /// than all else at a start.
-const NEWEST: i64 = 6;
+pub(super) const NEWEST: i64 = 8;
 
 /// Makes or checks the store, brings it up to this version, and gives its path with a
-/// first connection to it.
+/// first connection to it. The directory's path has no links that this user did not place.
 pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
     private_dir::make(directory).map_err(StoreError)?;
     let _turn = take_turn(directory)?;
-    let file = directory.join(FILE);
+    let file = file_in(directory);
     // SQLite gives its other files the mode of this one.
     private_dir::make_file(&file).map_err(|why| unwritable(&file, &why))?;
     let mut connection = open_file(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
@@ -69,6 +73,39 @@ pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
     open_file(file, OpenFlags::empty())
 }
 
+/// The store's file in a data directory.
+pub(super) fn file_in(directory: &Path) -> PathBuf {
+    directory.join(FILE)
+}
+
+/// A connection that writes nothing. A file that nobody changes is read without its log.
+pub(super) fn connect_read_only(file: &Path, is_unchanging: bool) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW
+        | OpenFlags::SQLITE_OPEN_URI;
+    let mut uri = String::from("file:");
+    for byte in file.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                uri.push(char::from(*byte))
+            }
+            other => uri.push_str(&format!("%{other:02X}")),
+        }
+    }
+    if is_unchanging {
+        uri.push_str("?immutable=1");
+    }
+    let open = || -> rusqlite::Result<Connection> {
+        let connection = Connection::open_with_flags(&uri, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        Ok(connection)
+    };
+    open().map_err(|e| explain("read", file, &e))
+}
+
 fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -90,74 +127,14 @@ fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
     open().map_err(|e| explain("open", file, &e))
 }
 
-/// Which file was opened, to notice when it is there no more: the system writes to
-/// a file that was removed or moved away as if nothing had happened.
-pub(super) struct Place {
-    pub(super) file: PathBuf,
-    identity: (u64, u64),
-}
-
-impl Place {
-    pub(super) fn of(file: &Path) -> Result<Self, StoreError> {
-        match identity(file) {
-            Some(identity) => Ok(Self { file: file.to_owned(), identity }),
-            None => Err(lost(file)),
-        }
-    }
-
-    /// That the file is still where it was opened.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
-        let same = identity(&self.file) == Some(self.identity);
-        if same { Ok(()) } else { Err(lost(&self.file)) }
-    }
-}
-
-fn identity(file: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(file).ok().map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
-fn lost(file: &Path) -> StoreError {
-    StoreError(format!(
-        "the store {} was moved or removed while it was in use; put it back, or restart to begin a new one",
-        file.display()
-    ))
-}
-
-/// What an error of SQLite means to an operator.
-pub(super) fn explain(verb: &str, file: &Path, error: &rusqlite::Error) -> StoreError {
-    use rusqlite::ErrorCode::{
-        CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, PermissionDenied,
-        ReadOnly, SystemIoFailure,
-    };
-    let why = match error.sqlite_error_code() {
-        Some(DiskFull) => "the disk is full; free some room".to_owned(),
-        Some(SystemIoFailure) => format!(
-            "the disk does not take it ({error}); check its health, its quota and the limit on the size of files"
-        ),
-        Some(ReadOnly | PermissionDenied | CannotOpen) => {
-            "it may not be written; check the owner and mode of file and directory, or name another with --data"
-                .to_owned()
-        }
-        Some(DatabaseCorrupt) => {
-            "the file is damaged; restore it from a copy, or move it away to begin anew".to_owned()
-        }
-        Some(NotADatabase) => "it is no SQLite file; name another directory with --data".to_owned(),
-        Some(DatabaseBusy | DatabaseLocked) => {
-            "other processes have been writing to it all the time".to_owned()
-        }
-        _ => error.to_string(),
-    };
-    StoreError(format!("cannot {verb} the store {}: {why}", file.display()))
-}
-
 /// Processes that begin at once open the store one after the other: the first of
 /// them makes it, or brings it up to this version.
-fn take_turn(directory: &Path) -> Result<File, StoreError> {
+pub(super) fn take_turn(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join(LOCK);
     let lock = || -> std::io::Result<File> {
         private_dir::make_file(&path)?;
-        let file = File::options().append(true).open(&path)?;
+        let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+        let file = File::options().append(true).custom_flags(no_link).open(&path)?;
         file.lock()?;
         Ok(file)
     };
@@ -165,10 +142,7 @@ fn take_turn(directory: &Path) -> Result<File, StoreError> {
 }
 
 fn unwritable(path: &Path, why: &std::io::Error) -> StoreError {
-    StoreError(format!(
-        "cannot write {}: {why}; check the owner and mode of file and directory, or name another with --data",
-        path.display()
-    ))
+    StoreError(format!("cannot write {}: {}", path.display(), cause(why)))
 }
 
 fn check_ours(connection: &Connection, file: &Path) -> Result<(), StoreError> {
@@ -191,8 +165,8 @@ fn check_ours(connection: &Connection, file: &Path) -> Result<(), StoreError> {
 }
 
 /// The newest migration that the file has had, which this program knows.
-fn applied_and_known(connection: &Connection, file: &Path) -> Result<i64, StoreError> {
-    let (has, knows) = (applied(connection)?, NEWEST);
+pub(super) fn applied_and_known(connection: &Connection, file: &Path) -> Result<i64, StoreError> {
+    let (has, knows) = (applied(connection, file)?, NEWEST);
     if has <= knows {
         return Ok(has);
     }
@@ -214,7 +188,7 @@ fn check_unused(directory: &Path, file: &Path) -> Result<(), StoreError> {
 }
 
 /// The newest migration that the file has had; 0 for a new file.
-fn applied(connection: &Connection) -> Result<i64, StoreError> {
+fn applied(connection: &Connection, file: &Path) -> Result<i64, StoreError> {
     let table = "SELECT 1 FROM sqlite_master WHERE name = 'refinery_schema_history'";
     let newest = "SELECT coalesce(max(version), 0) FROM refinery_schema_history";
     let read = || -> rusqlite::Result<i64> {
@@ -223,7 +197,7 @@ fn applied(connection: &Connection) -> Result<i64, StoreError> {
             Some(()) => connection.query_row(newest, [], |row| row.get(0)),
         }
     };
-    read().map_err(|e| StoreError(format!("cannot read the store's version: {e}")))
+    read().map_err(|e| explain("read", file, &e))
 }
 
 #[cfg(test)]

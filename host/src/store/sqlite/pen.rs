@@ -7,11 +7,15 @@
 //! another process is not writing, no component has to be copied, and it can leave the log as
 //! long as it has become.
 
+use super::explain::explain;
 use super::known::Known;
-use super::open::{BUSY_TIMEOUT, Place, explain};
+use super::open::BUSY_TIMEOUT;
+use super::place::Place;
 use super::process::Process;
+use super::sizes::Sizes;
 use super::write::write_group;
-use super::writer::Job;
+use super::writer::{Job, Written};
+use crate::store::rebase::Recent;
 use crate::store::{CommitError, StoreError};
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -35,7 +39,10 @@ pub(super) struct Pen {
     known: Arc<Known>,
     place: Place,
     process: Arc<Process>,
+    sizes: Arc<Sizes>,
     lost: Mutex<Lost>,
+    /// The keys that were written last.
+    recent: Mutex<Recent>,
     /// Components, by digest, whose bytes the store has: a commit copies those of others.
     kept: Mutex<HashSet<Arc<str>>>,
     /// How long the log is, in pages.
@@ -45,7 +52,7 @@ pub(super) struct Pen {
 }
 
 /// What was asked for, and what came of it.
-type Done = Vec<(Job, Result<(), CommitError>)>;
+type Done = Vec<(Job, Written)>;
 
 impl Pen {
     pub(super) fn new(
@@ -53,6 +60,7 @@ impl Pen {
         known: Arc<Known>,
         file: &Path,
         process: Arc<Process>,
+        sizes: Arc<Sizes>,
     ) -> Result<Self, StoreError> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let counted = Arc::clone(&log_pages);
@@ -64,8 +72,8 @@ impl Pen {
         let hooked = locked(&connection).wal_hook(Some(count));
         hooked.map_err(|e| explain("open", file, &e))?;
         let (place, was_quick) = (Place::of(file)?, AtomicBool::new(false));
-        let (lost, kept) = (Mutex::default(), Mutex::default());
-        Ok(Self { connection, known, place, process, lost, kept, log_pages, was_quick })
+        let (lost, recent, kept) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { connection, known, place, process, sizes, lost, recent, kept, log_pages, was_quick })
     }
 
     /// Writes these as one transaction, and answers them.
@@ -132,33 +140,41 @@ impl Pen {
     fn write_in(
         &self,
         transaction: rusqlite::Result<Transaction<'_>>,
-        mut jobs: Vec<Job>,
+        jobs: Vec<Job>,
         began: Instant,
     ) -> Done {
-        let mut done = Vec::with_capacity(jobs.len());
-        if let Some(at) = jobs.iter().position(|job| matches!(job, Job::Commit(..)))
-            && let Some(why) = self.take_lost()
-        {
-            done.push((jobs.remove(at), Err(why.into())));
-        }
-        let written = transaction
-            .and_then(|transaction| write_group(transaction, &self.known, &self.process, &jobs))
-            .map_err(|e| explain("write to", &self.place.file, &e))
-            // A file that nobody finds any more takes commits like any other.
-            .and_then(|written| self.place.check().map(|()| written))
+        let mut recent = locked(&self.recent);
+        // A file that nobody finds any more takes commits like any other.
+        let written = self
+            .place
+            .check()
+            .and_then(|()| {
+                transaction
+                    .and_then(|of| write_group(of, &self.known, &self.process, &mut recent, &jobs))
+                    .map_err(|e| explain("write to", &self.place.file, &e))
+            })
+            .inspect_err(|_| recent.clear())
+            .and_then(|written| self.place.check().map(|()| written).map_err(|lost| StoreError(format!(
+                "{lost}; what was written last is in the file that was lost, so look there before you repeat it"
+            ))))
             .unwrap_or_else(|why| jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect());
+        drop(recent);
         self.known.follow(&jobs, &written);
         let mut kept = locked(&self.kept);
         if kept.len() > MOST_KEPT {
             kept.clear();
         }
         for (job, _) in jobs.iter().zip(&written).filter(|(_, written)| written.is_ok()) {
+            if let Job::Commit(prepared, _) | Job::Follow(prepared) = job
+                && let Ok(rows) = prepared.rows()
+            {
+                self.sizes.follow(&prepared.commit.thread_id, &prepared.bytes(&rows));
+            }
             kept.extend(job.components().iter().map(|component| Arc::clone(&component.digest)));
         }
         drop(kept);
         self.was_quick.store(began.elapsed() < QUICK, Relaxed);
-        done.extend(jobs.into_iter().zip(written));
-        done
+        jobs.into_iter().zip(written).collect()
     }
 
     fn answer(&self, done: Done) {
@@ -184,7 +200,8 @@ fn immediate(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
-/// Records that were lost after their calls were answered: the next commit says so.
+/// Records that were lost after their calls were answered. Commits go on: whoever asks
+/// whether all records were kept is told.
 #[derive(Default)]
 struct Lost {
     records: usize,
@@ -222,10 +239,10 @@ mod tests {
         let connection = Arc::new(Mutex::new(connection));
         let known = Arc::new(Known::new(Arc::clone(&connection)));
         let process = Arc::new(Process::register(directory).unwrap());
-        Pen::new(connection, known, &file, process).unwrap()
+        Pen::new(connection, known, &file, process, Arc::default()).unwrap()
     }
 
-    fn change(revision: u64) -> (Job, Receiver<Result<(), CommitError>>) {
+    fn change(revision: u64) -> (Job, Receiver<Written>) {
         let (reply, answer) = channel();
         (Job::Change(Arc::from("t"), StateChange { revision, updates: [].into() }, reply), answer)
     }

@@ -4,6 +4,8 @@
 //! the lock back however the process ends. Who finds the lock free knows that the
 //! process is gone.
 
+use super::explain::cause;
+use super::open::take_turn;
 use crate::store::StoreError;
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -15,13 +17,16 @@ use uuid::Uuid;
 /// Where the files are, within the data directory.
 const DIRECTORY: &str = "processes";
 
+/// The most files that one start looks at.
+const MAX_SWEPT: usize = 1_000;
+
 /// This process, as others see it.
 #[derive(Debug)]
 pub(super) struct Process {
     id: String,
     directory: PathBuf,
-    /// Held for its lock.
-    _lock: File,
+    /// Held for its lock. One that only reads has none.
+    lock: Option<File>,
     /// Runs of this process that it carries no longer, though it lives.
     left: Mutex<HashSet<String>>,
 }
@@ -30,6 +35,9 @@ impl Process {
     pub(super) fn register(data: &Path) -> Result<Self, StoreError> {
         let directory = data.join(DIRECTORY);
         let id = Uuid::now_v7().to_string();
+        // One after the other: a file that is not locked yet would be taken for a dead one.
+        let _turn = take_turn(data)?;
+        sweep(&directory);
         let lock = || -> std::io::Result<File> {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
             let file =
@@ -37,13 +45,14 @@ impl Process {
             file.lock()?;
             Ok(file)
         };
-        let lock = lock().map_err(|e| {
-            StoreError(format!(
-                "cannot write to {}: {e}; check its owner and mode, or name another directory with --data",
-                directory.display()
-            ))
-        })?;
-        Ok(Self { id, directory, _lock: lock, left: Mutex::default() })
+        let lock = lock()
+            .map_err(|e| StoreError(format!("cannot write to {}: {}", directory.display(), cause(&e))))?;
+        Ok(Self { id, directory, lock: Some(lock), left: Mutex::default() })
+    }
+
+    /// A process that carries no runs, and only asks which of the others live.
+    pub(super) fn observer(data: &Path) -> Self {
+        Self { id: String::new(), directory: data.join(DIRECTORY), lock: None, left: Mutex::default() }
     }
 
     pub(super) fn id(&self) -> &str {
@@ -82,6 +91,18 @@ pub(super) fn any_lives(data: &Path) -> bool {
     files.flatten().any(|file| lives(&file.path()))
 }
 
+/// Removes the files of processes that are gone: those that were killed leave theirs.
+/// Gives how many there were.
+pub(super) fn sweep(directory: &Path) -> usize {
+    let Ok(files) = std::fs::read_dir(directory) else { return 0 };
+    files.flatten().take(MAX_SWEPT).filter(|file| !lives(&file.path())).count()
+}
+
+/// The same in this data directory.
+pub(super) fn sweep_in(data: &Path) -> usize {
+    take_turn(data).map_or(0, |_turn| sweep(&data.join(DIRECTORY)))
+}
+
 /// Whether the process lives whose file this is.
 pub(super) fn lives(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
@@ -98,6 +119,8 @@ pub(super) fn lives(path: &Path) -> bool {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(self.directory.join(&self.id));
+        if self.lock.is_some() {
+            let _ = std::fs::remove_file(self.directory.join(&self.id));
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! Reading: threads, events and lists of runs.
 
 use super::audit;
-use super::open::{connect, explain};
-use super::process::Process;
-use crate::store::{AuditFilter, AuditRecord, RunFilter, RunSummary, StoreError, ToolHealth};
+use super::checksum::first_damage;
+use super::explain::explain;
+use super::open::{NEWEST, applied_and_known, connect, connect_read_only};
+use super::{process::Process, sizes::Subject, state};
+use crate::store::{AuditFilter, AuditRecord, Record, RunFilter, RunSummary, StoreError, ToolHealth};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use std::path::{Path, PathBuf};
@@ -17,7 +19,19 @@ use tollgate_agent::state::{State, StateChange};
 pub(super) struct Readers {
     file: PathBuf,
     process: Arc<Process>,
+    access: Access,
     idle: Mutex<Vec<Connection>>,
+}
+
+/// How the file is opened for reading.
+#[derive(Debug, Clone, Copy)]
+enum Access {
+    /// As those do who write.
+    Shared,
+    /// Without writing anything.
+    ReadOnly,
+    /// The same, of a file that nobody writes.
+    Unchanging,
 }
 
 /// The most idle connections that are kept.
@@ -25,7 +39,12 @@ const MAX_IDLE: usize = 4;
 
 impl Readers {
     pub(super) fn new(file: PathBuf, process: Arc<Process>) -> Self {
-        Self { file, process, idle: Mutex::default() }
+        Self { file, process, access: Access::Shared, idle: Mutex::default() }
+    }
+
+    pub(super) fn read_only(file: PathBuf, process: Arc<Process>, is_unchanging: bool) -> Self {
+        let access = if is_unchanging { Access::Unchanging } else { Access::ReadOnly };
+        Self { file, process, access, idle: Mutex::default() }
     }
 
     pub(super) fn query<T>(
@@ -35,7 +54,11 @@ impl Readers {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
-            None => connect(&self.file)?,
+            None => match self.access {
+                Access::Shared => connect(&self.file)?,
+                Access::ReadOnly => connect_read_only(&self.file, false)?,
+                Access::Unchanging => connect_read_only(&self.file, true)?,
+            },
         };
         let answer = query(&Reader { connection: &connection, file: &self.file, process: &self.process });
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,10 +69,31 @@ impl Readers {
     }
 }
 
+/// A row of an event.
+pub(super) struct EventRow {
+    pub(super) number: u64,
+    pub(super) at_ms: u64,
+    pub(super) body: String,
+    /// Events of earlier versions have none.
+    pub(super) checksum: Option<Vec<u8>>,
+}
+
+impl EventRow {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            number: row.get::<_, i64>(0)?.cast_unsigned(),
+            at_ms: row.get::<_, i64>(1)?.cast_unsigned(),
+            // A damaged text is one that the checksum finds.
+            body: String::from_utf8_lossy(row.get_ref(2)?.as_bytes().unwrap_or_default()).into_owned(),
+            checksum: row.get(3)?,
+        })
+    }
+}
+
 /// One connection at work.
 pub(super) struct Reader<'a> {
-    connection: &'a Connection,
-    file: &'a Path,
+    pub(super) connection: &'a Connection,
+    pub(super) file: &'a Path,
     process: &'a Process,
 }
 
@@ -82,39 +126,73 @@ impl Reader<'_> {
     }
 
     fn state(&self, thread: i64) -> Result<Vec<(String, serde_json::Value)>, StoreError> {
-        let query = || -> rusqlite::Result<Vec<(String, String)>> {
-            let mut statement =
-                self.connection.prepare_cached("SELECT key, value FROM state WHERE thread = ?1")?;
-            let rows = statement.query_map([thread], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect()
-        };
-        let rows = query().map_err(|e| self.explain(&e))?;
-        rows.into_iter().map(|(key, value)| Ok((key, self.parse("state value", &value)?))).collect()
+        state::read(self.connection, thread).map_err(|e| self.explain(&e))
     }
 
     pub(super) fn events(&self, run_id: &Arc<str>, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
-        let query = || -> rusqlite::Result<Vec<(u64, u64, String)>> {
+        let (rows, damage) = self.rows(run_id, after)?;
+        // What cannot be read says more than a checksum that does not fit.
+        let events = rows.iter().map(|row| self.event(run_id, row)).collect::<Result<_, _>>()?;
+        match damage {
+            None => Ok(events),
+            Some(problem) => Err(StoreError(format!(
+                "the record of run {run_id} is damaged ({problem}); `tollgate show {run_id}` shows what is left, \
+                 `tollgate store verify` checks every run; restore the store from a copy"
+            ))),
+        }
+    }
+
+    /// The record of a run, as far as it can be read.
+    pub(super) fn record(&self, run_id: &Arc<str>) -> Result<Record, StoreError> {
+        let (rows, damage) = self.rows(run_id, 0)?;
+        let without_checksum = rows.iter().filter(|row| row.checksum.is_none()).count() as u64;
+        let mut record = Record { damage, without_checksum, ..Record::default() };
+        for row in &rows {
+            match self.event(run_id, row) {
+                Ok(event) => record.events.push(event),
+                Err(_) => {
+                    record.damage.get_or_insert_with(|| format!("event {}: it cannot be read", row.number));
+                }
+            }
+        }
+        Ok(record)
+    }
+
+    fn event(&self, run_id: &Arc<str>, row: &EventRow) -> Result<Arc<Numbered>, StoreError> {
+        let event: Event = self.parse("event", &row.body)?;
+        let (number, at_ms) = (row.number, row.at_ms);
+        Ok(Arc::new(Numbered { run_id: Arc::clone(run_id), number, at_ms, event }))
+    }
+
+    /// The rows of a run's events after one number, and what is wrong with them.
+    fn rows(&self, run_id: &str, after: u64) -> Result<(Vec<EventRow>, Option<String>), StoreError> {
+        let query = || -> rusqlite::Result<Option<(u64, Vec<EventRow>)>> {
+            let run = self
+                .connection
+                .prepare_cached("SELECT id, events FROM runs WHERE run_id = ?1")?
+                .query_row([run_id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
+                .optional()?;
+            let Some((run, last)) = run else { return Ok(None) };
             let mut statement = self.connection.prepare_cached(
-                "SELECT e.number, e.at_ms, e.body FROM runs r
-                 JOIN events e ON e.id > (r.id << 32) + ?2 AND e.id < (r.id + 1) << 32
-                 WHERE r.run_id = ?1 ORDER BY e.id",
+                "SELECT number, at_ms, body, checksum FROM events
+                 WHERE id >= (?1 << 32) + ?2 AND id < (?1 + 1) << 32 ORDER BY id",
             )?;
-            let after = u32::try_from(after).unwrap_or(u32::MAX);
-            let rows = statement.query_map(params![run_id.as_ref(), after], |row| {
-                Ok((
-                    row.get::<_, i64>(0)?.cast_unsigned(),
-                    row.get::<_, i64>(1)?.cast_unsigned(),
-                    row.get(2)?,
-                ))
-            })?;
-            rows.collect()
+            let from = u32::try_from(after).unwrap_or(u32::MAX);
+            let rows = statement.query_map(params![run, from], EventRow::read)?;
+            Ok(Some((last, rows.collect::<rusqlite::Result<_>>()?)))
         };
-        let rows = query().map_err(|e| self.explain(&e))?;
-        let numbered = |(number, at_ms, body): (u64, u64, String)| {
-            let event: Event = self.parse("event", &body)?;
-            Ok(Arc::new(Numbered { run_id: Arc::clone(run_id), number, at_ms, event }))
+        // One moment: a run that another process carries on grows between two questions.
+        self.connection.execute_batch("BEGIN").map_err(|e| self.explain(&e))?;
+        let found = query().map_err(|e| self.explain(&e));
+        self.connection.execute_batch("COMMIT").map_err(|e| self.explain(&e))?;
+        let Some((last, mut rows)) = found? else { return Ok((Vec::new(), None)) };
+        // The event before the first that is asked for has the checksum to go on from.
+        let before = match rows.first() {
+            Some(first) if first.number == after => rows.remove(0).checksum,
+            _ => None,
         };
-        rows.into_iter().map(numbered).collect()
+        let damage = first_damage(&rows, after, last, before.as_deref());
+        Ok((rows, damage.map(|(number, problem)| format!("event {number}: {problem}"))))
     }
 
     pub(super) fn runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
@@ -166,6 +244,23 @@ impl Reader<'_> {
                 .optional()
         };
         query().map_err(|e| self.explain(&e))
+    }
+
+    /// That the store is of this version: it is not brought up to it.
+    pub(super) fn check_version(&self) -> Result<(), StoreError> {
+        let has = applied_and_known(self.connection, self.file)?;
+        if has == NEWEST {
+            return Ok(());
+        }
+        Err(StoreError(format!(
+            "the store {} has version {has}, and can only be read; copy its directory to a place that can be written, \
+             and name that with --data",
+            self.file.display()
+        )))
+    }
+
+    pub(super) fn bytes(&self, subject: &Subject) -> Result<u64, StoreError> {
+        subject.stored(self.connection).map_err(|e| self.explain(&e))
     }
 
     fn column(&self, sql: &str, key: i64) -> Result<Vec<String>, StoreError> {
@@ -235,6 +330,15 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<(RunSummary, String)> {
         at_work: false,
     };
     Ok((summary, row.get(9)?))
+}
+
+/// One event of a run, if it is there.
+pub(super) fn runs_event(connection: &Connection, run: i64, number: u64) -> rusqlite::Result<Option<Event>> {
+    let body = connection
+        .prepare_cached("SELECT body FROM events WHERE id = (?1 << 32) | ?2")?
+        .query_row(params![run, number.cast_signed()], |row| row.get::<_, String>(0))
+        .optional()?;
+    body.map(|body| json::from_record(&body).map_err(unreadable)).transpose()
 }
 
 /// The changes of a thread after a revision, oldest first, at most so many.

@@ -2,7 +2,7 @@
 //! that are known.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::{Known, Process, SqliteStore, Writer, open};
+use super::{Known, Process, SqliteStore, Writer, open, process};
 use crate::store::{Commit, CommitError, RunFilter, Store};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,8 @@ fn writer(directory: &Path, max_pages: i64) -> Writer {
     }
     let connection = Arc::new(Mutex::new(connection));
     let known = Arc::new(Known::new(Arc::clone(&connection)));
-    Writer::start(connection, known, &file, Arc::new(Process::register(directory).unwrap())).unwrap()
+    Writer::start(connection, known, &file, Arc::new(Process::register(directory).unwrap()), Arc::default())
+        .unwrap()
 }
 
 fn commit(run: &str, events: Vec<Event>, after: u64) -> Commit {
@@ -92,29 +93,32 @@ async fn a9_what_may_follow_is_written_soon_though_nobody_asks() {
 }
 
 #[tokio::test]
-async fn a9_a_record_that_could_not_follow_is_told_of_by_the_next_commit() {
+async fn s9_records_that_could_not_follow_are_told_and_spoil_no_other_commit() {
     let data = tempfile::tempdir().unwrap();
     let full = writer(data.path(), 60);
     for number in 0..100 {
         let long = commit(&format!("r{number}"), vec![started(), said(), said()], 0);
         full.commit(Commit { may_follow: true, ..long }).await.unwrap();
     }
-    full.catch_up().await.unwrap();
-    let refused = full.commit(commit("next", vec![started()], 0)).await.unwrap_err().to_string();
-    assert!(refused.contains("the disk is full"), "{refused}");
+    let lost = full.flush().await.unwrap_err().to_string();
+    assert!(
+        lost.contains("records of answered calls are lost") && lost.contains("the disk is full"),
+        "{lost}"
+    );
+    full.flush().await.unwrap();
 }
 
 #[tokio::test]
-async fn a9_a_record_that_is_refused_is_told_of_by_the_next_commit() {
+async fn s9_one_lost_record_leaves_the_next_run_alone() {
     let data = tempfile::tempdir().unwrap();
     let writer = writer(data.path(), 0);
     // No run of this name has begun.
     let refused = Commit { may_follow: true, ..commit("never", vec![said()], 7) };
     writer.commit(refused).await.unwrap();
     writer.catch_up().await.unwrap();
-    let told = writer.commit(commit("next", vec![started()], 0)).await.unwrap_err().to_string();
-    assert!(told.contains("records of answered calls are lost (1), the first that of never"), "{told}");
     writer.commit(commit("next", vec![started()], 0)).await.unwrap();
+    let lost = writer.flush().await.unwrap_err().to_string();
+    assert!(lost.contains("records of answered calls are lost (1), the first that of never"), "{lost}");
 }
 
 #[tokio::test]
@@ -155,6 +159,7 @@ async fn a_thread_that_is_known_follows_what_its_process_commits() {
         persistent,
         update: None,
         value: Some(Arc::new(value.into())),
+        fold: None,
     };
     for revision in 1..=3 {
         let updates =
@@ -190,4 +195,39 @@ async fn a_thread_that_is_known_follows_what_its_process_commits() {
     store.commit(Commit { messages, ..commit("r", vec![started()], 0) }).await.unwrap();
     assert!(store.known.get("t").is_err());
     assert_eq!(store.thread("t").await.unwrap().messages.len(), 1);
+}
+
+#[test]
+fn files_of_processes_that_were_killed_are_removed_at_the_next_start() {
+    let data = tempfile::tempdir().unwrap();
+    let first = SqliteStore::open(data.path()).unwrap();
+    let processes = data.path().join("processes");
+    for _ in 0..5 {
+        std::fs::write(processes.join(uuid::Uuid::now_v7().to_string()), "").unwrap();
+    }
+    let _second = SqliteStore::open(data.path()).unwrap();
+    let mut left: Vec<String> = std::fs::read_dir(&processes)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.retain(|id| id != first.process_id());
+    assert_eq!(left.len(), 1, "the two that live");
+    assert_eq!(process::sweep(&processes), 0);
+}
+
+#[tokio::test]
+async fn s9_a_file_that_is_lost_under_a_live_process_is_told_before_anything_is_written() {
+    for lost in ["tollgate.db-shm", "tollgate.db-wal", "tollgate.db"] {
+        let data = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(data.path()).unwrap();
+        store.commit(commit("r", vec![started()], 0)).await.unwrap();
+        let (path, aside) = (data.path().join(lost), data.path().join("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        let told = store.commit(commit("r", vec![said()], 1)).await.unwrap_err().to_string();
+        assert!(told.contains("while it was in use"), "{lost}: {told}");
+        // Once it is back, the commit that failed can be repeated: it left no trace.
+        std::fs::rename(&aside, &path).unwrap();
+        store.commit(commit("r", vec![said()], 1)).await.unwrap();
+        assert_eq!(store.events("r", 0).await.unwrap().len(), 2, "{lost}");
+    }
 }

@@ -1,15 +1,19 @@
 //! Writing: the rows of one transaction.
 
 use super::audit;
+use super::checksum::checksum;
 use super::known::Known;
 use super::process::Process;
 use super::read::changes_since;
-use super::writer::{Job, Prepared};
+use super::state;
+use super::writer::{Job, Prepared, Written};
+use crate::store::rebase::{Recent, WrittenKeys};
 use crate::store::summary::{label, status_after};
-use crate::store::{CommitError, ComponentFile};
+use crate::store::{CommitError, Committed, ComponentFile};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tollgate_agent::run::RunSpec;
-use tollgate_agent::state::{KeyScope, StateChange};
+use tollgate_agent::state::StateChange;
+use tollgate_agent::state::change::MAX_VALUE_BYTES;
 
 /// Writes these within the transaction, and commits it. A commit that is refused leaves the others alone: nothing of it is
 /// written before it is known that all of it may be. An error of SQLite undoes all.
@@ -17,24 +21,25 @@ pub(super) fn write_group(
     transaction: Transaction<'_>,
     known: &Known,
     process: &Process,
+    recent: &mut Recent,
     jobs: &[Job],
-) -> rusqlite::Result<Vec<Result<(), CommitError>>> {
-    known.begin_writing(&transaction)?;
+) -> rusqlite::Result<Vec<Written>> {
+    recent.see(known.begin_writing(&transaction)?);
     let mut written = Vec::with_capacity(jobs.len());
     for job in jobs {
         written.push(match job {
-            Job::Commit(prepared, _) => write_commit(&transaction, process, prepared)?,
+            Job::Commit(prepared, _) => write_commit(&transaction, process, recent, prepared)?,
             Job::Follow(prepared) => {
                 // Calls go on meanwhile: each is spared a wait for all of the group.
                 std::thread::yield_now();
-                write_commit(&transaction, process, prepared)?
+                write_commit(&transaction, process, recent, prepared)?
             }
-            Job::Flush(_) => Ok(()),
+            Job::Flush(_) => Ok(Committed::default()),
             Job::Note(records, _) => {
                 records.iter().try_for_each(|record| audit::write(&transaction, record))?;
-                Ok(())
+                Ok(Committed::default())
             }
-            Job::Change(thread_id, change, _) => write_alone(&transaction, thread_id, change)?,
+            Job::Change(thread_id, change, _) => write_alone(&transaction, recent, thread_id, change)?,
         });
     }
     transaction.commit()?;
@@ -44,30 +49,35 @@ pub(super) fn write_group(
 fn write_commit(
     connection: &Connection,
     process: &Process,
+    recent: &mut Recent,
     prepared: &Prepared,
-) -> rusqlite::Result<Result<(), CommitError>> {
+) -> rusqlite::Result<Written> {
     let commit = &prepared.commit;
-    let rows = match prepared.rows() {
-        Ok(rows) => rows,
-        Err(why) => return Ok(Err(why.into())),
-    };
     let thread = ThreadRow::find(connection, &commit.thread_id)?;
     let standing = match standing(connection, process, prepared, &thread)? {
         Ok(standing) => standing,
         Err(refused) => return Ok(Err(refused)),
     };
-    if let Some(missed) = missed(connection, &thread, prepared.changes().next())? {
-        return Ok(Err(missed));
-    }
+    let Some(moved) = missed(connection, recent, &thread, prepared)? else {
+        return Ok(Err(CommitError::Conflict(thread.revision)));
+    };
+    let (events, rows) = match prepared.moved(moved) {
+        Ok(written) => written,
+        Err(why) => return Ok(Err(why.into())),
+    };
     let thread = thread.id_or_insert(connection, &commit.thread_id)?;
     let run = write_run(connection, process, &standing, thread, prepared)?;
-    let mut insert =
-        connection.prepare_cached("INSERT INTO events (id, at_ms, body) VALUES ((?1 << 32) | ?2, ?3, ?4)")?;
-    for (numbered, body) in commit.events.iter().zip(&rows.events) {
+    let mut before = checksum_before(connection, run, commit.after)?;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO events (id, at_ms, body, checksum) VALUES ((?1 << 32) | ?2, ?3, ?4, ?5)",
+    )?;
+    for (numbered, body) in events.iter().zip(&rows.events) {
         let number = numbered.number;
-        insert.execute(params![run, number.cast_signed(), commit.at_ms.cast_signed(), body])?;
+        let sum = checksum(before.as_deref(), number, commit.at_ms, body);
+        insert.execute(params![run, number.cast_signed(), commit.at_ms.cast_signed(), body, sum])?;
+        before = Some(sum.to_vec());
         if let Some(change) = numbered.event.change() {
-            write_change(connection, thread, change, Some((run, number)))?;
+            write_change(connection, recent, thread, change, Some((run, number)))?;
         }
     }
     for record in &commit.audit {
@@ -77,7 +87,21 @@ fn write_commit(
         keep(connection, run, component)?;
     }
     write_messages(connection, thread, &rows.messages)?;
-    Ok(Ok(()))
+    prepared.bytes(&rows).write(connection, thread)?;
+    Ok(Ok(Committed { moved }))
+}
+
+/// The checksum of the event that the run's next ones follow.
+fn checksum_before(connection: &Connection, run: i64, after: u64) -> rusqlite::Result<Option<Vec<u8>>> {
+    if after == 0 {
+        return Ok(None);
+    }
+    let find = "SELECT checksum FROM events WHERE id = (?1 << 32) | ?2";
+    let found = connection
+        .prepare_cached(find)?
+        .query_row(params![run, after.cast_signed()], |row| row.get::<_, Option<Vec<u8>>>(0))
+        .optional()?;
+    Ok(found.flatten())
 }
 
 /// A thread as the store knows it.
@@ -109,16 +133,42 @@ impl ThreadRow {
     }
 }
 
-/// What came in between, where a change was built on an older state.
+/// Behind how many changes of others those of a commit have to be moved. `None` if they
+/// conflict.
 fn missed(
     connection: &Connection,
+    recent: &Recent,
     thread: &ThreadRow,
-    first: Option<&StateChange>,
-) -> rusqlite::Result<Option<CommitError>> {
-    let Some(first) = first.filter(|first| first.revision != thread.revision + 1) else { return Ok(None) };
-    let base = first.revision.saturating_sub(1);
-    let changes = thread.id.map(|id| changes_since(connection, id, base, usize::MAX)).transpose()?;
-    Ok(Some(CommitError::Conflict(changes.unwrap_or_default())))
+    prepared: &Prepared,
+) -> rusqlite::Result<Option<u64>> {
+    let Some(first) = prepared.changes().next() else { return Ok(Some(0)) };
+    let (base, now) = (first.revision.saturating_sub(1), thread.revision);
+    let (Some(moved), Some(id)) = (now.checked_sub(base), thread.id) else {
+        return Ok((base == now).then_some(0));
+    };
+    if moved == 0 {
+        return Ok(Some(0));
+    }
+    let lets_by = |missed: &WrittenKeys| prepared.changes().all(|change| missed.lets_by(change));
+    let fits = match recent.between(id, base, now) {
+        Some(mut missed) => missed.all(lets_by),
+        None => {
+            changes_since(connection, id, base, usize::MAX)?.iter().map(WrittenKeys::of).all(|m| lets_by(&m))
+        }
+    };
+    Ok((fits && values_fit(connection, id, prepared)?).then_some(moved))
+}
+
+/// Whether the values stay within their limit, whatever others added meanwhile.
+fn values_fit(connection: &Connection, thread: i64, prepared: &Prepared) -> rusqlite::Result<bool> {
+    for update in prepared.changes().flat_map(|change| change.updates.iter()) {
+        let Some(body) = update.update.as_ref().filter(|_| update.fold.is_some()) else { continue };
+        let size = state::Size::of(connection, thread, &update.key)?.unwrap_or_default();
+        if size.bytes() > MAX_VALUE_BYTES / 2 && size.bytes() + body.to_string().len() >= MAX_VALUE_BYTES {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A run before the commit.
@@ -182,6 +232,7 @@ fn at_work(connection: &Connection, process: &Process, thread: i64) -> rusqlite:
 
 fn write_change(
     connection: &Connection,
+    recent: &mut Recent,
     thread: i64,
     change: &StateChange,
     event: Option<(i64, u64)>,
@@ -193,14 +244,8 @@ fn write_change(
             "INSERT INTO changes (thread, revision, run, number, body) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
         .execute(params![thread, change.revision.cast_signed(), run, number.map(u64::cast_signed), body])?;
-    for update in change.updates.iter().filter(|update| update.persistent && update.scope == KeyScope::Thread)
-    {
-        if let Some(value) = &update.value {
-            connection
-                .prepare_cached("INSERT OR REPLACE INTO state (thread, key, value) VALUES (?1, ?2, ?3)")?
-                .execute(params![thread, update.key, value.to_string()])?;
-        }
-    }
+    state::write(connection, thread, change)?;
+    recent.note(thread, change);
     connection
         .prepare_cached("UPDATE threads SET revision = ?2 WHERE id = ?1")?
         .execute(params![thread, change.revision.cast_signed()])?;
@@ -282,17 +327,18 @@ fn write_run(
     }
 }
 
-/// A change that belongs to no run.
+/// A change that belongs to no run. It is meant for the state as its sender knows it.
 fn write_alone(
     connection: &Connection,
+    recent: &mut Recent,
     thread_id: &str,
     change: &StateChange,
-) -> rusqlite::Result<Result<(), CommitError>> {
+) -> rusqlite::Result<Written> {
     let thread = ThreadRow::find(connection, thread_id)?;
-    if let Some(missed) = missed(connection, &thread, Some(change))? {
-        return Ok(Err(missed));
+    if change.revision != thread.revision + 1 {
+        return Ok(Err(CommitError::Conflict(thread.revision)));
     }
     let thread = thread.id_or_insert(connection, thread_id)?;
-    write_change(connection, thread, change, None)?;
-    Ok(Ok(()))
+    write_change(connection, recent, thread, change, None)?;
+    Ok(Ok(Committed::default()))
 }

@@ -5,28 +5,33 @@ use super::known::Known;
 use super::pen::Pen;
 use super::process::Process;
 use super::queue::Queue;
-use crate::store::{AuditRecord, Commit, CommitError, ComponentFile, StoreError};
+use super::sizes::{Bytes, Sizes};
+use crate::store::rebase::moved;
+use crate::store::{AuditRecord, Commit, CommitError, Committed, ComponentFile, StoreError};
 use rusqlite::Connection;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tollgate_agent::run::{Event, RunSpec};
+use tollgate_agent::run::{Event, Numbered, RunSpec};
 use tollgate_agent::state::StateChange;
 
 type Reply<T> = oneshot::Sender<T>;
 
 /// What is to be written, and who waits for it.
 pub(super) enum Job {
-    Commit(Box<Prepared>, Reply<Result<(), CommitError>>),
+    Commit(Box<Prepared>, Reply<Written>),
     /// Nobody waits for it.
     Follow(Box<Prepared>),
     /// Only waits until what was sent before is written.
     Flush(Reply<()>),
     Note(Vec<AuditRecord>, Reply<Result<(), StoreError>>),
-    Change(Arc<str>, StateChange, Reply<Result<(), CommitError>>),
+    Change(Arc<str>, StateChange, Reply<Written>),
 }
+
+/// What became of a job.
+pub(super) type Written = Result<Committed, CommitError>;
 
 /// A commit, and its rows where somebody waits for it: whoever asks for it serializes
 /// them, not the thread that writes for all.
@@ -62,6 +67,30 @@ impl Prepared {
         self.rows.as_ref().map_or_else(|| self.serialized().map(Cow::Owned), |rows| Ok(Cow::Borrowed(rows)))
     }
 
+    /// The events as they are written behind this many changes of others, and their rows.
+    pub(super) fn moved(&self, revisions: u64) -> Result<(Arc<[Numbered]>, Cow<'_, Rows>), StoreError> {
+        let mut rows = self.rows()?;
+        let events = moved(&self.commit.events, revisions);
+        if revisions > 0 {
+            let first = events.iter().position(|numbered| numbered.event.change().is_some());
+            let changed = first.unwrap_or(events.len())..;
+            let written = &mut rows.to_mut().events[changed.clone()];
+            for (row, numbered) in written.iter_mut().zip(&events[changed]) {
+                *row = serialize(&numbered.event)?;
+            }
+        }
+        Ok((events, rows))
+    }
+
+    /// How long its records are, and who caused them.
+    pub(super) fn bytes(&self, rows: &Rows) -> Bytes {
+        let mut bytes = Bytes::default();
+        let charged = self.commit.charged.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        rows.events.iter().zip(charged).for_each(|(body, component)| bytes.add(body.len(), component));
+        rows.messages.iter().for_each(|body| bytes.add(body.len(), None));
+        bytes
+    }
+
     fn serialized(&self) -> Result<Rows, StoreError> {
         let events = self.commit.events.iter().map(|numbered| serialize(&numbered.event));
         let messages = self.commit.messages.iter().map(serialize);
@@ -86,8 +115,9 @@ impl Writer {
         known: Arc<Known>,
         file: &Path,
         process: Arc<Process>,
+        sizes: Arc<Sizes>,
     ) -> Result<Self, StoreError> {
-        let pen = Arc::new(Pen::new(connection, known, file, process)?);
+        let pen = Arc::new(Pen::new(connection, known, file, process, sizes)?);
         let queue = Arc::new(Queue::default());
         let (served, of_thread) = (Served(Arc::clone(&queue)), Arc::clone(&pen));
         let write = move || write_all(&of_thread, &served.0);
@@ -98,11 +128,11 @@ impl Writer {
 
     /// Answers once the events are durable; at once where they may follow, unless too
     /// many do already.
-    pub(super) async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+    pub(super) async fn commit(&self, commit: Commit) -> Written {
         let mut prepared = Box::new(Prepared { commit, rows: None });
         if prepared.commit.may_follow {
             match self.queue.push_following(prepared) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(Committed::default()),
                 Err(back) => prepared = back,
             }
         }
@@ -125,7 +155,7 @@ impl Writer {
         self.ask(|reply| Job::Note(records, reply)).await?
     }
 
-    pub(super) async fn change(&self, thread_id: Arc<str>, change: StateChange) -> Result<(), CommitError> {
+    pub(super) async fn change(&self, thread_id: Arc<str>, change: StateChange) -> Written {
         self.ask(|reply| Job::Change(thread_id, change, reply)).await?
     }
 
@@ -195,12 +225,14 @@ impl Job {
     }
 
     /// Tells whoever asked for it, who may be gone; what is written stays written.
-    pub(super) fn answer(self, written: Result<(), CommitError>) {
+    pub(super) fn answer(self, written: Written) {
         match self {
             Self::Commit(_, reply) | Self::Change(_, _, reply) => drop(reply.send(written)),
             Self::Follow(_) => {}
             Self::Flush(reply) => drop(reply.send(())),
-            Self::Note(_, reply) => drop(reply.send(written.map_err(|e| StoreError(e.to_string())))),
+            Self::Note(_, reply) => {
+                drop(reply.send(written.map(drop).map_err(|e| StoreError(e.to_string()))));
+            }
         }
     }
 }

@@ -123,6 +123,7 @@ pub(crate) fn change(
         persistent: true,
         update: Some(Arc::new(update)),
         value: Some(Arc::new(Value::Array(rules))),
+        fold: None,
     };
     Some(StateChange { revision: state.revision() + 1, updates: [update].into() })
 }

@@ -1,7 +1,7 @@
 //! The first difference between what a record holds and what came of it now.
 
 use crate::run::Event;
-use crate::state::StateChange;
+use crate::state::{State, StateChange};
 use crate::taken::Taken;
 use crate::text::clean;
 use serde::Serialize;
@@ -45,6 +45,15 @@ pub(super) fn first_difference(
     of_events.or_else(|| differ("/taken", &json(recorded_taken), &json(taken)))
 }
 
+/// Gives the values that follow from updates where a record holds them: those of earlier
+/// versions do.
+pub(super) fn hold_the_same(recorded: &Event, now: Option<&mut Event>, state: &State) {
+    let with_values = recorded.change().is_some_and(|change| change.updates.iter().all(|u| u.fold.is_none()));
+    if let Some(change) = now.filter(|_| with_values).and_then(Event::change_mut) {
+        *change = change.resolved(state);
+    }
+}
+
 /// Takes out of both events what is not the tool's: what hooks before the call wrote,
 /// which stands first in the record's change; values of keys that both wrote; and what
 /// hooks put in the place of the call's own end.
@@ -65,7 +74,15 @@ pub(super) fn leave_the_tools(recorded: &mut Event, now: Option<&mut Event>, wri
     for change in [Some(recorded), now].into_iter().flatten().filter_map(change_mut) {
         change.take_if(|change| replaced || change.updates.is_empty());
         let updates = change.iter_mut().flat_map(|change| Arc::make_mut(&mut change.updates));
-        updates.filter(|update| is_written(&update.key)).for_each(|update| update.value = None);
+        for update in updates {
+            if is_written(&update.key) {
+                update.value = None;
+            }
+            // Whether an update was the first of its key depends on what others wrote meanwhile.
+            if let Some(fold) = &mut update.fold {
+                fold.initial = None;
+            }
+        }
     }
 }
 

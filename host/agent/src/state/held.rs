@@ -1,0 +1,106 @@
+//! A key's value as a state holds it: updates of a long list are folded in when somebody
+//! looks at it.
+//!
+//! Many calls at once each have the state as it stood when they began. They share the
+//! list, and each has only the updates since then of its own.
+
+use super::{KeyDefinition, KeyUpdate, Reducer, size::json_bytes};
+use serde_json::Value;
+use std::sync::{Arc, OnceLock};
+
+/// The most updates that wait to be folded in.
+const MAX_WAITING: usize = 64;
+
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    base: Arc<Value>,
+    waiting: Vec<(Reducer, Arc<Value>)>,
+    /// How long the serialization is, at most.
+    bytes: usize,
+    /// The value with all updates, once somebody looked at it.
+    whole: OnceLock<Arc<Value>>,
+    /// The definition that the value is known to fit.
+    fits: OnceLock<Arc<KeyDefinition>>,
+}
+
+impl Held {
+    pub(super) fn new(value: Arc<Value>) -> Self {
+        let bytes = json_bytes(&value);
+        Self { base: value, waiting: Vec::new(), bytes, whole: OnceLock::new(), fits: OnceLock::new() }
+    }
+
+    /// The value that follows from an update. `None` if it is unknown.
+    pub(super) fn after(before: Option<Self>, update: &KeyUpdate) -> Option<Self> {
+        let Some(before) = before else { return update.folded(None).map(Self::new) };
+        let (Some(fold), Some(body), None) = (&update.fold, &update.update, &update.value) else {
+            return update.folded(Some(before.into_value())).map(Self::new);
+        };
+        if !matches!(fold.reducer, Reducer::Append | Reducer::Union) {
+            return update.folded(Some(before.into_value())).map(Self::new);
+        }
+        let bytes = before.bytes + 1 + json_bytes(body);
+        let fits = if fold.is_free { before.fits.clone() } else { OnceLock::new() };
+        let is_full = before.waiting.len() >= MAX_WAITING || before.whole.get().is_some();
+        let mut held = match is_full {
+            true => Self::new_counted(before.into_value(), bytes),
+            false => Self { whole: OnceLock::new(), ..before },
+        };
+        held.waiting.push((fold.reducer, Arc::clone(body)));
+        Some(Self { bytes, fits, ..held })
+    }
+
+    fn new_counted(base: Arc<Value>, bytes: usize) -> Self {
+        Self { base, waiting: Vec::new(), bytes, whole: OnceLock::new(), fits: OnceLock::new() }
+    }
+
+    pub(super) fn value(&self) -> &Arc<Value> {
+        if self.waiting.is_empty() {
+            return &self.base;
+        }
+        self.whole.get_or_init(|| folded(Arc::clone(&self.base), &self.waiting))
+    }
+
+    fn into_value(self) -> Arc<Value> {
+        match self.whole.into_inner() {
+            Some(whole) => whole,
+            None => folded(self.base, &self.waiting),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_list(&self) -> bool {
+        self.base.is_array()
+    }
+
+    /// Whether the value was found to fit this very definition.
+    pub(super) fn is_known_to_fit(&self, definition: &Arc<KeyDefinition>) -> bool {
+        self.fits.get().is_some_and(|known| Arc::ptr_eq(known, definition))
+    }
+
+    /// Notes that the value fits.
+    pub(super) fn note_fit(&self, definition: &Arc<KeyDefinition>) {
+        // Another definition that it fits is as good.
+        let _ = self.fits.set(Arc::clone(definition));
+    }
+}
+
+fn folded(mut value: Arc<Value>, updates: &[(Reducer, Arc<Value>)]) -> Arc<Value> {
+    if !updates.is_empty() {
+        let whole = Arc::make_mut(&mut value);
+        for (reducer, update) in updates {
+            // The update was checked before it was committed.
+            let _ = reducer.join_in_place(whole, update);
+        }
+    }
+    value
+}
+
+/// What was counted, and how far it was folded, depends on the way to the value.
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.value() == other.value()
+    }
+}

@@ -1,0 +1,294 @@
+//! One key's update within a change, and how it is folded into the key's value.
+
+use super::{KeyDefinition, KeyReducer, KeyScope, Reducer, State, StateChange};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One key's update. A record holds only the key's name if the key does not persist, and
+/// listeners are told only the name if the key is not visible.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "Recorded")]
+pub struct KeyUpdate {
+    /// The key.
+    pub key: Arc<str>,
+    /// Whether the key ends with the run or lives with the thread.
+    pub scope: KeyScope,
+    /// Whether update and value go into the record.
+    pub persistent: bool,
+    /// What was asked for.
+    pub update: Option<Arc<Value>>,
+    /// What the key's value became. A record leaves it out if it follows from the update.
+    pub value: Option<Arc<Value>>,
+    /// How the value follows from the update. `None` if the value itself is recorded.
+    pub fold: Option<Fold>,
+}
+
+/// How a key's value follows from an update.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fold {
+    /// A built-in reducer that commutes.
+    pub reducer: Reducer,
+    /// The key's value before its first update, if this may be the first.
+    pub initial: Option<Arc<Value>>,
+    /// Whether the update stays valid, without another check, on a value that others
+    /// changed with the same reducer. It is not recorded.
+    pub is_free: bool,
+}
+
+impl KeyUpdate {
+    /// An update whose value is recorded.
+    #[must_use]
+    pub fn set(definition: &KeyDefinition, update: &Value, value: Arc<Value>) -> Self {
+        Self { value: Some(value), ..Self::unfolded(definition, update) }
+    }
+
+    /// An update whose value nobody has worked out.
+    pub(super) fn unfolded(definition: &KeyDefinition, update: &Value) -> Self {
+        Self {
+            key: Arc::clone(&definition.name),
+            scope: definition.scope,
+            persistent: definition.persistent,
+            update: Some(Arc::new(update.clone())),
+            value: None,
+            fold: None,
+        }
+    }
+
+    /// A thread's persistent key that is set to a value from outside.
+    #[must_use]
+    pub fn restored(key: &str, value: Value) -> Self {
+        let value = Some(Arc::new(value));
+        let (key, update) = (Arc::from(key), value.clone());
+        Self { key, scope: KeyScope::Thread, persistent: true, update, value, fold: None }
+    }
+
+    /// The same update, with the value left out if it follows from the update.
+    /// `is_first` says that the key had no value before.
+    #[must_use]
+    pub(super) fn reduced(self, definition: &KeyDefinition, is_first: bool) -> Self {
+        match definition.reducer {
+            KeyReducer::Standard(reducer) if reducer.commutes() => {
+                let initial = is_first.then(|| Arc::new(definition.initial.clone()));
+                let fold = Some(Fold { reducer, initial, is_free: definition.folds_freely });
+                Self { value: None, fold, ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// The key's value after this update, given its value before. `None` if it is unknown.
+    #[must_use]
+    pub fn folded(&self, before: Option<Arc<Value>>) -> Option<Arc<Value>> {
+        if self.value.is_some() {
+            return self.value.clone();
+        }
+        let (Some(fold), Some(update)) = (&self.fold, &self.update) else { return before };
+        let mut value = before
+            .or_else(|| fold.initial.clone())
+            .unwrap_or_else(|| Arc::new(fold.reducer.beginning(update)));
+        // The update was checked before it was recorded; on a value of another kind it
+        // changes nothing.
+        let _ = fold.reducer.join_in_place(Arc::make_mut(&mut value), update);
+        Some(value)
+    }
+
+    /// Whether this says what the key's value becomes.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.value.is_some() || (self.fold.is_some() && self.update.is_some())
+    }
+}
+
+impl StateChange {
+    /// The same change with every value that follows from it on this state, for those who
+    /// show it. A record does not hold them.
+    #[must_use]
+    pub fn resolved(&self, state: &State) -> Self {
+        if self.updates.iter().all(|update| update.fold.is_none()) {
+            return self.clone();
+        }
+        let mut known: BTreeMap<Arc<str>, Arc<Value>> = BTreeMap::new();
+        let resolved = |update: &KeyUpdate| {
+            let before = known.remove(&update.key).or_else(|| state.shared(&update.key).cloned());
+            let value = update.folded(before);
+            known.extend(value.clone().map(|value| (Arc::clone(&update.key), value)));
+            let is_kept = update.update.is_some();
+            KeyUpdate { value: value.filter(|_| is_kept), fold: None, ..update.clone() }
+        };
+        Self { revision: self.revision, updates: self.updates.iter().map(resolved).collect() }
+    }
+
+    /// The same change, with the values as they stand in a later state.
+    #[must_use]
+    pub fn standing(&self, state: &State) -> Self {
+        let standing = |(at, update): (usize, &KeyUpdate)| {
+            let is_last = self.updates[at + 1..].iter().all(|later| later.key != update.key);
+            let value = state.shared(&update.key).filter(|_| is_last && update.update.is_some()).cloned();
+            let value = if update.fold.is_some() { value } else { update.value.clone() };
+            KeyUpdate { value, fold: None, ..update.clone() }
+        };
+        Self { revision: self.revision, updates: self.updates.iter().enumerate().map(standing).collect() }
+    }
+}
+
+/// An update as a record holds it.
+#[derive(Deserialize)]
+struct Recorded {
+    key: Arc<str>,
+    scope: KeyScope,
+    persistent: bool,
+    #[serde(default, deserialize_with = "present")]
+    update: Option<Arc<Value>>,
+    #[serde(default, deserialize_with = "present")]
+    value: Option<Arc<Value>>,
+    #[serde(default)]
+    reducer: Option<Reducer>,
+    #[serde(default, deserialize_with = "present")]
+    initial: Option<Arc<Value>>,
+}
+
+impl From<Recorded> for KeyUpdate {
+    fn from(recorded: Recorded) -> Self {
+        let Recorded { key, scope, persistent, update, value, reducer, initial } = recorded;
+        let fold = reducer.map(|reducer| Fold { reducer, initial, is_free: false });
+        Self { key, scope, persistent, update, value, fold }
+    }
+}
+
+/// A field that is there has a value, and `null` is one.
+fn present<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<Arc<Value>>, D::Error> {
+    Value::deserialize(reader).map(|value| Some(Arc::new(value)))
+}
+
+impl Serialize for KeyUpdate {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let fold = self.fold.as_ref().filter(|_| self.persistent);
+        let initial = fold.and_then(|fold| fold.initial.as_ref());
+        let recorded = [("update", self.update.as_ref()), ("value", self.value.as_ref())];
+        let recorded = recorded.into_iter().filter(|_| self.persistent).chain([("initial", initial)]);
+        let recorded: Vec<_> = recorded.filter_map(|(name, value)| Some((name, value?))).collect();
+        let fields = 3 + recorded.len() + usize::from(fold.is_some());
+        let mut record = serializer.serialize_struct("KeyUpdate", fields)?;
+        record.serialize_field("key", &self.key)?;
+        record.serialize_field("scope", &self.scope)?;
+        record.serialize_field("persistent", &self.persistent)?;
+        if let Some(fold) = fold {
+            record.serialize_field("reducer", &fold.reducer)?;
+        }
+        for (name, value) in recorded {
+            record.serialize_field(name, value)?;
+        }
+        record.end()
+    }
+}
+
+/// Whether updates of a key stay valid in whatever order they are folded: its schema, if
+/// any, asks nothing of the value that the reducer could break.
+pub(super) fn folds_freely(reducer: &KeyReducer, schema: Option<&Value>) -> bool {
+    let KeyReducer::Standard(reducer) = reducer else { return false };
+    let (kinds, more): (&[&str], &[&str]) = match reducer {
+        Reducer::Replace | Reducer::MergePatch => return false,
+        // A list only grows, and each element was checked by itself.
+        Reducer::Append | Reducer::Union => (&["array"], &["items"]),
+        Reducer::Add => (&["number", "integer"], &[]),
+        Reducer::Max => (&["number", "integer"], &["minimum", "exclusiveMinimum"]),
+    };
+    let words =
+        ["$schema", "$defs", "definitions", "$comment", "title", "description", "default", "examples"];
+    let is_harmless = |(name, part): (&String, &Value)| match name.as_str() {
+        "type" => part.as_str().is_some_and(|kind| kinds.contains(&kind)),
+        name => words.contains(&name) || more.contains(&name),
+    };
+    match schema {
+        None | Some(Value::Bool(true)) => true,
+        Some(Value::Object(schema)) => schema.iter().all(is_harmless),
+        Some(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::change::propose;
+    use super::super::{Access, KeySet};
+    use super::*;
+    use crate::outcome::Mutation;
+    use serde_json::json;
+
+    fn keys() -> (KeySet, Access) {
+        let (mut keys, mut access) = (KeySet::default(), Access::default());
+        for (name, initial, reducer) in [
+            ("t.list", json!(["first"]), Reducer::Append),
+            ("t.sum", json!(0.5), Reducer::Add),
+            ("t.set", json!(["m"]), Reducer::Union),
+            ("t.top", json!(3), Reducer::Max),
+            ("t.city", json!(""), Reducer::Replace),
+        ] {
+            let key = KeyDefinition::new(name, initial, None, reducer, KeyScope::Thread, true).unwrap();
+            keys.insert(key).unwrap();
+            access.allow(name, true, true);
+        }
+        (keys, access)
+    }
+
+    fn mutation(key: &str, update: Value) -> Mutation {
+        Mutation { key: key.to_owned(), update }
+    }
+
+    #[test]
+    fn s4_the_value_of_a_reducer_that_commutes_is_not_recorded_and_follows_exactly() {
+        let (keys, access) = keys();
+        let (mut state, mut folded) = (State::default(), State::default());
+        for n in 0..20 {
+            let mutations = [
+                mutation("t.list", json!({"n": n, "text": "x".repeat(100)})),
+                mutation("t.list", json!(n)),
+                mutation("t.sum", json!(f64::from(n) / 7.0)),
+                mutation("t.set", json!(["z", n])),
+                mutation("t.top", json!(10 - n)),
+                mutation("t.city", json!(format!("city {n}"))),
+            ];
+            let now = state.snapshot();
+            let mut expected = std::collections::BTreeMap::new();
+            for mutation in &mutations {
+                let key = mutation.key.as_str();
+                let before = expected.remove(key).or_else(|| now.get(&keys, key).cloned()).unwrap();
+                let joined = keys.get(key).unwrap().reducer.join(&before, &mutation.update).unwrap();
+                expected.insert(key, joined);
+            }
+            let change = propose(&keys, &access, &now, &mutations).unwrap().unwrap();
+            let record = serde_json::to_string(&change).unwrap();
+            assert!(record.len() < 1_000, "a record does not grow with the values: {}", record.len());
+            state.apply(&change);
+            folded.apply(&serde_json::from_str(&record).unwrap());
+            for (key, value) in expected {
+                assert_eq!(state.get(key), Some(&value), "{key}");
+            }
+            assert_eq!(state, folded);
+        }
+    }
+
+    #[test]
+    fn s4_a_record_with_values_is_folded_as_before() {
+        let old = r#"{"revision":2,"updates":[{"key":"t.list","scope":"thread","persistent":true,"update":3,"value":[1,2,3]}]}"#;
+        let mut state = State::default();
+        state.apply(&serde_json::from_str(old).unwrap());
+        assert_eq!((state.get("t.list"), state.revision()), (Some(&json!([1, 2, 3])), 2));
+    }
+
+    #[test]
+    fn s5_updates_are_free_if_no_order_can_break_the_schema() {
+        let free = |reducer: Reducer, schema: Value| folds_freely(&reducer.into(), Some(&schema));
+        assert!(folds_freely(&Reducer::Append.into(), None));
+        assert!(free(Reducer::Append, json!({"type": "array", "items": {"type": "string", "maxLength": 9}})));
+        assert!(free(Reducer::Add, json!({"type": "integer", "title": "Total"})));
+        assert!(free(Reducer::Max, json!({"type": "number", "minimum": 0})));
+        assert!(!free(Reducer::Append, json!({"type": "array", "maxItems": 9})));
+        assert!(!free(Reducer::Add, json!({"maximum": 9})));
+        assert!(!free(Reducer::Append, json!({"$ref": "#/$defs/list"})));
+        assert!(!free(Reducer::Replace, json!({})));
+    }
+}

@@ -1,0 +1,152 @@
+//! `tollgate prune`: removes what is old; and `tollgate store verify`: looks for damage.
+
+use super::audit::since_ms;
+use super::data::data_dir;
+use super::{Exit, Failure, Globals, Output, program, quantity};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+#[cfg(feature = "mcp")]
+use tollgate::config::Config;
+use tollgate::config::read_period;
+use tollgate::store::{Pruned, Pruning, SqliteStore, Verified};
+
+/// Remove old completed runs, their events and audit records, and free their disk space
+#[derive(Debug, Args)]
+#[command(after_help = PRUNE_EXAMPLES)]
+pub(crate) struct PruneVerb {
+    /// Remove what is older than this, such as 12h or 30d; without it, `keep` in [store]
+    #[arg(long, value_name = "TIME", value_parser = read_period)]
+    older_than: Option<Duration>,
+    /// Only count what would be removed
+    #[arg(long)]
+    dry_run: bool,
+}
+
+const PRUNE_EXAMPLES: &str = "\
+Examples:
+  tollgate prune --older-than 30d --dry-run
+  tollgate prune --older-than 30d
+  tollgate prune --json | jq .freed_bytes
+
+Runs that run or wait for a person stay, and so do the state and the conversation of every
+thread. A run that was removed can no longer be shown or replayed.";
+
+/// Check the store
+#[derive(Debug, Args)]
+#[command(after_help = STORE_EXAMPLES)]
+pub(crate) struct StoreVerb {
+    #[command(subcommand)]
+    way: Way,
+}
+
+#[derive(Debug, Subcommand)]
+enum Way {
+    /// Check the file and the checksums of every run
+    Verify,
+}
+
+const STORE_EXAMPLES: &str = "\
+Examples:
+  tollgate store verify
+  tollgate store verify --json | jq '.damaged[].run_id'
+
+Ends with 0 if nothing is damaged, and with 1 if something is.";
+
+impl PruneVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let keep = match self.older_than {
+            Some(period) => Some(period),
+            None => globals.read_config()?.store.keep,
+        };
+        let keep = keep.ok_or_else(|| {
+            Failure::usage(
+                "nothing says what is old; pass --older-than 30d, or set keep = \"30d\" in [store]",
+            )
+        })?;
+        let pruning = Pruning { before_ms: since_ms(keep), dry_run: self.dry_run, give_back: true };
+        let pruned = prune(data_dir(globals)?, pruning).await?;
+        if output.is_json() {
+            output.json(&pruned);
+        } else {
+            output.say(&said(&pruned));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+async fn prune(directory: PathBuf, pruning: Pruning) -> Result<Pruned, Failure> {
+    let pruning = tokio::task::spawn_blocking(move || SqliteStore::prune(&directory, pruning));
+    Ok(pruning.await.map_err(|e| Failure::failed(format!("pruning broke off: {e}")))??)
+}
+
+/// Removes what is older than the configuration keeps, now and once a day. A server lives
+/// long.
+#[cfg(feature = "mcp")]
+pub(super) fn keep_pruned(globals: &Globals, config: &Config) -> Result<(), Failure> {
+    let Some(keep) = config.store.keep else { return Ok(()) };
+    let directory = data_dir(globals)?;
+    tokio::spawn(async move {
+        let mut days = tokio::time::interval(Duration::from_secs(86_400));
+        loop {
+            days.tick().await;
+            let pruning = Pruning { before_ms: since_ms(keep), dry_run: false, give_back: false };
+            if let Err(why) = prune(directory.clone(), pruning).await {
+                tracing::warn!("old runs could not be removed: {why}");
+            }
+        }
+    });
+    Ok(())
+}
+
+fn said(pruned: &Pruned) -> String {
+    let what = format!(
+        "{} with {}, {}",
+        quantity::count(pruned.runs, "run"),
+        quantity::count(pruned.events, "event"),
+        quantity::count(pruned.audit, "audit record")
+    );
+    match pruned.dry_run {
+        true => format!("would remove {what}"),
+        false => format!("removed {what}; {} of disk are free again", quantity::bytes(pruned.freed_bytes)),
+    }
+}
+
+impl StoreVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let Way::Verify = self.way;
+        let verified = SqliteStore::open(&data_dir(globals)?)?.verify().await?;
+        if output.is_json() {
+            output.json(&verified);
+        } else {
+            tell(&verified, output);
+        }
+        Ok(if verified.is_sound() { Exit::Done } else { Exit::Failed })
+    }
+}
+
+fn tell(verified: &Verified, output: &Output) {
+    for problem in &verified.database {
+        output.line(&format!("the file is damaged: {}", super::output::shown_line(problem, 200)));
+    }
+    for run in &verified.damaged {
+        output.line(&format!("run {} is damaged: {}", run.run_id, run.problem));
+    }
+    let checked = format!(
+        "{} with {} checked, {} damaged",
+        quantity::count(verified.runs, "run"),
+        quantity::count(verified.events, "event"),
+        verified.damaged.len()
+    );
+    let old = match verified.without_checksum {
+        0 => String::new(),
+        number => format!("; {} of an earlier version have no checksum", quantity::count(number, "event")),
+    };
+    output.say(&format!("{checked}{old}"));
+    if !verified.is_sound() {
+        output.say(&format!(
+            "restore the store from a copy, or look at what is left with `{} show RUN`",
+            program()
+        ));
+    }
+}

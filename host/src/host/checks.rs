@@ -1,0 +1,51 @@
+//! Whether agents fit together.
+
+use super::{Agent, DIRECT_AGENT, HostError};
+use std::collections::BTreeMap;
+use tollgate_agent::backend::Capabilities;
+use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};
+
+/// Whether what the agent says of others, and of its backend, can be meant.
+pub(super) fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(), HostError> {
+    let id = &agent.spec.view.id;
+    let wrong = |problem: String| Err(HostError::Setup(format!("the agent \"{id}\" {problem}")));
+    let parts = agent.made_of.as_ref().map_or(&[][..], Composition::agents);
+    for other in agent.spec.view.delegates.iter().chain(parts) {
+        if other == DIRECT_AGENT || !agents.contains_key(other) {
+            return wrong(format!("names the agent \"{other}\", which is not there"));
+        }
+        if other == id {
+            return wrong("names itself".to_owned());
+        }
+    }
+    if agent.made_of.is_some() && !(1..=MAX_PARTS).contains(&parts.len()) {
+        return wrong(format!("is made of {} agents; 1 to {MAX_PARTS} are accepted", parts.len()));
+    }
+    if let Some(Composition::Loop { max_rounds, .. }) = &agent.made_of
+        && !(1..=MAX_ROUNDS).contains(max_rounds)
+    {
+        return wrong(format!("has {max_rounds} rounds; 1 to {MAX_ROUNDS} are accepted"));
+    }
+    if let Some(schema) = &agent.spec.output
+        && let Err(e) = tollgate_agent::schema::Schema::compile(schema)
+    {
+        return wrong(format!("has no usable schema of its answer: {e}"));
+    }
+    let lacking = agent.spec.backend.lacking(agent.spec.needs());
+    if lacking.is_empty() {
+        Ok(())
+    } else {
+        wrong(format!("needs of its backend what that lacks: {}", lacking.join(", ")))
+    }
+}
+
+/// What the agent's backend lacks for a run of it.
+pub(super) fn check_backend(agent: &Agent, continues: bool) -> Result<(), HostError> {
+    let needs = Capabilities { continuation: continues, transcript: continues, ..agent.spec.needs() };
+    let lacking = agent.spec.backend.lacking(needs);
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let (id, lacking) = (&agent.spec.view.id, lacking.join(", "));
+    Err(HostError::Refused(format!("the backend of the agent {id} cannot do what is asked: {lacking}")))
+}

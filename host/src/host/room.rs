@@ -1,0 +1,17 @@
+//! Direct calls for whose record the store has no room.
+
+use super::{CallRequest, Host};
+use crate::run::{RunEnd, overloaded};
+use std::sync::Arc;
+
+impl Host {
+    /// How a direct call ends for whose record there is no room. It does not begin, and
+    /// leaves no record.
+    pub(super) async fn without_room(&self, request: &CallRequest, run_id: &Arc<str>) -> Option<RunEnd> {
+        let toolbox = self.toolbox();
+        let owner = toolbox.catalog().tool(&request.tool_name).map(|tool| tool.owner.id.as_str());
+        let why = self.inner.store.admit(request.thread_id.as_deref(), owner).await.err()?;
+        let thread_id = request.thread_id.as_deref().map_or_else(|| Arc::clone(run_id), Arc::from);
+        Some(RunEnd::refused(Arc::clone(run_id), thread_id, &request.tool_name, overloaded(&why)))
+    }
+}

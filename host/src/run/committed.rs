@@ -1,0 +1,53 @@
+//! What follows a commit: the run goes on from it as it was stored, or sees first what
+//! others committed.
+
+use super::RunError;
+use super::driver::{Driver, DriverParts};
+use crate::store::{CommitError, StoreError, moved};
+use std::sync::Arc;
+use tokio::sync::OwnedMutexGuard;
+use tollgate_agent::run::{Event, Numbered};
+
+impl Driver {
+    /// Takes over what others committed to the thread. Runs that conflicted go on one after
+    /// the other, so that each reads what it missed once, however many there are.
+    pub(super) async fn see_others(
+        &mut self,
+        turn: &mut Option<OwnedMutexGuard<()>>,
+    ) -> Result<(), RunError> {
+        let DriverParts { host, thread_id, .. } = &self.parts;
+        if turn.is_none() {
+            *turn = Some(host.turn_to_commit(thread_id).await);
+        }
+        let seen = host.catch_up(&mut self.run, thread_id, u64::MAX).await;
+        seen.map_err(|e| RunError(e.to_string()))
+    }
+
+    /// Applies what was committed behind this many changes of others, and gives it as it is
+    /// stored.
+    pub(super) async fn follow(
+        &mut self,
+        events: &Arc<[Numbered]>,
+        applied: usize,
+        moved_by: u64,
+    ) -> Result<Arc<[Numbered]>, CommitError> {
+        let failed = |why: &dyn std::fmt::Display| CommitError::Failed(StoreError(why.to_string()));
+        let events = moved(events, moved_by);
+        let DriverParts { host, thread_id, .. } = &self.parts;
+        let is_over = events.iter().any(|event| matches!(event.event, Event::RunFinished { .. }));
+        if moved_by > 0
+            && !is_over
+            && let Some(first) = events.iter().find_map(|event| event.event.change())
+        {
+            let before = first.revision - 1;
+            host.catch_up(&mut self.run, thread_id, before).await.map_err(|e| failed(&e))?;
+        }
+        events[applied..].iter().try_for_each(|new| self.apply(&new.event)).map_err(|e| failed(&e))?;
+        let DriverParts { host, thread_id, teller, .. } = &self.parts;
+        if moved_by > 0 && is_over && teller.is_heard() {
+            // Listeners are told values, and those of a run that is over need no more than these.
+            self.run.adopt(&host.store().thread(thread_id).await?.state);
+        }
+        Ok(events)
+    }
+}

@@ -1,0 +1,60 @@
+//! How much a store may hold of one component and of one thread, and how much of the disk
+//! stays free.
+
+use super::StoreError;
+use std::path::Path;
+use tollgate_agent::text::clean;
+
+/// The bounds on what a store holds. `[store]` in the configuration sets them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// The most bytes of records that one component causes.
+    pub component_record_bytes: u64,
+    /// The most bytes of records of one thread.
+    pub thread_record_bytes: u64,
+    /// The bytes of disk that stay free: with less, no new call or run begins.
+    pub min_free_bytes: u64,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self { component_record_bytes: 1 << 30, thread_record_bytes: 1 << 30, min_free_bytes: 256 << 20 }
+    }
+}
+
+impl StoreLimits {
+    pub(super) fn check_component(&self, component_id: &str, bytes: u64) -> Result<(), StoreError> {
+        let subject = format!("the component {}", clean(component_id, 64));
+        check(&subject, bytes, "component_record_bytes", self.component_record_bytes)
+    }
+
+    pub(super) fn check_thread(&self, thread_id: &str, bytes: u64) -> Result<(), StoreError> {
+        let subject = format!("the thread {}", clean(thread_id, 64));
+        check(&subject, bytes, "thread_record_bytes", self.thread_record_bytes)
+    }
+
+    /// That the disk on which the directory is has enough room left.
+    pub(super) fn check_disk(&self, directory: &Path) -> Result<(), StoreError> {
+        // A file system that does not say how much is free has its own errors for that.
+        let Ok(disk) = rustix::fs::statvfs(directory) else { return Ok(()) };
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if free >= self.min_free_bytes {
+            return Ok(());
+        }
+        Err(StoreError(format!(
+            "{free} bytes are free on the disk of the store, and min_free_bytes = {} in [store] of tollgate.toml must \
+             stay free; free some room, or remove old runs with `tollgate prune --older-than 30d`",
+            self.min_free_bytes
+        )))
+    }
+}
+
+fn check(subject: &str, bytes: u64, name: &str, limit: u64) -> Result<(), StoreError> {
+    if bytes < limit {
+        return Ok(());
+    }
+    Err(StoreError(format!(
+        "the records of {subject} have {bytes} bytes, and the limit is {name} = {limit} in [store] of tollgate.toml; \
+         raise it, or remove old runs with `tollgate prune --older-than 30d`"
+    )))
+}

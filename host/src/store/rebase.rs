@@ -1,0 +1,143 @@
+//! Commits that were built on an older state of their thread and fit the newer one.
+//!
+//! Calls on one thread run at the same time, and most of what they change does not
+//! depend on what the others changed: they write other keys, or fold updates into a key
+//! by a reducer that commutes. Such a commit is moved behind the changes that it missed.
+//! Nobody decides again, and the cost does not grow with the number of calls that wait.
+
+use smallvec::SmallVec;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use tollgate_agent::run::Numbered;
+use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
+
+/// The most changes of one thread, and the most threads, that are remembered.
+const MAX_CHANGES: usize = 1_024;
+const MAX_THREADS: usize = 64;
+
+/// The events of a commit, moved behind this many changes of others. Those before the
+/// commit's first change happened on the older state and stay.
+#[must_use]
+pub(crate) fn moved(events: &Arc<[Numbered]>, revisions: u64) -> Arc<[Numbered]> {
+    let first = events.iter().position(|event| event.event.change().is_some());
+    let Some(first) = first.filter(|_| revisions > 0) else { return Arc::clone(events) };
+    let mut events = events.to_vec();
+    events[first..].iter_mut().for_each(|event| event.event.move_by(revisions));
+    events.into()
+}
+
+/// The thread's keys that a change wrote, and whether each was folded.
+#[derive(Debug, Clone)]
+pub(super) struct WrittenKeys {
+    revision: u64,
+    keys: SmallVec<[(Arc<str>, bool); 2]>,
+}
+
+impl WrittenKeys {
+    pub(super) fn of(change: &StateChange) -> Self {
+        let keys = of_thread(change).map(|update| (Arc::clone(&update.key), update.fold.is_some()));
+        Self { revision: change.revision, keys: keys.collect() }
+    }
+
+    /// Whether a change that did not see this one is still right behind it.
+    pub(super) fn lets_by(&self, change: &StateChange) -> bool {
+        of_thread(change).all(|update| {
+            let is_free = update.fold.as_ref().is_some_and(|fold| fold.is_free);
+            self.keys.iter().all(|(key, folded)| *key != update.key || (is_free && *folded))
+        })
+    }
+}
+
+fn of_thread(change: &StateChange) -> impl Iterator<Item = &KeyUpdate> {
+    change.updates.iter().filter(|update| update.scope == KeyScope::Thread)
+}
+
+/// The keys that the last changes of threads wrote, by the thread's row.
+#[derive(Default)]
+pub(super) struct Recent {
+    version: i64,
+    threads: HashMap<i64, VecDeque<WrittenKeys>>,
+}
+
+impl Recent {
+    /// Forgets everything if another process has committed since.
+    pub(super) fn see(&mut self, version: i64) {
+        if version != self.version {
+            self.version = version;
+            self.threads.clear();
+        }
+    }
+
+    /// Forgets everything: what was noted last was not committed.
+    pub(super) fn clear(&mut self) {
+        self.threads.clear();
+    }
+
+    pub(super) fn note(&mut self, thread: i64, change: &StateChange) {
+        if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&thread) {
+            self.threads.clear();
+        }
+        let changes = self.threads.entry(thread).or_default();
+        if changes.back().is_some_and(|last| last.revision + 1 != change.revision) {
+            changes.clear();
+        }
+        if changes.len() >= MAX_CHANGES {
+            changes.pop_front();
+        }
+        changes.push_back(WrittenKeys::of(change));
+    }
+
+    /// The changes of a thread after one revision up to another, if all are remembered.
+    pub(super) fn between(
+        &self,
+        thread: i64,
+        after: u64,
+        until: u64,
+    ) -> Option<impl Iterator<Item = &WrittenKeys>> {
+        let changes = self.threads.get(&thread)?;
+        let reaches = changes.front()?.revision <= after + 1 && changes.back()?.revision == until;
+        reaches.then(|| changes.iter().filter(move |change| change.revision > after))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+    use tollgate_agent::state::{Fold, Reducer};
+
+    fn appended(key: &str, is_free: bool) -> StateChange {
+        let fold = Some(Fold { reducer: Reducer::Append, initial: None, is_free });
+        let update = KeyUpdate { value: None, fold, ..KeyUpdate::restored(key, json!(1)) };
+        StateChange { revision: 1, updates: [update].into() }
+    }
+
+    fn set(key: &str) -> StateChange {
+        StateChange { revision: 1, updates: [KeyUpdate::restored(key, json!(1))].into() }
+    }
+
+    #[test]
+    fn s5_only_what_others_did_not_touch_or_what_commutes_is_moved() {
+        let lets_by = |earlier: &StateChange, later: &StateChange| WrittenKeys::of(earlier).lets_by(later);
+        assert!(lets_by(&appended("k.a", true), &appended("k.a", true)));
+        assert!(lets_by(&set("k.a"), &set("k.b")));
+        assert!(!lets_by(&set("k.a"), &appended("k.a", true)));
+        assert!(!lets_by(&appended("k.a", true), &set("k.a")));
+        assert!(!lets_by(&appended("k.a", false), &appended("k.a", false)));
+    }
+
+    #[test]
+    fn what_is_remembered_reaches_back_without_a_gap_or_not_at_all() {
+        let mut recent = Recent::default();
+        let change = |revision| StateChange { revision, ..set("k.a") };
+        (3..=5).for_each(|revision| recent.note(7, &change(revision)));
+        assert_eq!(recent.between(7, 2, 5).unwrap().count(), 3);
+        assert_eq!(recent.between(7, 4, 5).unwrap().count(), 1);
+        assert!(recent.between(7, 1, 5).is_none() && recent.between(7, 2, 6).is_none());
+        recent.note(7, &change(9));
+        assert!(recent.between(7, 4, 9).is_none());
+        recent.see(1);
+        assert!(recent.between(7, 8, 9).is_none());
+    }
+}

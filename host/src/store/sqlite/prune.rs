@@ -1,0 +1,272 @@
+//! Removing what is old: completed runs with their events, audit records, components that
+//! no run refers to any more.
+//!
+//! Threads keep their state and their conversation. A change whose run is removed keeps
+//! the update alone, and the changes before the oldest run that is left become one, so
+//! that the runs that are left can still be replayed.
+
+use super::explain::explain;
+use super::process;
+use super::read::{changes_since, runs_event};
+use super::sizes::Bytes;
+use super::{SqliteStore, open, place};
+use crate::run::charges;
+use crate::store::{Pruned, Pruning, StoreError};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use tollgate_agent::json;
+use tollgate_agent::run::{Event, Numbered};
+use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
+
+/// How many runs are removed in one transaction, so that others get their turn to write.
+const RUNS_AT_ONCE: i64 = 100;
+
+/// A run that may be removed.
+struct Old {
+    id: i64,
+    thread: i64,
+}
+
+impl SqliteStore {
+    /// Removes completed runs and audit records that are old. Runs that wait or run, and the
+    /// children of those, stay.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub fn prune(directory: &Path, pruning: Pruning) -> Result<Pruned, StoreError> {
+        let Pruning { before_ms, dry_run, give_back: gives_back } = pruning;
+        let directory = &place::without_links(directory)?;
+        let (file, mut connection) = open::prepare(directory)?;
+        let failed = |e: rusqlite::Error| explain("prune", &file, &e);
+        let mut pruned = Pruned { dry_run, ..Pruned::default() };
+        let before = size_of(&file);
+        let mut after = 0;
+        loop {
+            let behavior =
+                if dry_run { TransactionBehavior::Deferred } else { TransactionBehavior::Immediate };
+            let transaction = connection.transaction_with_behavior(behavior).map_err(failed)?;
+            let (old, last) = old_runs(&transaction, before_ms, after).map_err(failed)?;
+            let Some(last) = last else { break };
+            after = last;
+            for run in &old {
+                remove(&transaction, run, &mut pruned, dry_run).map_err(failed)?;
+            }
+            if !dry_run {
+                let mut threads: Vec<i64> = old.iter().map(|run| run.thread).collect();
+                threads.sort_unstable();
+                threads.dedup();
+                for thread in threads {
+                    join_first_changes(&transaction, thread).map_err(failed)?;
+                    forget_if_empty(&transaction, thread).map_err(failed)?;
+                }
+                transaction.commit().map_err(failed)?;
+            }
+        }
+        prune_audit(&connection, before_ms, &mut pruned).map_err(failed)?;
+        prune_components(&connection, &mut pruned).map_err(failed)?;
+        if !dry_run {
+            pruned.processes = process::sweep_in(directory);
+            if gives_back {
+                give_back(&connection).map_err(failed)?;
+            }
+            pruned.freed_bytes = before.saturating_sub(size_of(&file));
+        }
+        Ok(pruned)
+    }
+}
+
+fn size_of(file: &Path) -> u64 {
+    let length = |file: &Path| std::fs::metadata(file).map(|metadata| metadata.len()).unwrap_or_default();
+    length(file) + length(&super::explain::beside(file, "-wal"))
+}
+
+/// The next runs that may be removed, and the last one that was looked at.
+fn old_runs(
+    connection: &Connection,
+    before_ms: u64,
+    after: i64,
+) -> rusqlite::Result<(Vec<Old>, Option<i64>)> {
+    let mut next = connection.prepare_cached(
+        "SELECT r.id, r.thread, r.kind, r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1
+            AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.thread = r.thread
+                AND o.status IN ('running', 'waiting') AND o.started_at_ms <= r.updated_at_ms)
+         FROM runs r WHERE r.id > ?2 ORDER BY r.id LIMIT ?3",
+    )?;
+    let rows = next.query_map(params![before_ms.cast_signed(), after, RUNS_AT_ONCE], |row| {
+        let old = Old { id: row.get(0)?, thread: row.get(1)? };
+        Ok((old, row.get::<_, String>(2)?, row.get::<_, bool>(3)?))
+    })?;
+    let (mut old, mut last) = (Vec::new(), None);
+    for row in rows {
+        let (run, kind, may_go) = row?;
+        last = Some(run.id);
+        // What a child came to is read by a parent that goes on.
+        if may_go && (kind != "child" || !has_open_parent(connection, run.id)?) {
+            old.push(run);
+        }
+    }
+    Ok((old, last))
+}
+
+fn has_open_parent(connection: &Connection, run: i64) -> rusqlite::Result<bool> {
+    let Some(Event::RunStarted { spec }) = runs_event(connection, run, 1)? else { return Ok(false) };
+    let Some(parent) = &spec.identity.parent_run_id else { return Ok(false) };
+    let status = connection
+        .prepare_cached("SELECT status FROM runs WHERE run_id = ?1")?
+        .query_row([parent.as_str()], |row| row.get::<_, String>(0))
+        .optional()?;
+    Ok(matches!(status.as_deref(), Some("running" | "waiting")))
+}
+
+fn remove(connection: &Connection, run: &Old, pruned: &mut Pruned, dry_run: bool) -> rusqlite::Result<()> {
+    let mut find = connection.prepare_cached(
+        "SELECT number, at_ms, body FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32 ORDER BY id",
+    )?;
+    let (mut events, mut lengths): (Vec<Numbered>, Vec<usize>) = (Vec::new(), Vec::new());
+    let run_id: Arc<str> = Arc::from("");
+    let mut rows = find.query([run.id])?;
+    let mut all = 0;
+    while let Some(row) = rows.next()? {
+        all += 1;
+        let body = row.get_ref(2)?.as_str()?;
+        // One that cannot be read is removed like the others.
+        if let Ok(event) = json::from_record::<Event>(body) {
+            lengths.push(body.len());
+            let (number, at_ms) =
+                (row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned());
+            events.push(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event });
+        }
+    }
+    pruned.runs += 1;
+    pruned.events += all;
+    if dry_run {
+        return Ok(());
+    }
+    let mut bytes = Bytes::default();
+    for (component, length) in charges(&events, None).iter().zip(lengths) {
+        bytes.add(length, component.as_ref());
+    }
+    bytes.take_off(connection, run.thread)?;
+    for event in &events {
+        let Some(change) = event.event.change() else { continue };
+        connection
+            .prepare_cached(
+                "UPDATE changes SET run = NULL, number = NULL, body = ?3 WHERE thread = ?1 AND revision = ?2 AND run = ?4",
+            )?
+            .execute(params![run.thread, change.revision.cast_signed(), record(change), run.id])?;
+    }
+    for delete in [
+        "DELETE FROM changes WHERE run = ?1",
+        "DELETE FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32",
+        "DELETE FROM run_components WHERE run = ?1",
+        "DELETE FROM runs WHERE id = ?1",
+    ] {
+        connection.prepare_cached(delete)?.execute([run.id])?;
+    }
+    Ok(())
+}
+
+fn record(change: &StateChange) -> String {
+    serde_json::to_string(change).unwrap_or_default()
+}
+
+/// Makes one change of all that come before the first change of a run that is left.
+fn join_first_changes(connection: &Connection, thread: i64) -> rusqlite::Result<()> {
+    let count = "SELECT count(*), max(revision) FROM changes WHERE thread = ?1 AND revision <
+        coalesce((SELECT min(revision) FROM changes WHERE thread = ?1 AND run IS NOT NULL), 1 << 62)";
+    let (number, last): (i64, Option<i64>) =
+        connection.prepare_cached(count)?.query_row([thread], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let Some(last) = last.filter(|_| number > 1) else { return Ok(()) };
+    let mut state = State::default();
+    let mut unknown = BTreeMap::new();
+    let mut known = 0;
+    while known < last.cast_unsigned() {
+        let changes = changes_since(connection, thread, known, 64)?;
+        let Some(newest) = changes.last() else { break };
+        known = newest.revision;
+        for change in changes.iter().filter(|change| change.revision <= last.cast_unsigned()) {
+            state.apply_scope(change, KeyScope::Thread);
+            for update in change.updates.iter().filter(|update| update.scope == KeyScope::Thread) {
+                match update.persistent {
+                    true => drop(unknown.remove(&update.key)),
+                    false => drop(unknown.insert(Arc::clone(&update.key), update.clone())),
+                }
+            }
+        }
+    }
+    let values = state.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone()));
+    let updates =
+        values.filter(|update| !unknown.contains_key(&update.key)).chain(unknown.clone().into_values());
+    let joined = StateChange { revision: last.cast_unsigned(), updates: updates.collect() };
+    connection
+        .prepare_cached("DELETE FROM changes WHERE thread = ?1 AND revision < ?2")?
+        .execute([thread, last])?;
+    connection
+        .prepare_cached("UPDATE changes SET body = ?3 WHERE thread = ?1 AND revision = ?2")?
+        .execute(params![thread, last, record(&joined)])?;
+    Ok(())
+}
+
+/// A thread without runs, state and conversation is gone.
+fn forget_if_empty(connection: &Connection, thread: i64) -> rusqlite::Result<()> {
+    let forget = "DELETE FROM threads WHERE id = ?1 AND messages = 0
+        AND NOT EXISTS (SELECT 1 FROM runs WHERE thread = ?1)
+        AND NOT EXISTS (SELECT 1 FROM state WHERE thread = ?1)";
+    if connection.prepare_cached(forget)?.execute([thread])? > 0 {
+        connection.prepare_cached("DELETE FROM changes WHERE thread = ?1")?.execute([thread])?;
+    }
+    Ok(())
+}
+
+/// Of each file the newest record stays: what is loaded is compared with it. So do the
+/// records of runs that stay.
+fn prune_audit(connection: &Connection, before_ms: u64, pruned: &mut Pruned) -> rusqlite::Result<()> {
+    let old = "at_ms < ?1
+        AND (file IS NULL OR id < (SELECT max(id) FROM audit newer WHERE newer.file = audit.file))
+        AND (run_id IS NULL OR NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = audit.run_id))";
+    if pruned.dry_run {
+        let count = format!("SELECT count(*) FROM audit WHERE {old}");
+        let count: i64 = connection.query_row(&count, [before_ms.cast_signed()], |row| row.get(0))?;
+        pruned.audit = count.cast_unsigned();
+        return Ok(());
+    }
+    let batch = format!("DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE {old} LIMIT 5000)");
+    loop {
+        let removed = connection.execute(&batch, [before_ms.cast_signed()])?;
+        pruned.audit += removed as u64;
+        if removed == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Components that no run refers to are let go of with the last one that did; this finds
+/// those that were left behind.
+fn prune_components(connection: &Connection, pruned: &mut Pruned) -> rusqlite::Result<()> {
+    let kept = || connection.query_row("SELECT count(*) FROM components", [], |row| row.get::<_, i64>(0));
+    pruned.components_left = kept()?.cast_unsigned();
+    if !pruned.dry_run {
+        connection
+            .execute("DELETE FROM components WHERE id NOT IN (SELECT component FROM run_components)", [])?;
+        pruned.components_left = kept()?.cast_unsigned();
+    }
+    Ok(())
+}
+
+/// Gives the room of what was removed back to the file system. Others go on meanwhile;
+/// while they write, the room is used for what comes next instead.
+fn give_back(connection: &Connection) -> rusqlite::Result<()> {
+    let is_busy = |e: &rusqlite::Error| {
+        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
+        matches!(e.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull))
+    };
+    for step in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
+        match connection.prepare(step).and_then(|mut step| step.query([])?.next().map(drop)) {
+            Err(e) if !is_busy(&e) => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! A store that this process may only read: on a read-only disk, or another user's.
+
+use super::explain::beside;
+use super::open;
+use super::place;
+use super::process::Process;
+use super::read::{Reader, Readers};
+use crate::store::{
+    AuditFilter, AuditRecord, Commit, CommitError, Committed, Record, RunFilter, RunSummary, Store,
+    StoreError, ToolHealth,
+};
+use async_trait::async_trait;
+use std::path::Path;
+use std::sync::Arc;
+use tollgate_agent::run::{Numbered, Thread};
+use tollgate_agent::state::StateChange;
+
+/// Reads a store and writes nothing at all, not even beside it.
+pub struct ReadOnlyStore {
+    readers: Arc<Readers>,
+}
+
+impl ReadOnlyStore {
+    /// Opens the store in this directory.
+    ///
+    /// # Errors
+    /// There is no store, it is of another version, or its last changes are in a log that
+    /// cannot be read without writing.
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        let directory = &place::without_links(directory)?;
+        let file = open::file_in(directory);
+        let log = std::fs::metadata(beside(&file, "-wal")).map(|log| log.len()).unwrap_or_default();
+        let is_shared = beside(&file, "-shm").exists();
+        if log > 0 && !is_shared {
+            return Err(StoreError(format!(
+                "the store {} has changes that only a writer can take in; copy its directory to a place that can be \
+                 written, and name that with --data",
+                file.display()
+            )));
+        }
+        // Without a log, nobody writes: SQLite need not look for one.
+        let readers = Readers::read_only(file, Arc::new(Process::observer(directory)), log == 0);
+        readers.query(|reader| reader.check_version())?;
+        Ok(Self { readers: Arc::new(readers) })
+    }
+
+    /// Whether the store in this directory is there and may not be written.
+    #[must_use]
+    pub fn is_needed(directory: &Path) -> bool {
+        let file = open::file_in(directory);
+        let writable = rustix::fs::Access::WRITE_OK;
+        file.exists()
+            && [directory, file.as_path()].iter().any(|path| rustix::fs::access(*path, writable).is_err())
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Reader<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let readers = Arc::clone(&self.readers);
+        tokio::task::spawn_blocking(move || readers.query(query))
+            .await
+            .map_err(|e| StoreError(format!("a query of the store broke off: {e}")))?
+    }
+}
+
+fn refused() -> StoreError {
+    StoreError("the store can only be read; name another data directory with --data".to_owned())
+}
+
+#[async_trait]
+impl Store for ReadOnlyStore {
+    async fn commit(&self, _commit: Commit) -> Result<Committed, CommitError> {
+        Err(refused().into())
+    }
+
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        let id = thread_id.to_owned();
+        self.read(move |reader| reader.thread(&id)).await
+    }
+
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.read(move |reader| reader.events(&run_id, after)).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.read(move |reader| reader.runs(&filter)).await
+    }
+
+    async fn note(&self, _records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        Err(refused())
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.read(move |reader| reader.audit(&filter)).await
+    }
+
+    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.read(|reader| reader.trapping()).await
+    }
+
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let thread_id = thread_id.to_owned();
+        self.read(move |reader| reader.changes(&thread_id, after, limit)).await
+    }
+
+    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let digest = digest.to_owned();
+        self.read(move |reader| reader.component(&digest)).await
+    }
+
+    async fn change(&self, _thread_id: &str, _change: StateChange) -> Result<(), CommitError> {
+        Err(refused().into())
+    }
+
+    fn let_go(&self, _run_id: &str) {}
+
+    async fn admit(&self, _thread_id: Option<&str>, _component_id: Option<&str>) -> Result<(), StoreError> {
+        Err(refused())
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.read(move |reader| reader.record(&run_id)).await
+    }
+}

@@ -1,0 +1,124 @@
+//! How many bytes the records of threads and components have: counted in each commit, and
+//! remembered, so that a call is admitted without a way to the disk.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tollgate_agent::SmolStr;
+
+/// What a row takes beside its body, about.
+const ROW_BYTES: u64 = 64;
+/// How long a size is taken for true, while other processes may add to it.
+const FRESH: Duration = Duration::from_secs(5);
+/// The most sizes that are remembered.
+const MAX_KNOWN: usize = 4_096;
+
+/// Bytes by component, and in all.
+#[derive(Debug, Default)]
+pub(super) struct Bytes {
+    pub(super) all: u64,
+    components: Vec<(SmolStr, u64)>,
+}
+
+impl Bytes {
+    /// Adds a row with a body of this length, which this component caused.
+    pub(super) fn add(&mut self, body: usize, component: Option<&SmolStr>) {
+        let bytes = body as u64 + ROW_BYTES;
+        self.all += bytes;
+        let Some(component) = component else { return };
+        match self.components.iter_mut().find(|(known, _)| known == component) {
+            Some((_, sum)) => *sum += bytes,
+            None => self.components.push((component.clone(), bytes)),
+        }
+    }
+
+    /// Adds them to what is stored.
+    pub(super) fn write(&self, connection: &Connection, thread: i64) -> rusqlite::Result<()> {
+        connection
+            .prepare_cached("UPDATE threads SET record_bytes = record_bytes + ?2 WHERE id = ?1")?
+            .execute(params![thread, self.all.cast_signed()])?;
+        for (component, bytes) in &self.components {
+            connection
+                .prepare_cached(
+                    "INSERT INTO component_sizes (component_id, record_bytes) VALUES (?1, ?2)
+                     ON CONFLICT (component_id) DO UPDATE SET record_bytes = record_bytes + excluded.record_bytes",
+                )?
+                .execute(params![component.as_str(), bytes.cast_signed()])?;
+        }
+        Ok(())
+    }
+
+    /// Takes them off what is stored.
+    pub(super) fn take_off(&self, connection: &Connection, thread: i64) -> rusqlite::Result<()> {
+        connection
+            .prepare_cached("UPDATE threads SET record_bytes = max(0, record_bytes - ?2) WHERE id = ?1")?
+            .execute(params![thread, self.all.cast_signed()])?;
+        for (component, bytes) in &self.components {
+            connection
+                .prepare_cached(
+                    "UPDATE component_sizes SET record_bytes = max(0, record_bytes - ?2) WHERE component_id = ?1",
+                )?
+                .execute(params![component.as_str(), bytes.cast_signed()])?;
+        }
+        Ok(())
+    }
+}
+
+/// Whose size it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Subject {
+    Thread(SmolStr),
+    Component(SmolStr),
+}
+
+impl Subject {
+    /// Its size as it is stored.
+    pub(super) fn stored(&self, connection: &Connection) -> rusqlite::Result<u64> {
+        let (query, id) = match self {
+            Self::Thread(id) => ("SELECT record_bytes FROM threads WHERE thread_id = ?1", id),
+            Self::Component(id) => ("SELECT record_bytes FROM component_sizes WHERE component_id = ?1", id),
+        };
+        let bytes = connection
+            .prepare_cached(query)?
+            .query_row([id.as_str()], |row| row.get::<_, i64>(0))
+            .optional()?;
+        Ok(bytes.unwrap_or_default().cast_unsigned())
+    }
+}
+
+/// Sizes as they were last read, with what this process has written since.
+#[derive(Default)]
+pub(super) struct Sizes(Mutex<HashMap<Subject, (u64, Instant)>>);
+
+impl Sizes {
+    /// A size that was read a moment ago.
+    pub(super) fn get(&self, subject: &Subject) -> Option<u64> {
+        self.known().get(subject).filter(|(_, read)| read.elapsed() < FRESH).map(|(bytes, _)| *bytes)
+    }
+
+    pub(super) fn learn(&self, subject: Subject, bytes: u64) {
+        let mut known = self.known();
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(subject, (bytes, Instant::now()));
+    }
+
+    /// Follows what this process has written.
+    pub(super) fn follow(&self, thread_id: &str, bytes: &Bytes) {
+        let mut known = self.known();
+        if let Some((sum, _)) = known.get_mut(&Subject::Thread(thread_id.into())) {
+            *sum += bytes.all;
+        }
+        for (component, more) in &bytes.components {
+            if let Some((sum, _)) = known.get_mut(&Subject::Component(component.clone())) {
+                *sum += more;
+            }
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Subject, (u64, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

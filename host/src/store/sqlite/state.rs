@@ -1,0 +1,165 @@
+//! The values of a thread's keys in SQLite.
+//!
+//! An update that is folded into a small value, or into one that has grown by as much
+//! since it was written, rewrites the value. Any other is a row beside it: what a commit
+//! writes depends on the update, and all in all not on the value.
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
+use std::sync::Arc;
+use tollgate_agent::json;
+use tollgate_agent::state::{KeyScope, KeyUpdate, Reducer, StateChange};
+
+/// A value of at most this many bytes is written anew with each update.
+const SMALL_BYTES: i64 = 4 * 1024;
+
+/// How much of a key is stored.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Size {
+    value_bytes: i64,
+    updates: i64,
+    update_bytes: i64,
+}
+
+impl Size {
+    pub(super) fn of(connection: &Connection, thread: i64, key: &str) -> rusqlite::Result<Option<Self>> {
+        let find = "SELECT octet_length(s.value), coalesce(z.updates, 0), coalesce(z.update_bytes, 0)
+            FROM state s LEFT JOIN state_sizes z ON z.thread = s.thread AND z.key = s.key
+            WHERE s.thread = ?1 AND s.key = ?2";
+        connection
+            .prepare_cached(find)?
+            .query_row(params![thread, key], |row| {
+                Ok(Self { value_bytes: row.get(0)?, updates: row.get(1)?, update_bytes: row.get(2)? })
+            })
+            .optional()
+    }
+
+    /// How long the value is, with all updates folded in, at most.
+    pub(super) fn bytes(self) -> usize {
+        usize::try_from(self.value_bytes + self.update_bytes + self.updates).unwrap_or(usize::MAX)
+    }
+}
+
+/// Writes what a change does to the thread's persistent keys.
+pub(super) fn write(connection: &Connection, thread: i64, change: &StateChange) -> rusqlite::Result<()> {
+    let of_thread = |update: &&KeyUpdate| update.persistent && update.scope == KeyScope::Thread;
+    for update in change.updates.iter().filter(of_thread) {
+        match (&update.value, &update.fold, &update.update) {
+            (Some(value), ..) => {
+                let before = Size::of(connection, thread, &update.key)?;
+                set(connection, thread, &update.key, value, before)?;
+            }
+            (None, Some(fold), Some(body)) => {
+                fold_in(connection, thread, update, fold.reducer, &body.to_string())?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn fold_in(
+    connection: &Connection,
+    thread: i64,
+    update: &KeyUpdate,
+    reducer: Reducer,
+    body: &str,
+) -> rusqlite::Result<()> {
+    let size = Size::of(connection, thread, &update.key)?;
+    let bytes = i64::try_from(body.len()).unwrap_or(i64::MAX);
+    let is_due = |size: Size| {
+        size.value_bytes <= SMALL_BYTES || size.update_bytes.saturating_add(bytes) > size.value_bytes
+    };
+    if let Some(size) = size.filter(|size| !is_due(*size)) {
+        let insert =
+            "INSERT INTO state_updates (thread, key, position, reducer, body) VALUES (?1, ?2, ?3, ?4, ?5)";
+        connection.prepare_cached(insert)?.execute(params![
+            thread,
+            update.key,
+            size.updates,
+            reducer.as_str(),
+            body
+        ])?;
+        let count = "INSERT INTO state_sizes (thread, key, updates, update_bytes) VALUES (?1, ?2, 1, ?3)
+            ON CONFLICT (thread, key) DO UPDATE SET updates = updates + 1, update_bytes = update_bytes + ?3";
+        connection.prepare_cached(count)?.execute(params![thread, update.key, bytes])?;
+        return Ok(());
+    }
+    let value = match size {
+        Some(_) => value_of(connection, thread, &update.key)?.map(Arc::new),
+        None => None,
+    };
+    match update.folded(value) {
+        Some(value) => set(connection, thread, &update.key, &value, size),
+        None => Ok(()),
+    }
+}
+
+fn set(
+    connection: &Connection,
+    thread: i64,
+    key: &str,
+    value: &Value,
+    before: Option<Size>,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO state (thread, key, value) VALUES (?1, ?2, ?3)")?
+        .execute(params![thread, key, value.to_string()])?;
+    if before.is_some_and(|before| before.updates > 0) {
+        for table in ["state_updates", "state_sizes"] {
+            connection
+                .prepare_cached(&format!("DELETE FROM {table} WHERE thread = ?1 AND key = ?2"))?
+                .execute(params![thread, key])?;
+        }
+    }
+    Ok(())
+}
+
+/// A key's value as it stands.
+fn value_of(connection: &Connection, thread: i64, key: &str) -> rusqlite::Result<Option<Value>> {
+    let find = "SELECT value FROM state WHERE thread = ?1 AND key = ?2";
+    let value = connection
+        .prepare_cached(find)?
+        .query_row(params![thread, key], |row| row.get::<_, String>(0))
+        .optional()?;
+    let Some(value) = value else { return Ok(None) };
+    let mut value = parsed(&value)?;
+    let updates = "SELECT reducer, body FROM state_updates WHERE thread = ?1 AND key = ?2 ORDER BY position";
+    let mut updates = connection.prepare_cached(updates)?;
+    let mut rows = updates.query(params![thread, key])?;
+    while let Some(row) = rows.next()? {
+        fold_row(&mut value, row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?)?;
+    }
+    Ok(Some(value))
+}
+
+/// The values of a thread's keys as they stand.
+pub(super) fn read(connection: &Connection, thread: i64) -> rusqlite::Result<Vec<(String, Value)>> {
+    let mut values =
+        connection.prepare_cached("SELECT key, value FROM state WHERE thread = ?1 ORDER BY key")?;
+    let values = values.query_map([thread], |row| Ok((row.get(0)?, parsed(row.get_ref(1)?.as_str()?)?)))?;
+    let mut values: Vec<(String, Value)> = values.collect::<rusqlite::Result<_>>()?;
+    let updates = "SELECT key, reducer, body FROM state_updates WHERE thread = ?1 ORDER BY key, position";
+    let mut updates = connection.prepare_cached(updates)?;
+    let mut rows = updates.query([thread])?;
+    while let Some(row) = rows.next()? {
+        let key = row.get_ref(0)?.as_str()?;
+        if let Ok(at) = values.binary_search_by(|(known, _)| known.as_str().cmp(key)) {
+            fold_row(&mut values[at].1, row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?)?;
+        }
+    }
+    Ok(values)
+}
+
+fn fold_row(value: &mut Value, reducer: &str, body: &str) -> rusqlite::Result<()> {
+    let reducer: Reducer = serde_json::from_value(Value::from(reducer))
+        .map_err(|e| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(e)))?;
+    reducer
+        .join_in_place(value, &parsed(body)?)
+        .map_err(|why| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, why.into()))
+}
+
+fn parsed(text: &str) -> rusqlite::Result<Value> {
+    json::from_record(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(e)))
+}

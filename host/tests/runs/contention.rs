@@ -1,0 +1,138 @@
+//! Many calls at once on one thread that write the same key.
+
+use crate::place::sqlite;
+use crate::watched::Watched;
+use crate::with_each_store;
+use futures::stream::{self, StreamExt};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tollgate::store::{Store, StoreError};
+use tollgate::tools::{NativePlugin, Toolbox};
+use tollgate::{CallRequest, FnTool, Host, ToolContext, ToolOutput, ToolResult};
+use tollgate_agent::descriptor::{StateAccess, StateKey};
+use tollgate_agent::outcome::Mutation;
+use tollgate_agent::state::{KeyScope, Reducer, State};
+
+fn key(name: &str, initial: Value, schema: Option<Value>, reducer: Reducer) -> StateAccess {
+    let defines = Some(StateKey { initial, schema, reducer, scope: KeyScope::Thread, persistent: true });
+    StateAccess { key: format!("log.{name}"), read: false, write: true, defines }
+}
+
+/// A host with a tool that writes what it is told to keys of each kind.
+fn host(store: Arc<dyn Store>) -> Host {
+    let write = |arguments: Value, _: ToolContext| async move {
+        let mutation =
+            |(key, update): (&String, &Value)| Mutation { key: format!("log.{key}"), update: update.clone() };
+        let mutations = arguments.as_object().into_iter().flatten().map(mutation).collect();
+        ToolOutput { result: ToolResult::success("written").into(), mutations, actions: Vec::new() }
+    };
+    let list = json!({"type": "array", "items": {"type": "string"}});
+    let plugin = NativePlugin::new("log")
+        .with_state(key("lines", json!([]), Some(list), Reducer::Append))
+        .with_state(key("few", json!([]), Some(json!({"type": "array", "maxItems": 40})), Reducer::Append))
+        .with_state(key("total", json!(0), None, Reducer::Add))
+        .with_state(key("last", json!(""), None, Reducer::Replace))
+        .with_tool(FnTool::new("write", "write", "Writes.", write));
+    let mut toolbox = Toolbox::default();
+    plugin.install(&mut toolbox).unwrap();
+    Host::builder().toolbox(toolbox).store(store).build().unwrap()
+}
+
+/// Makes this many calls with so many in flight; how long they took, and how many succeeded.
+async fn calls(
+    host: &Host,
+    number: usize,
+    in_flight: usize,
+    arguments: impl Fn(usize) -> Value,
+) -> (Duration, usize) {
+    calls_on(host, "t", number, in_flight, arguments).await
+}
+
+/// The same on another thread.
+async fn calls_on(
+    host: &Host,
+    thread: &'static str,
+    number: usize,
+    in_flight: usize,
+    arguments: impl Fn(usize) -> Value,
+) -> (Duration, usize) {
+    let began = Instant::now();
+    let one = |n: usize| {
+        let (host, arguments) = (host.clone(), arguments(n).to_string());
+        tokio::spawn(async move {
+            let end = host.call(CallRequest::new("write", arguments).on_thread(thread)).await.unwrap();
+            end.result().is_some_and(ToolResult::is_success)
+        })
+    };
+    let succeeded = stream::iter((0..number).map(one)).buffer_unordered(in_flight);
+    let succeeded = succeeded.filter(|good| std::future::ready(*good.as_ref().unwrap())).count().await;
+    (began.elapsed(), succeeded)
+}
+
+async fn value(store: &Arc<dyn Store>, key: &str) -> Result<Value, StoreError> {
+    Ok(store.thread("t").await?.state.get(key).cloned().unwrap_or_default())
+}
+
+with_each_store! {
+    async fn s5_calls_at_once_that_append_and_add_never_conflict(at: StoreAt) {
+        let store = Watched::new(at.open(), ());
+        let host = host(Arc::clone(&store) as Arc<dyn Store>);
+        let arguments = |n: usize| json!({"lines": format!("line {n}"), "total": n});
+        let (_, succeeded) = calls(&host, 200, 128, arguments).await;
+        assert_eq!((succeeded, store.writes()), (200, 200), "each call is committed once");
+        let kept = at.open();
+        let mut lines: Vec<String> = serde_json::from_value(value(&kept, "log.lines").await.unwrap()).unwrap();
+        lines.sort_unstable();
+        let mut expected: Vec<String> = (0..200).map(|n| format!("line {n}")).collect();
+        expected.sort_unstable();
+        assert_eq!(lines, expected);
+        assert_eq!(value(&kept, "log.total").await.unwrap(), json!(200 * 199 / 2));
+        assert_eq!(kept.thread("t").await.unwrap().state.revision(), 200);
+    }
+
+    async fn s5_a_schema_that_an_order_may_break_is_checked_again_and_holds(at: StoreAt) {
+        let store = Watched::new(at.open(), ());
+        let host = host(Arc::clone(&store) as Arc<dyn Store>);
+        let (_, succeeded) = calls(&host, 100, 100, |n| json!({"few": n})).await;
+        assert_eq!(succeeded, 40, "its maxItems");
+        assert_eq!(value(&at.open(), "log.few").await.unwrap().as_array().unwrap().len(), 40);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s5_the_work_of_many_calls_at_once_grows_with_their_number_alone() {
+    const CALLS: usize = 600;
+    const LONG: usize = 512 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    let store = Watched::new(sqlite(folder.path()), ());
+    let host = host(Arc::clone(&store) as Arc<dyn Store>);
+    let line = "x".repeat(100);
+    let arguments = |n: usize| json!({"lines": format!("{n} {line}")});
+    for thread in ["few", "many"] {
+        let long: Vec<&str> = std::iter::repeat_n(line.as_str(), LONG / line.len()).collect();
+        let state = State::restored(0, [("log.lines".to_owned(), json!(long))]);
+        store.restore(thread, &state).await.unwrap();
+        calls_on(&host, thread, 20, 4, arguments).await;
+    }
+    let (few, _) = calls_on(&host, "few", CALLS, 4, arguments).await;
+    let (before, written) = (peak_bytes(), store.writes());
+    let (many, succeeded) = calls_on(&host, "many", CALLS, 128, arguments).await;
+    assert_eq!((succeeded, store.writes() - written), (CALLS, CALLS as u64));
+    let rate = |time: Duration| CALLS as f64 / time.as_secs_f64();
+    let more = peak_bytes().saturating_sub(before);
+    println!("4 in flight: {:.0}/s; 128: {:.0}/s, {} KiB more", rate(few), rate(many), more / 1024);
+    assert!(rate(many) * 4.0 > rate(few), "{few:?} with 4 in flight, {many:?} with 128");
+    assert!(more <= 64 << 20, "{more} bytes more");
+    let file = std::fs::metadata(folder.path().join("tollgate.db")).unwrap().len();
+    let log = std::fs::metadata(folder.path().join("tollgate.db-wal")).unwrap().len();
+    // Whole values would come to more than half a gigabyte.
+    assert!(file + log < 64 << 20, "{file} and {log} bytes on disk");
+}
+
+/// The most memory that this process had at once.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}

@@ -1,0 +1,278 @@
+//! How much a store keeps, what is removed from it, and what shows if it is damaged.
+
+use crate::conformance::{appended, changed, commit, started};
+use crate::with_each_store;
+use crate::world::toolbox;
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+use tollgate::model::{Recorded, Turn};
+use tollgate::store::{
+    AuditFilter, MemoryStore, Pruned, Pruning, ReadOnlyStore, RunFilter, SqliteStore, Store, StoreLimits,
+};
+use tollgate::{Agent, CallRequest, Host, HostError, RunRequest};
+use tollgate_agent::code::Code;
+use tollgate_agent::message::Message;
+use tollgate_agent::run::{Event, RunStatus};
+
+const NO_FLOOR: StoreLimits =
+    StoreLimits { component_record_bytes: 1 << 30, thread_record_bytes: 1 << 30, min_free_bytes: 0 };
+
+fn host(store: impl Store + 'static) -> Host {
+    let turns = vec![Turn::calls([("echo", json!({}))]), Turn::text("Done.")];
+    let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]);
+    Host::builder().toolbox(toolbox()).agent(agent).store(Arc::new(store)).build().unwrap()
+}
+
+async fn code(host: &Host, tool: &str, thread: &str) -> Option<Code> {
+    let end = host.call(CallRequest::new(tool, r#"{"n": 1}"#).on_thread(thread)).await.unwrap();
+    end.last_call.unwrap().end.code()
+}
+
+async fn runs(host: &Host) -> usize {
+    host.store().runs(RunFilter { limit: 1_000, ..RunFilter::default() }).await.unwrap().len()
+}
+
+/// Fills what one component may record, and what one thread may.
+async fn fill(with_limits: impl Fn(StoreLimits) -> Host) {
+    let host = with_limits(StoreLimits { thread_record_bytes: 20_000, ..NO_FLOOR });
+    let mut calls = 0;
+    while code(&host, "echo", "full").await.is_none() {
+        calls += 1;
+        assert!(calls < 900, "the thread never becomes full");
+    }
+    assert!(calls > 2);
+    assert_eq!(code(&host, "add", "full").await, Some(Code::Overloaded));
+    assert_eq!(code(&host, "echo", "empty").await, None, "another thread has room of its own");
+    assert_eq!(runs(&host).await, calls + 1, "what was refused left no record");
+    let refused = host.run(RunRequest::new("default", "Go").on_thread("full")).await;
+    let Err(HostError::Overloaded(words)) = refused else { panic!("it ran") };
+    assert!(words.contains("thread_record_bytes = 20000 in [store]"), "{words}");
+
+    let host = with_limits(StoreLimits { component_record_bytes: 20_000, ..NO_FLOOR });
+    let mut calls = 0;
+    while code(&host, "echo", &format!("t{calls}")).await.is_none() {
+        calls += 1;
+        assert!(calls < 900, "the component never reaches its limit");
+    }
+    assert!(calls > 2);
+    // In a run, the model reads why, and the run goes on.
+    let end =
+        host.run(RunRequest::new("default", "Go").on_thread("run")).await.unwrap().wait().await.unwrap();
+    assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Done."));
+    assert_eq!(end.last_call.unwrap().end.code(), Some(Code::Overloaded));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_records_of_one_component_and_of_one_thread_are_bounded_in_memory() {
+    fill(|limits| host(MemoryStore::new().with_limits(limits))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_records_of_one_component_and_of_one_thread_are_bounded_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = std::sync::atomic::AtomicUsize::new(0);
+    fill(|limits| {
+        let number = place.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        host(SqliteStore::open(&folder.path().join(number.to_string())).unwrap().with_limits(limits))
+    })
+    .await;
+    // Another process counts what this one wrote.
+    let limits = StoreLimits { thread_record_bytes: 20_000, ..NO_FLOOR };
+    let again = host(SqliteStore::open(&folder.path().join("0")).unwrap().with_limits(limits));
+    assert_eq!(code(&again, "echo", "full").await, Some(Code::Overloaded));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_a_disk_that_is_almost_full_takes_no_new_call_and_no_new_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |min_free_bytes| {
+        let limits = StoreLimits { min_free_bytes, ..NO_FLOOR };
+        host(SqliteStore::open(folder.path()).unwrap().with_limits(limits))
+    };
+    let host = open(u64::MAX);
+    let end = host.call(CallRequest::new("add", r#"{"n": 1}"#).on_thread("t")).await.unwrap();
+    let words = format!("{:?}", end.last_call.unwrap().end);
+    assert!(words.contains("Overloaded") && words.contains("min_free_bytes"), "{words}");
+    let refused = host.run(RunRequest::new("default", "Go")).await;
+    assert!(matches!(refused, Err(HostError::Overloaded(_))));
+    assert_eq!(runs(&host).await, 0);
+    assert_eq!(host.store().thread("t").await.unwrap().state.revision(), 0, "it did not run");
+    // What is under way can still be stored.
+    host.store().commit(commit("r", 0, vec![started("r"), changed(1, 10)])).await.unwrap();
+    drop(host);
+    assert_eq!(code(&open(0), "add", "t").await, None);
+}
+
+fn finished() -> Event {
+    Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() }
+}
+
+async fn prune(folder: &Path, before_ms: u64, dry_run: bool) -> Pruned {
+    let folder = folder.to_owned();
+    let pruning = Pruning { before_ms, dry_run, give_back: true };
+    tokio::task::spawn_blocking(move || SqliteStore::prune(&folder, pruning)).await.unwrap().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_pruning_removes_completed_runs_and_keeps_what_waits_and_every_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
+    for n in 1..=30 {
+        let run = format!("old{n}");
+        let said = Event::MessageAdded { text: "y".repeat(20_000) };
+        let events = vec![started(&run), said, appended(n, "k.list", &"x".repeat(5_000)), finished()];
+        let mut old = commit(&run, 0, events);
+        old.messages = vec![Message::User(run.clone())];
+        store.commit(old).await.unwrap();
+    }
+    // This one waits: what changed the thread after it began is needed to carry it on.
+    store.commit(commit("waits", 0, vec![started("waits"), Event::RunWaiting])).await.unwrap();
+    let before = store.thread("t").await.unwrap();
+    let waiting_blocks = prune(folder.path(), 1_000, true).await;
+    assert_eq!((waiting_blocks.runs, waiting_blocks.dry_run), (0, true), "they end when it began");
+    store.commit(commit("waits", 2, vec![finished()])).await.unwrap();
+    assert_eq!(prune(folder.path(), 7, true).await.runs, 0, "nothing is older than that");
+    assert_eq!(prune(folder.path(), 1_000, true).await.runs, 31);
+    assert_eq!(store.events("old3", 0).await.unwrap().len(), 4, "a dry run removes nothing");
+    drop(store);
+
+    let pruned = prune(folder.path(), 1_000, false).await;
+    assert_eq!((pruned.runs, pruned.events), (31, 123));
+    assert!(pruned.freed_bytes > 100_000, "{pruned:?}");
+    let store = SqliteStore::open(folder.path()).unwrap();
+    assert!(store.runs(RunFilter::default()).await.unwrap().is_empty());
+    let after = store.thread("t").await.unwrap();
+    assert_eq!((&after.state, &after.messages), (&before.state, &before.messages));
+    // The changes before the runs that are left are one.
+    let changes = store.changes("t", 0, 100).await.unwrap();
+    assert_eq!(changes.iter().map(|change| change.revision).collect::<Vec<_>>(), [30]);
+    let mut folded = tollgate_agent::state::State::default();
+    changes.iter().for_each(|change| folded.apply(change));
+    assert_eq!(folded, after.state);
+    store
+        .commit(commit("new", 0, vec![started("new"), appended(31, "k.list", "new"), finished()]))
+        .await
+        .unwrap();
+    assert!(store.verify().await.unwrap().is_sound());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_a_run_that_is_left_can_be_replayed_after_pruning() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(SqliteStore::open(folder.path()).unwrap());
+    for _ in 0..4 {
+        assert_eq!(code(&host, "add", "t").await, None);
+    }
+    let connection = rusqlite::Connection::open(folder.path().join("tollgate.db")).unwrap();
+    // The second and the last are new.
+    connection.execute("UPDATE runs SET updated_at_ms = 5 WHERE id NOT IN (2, 4)", []).unwrap();
+    assert_eq!(prune(folder.path(), 10, false).await.runs, 2);
+    let left = host.store().runs(RunFilter::default()).await.unwrap();
+    assert_eq!(left.len(), 2);
+    for run in left {
+        assert!(host.replay(&run.run_id, None).await.unwrap().is_same(), "{}", run.run_id);
+    }
+    assert_eq!(host.store().thread("t").await.unwrap().state.get("basics.total"), Some(&json!(4)));
+}
+
+with_each_store! {
+    async fn z8_counts_are_kept_in_the_commit(at: StoreAt) {
+        let store = at.open();
+        store.admit(Some("t"), Some("basics")).await.unwrap();
+        store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
+        store.admit(Some("t"), None).await.unwrap();
+    }
+}
+
+/// Changes a byte of an event as a failing disk would.
+fn flip(folder: &Path, number: u64) {
+    let connection = rusqlite::Connection::open(folder.join("tollgate.db")).unwrap();
+    let sql = "UPDATE events SET body = replace(body, 'step_started', 'step_starteD') WHERE number = ?1";
+    assert_eq!(connection.execute(sql, [number.cast_signed()]).unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s9_a_record_that_lost_an_event_or_was_altered_is_refused_and_found() {
+    let steps = || (1..=5).map(|step| Event::StepStarted { step }).collect::<Vec<_>>();
+    let damages: [(&str, &str); 4] = [
+        (
+            "UPDATE events SET body = replace(body, '\"step\":3', '\"step\":7') WHERE number = 4",
+            "event 4: it was altered",
+        ),
+        ("DELETE FROM events WHERE number = 3", "event 3: it is missing"),
+        ("DELETE FROM events WHERE number = 6", "event 6: it is missing"),
+        ("UPDATE events SET at_ms = 9 WHERE number = 2", "event 2: it was altered"),
+    ];
+    for (damage, words) in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
+        let events = std::iter::once(started("r")).chain(steps()).collect();
+        store.commit(commit("r", 0, events)).await.unwrap();
+        store.commit(commit("good", 0, vec![started("good")])).await.unwrap();
+        assert!(store.verify().await.unwrap().is_sound());
+        let connection = rusqlite::Connection::open(folder.path().join("tollgate.db")).unwrap();
+        assert_eq!(connection.execute(damage, []).unwrap(), 1, "{damage}");
+        let refused = store.events("r", 0).await.unwrap_err().to_string();
+        assert!(refused.contains(words) && refused.contains("store verify"), "{damage}: {refused}");
+        let record = store.record("r").await.unwrap();
+        assert!(record.damage.unwrap().contains(words) && record.events.len() >= 5, "{damage}");
+        let found = store.verify().await.unwrap();
+        assert_eq!(
+            found.damaged.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(),
+            ["r"],
+            "{damage}"
+        );
+        assert_eq!(store.events("good", 0).await.unwrap().len(), 1);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
+    store.commit(commit("r", 0, vec![started("r"), Event::StepStarted { step: 1 }])).await.unwrap();
+    flip(folder.path(), 2);
+    assert_eq!(store.verify().await.unwrap().damaged.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s9_a_store_is_read_without_writing_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
+    store.commit(commit("r", 0, vec![started("r"), changed(1, 10)])).await.unwrap();
+    let files = || {
+        let mut files: Vec<_> =
+            std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+        files.sort();
+        files
+    };
+    // While another process writes, and after it.
+    let reader = ReadOnlyStore::open(folder.path()).unwrap();
+    assert_eq!(reader.events("r", 0).await.unwrap().len(), 2);
+    drop((store, reader));
+    let before = (files(), std::fs::read(folder.path().join("tollgate.db")).unwrap());
+    let reader = ReadOnlyStore::open(folder.path()).unwrap();
+    assert_eq!(reader.runs(RunFilter::default()).await.unwrap().len(), 1);
+    assert_eq!(reader.thread("t").await.unwrap().state.get("k.n"), Some(&json!(10)));
+    assert!(reader.audit(AuditFilter::default()).await.unwrap().is_empty());
+    let refused = reader.commit(commit("s", 0, vec![started("s")])).await.unwrap_err().to_string();
+    assert!(refused.contains("can only be read"), "{refused}");
+    drop(reader);
+    assert_eq!((files(), std::fs::read(folder.path().join("tollgate.db")).unwrap()), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s9_a_link_on_the_way_to_the_store_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("real")).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("real"), folder.path().join("link")).unwrap();
+    let store = SqliteStore::open(&folder.path().join("link/data")).unwrap();
+    store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
+    drop(store);
+    let store = SqliteStore::open(&folder.path().join("real/data")).unwrap();
+    assert_eq!(store.events("r", 0).await.unwrap().len(), 1);
+    drop(store);
+    // The file itself is no link.
+    let (data, file) = (folder.path().join("real/data"), folder.path().join("real/data/tollgate.db"));
+    std::fs::rename(&file, folder.path().join("elsewhere.db")).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("elsewhere.db"), &file).unwrap();
+    let refused = SqliteStore::open(&data).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("symbolic link"), "{refused}");
+}
