@@ -361,7 +361,8 @@ fn add(seen: &mut Seen, more: &Seen) {
 }
 
 impl Place<'_> {
-    /// The place as a JSON Pointer (RFC 6901). Of a name only the beginning is written.
+    /// The place as a JSON Pointer (RFC 6901). Of long names, and of a place that is far down,
+    /// only the beginning is written.
     fn pointer(&self) -> String {
         let mut steps = Vec::new();
         let mut place = self;
@@ -378,6 +379,7 @@ impl Place<'_> {
                 }
             }
         }
-        steps.iter().rev().map(|step| format!("/{step}")).collect()
+        let pointer: String = steps.iter().rev().map(|step| format!("/{step}")).collect();
+        report::place(pointer)
     }
 }

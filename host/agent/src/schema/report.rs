@@ -11,6 +11,8 @@ const SHOWN_BYTES: usize = 160;
 /// The most options of an `enum`, and the most names, that are written.
 const SHOWN_OPTIONS: usize = 3;
 const SHOWN_NAMES: usize = 10;
+/// The most bytes of a pointer.
+const MAX_PLACE_BYTES: usize = 500;
 /// The most bytes of what is wrong in one place.
 const MAX_PROBLEM_BYTES: usize = 500;
 
@@ -44,6 +46,14 @@ impl io::Write for Beginning {
 /// A problem as it is reported.
 pub(super) fn problem(text: &str) -> String {
     clean(text, MAX_PROBLEM_BYTES)
+}
+
+/// A pointer as it is reported.
+pub(super) fn place(mut pointer: String) -> String {
+    if pointer.len() > MAX_PLACE_BYTES {
+        crate::text::cut(&mut pointer, MAX_PLACE_BYTES);
+    }
+    pointer
 }
 
 pub(super) fn wrong_type(value: &Value, types: &Types) -> String {

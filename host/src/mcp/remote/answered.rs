@@ -73,3 +73,25 @@ fn shown(block: &ContentBlock) -> String {
         other => serde_json::to_string(other).unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use serde_json::json;
+    use tollgate_agent::schema::Schema;
+
+    #[test]
+    fn z1_an_answer_that_costs_too_much_to_check_is_malformed() {
+        let branches = vec![json!({"items": {"maximum": 5}}); 900];
+        let schema = json!({"properties": {"list": {"anyOf": branches}}});
+        let tool = RemoteTool { name: "t".to_owned(), output: Some(Schema::compile(&schema).unwrap()) };
+        let mut list = vec![1; 20_000];
+        list.push(9);
+        let answered = json!({"content": [], "structuredContent": {"list": list}});
+        let answered = serde_json::from_value(answered).unwrap();
+        let Outcome::Faulted(fault) = outcome("s", &tool, answered, 1 << 20) else { panic!("it is taken") };
+        assert_eq!(fault.code, Code::MalformedOutput);
+        assert!(fault.message.contains("too much work"), "{}", fault.message);
+    }
+}

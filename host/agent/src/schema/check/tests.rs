@@ -267,6 +267,17 @@ fn a_check_as_deep_as_it_may_go_has_room_on_a_small_stack() {
 }
 
 #[test]
+fn z1_what_is_reported_is_small_however_deep_it_is() {
+    let name = text(1_000);
+    let deep = (0..100).fold(json!(1), |inner, _| json!({ name.as_str(): inner }));
+    let schema = json!({"anyOf": [{"type": "integer", "maximum": 0}, {"type": "object"}],
+        "additionalProperties": {"$ref": "#"}});
+    let found = Schema::compile(&schema).unwrap().violations(&deep);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].pointer.len() <= 600 && found[0].problem.len() <= 600, "{found:?}");
+}
+
+#[test]
 fn references_are_followed_as_deep_as_the_value_is() {
     let schema = json!({ "properties": {
         "left": { "$ref": "#" }, "right": { "$ref": "#" }, "rest": { "items": { "$ref": "#" } },
