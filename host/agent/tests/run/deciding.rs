@@ -62,6 +62,27 @@ fn w1_a_question_that_cannot_be_asked_fails_its_call_and_commits_nothing() {
 }
 
 #[test]
+fn z2_a_question_whose_patterns_are_too_large_fails_its_call() {
+    let mut world = World::calling(&[("a", "act", "{}")]);
+    let bomb = json!({"pattern": r"((\p{L}|\p{N}){100}){1000}"});
+    world.end("a", pends(Ticket { response_schema: Some(bomb), ..Ticket::confirm("?") }));
+    assert_eq!(world.code("a"), Some(Code::MalformedOutput));
+}
+
+#[test]
+fn z1_an_answer_that_costs_too_much_to_check_is_refused() {
+    let mut world = World::calling(&[("a", "typed", r#"{"n":1}"#)]);
+    let schema = Some(json!({"anyOf": vec![json!({"items": {"maximum": 5}}); 900]}));
+    world.end("a", pends(Ticket { response_schema: schema, ..ticket(ResumeMode::ReplayToolCall) }));
+    let list: Vec<u32> = std::iter::repeat_n(1, 4_000).chain([9]).collect();
+    let refused = world.decide("1", "a", DecisionAnswer::Resume(json!(list))).unwrap_err();
+    assert!(refused.to_string().contains("too much work"), "{refused}");
+    assert!(world.is_waiting());
+    world.resume("2", "a", json!([1]));
+    assert_eq!(world.running(), ["a"]);
+}
+
+#[test]
 fn w2_a_waiting_run_asks_for_nothing_and_outlives_the_process() {
     let mut world = waiting(ResumeMode::ReplayToolCall);
     assert!(world.under_way.is_empty());
