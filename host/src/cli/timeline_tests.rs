@@ -93,7 +93,6 @@ fn asked(call_id: &str, tool: &str) -> Event {
         child: None,
         usage: Usage::default(),
         answer: Default::default(),
-        earlier: Usage::default(),
     }))
 }
 

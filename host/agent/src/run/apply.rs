@@ -260,7 +260,7 @@ impl Run {
     }
 
     fn call_suspended(&mut self, suspended: &Suspended) -> Result<(), ForbiddenMove> {
-        self.used(&suspended.call_id, suspended.last_attempt())?;
+        self.used(&suspended.call_id, suspended.usage)?;
         let call = self.call_mut(&suspended.call_id)?;
         // A question that is asked again, of another version, stays a question.
         if call.status != CallStatus::Suspended {

@@ -199,8 +199,7 @@ impl<'a> Draft<'a> {
             gate,
             child,
             change,
-            usage: call.usage.plus(usage),
-            earlier: call.usage,
+            usage,
             answer,
         })));
     }
@@ -216,7 +215,6 @@ impl<'a> Draft<'a> {
                 suspension_id: call.next_suspension(),
                 change: None,
                 usage: Usage::default(),
-                earlier: Usage::default(),
                 ..(**asked).clone()
             })));
         }

@@ -191,7 +191,7 @@ impl Draft<'_> {
                 Event::CallProposed(_) => usage.calls += 1,
                 Event::CallFinished(finished) => usage.tools = usage.tools.plus(finished.last_attempt()),
                 Event::CallConflicted { usage: used, .. } => usage.tools = usage.tools.plus(*used),
-                Event::CallSuspended(suspended) => usage.tools = usage.tools.plus(suspended.last_attempt()),
+                Event::CallSuspended(suspended) => usage.tools = usage.tools.plus(suspended.usage),
                 _ => {}
             }
         }

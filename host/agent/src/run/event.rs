@@ -336,13 +336,9 @@ pub struct Suspended {
     /// What the call changed before it asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<StateChange>,
-    /// What all its attempts so far used. (Records of earlier versions have its last attempt
-    /// alone.)
+    /// What its last attempt used.
     #[serde(default)]
     pub usage: Usage,
-    /// The part of that which attempts before the last used.
-    #[serde(default, skip_serializing_if = "Usage::is_nothing")]
-    pub earlier: Usage,
     /// The compiled schema of the answer; not part of the record.
     #[serde(skip)]
     pub answer: AnswerSchema,

@@ -1,6 +1,6 @@
 //! What a run used in all.
 
-use super::event::{Finished, Suspended};
+use super::event::Finished;
 use crate::message::TokenUsage;
 use crate::outcome::Usage;
 use serde::{Deserialize, Serialize};
@@ -47,14 +47,6 @@ pub struct ChildUsage {
 }
 
 impl Finished {
-    /// What its last attempt used.
-    #[must_use]
-    pub fn last_attempt(&self) -> Usage {
-        self.usage.without(self.earlier)
-    }
-}
-
-impl Suspended {
     /// What its last attempt used.
     #[must_use]
     pub fn last_attempt(&self) -> Usage {

@@ -128,7 +128,6 @@ fn asked(tool: &str, arguments: Value) -> Suspended {
         change: None,
         usage: crate::outcome::Usage::default(),
         answer: Default::default(),
-        earlier: crate::outcome::Usage::default(),
     }
 }
 

@@ -99,7 +99,7 @@ fn fuel_of(event: &Event) -> u64 {
         Event::CallReturned { usage, .. } => usage.fuel,
         Event::CallEnding(ending) => ending.usage.fuel,
         Event::CallFinished(finished) => finished.last_attempt().fuel,
-        Event::CallSuspended(suspended) => suspended.last_attempt().fuel,
+        Event::CallSuspended(suspended) => suspended.usage.fuel,
         _ => 0,
     }
 }
