@@ -8,7 +8,7 @@ use tollgate_agent::run::{Event, Numbered, Run, Task};
 /// The component that causes each of these events of a run, if one does: the owner of the
 /// tool that is called. A direct call causes all of its record.
 #[must_use]
-pub(crate) fn charges<'a>(events: &[Numbered], run: Option<&'a Run>) -> Vec<Option<SmolStr>> {
+pub(crate) fn charges(events: &[Numbered], run: Option<&Run>) -> Vec<Option<SmolStr>> {
     let proposed = |event: &Numbered| match &event.event {
         Event::CallProposed(proposed) => Some(proposed.as_ref().clone()),
         _ => None,
