@@ -10,7 +10,7 @@ use clap::Args;
 use std::sync::Arc;
 use tollgate::store::{Record, RunSummary};
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{CallStatus, Event, Numbered, Run, Thread};
+use tollgate_agent::run::{CallStatus, Numbered, Run, Thread};
 
 /// Shows what happened in a run: turns, calls, gates, attempts, state, usage
 #[derive(Debug, Args)]
