@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Err(words) => return usage(&words),
     };
     let output = Output::new(cli.globals.json);
+    tollgate_sandbox::raise_open_files_limit();
     let exit = match tollgate_sandbox::runtime() {
         Ok(runtime) => logged(&runtime, &output, || runtime.block_on(work(cli, &output))),
         Err(e) => Err(cli::Failure::failed(format!("there are no threads to work with: {e}"))),

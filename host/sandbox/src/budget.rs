@@ -6,7 +6,10 @@
 //! the same [`MemoryBudget`], which [`Sandbox::memory_budget`](crate::Sandbox::memory_budget)
 //! gives out.
 
-use std::sync::Arc;
+use std::future::{Future as _, poll_fn};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The smallest amount that is reserved, in bytes.
@@ -17,12 +20,49 @@ const UNIT_BYTES: u64 = 4 << 10;
 pub struct MemoryBudget {
     free_units: Arc<Semaphore>,
     all_units: u32,
+    /// Units that loaded code holds or waits for. They do not come back when calls end, so
+    /// that nobody may wait for them.
+    code_units: Arc<Mutex<u32>>,
 }
 
 /// A part of a [`MemoryBudget`], given back when this is dropped.
 #[derive(Debug)]
 pub struct Reservation {
     permit: OwnedSemaphorePermit,
+}
+
+/// The part of a [`MemoryBudget`] that loaded code holds, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct CodeReservation {
+    // Dropped first: who asks meanwhile asks for less than what is free, and never for more.
+    _reservation: Reservation,
+    _units: CodeUnits,
+}
+
+/// Why there is no memory for code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoCodeMemory {
+    /// Calls would be left with less than half of the budget.
+    Half,
+    /// Calls hold it, and did not give it back in time.
+    Busy,
+}
+
+/// Units that are counted as those of code.
+#[derive(Debug)]
+struct CodeUnits {
+    of_budget: Arc<Mutex<u32>>,
+    units: u32,
+}
+
+impl Drop for CodeUnits {
+    fn drop(&mut self) {
+        *lock(&self.of_budget) -= self.units;
+    }
+}
+
+fn lock(units: &Mutex<u32>) -> MutexGuard<'_, u32> {
+    units.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Memory that was asked for and is not there. Nothing was reserved.
@@ -42,7 +82,11 @@ impl MemoryBudget {
     pub fn new(bytes: u64) -> Self {
         let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
         let all_units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).clamp(1, most);
-        Self { free_units: Arc::new(Semaphore::new(all_units as usize)), all_units }
+        Self {
+            free_units: Arc::new(Semaphore::new(all_units as usize)),
+            all_units,
+            code_units: Arc::default(),
+        }
     }
 
     /// Reserves this many bytes, rounded up to units of 4 KiB. `None` if they are not free,
@@ -55,24 +99,74 @@ impl MemoryBudget {
     }
 
     /// Reserves this many bytes and waits until they are free, in the order in which it was
-    /// asked. If the whole budget is smaller, reserves the whole budget. Dropping the future
-    /// gives up the place in the queue.
+    /// asked. If the budget without loaded code is smaller, reserves all of that. Dropping
+    /// the future gives up the place in the queue.
     pub async fn reserve(&self, bytes: u64) -> Reservation {
-        let units = u32::try_from(units_of(bytes)).unwrap_or(u32::MAX).min(self.all_units);
-        loop {
-            // The semaphore is never closed, so that this ends at the first round.
-            if let Ok(permit) = Arc::clone(&self.free_units).acquire_many_owned(units).await {
-                return Reservation { permit };
+        let wanted = u32::try_from(units_of(bytes)).unwrap_or(u32::MAX);
+        self.wait_for(|code_units| wanted.min(self.all_units - *code_units)).await
+    }
+
+    /// Reserves memory for code that is loaded, and waits this long for calls to give it
+    /// back. At least half of the budget is left for calls.
+    pub(crate) async fn reserve_for_code(
+        &self,
+        bytes: u64,
+        patience: Duration,
+    ) -> Result<CodeReservation, NoCodeMemory> {
+        let units = u32::try_from(units_of(bytes)).unwrap_or(u32::MAX);
+        let mut counted = None;
+        let reserved = self.wait_for(|code_units| {
+            let sum = code_units.checked_add(units).filter(|sum| *sum <= self.all_units / 2);
+            let Some(sum) = sum else { return 0 };
+            *code_units = sum;
+            counted = Some(CodeUnits { of_budget: Arc::clone(&self.code_units), units });
+            units
+        });
+        let reserved = tokio::time::timeout(patience, reserved).await;
+        let counted = counted.ok_or(NoCodeMemory::Half)?;
+        let reservation = reserved.map_err(|_| NoCodeMemory::Busy)?;
+        Ok(CodeReservation { _reservation: reservation, _units: counted })
+    }
+
+    /// Waits for units, in the order in which they were asked for. How many they are is said
+    /// and the place in the queue is taken under one lock: who is behind code in the queue
+    /// has not asked for the units that the code will hold.
+    async fn wait_for(&self, units: impl FnOnce(&mut u32) -> u32) -> Reservation {
+        let (mut units, mut waiting) = (Some(units), None);
+        let permit = poll_fn(|context| {
+            let mut code_units = units.is_some().then(|| lock(&self.code_units));
+            if let Some((units, code_units)) = units.take().zip(code_units.as_deref_mut()) {
+                let free = Arc::clone(&self.free_units);
+                waiting = Some(Box::pin(free.acquire_many_owned(units(code_units))));
             }
-            tokio::task::yield_now().await;
+            match &mut waiting {
+                Some(waiting) => waiting.as_mut().poll(context),
+                None => Poll::Pending,
+            }
+        });
+        match permit.await {
+            Ok(permit) => Reservation { permit },
+            // The semaphore is never closed.
+            Err(_) => std::future::pending().await,
         }
     }
 
-    /// Bytes that are reserved now.
+    /// The most that one call can have: the budget without what loaded code holds.
+    pub(crate) fn most_for_calls_bytes(&self) -> u64 {
+        u64::from(self.all_units - *lock(&self.code_units)) * UNIT_BYTES
+    }
+
+    /// Bytes that loaded code holds.
+    #[must_use]
+    pub fn code_bytes(&self) -> u64 {
+        u64::from(*lock(&self.code_units)) * UNIT_BYTES
+    }
+
+    /// Bytes that are reserved now, beside those of loaded code.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         let free = u64::try_from(self.free_units.available_permits()).unwrap_or(u64::MAX);
-        u64::from(self.all_units).saturating_sub(free) * UNIT_BYTES
+        (u64::from(self.all_units).saturating_sub(free) * UNIT_BYTES).saturating_sub(self.code_bytes())
     }
 
     /// Bytes of the whole budget.
@@ -160,6 +254,31 @@ mod tests {
         assert_eq!((grown.bytes(), budget.reserved_bytes()), (8 << 10, 8 << 10));
         grown.shrink_to(1 << 30);
         assert_eq!(grown.bytes(), 8 << 10);
+    }
+
+    #[tokio::test]
+    async fn z4_loaded_code_counts_and_nobody_waits_for_what_it_holds() {
+        let (budget, patience) = (MemoryBudget::new(64 << 10), Duration::from_millis(1));
+        let of_code = async |bytes| budget.reserve_for_code(bytes, patience).await;
+        assert_eq!(of_code(33 << 10).await.err(), Some(NoCodeMemory::Half));
+        let code = of_code(16 << 10).await.unwrap();
+        assert_eq!((budget.code_bytes(), budget.reserved_bytes()), (16 << 10, 0));
+        assert!(budget.try_reserve(49 << 10).is_none());
+        let all = budget.reserve(1 << 40).await;
+        assert_eq!(all.bytes(), 48 << 10, "all that is not held by code");
+        assert_eq!(of_code(4 << 10).await.err(), Some(NoCodeMemory::Busy));
+        assert_eq!(budget.code_bytes(), 16 << 10, "what was waited for in vain is given back");
+
+        let mut more = std::pin::pin!(budget.reserve_for_code(16 << 10, Duration::from_secs(60)));
+        assert!(futures::poll!(more.as_mut()).is_pending());
+        let mut behind = std::pin::pin!(budget.reserve(1 << 40));
+        assert!(futures::poll!(behind.as_mut()).is_pending());
+        drop(all);
+        let more = more.await.unwrap();
+        assert_eq!(behind.await.bytes(), 32 << 10);
+        assert_eq!(of_code(1).await.err(), Some(NoCodeMemory::Half));
+        drop((code, more));
+        assert_eq!((budget.code_bytes(), budget.try_reserve(64 << 10).unwrap().bytes()), (0, 64 << 10));
     }
 
     #[tokio::test]

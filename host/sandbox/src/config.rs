@@ -58,6 +58,7 @@ impl Default for SandboxConfig {
                 memory_bytes: 1 << 30,
                 host_memory_bytes: 256 << 20,
                 table_elements: 1_000_000,
+                open_files: 1_024,
                 crossing_bytes: 64 << 20,
                 boundary_bytes: 512 << 20,
                 console_bytes: 1 << 20,

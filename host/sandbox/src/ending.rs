@@ -5,6 +5,7 @@
 //! alone; those messages are constants here, and a test for each provokes it.
 
 use crate::config::SandboxConfig;
+use crate::descriptors::Descriptors;
 use crate::error::Refusal;
 use crate::limits::Limits;
 use crate::meter::Stop;
@@ -41,6 +42,9 @@ pub(crate) enum Ending {
     Tables,
     Handles,
     Listings,
+    OpenFiles,
+    /// Other calls hold all descriptors that the host may hold for guests.
+    Descriptors,
     Stack,
     Crossing,
     Boundary,
@@ -104,6 +108,8 @@ impl Ending {
             Stop::Memory => Ending::Memory,
             Stop::TableElements => Ending::TableElements,
             Stop::Listings => Ending::Listings,
+            Stop::OpenFiles => Ending::OpenFiles,
+            Stop::Descriptors => Ending::Descriptors,
             Stop::Crossing => Ending::Crossing,
             Stop::Boundary => Ending::Boundary,
             Stop::Fuel => Ending::Fuel,
@@ -156,13 +162,16 @@ impl Ending {
             | Ending::Memories
             | Ending::Tables
             | Ending::Handles
-            | Ending::Listings => Code::OutOfResources,
+            | Ending::Listings
+            | Ending::OpenFiles => Code::OutOfResources,
             Ending::Stack => Code::StackOverflow,
             Ending::Crossing | Ending::Boundary => Code::TooLarge,
             Ending::Malformed(_) => Code::MalformedOutput,
             Ending::Trapped(_) => Code::Trapped,
             Ending::Exited(_) => Code::Exited,
-            Ending::NoSlot | Ending::NoRoomForCode(_) | Ending::Budget => Code::Overloaded,
+            Ending::NoSlot | Ending::NoRoomForCode(_) | Ending::Budget | Ending::Descriptors => {
+                Code::Overloaded
+            }
             Ending::Host(_) => Code::HostFailed,
         }
     }
@@ -201,6 +210,17 @@ impl Ending {
             Ending::Tables => (met("tables", limits.tables.into(), "has too many tables"), None),
             Ending::Handles => (met("handles", limits.handles.into(), "holds too many handles"), None),
             Ending::Listings => (met("listings", limits.listings.into(), "has too many listings open"), None),
+            Ending::OpenFiles => {
+                (met("open_files", limits.open_files.into(), "has too many files open"), None)
+            }
+            Ending::Descriptors => (
+                format!("Other calls have too many files open for {guest} to open one. Try again later."),
+                Some(format!(
+                    "all calls together may have {} files and connections open, a quarter of the process's limit \
+                     (ulimit -n); raise that limit, or lower open_files in tollgate.toml, under [limits]",
+                    Descriptors::of_process().most()
+                )),
+            ),
             Ending::Crossing => {
                 (met("crossing_bytes", limits.crossing_bytes, "passed too much at once"), None)
             }

@@ -29,6 +29,7 @@ mod component;
 mod config;
 mod console;
 mod deadline;
+mod descriptors;
 mod egress;
 mod ending;
 mod engine;
@@ -63,6 +64,7 @@ pub use compile::{
 pub use component::{Component, DESCRIBE_FUEL, DESCRIBE_TIME};
 pub use config::{Allocation, SandboxConfig};
 pub use deadline::{Deadline, Paused};
+pub use descriptors::raise_open_files_limit;
 pub use egress::{HttpGrant, Resolve, Secret, SystemResolver};
 pub use error::{Refusal, SandboxError};
 pub use gate::{GateComponent, GateLimits};

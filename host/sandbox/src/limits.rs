@@ -73,6 +73,8 @@ limits! {
     handles: u32 = 4_096,
     /// Directory listings that are open at once.
     listings: u32 = 16,
+    /// Files, directories and listings that are open at once. A stream keeps its file open.
+    open_files: u32 = 64,
     /// Bytes that may cross the boundary in one crossing, in one direction.
     crossing_bytes: u64 = 16 * MIB,
     /// Bytes that may cross the boundary in the whole call, in one direction.

@@ -23,6 +23,10 @@ pub(crate) enum Stop {
     TableElements,
     #[error("more open directory listings than the limit")]
     Listings,
+    #[error("more open files than the limit")]
+    OpenFiles,
+    #[error("the host has no descriptor left for guests")]
+    Descriptors,
     #[error("more bytes in one crossing than the limit")]
     Crossing,
     #[error("more bytes across the boundary than the limit")]

@@ -10,6 +10,7 @@ use crate::budget::MemoryBudget;
 use crate::compile::{Compatibility, Compiling};
 use crate::component::{Component, Described, Linked, Origin};
 use crate::config::SandboxConfig;
+use crate::descriptors::Descriptors;
 use crate::ending::Ending;
 use crate::error::{Refusal, SandboxError};
 use crate::instance::Instance;
@@ -60,15 +61,21 @@ impl Sandbox {
         let compatibility = Compatibility::of(&engine);
         let mut notices = Vec::from_iter(notice);
         let sealed = interfaces::sealed(&engine).map_err(unlinked)?;
+        let turns = Turns::new(&config);
+        let code_memory = CodeMemory::new(
+            config.loaded_code_bytes,
+            turns.memory().clone(),
+            Descriptors::of_process().clone(),
+        );
         let inner = Inner {
             ticker: Ticker::start(engine.clone())
                 .map_err(|why| SandboxError::new(format!("the system gives no thread: {why}")))?,
-            turns: Turns::new(&config),
+            turns,
             real: interfaces::real(&sealed).map_err(unlinked)?,
             sealed,
             compiling: Compiling::new(&config, compatibility, layout),
             cache: open_cache(&config, compatibility, &mut notices),
-            code_memory: CodeMemory::new(config.loaded_code_bytes),
+            code_memory,
             config,
             engine,
             notices: Mutex::new(notices),

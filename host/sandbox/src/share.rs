@@ -13,7 +13,8 @@ const UNCOUNTED_BYTES: u64 = 64 << 10;
 /// The memory of one call: the guest's and what the host holds for it, together.
 ///
 /// It begins with `memory_bytes` reserved and grows from the budget, by `host_memory_bytes`
-/// at most. A call whose `memory_bytes` are more than the whole budget has all of it.
+/// at most. A call whose `memory_bytes` are more than the budget has all that loaded code leaves
+/// of it, and no more.
 pub(crate) struct Share {
     /// Bytes that the guest and the host use.
     used: AtomicU64,
@@ -27,7 +28,7 @@ impl Share {
     pub(crate) fn new(memory_bytes: u64, reserved: Reservation) -> Self {
         Self {
             used: AtomicU64::new(0),
-            granted: AtomicU64::new(memory_bytes.max(reserved.bytes())),
+            granted: AtomicU64::new(reserved.bytes()),
             most_bytes: memory_bytes.saturating_add(Limits::default().host_memory_bytes),
             reserved: Mutex::new(reserved),
         }

@@ -31,7 +31,7 @@ pub(crate) struct Turns {
 /// What the calls hold that wait for child runs.
 struct Lent {
     bytes: AtomicU64,
-    most_bytes: u64,
+    memory: MemoryBudget,
     calls: AtomicU32,
     most_calls: u32,
 }
@@ -45,7 +45,8 @@ pub struct Occupancy {
     pub waiting_calls: u32,
     /// Calls that wait for a child run and keep their memory.
     pub lending_calls: u32,
-    /// Bytes of `memory_budget_bytes` that are reserved, whether they are used or not.
+    /// Bytes of `memory_budget_bytes` that are reserved, whether they are used or not,
+    /// beside those of loaded code.
     pub memory_bytes: u64,
 }
 
@@ -78,7 +79,7 @@ impl Turns {
             max_waiting: config.waiting_calls,
             lent: Arc::new(Lent {
                 bytes: AtomicU64::new(0),
-                most_bytes: memory.total_bytes() / 2,
+                memory: memory.clone(),
                 calls: AtomicU32::new(0),
                 most_calls: calls,
             }),
@@ -93,7 +94,7 @@ impl Turns {
 
     /// Room for a call of this much memory, where there is some and nobody waits for it.
     pub(crate) fn take_at_once(&self, memory_bytes: u64) -> Option<Turn> {
-        let reserved = self.memory.try_reserve(memory_bytes.clamp(1, self.memory.total_bytes()))?;
+        let reserved = self.memory.try_reserve(memory_bytes.clamp(1, self.memory.most_for_calls_bytes()))?;
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         Some(self.turn(memory_bytes, reserved, place))
     }
@@ -203,7 +204,8 @@ impl Lent {
     fn take(self: &Arc<Self>, bytes: u64) -> Result<LentShare, NoTurn> {
         let share = LentShare { lent: Arc::clone(self), bytes };
         let before = (self.bytes.fetch_add(bytes, Relaxed), self.calls.fetch_add(1, Relaxed));
-        let fits = before.0.saturating_add(bytes) <= self.most_bytes && before.1 < self.most_calls;
+        let fits = before.0.saturating_add(bytes) <= self.memory.most_for_calls_bytes() / 2
+            && before.1 < self.most_calls;
         fits.then_some(share).ok_or(NoTurn::QueueFull)
     }
 }

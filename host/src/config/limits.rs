@@ -99,7 +99,7 @@ impl HostNumbers {
 }
 
 /// Limits that may be zero; a zero elsewhere would fail every call.
-const MAY_BE_ZERO: [&str; 15] = [
+const MAY_BE_ZERO: [&str; 16] = [
     "timeout_ms",
     "tool_calls",
     "waiting_calls",
@@ -107,6 +107,7 @@ const MAY_BE_ZERO: [&str; 15] = [
     "table_elements",
     "handles",
     "listings",
+    "open_files",
     "console_bytes",
     "reports",
     "report_bytes",

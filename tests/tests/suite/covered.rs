@@ -32,6 +32,7 @@ const LIMITS: &[(&str, Shown)] = &[
     ("memories", By("memories")),
     ("handles", By("handles")),
     ("listings", By("listings")),
+    ("open_files", By("open files")),
     ("crossing_bytes", By("bytes across the boundary")),
     ("boundary_bytes", By("bytes across the boundary")),
     ("console_bytes", By("standard output and error")),

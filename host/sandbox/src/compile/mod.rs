@@ -171,7 +171,7 @@ impl Compiling {
         if artefact.len() as u64 > most_bytes {
             return Err(self.failure(Failed::TooLarge(artefact.len() as u64), most_bytes));
         }
-        Ok(Artefact::compiled(artefact))
+        Ok(Artefact::compiled(artefact, checked.images))
     }
 
     /// Starts the process that compiles and has it try what it must not be able to do.

@@ -3,6 +3,7 @@
 use super::body::Bounded;
 use super::upload::Upload;
 use super::{HttpGrant, Patience, headers};
+use crate::descriptors::Descriptors;
 use crate::ledger::Ledger;
 use crate::meter::Boundary;
 use crate::share::Charge;
@@ -61,6 +62,11 @@ impl Exchange {
         *sent.uri_mut() = target.path_and_query().parse().map_err(|_| Error::HttpRequestUriInvalid)?;
         *sent.headers_mut() = to_send;
 
+        let Some(descriptor) = Descriptors::of_process().for_call(1) else {
+            ledger
+                .deny(&format!("http {target}: all calls together have too many files and connections open"));
+            return Err(Error::ConnectionLimitReached);
+        };
         let stream = grant.connect(&target, &ledger, patience.connect, lookups).await?;
         let mut http = http1::Builder::new();
         http.max_headers(MAX_HEADERS).max_buf_size(headers::MAX_HEAD_BYTES);
@@ -83,7 +89,11 @@ impl Exchange {
                 .holding(place, charge)
                 .boxed_unsync()
         });
-        Ok((response, Box::new(async move { connection.await.map_err(|e| broken(&e)) })))
+        let connection = async move {
+            let _descriptor = descriptor;
+            connection.await.map_err(|e| broken(&e))
+        };
+        Ok((response, Box::new(connection)))
     }
 }
 

@@ -44,6 +44,8 @@ fn our_own_stops_are_known_under_any_context() {
     for (stop, code) in [
         (Stop::Memory, Code::OutOfMemory),
         (Stop::TableElements, Code::OutOfResources),
+        (Stop::OpenFiles, Code::OutOfResources),
+        (Stop::Descriptors, Code::Overloaded),
         (Stop::Crossing, Code::TooLarge),
         (Stop::Boundary, Code::TooLarge),
         (Stop::Fuel, Code::OutOfFuel),

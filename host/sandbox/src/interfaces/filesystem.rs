@@ -9,24 +9,27 @@ mod background;
 mod content;
 mod listing;
 mod moving;
+mod open;
 mod quota;
 mod reader;
 mod writer;
 
 pub(crate) use moving::FileId;
 
+use crate::descriptors::Descriptors;
 use crate::grants::Power;
 use crate::instance::{Instance, Serves};
 use crate::ledger::Ledger;
 use crate::limits::Limits;
 use background::Background;
 use listing::Listing;
+use open::OpenFiles;
 use quota::{ENTRY_BYTES, Quota};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType};
-use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView, WasiFilesystemView};
+use wasmtime_wasi::filesystem::{Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorFlags, DescriptorType, ErrorCode, Host, HostDescriptor, OpenFlags, PathFlags,
 };
@@ -47,6 +50,7 @@ pub(crate) struct Files {
     quota: Quota,
     /// The listings that may still be opened.
     listings: Arc<Semaphore>,
+    open: OpenFiles,
     background: Background,
 }
 
@@ -56,6 +60,7 @@ impl Files {
         Self {
             quota: Quota::new(limits.written_bytes, ledger),
             listings: Arc::new(Semaphore::new(limits.listings as usize)),
+            open: OpenFiles::new(limits.open_files, Descriptors::of_process().clone()),
             background: Background::new(),
         }
     }
@@ -289,10 +294,16 @@ async fn open_at(instance: &mut Instance, arguments: OpenArguments) -> FsResult<
         return Err(ErrorCode::NotPermitted.into());
     }
     let owner = instance.serves.as_ref().and_then(|serves| serves.files.quota.owner(directory));
+    let serves = instance.serves.as_mut().ok_or(ErrorCode::NotPermitted)?;
+    let place = serves.files.open.take().map_err(FsError::trap)?;
     let opened = open_or_create(instance, arguments, looked.is_ok()).await?;
-    if let Some((serves, owner)) = instance.serves.as_mut().zip(owner) {
-        if let Descriptor::File(file) = instance.table.get(&opened)? {
-            owner.note_opened(&file.file);
+    let Instance { serves: Some(serves), table, .. } = instance else { return Ok(opened) };
+    let descriptor = table.get(&opened)?;
+    let (Descriptor::File(File { file, .. }) | Descriptor::Dir(Dir { dir: file, .. })) = descriptor;
+    serves.files.open.hold(file, place);
+    if let Some(owner) = owner {
+        if matches!(descriptor, Descriptor::File(_)) {
+            owner.note_opened(file);
         }
         serves.files.quota.own(&opened, owner);
     }

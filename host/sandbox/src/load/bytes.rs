@@ -13,6 +13,8 @@ pub(crate) struct Checked {
     /// The same component without what must not reach the compiler; `None` if it has
     /// nothing of the kind.
     reduced: Option<Vec<u8>>,
+    /// How many of its memories have an image, at most.
+    pub(crate) images: u32,
 }
 
 impl Checked {
@@ -54,7 +56,7 @@ pub(crate) fn check(name: &str, bytes: Vec<u8>) -> Result<Checked, Refusal> {
         Uncounted::TooMuch(why) => Refusal::new(format!("{name} {why}")),
     })?;
     let changes = Changes::of(&census, MAX_CUSTOM_BYTES);
-    Ok(Checked { reduced: changes.make(&bytes), bytes })
+    Ok(Checked { reduced: changes.make(&bytes), images: census.images, bytes })
 }
 
 #[cfg(test)]

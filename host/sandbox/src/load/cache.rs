@@ -30,7 +30,7 @@ use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::json;
 
 /// Begins each entry: its form.
-const MARK: &[u8; 16] = b"tollgate-entry3\n";
+const MARK: &[u8; 16] = b"tollgate-entry4\n";
 /// The file with the key.
 const KEY: &str = "key";
 /// How the names of entries end.
@@ -76,6 +76,8 @@ struct Head {
     words: Option<Words>,
     /// The keyed hash of the second part.
     code_tag: [u8; 32],
+    /// The most memory images that the code has.
+    images: u32,
     /// Where the second part begins.
     code_begins: usize,
 }
@@ -142,8 +144,9 @@ impl Cache {
         }
         let length = (words.len() as u64).to_le_bytes();
         let code_tag = self.tag(of, &[b"code", artefact.bytes()]);
-        let tag = self.tag(of, &[b"head", &length, &code_tag, &words]);
-        let parts = [MARK.as_slice(), &tag, &length, &code_tag, &words, artefact.bytes()];
+        let images = artefact.images().to_le_bytes();
+        let tag = self.tag(of, &[b"head", &length, &images, &code_tag, &words]);
+        let parts = [MARK.as_slice(), &tag, &length, &images, &code_tag, &words, artefact.bytes()];
         self.dir.write(&self.name_of(of), &parts, true)?;
         self.dir.remove(&self.failure_name(of));
         let written: u64 = parts.iter().map(|part| part.len() as u64).sum();
@@ -171,18 +174,20 @@ impl Cache {
 
     /// Reads the first part of an entry, of which the whole need not be there.
     fn head(&self, of: &Fingerprint, entry: &[u8]) -> Option<Head> {
-        const WORDS: usize = MARK.len() + 32 + 8 + 32;
+        const WORDS: usize = MARK.len() + 32 + 8 + 4 + 32;
         let rest = entry.strip_prefix(MARK)?;
         let (tag, rest) = rest.split_first_chunk::<32>()?;
         let (length, rest) = rest.split_first_chunk::<8>()?;
+        let (images, rest) = rest.split_first_chunk::<4>()?;
         let (code_tag, rest) = rest.split_first_chunk::<32>()?;
         let words = rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-        if !same(&self.tag(of, &[b"head", length, code_tag, words]), tag) {
+        if !same(&self.tag(of, &[b"head", length, images, code_tag, words]), tag) {
             return None;
         }
         Some(Head {
             words: json::from_record(std::str::from_utf8(words).ok()?).ok(),
             code_tag: *code_tag,
+            images: u32::from_le_bytes(*images),
             code_begins: WORDS + words.len(),
         })
     }
@@ -192,7 +197,7 @@ impl Cache {
         let head = self.head(of, &entry)?;
         let code = entry.get(head.code_begins..)?;
         same(&self.tag(of, &[b"code", code]), &head.code_tag)
-            .then(|| Artefact::authenticated(entry, head.code_begins))
+            .then(|| Artefact::authenticated(entry, head.code_begins, head.images))
     }
 
     /// Removes the entries that were not used for longest, down to nine tenths of the

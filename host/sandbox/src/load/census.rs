@@ -23,7 +23,7 @@ const MAX_COMPONENTS: usize = 1_000;
 /// image of much data may have gaps of an eighth of it.
 pub const IMAGE_SLACK_BYTES: u64 = 64 << 10;
 /// The most memories of a component that have an image. Each image is a descriptor.
-const MAX_IMAGES: usize = 32;
+const MAX_IMAGES: u32 = 32;
 
 /// The contents of a component.
 #[derive(Debug, Default)]
@@ -37,7 +37,8 @@ pub(super) struct Census {
     /// its first active data segment.
     pub(super) without_image: Vec<usize>,
     modules: usize,
-    images: usize,
+    /// The memories that may have an image. Each image is a descriptor.
+    pub(super) images: u32,
 }
 
 /// Why a component is refused.
@@ -150,15 +151,17 @@ impl Census {
                 continue;
             }
             extents.push(Extent { memory: memory_index, bytes: length, begins: offset, ends });
-            if extents.len() > MAX_IMAGES {
+            if extents.len() > MAX_IMAGES as usize {
                 break;
             }
         }
         let Some(end) = first_offset.filter(|end| bytes.get(*end) == Some(&END)) else { return Ok(()) };
-        if extents.iter().any(Extent::is_sparse) || self.images + extents.len() > MAX_IMAGES {
+        // It is at most one more than `MAX_IMAGES`.
+        let images = self.images + u32::try_from(extents.len()).unwrap_or(MAX_IMAGES);
+        if extents.iter().any(Extent::is_sparse) || images > MAX_IMAGES {
             self.without_image.push(end);
         } else {
-            self.images += extents.len();
+            self.images = images;
         }
         Ok(())
     }

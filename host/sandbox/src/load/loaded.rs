@@ -1,27 +1,43 @@
-//! The memory of all compiled code that is loaded.
+//! The memory and the descriptors of all compiled code that is loaded.
 //!
-//! It is reserved before the code is read, and given back when the component is dropped.
+//! They are reserved before the code is loaded, and given back when the component is dropped.
 
 use super::Artefact;
+use crate::budget::{CodeReservation, MemoryBudget, NoCodeMemory};
+use crate::descriptors::{Descriptors, Held};
 use crate::error::Refusal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::runtime::Handle;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 /// Bytes of the compiled forms of all components that are loaded, unless the configuration
 /// says otherwise.
 pub const LOADED_CODE_BYTES: u64 = 2 << 30;
+/// How long loading waits for calls to give back memory.
+const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What may be loaded, and what is.
+/// The bounds of all code that is loaded, and how much of them is used.
 pub(crate) struct CodeMemory {
     used_bytes: Arc<AtomicU64>,
     most_bytes: u64,
+    budget: MemoryBudget,
+    descriptors: Descriptors,
 }
 
-/// A part of the memory for code, given back when it is dropped.
+/// The memory of one component's code, given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct CodeShare {
+    _budget: CodeReservation,
+    _bytes: CodeBytes,
+    images: Option<Held>,
+}
+
+/// A part of `loaded_code_bytes`, given back when this is dropped.
+#[derive(Debug)]
+struct CodeBytes {
     used_bytes: Arc<AtomicU64>,
     bytes: u64,
 }
@@ -33,26 +49,54 @@ pub(crate) struct LoadedCode {
     pub(crate) share: CodeShare,
 }
 
-/// All memory for code is taken.
+/// Why there is no room for code.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NoRoomForCode {
-    bytes: u64,
-    used_bytes: u64,
-    most_bytes: u64,
+pub(crate) enum NoRoomForCode {
+    /// Loaded code takes all of `loaded_code_bytes`.
+    Limit { bytes: u64, used_bytes: u64, most_bytes: u64 },
+    /// The memory budget has no room for it.
+    Budget { bytes: u64, code_bytes: u64, total_bytes: u64, why: NoCodeMemory },
+    /// The images of other components hold the descriptors.
+    Descriptors { images: u32, most: usize },
 }
 
 impl CodeMemory {
-    pub(crate) fn new(most_bytes: u64) -> Self {
-        Self { used_bytes: Arc::default(), most_bytes }
+    pub(crate) fn new(most_bytes: u64, budget: MemoryBudget, descriptors: Descriptors) -> Self {
+        Self { used_bytes: Arc::default(), most_bytes, budget, descriptors }
     }
 
-    /// Reserves this many bytes.
+    /// Reserves this many bytes. Waits for calls that hold them, and so only on a thread that
+    /// may block.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<CodeShare, NoRoomForCode> {
         let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.most_bytes);
-        match self.used_bytes.fetch_update(Relaxed, Relaxed, more) {
-            Ok(_) => Ok(CodeShare { used_bytes: Arc::clone(&self.used_bytes), bytes }),
-            Err(used_bytes) => Err(NoRoomForCode { bytes, used_bytes, most_bytes: self.most_bytes }),
-        }
+        let counted = self
+            .used_bytes
+            .fetch_update(Relaxed, Relaxed, more)
+            .map_err(|used_bytes| NoRoomForCode::Limit { bytes, used_bytes, most_bytes: self.most_bytes });
+        counted?;
+        let counted = CodeBytes { used_bytes: Arc::clone(&self.used_bytes), bytes };
+        let reserved = Handle::current().block_on(self.budget.reserve_for_code(bytes, PATIENCE));
+        let reserved = reserved.map_err(|why| NoRoomForCode::Budget {
+            bytes,
+            code_bytes: self.budget.code_bytes(),
+            total_bytes: self.budget.total_bytes(),
+            why,
+        })?;
+        Ok(CodeShare { _budget: reserved, _bytes: counted, images: None })
+    }
+
+    /// Makes code callable, once there are descriptors for the images of its memories.
+    pub(crate) fn load(
+        &self,
+        engine: &Engine,
+        artefact: &Artefact,
+        mut share: CodeShare,
+    ) -> Result<wasmtime::Result<LoadedCode>, NoRoomForCode> {
+        let images = artefact.images();
+        let held = self.descriptors.for_images(images);
+        let most = self.descriptors.most();
+        share.images = Some(held.ok_or(NoRoomForCode::Descriptors { images, most })?);
+        Ok(artefact.load(engine).map(|component| LoadedCode { component, share }))
     }
 
     /// Bytes that are reserved now.
@@ -61,49 +105,110 @@ impl CodeMemory {
     }
 }
 
-impl Drop for CodeShare {
+impl Drop for CodeBytes {
     fn drop(&mut self) {
         self.used_bytes.fetch_sub(self.bytes, Relaxed);
-    }
-}
-
-impl Artefact {
-    /// Makes the code callable.
-    pub(crate) fn loaded(&self, engine: &Engine, share: CodeShare) -> wasmtime::Result<LoadedCode> {
-        Ok(LoadedCode { component: self.load(engine)?, share })
     }
 }
 
 impl NoRoomForCode {
     /// Continues a sentence that begins with the component's name.
     pub(crate) fn refusal(self, name: &str) -> Refusal {
-        Refusal::for_want_of_room(format!(
-            "{name} is not loaded: its compiled form takes {} KiB, and those of the components that are loaded \
-             take {} MiB of {} MiB (loaded_code_bytes = {}); remove components, or raise loaded_code_bytes in \
-             tollgate.toml, under [limits]",
-            self.bytes.div_ceil(1 << 10),
-            self.used_bytes.div_ceil(1 << 20),
-            self.most_bytes >> 20,
-            self.most_bytes
-        ))
+        let kib = |bytes: u64| bytes.div_ceil(1 << 10);
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        Refusal::for_want_of_room(match self {
+            Self::Limit { bytes, used_bytes, most_bytes } => format!(
+                "{name} is not loaded: its compiled form takes {} KiB, and those of the components that are loaded \
+                 take {} MiB of {} MiB (loaded_code_bytes = {most_bytes}); remove components, or raise \
+                 loaded_code_bytes in tollgate.toml, under [limits]",
+                kib(bytes),
+                mib(used_bytes),
+                most_bytes >> 20,
+            ),
+            Self::Budget { bytes, code_bytes, total_bytes, why: NoCodeMemory::Half } => format!(
+                "{name} is not loaded: its compiled form takes {} KiB, those of the components that are loaded \
+                 take {} KiB, and at least half of the memory budget is kept for calls (memory_budget_bytes = \
+                 {total_bytes}); remove components, or raise memory_budget_bytes in tollgate.toml, under [limits]",
+                kib(bytes),
+                kib(code_bytes),
+            ),
+            Self::Budget { bytes, total_bytes, why: NoCodeMemory::Busy, .. } => format!(
+                "{name} is not loaded: its compiled form takes {} KiB, and calls hold the memory budget \
+                 (memory_budget_bytes = {total_bytes}); try again later, or raise memory_budget_bytes in \
+                 tollgate.toml, under [limits]",
+                kib(bytes),
+            ),
+            Self::Descriptors { images, most } => format!(
+                "{name} is not loaded: the images of its memories take {images} descriptors, and those of all \
+                 components may take {most}, a quarter of the process's limit on open files (ulimit -n); remove \
+                 components, or raise that limit",
+            ),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::ending::Ending;
     use tollgate_agent::code::Code;
 
-    #[test]
-    fn z4_memory_for_code_is_bounded_and_comes_back() {
-        let memory = CodeMemory::new(100);
-        let first = memory.reserve(60);
-        assert!(first.is_ok() && memory.reserve(41).is_err() && memory.reserve(u64::MAX).is_err());
-        let second = memory.reserve(40);
-        assert!(second.is_ok() && memory.used_bytes() == 100);
-        drop((first, second));
-        assert_eq!(memory.used_bytes(), 0);
+    fn memory(most_bytes: u64, budget_bytes: u64) -> CodeMemory {
+        CodeMemory::new(most_bytes, MemoryBudget::new(budget_bytes), Descriptors::within(40))
+    }
+
+    /// Reserves as loading does, on a thread that may block.
+    async fn on_thread(work: impl FnOnce() + Send + 'static) {
+        tokio::task::spawn_blocking(work).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn z4_memory_for_code_is_bounded_and_comes_back() {
+        on_thread(|| {
+            let memory = memory(100, 1 << 20);
+            let first = memory.reserve(60);
+            assert!(first.is_ok() && memory.reserve(41).is_err() && memory.reserve(u64::MAX).is_err());
+            let second = memory.reserve(40);
+            assert!(second.is_ok() && memory.used_bytes() == 100);
+            drop((first, second));
+            assert_eq!(memory.used_bytes(), 0);
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn z4_code_is_part_of_the_memory_budget_and_leaves_half_of_it() {
+        on_thread(|| {
+            let memory = memory(1 << 30, 64 << 10);
+            let first = memory.reserve(20 << 10).unwrap();
+            assert_eq!(memory.budget.code_bytes(), 20 << 10);
+            let refused = memory.reserve(13 << 10).unwrap_err().refusal("x").to_string();
+            assert!(refused.contains("memory_budget_bytes = 65536"), "{refused}");
+            assert_eq!(memory.used_bytes(), 20 << 10, "what was refused takes nothing");
+            drop(first);
+            assert_eq!((memory.budget.code_bytes(), memory.used_bytes()), (0, 0));
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn z4_the_images_of_all_components_have_a_bound() {
+        on_thread(|| {
+            let (memory, engine) = (memory(1 << 30, 1 << 20), Engine::default());
+            let component = engine.precompile_component(&wat::parse_str("(component)").unwrap()).unwrap();
+            let load = |images| {
+                let artefact = Artefact::compiled(component.clone(), images);
+                memory.load(&engine, &artefact, memory.reserve(1).unwrap()).map(Result::unwrap)
+            };
+            let first = load(7).unwrap();
+            let refused = load(4).err().unwrap().refusal("x").to_string();
+            assert!(refused.contains("4 descriptors") && refused.contains("ulimit -n"), "{refused}");
+            assert!(load(3).is_ok());
+            drop(first);
+            assert!(load(10).is_ok());
+        })
+        .await;
     }
 
     #[test]

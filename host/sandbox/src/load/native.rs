@@ -18,24 +18,30 @@ pub(crate) struct Artefact {
     bytes: Vec<u8>,
     /// Where the code begins; what precedes it is the cache's.
     begins: usize,
+    images: u32,
 }
 
 impl Artefact {
     /// What the compiler of this host wrote, in this process or in a child of it.
-    pub(crate) fn compiled(bytes: Vec<u8>) -> Self {
-        Self { bytes, begins: 0 }
+    pub(crate) fn compiled(bytes: Vec<u8>, images: u32) -> Self {
+        Self { bytes, begins: 0, images }
     }
 
     /// The part of a cache entry from `begins` on. Only the cache calls this, with
     /// bytes in memory whose authentication succeeded.
-    pub(super) fn authenticated(entry: Vec<u8>, begins: usize) -> Self {
+    pub(super) fn authenticated(entry: Vec<u8>, begins: usize, images: u32) -> Self {
         let begins = begins.min(entry.len());
-        Self { bytes: entry, begins }
+        Self { bytes: entry, begins, images }
     }
 
     /// The code.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.begins..]
+    }
+
+    /// The most descriptors that the images of its memories take.
+    pub(crate) fn images(&self) -> u32 {
+        self.images
     }
 
     /// Makes the code callable. It must be of an engine with the same compatibility

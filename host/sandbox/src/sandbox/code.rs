@@ -75,7 +75,7 @@ impl Inner {
         let Some(bytes) = cache.entry_bytes(of) else { return Ok(None) };
         let share = self.code_memory.reserve(bytes).map_err(|why| why.refusal(name))?;
         let Some(artefact) = cache.code(of, bytes) else { return Ok(None) };
-        match artefact.loaded(&self.engine, share) {
+        match self.code_memory.load(&self.engine, &artefact, share).map_err(|why| why.refusal(name))? {
             Ok(code) => Ok(Some((code, artefact))),
             Err(_) => {
                 // Authentic, and yet not of this engine: nothing that one would expect.
@@ -89,7 +89,8 @@ impl Inner {
     pub(super) fn load(&self, name: &str, artefact: &Artefact) -> Result<LoadedCode, Refusal> {
         let bytes = artefact.bytes().len() as u64;
         let share = self.code_memory.reserve(bytes).map_err(|why| why.refusal(name))?;
-        artefact.loaded(&self.engine, share).map_err(|why| {
+        let loaded = self.code_memory.load(&self.engine, artefact, share).map_err(|why| why.refusal(name))?;
+        loaded.map_err(|why| {
             let why = clean(&format!("{why:#}"), 1_000);
             Refusal::new(format!("{name} was compiled to code that this host cannot load: {why}"))
         })

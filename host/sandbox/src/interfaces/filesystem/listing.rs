@@ -2,6 +2,7 @@
 //! one, and its names count as bytes that cross the boundary.
 
 use super::background;
+use super::open::Place;
 use crate::instance::Instance;
 use crate::meter::Stop;
 use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, openat, statat};
@@ -26,6 +27,7 @@ pub(super) struct Listing {
     directory: Option<Dir>,
     ahead: VecDeque<Result<DirectoryEntry, ErrorCode>>,
     _place: OwnedSemaphorePermit,
+    _open: Place,
 }
 
 /// Starts to list a directory.
@@ -37,11 +39,12 @@ pub(super) async fn open(
         Descriptor::Dir(directory) => Arc::clone(&directory.dir),
         Descriptor::File(_) => return Err(ErrorCode::NotDirectory.into()),
     };
-    let files = instance.serves.as_ref().map(|serves| Arc::clone(&serves.files.listings));
-    let place = files.ok_or(ErrorCode::NotPermitted)?.try_acquire_owned();
+    let files = instance.serves.as_mut().map(|serves| &mut serves.files).ok_or(ErrorCode::NotPermitted)?;
+    let place = Arc::clone(&files.listings).try_acquire_owned();
     let place = place.map_err(|_| FsError::trap(Stop::Listings))?;
+    let open = files.open.take().map_err(FsError::trap)?;
     let directory = background::run(move || Ok(open_again(&directory)?)).await?;
-    let listing = Listing { directory: Some(directory), ahead: VecDeque::new(), _place: place };
+    let listing = Listing { directory: Some(directory), ahead: VecDeque::new(), _place: place, _open: open };
     Ok(instance.table.push(listing)?)
 }
 

@@ -20,6 +20,8 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 const MAX_ENTRIES: usize = 10_000;
 /// How deep they may be in one another.
 const MAX_DEPTH: usize = 64;
+/// Descriptors that are open while a directory of that depth is measured: two for each level.
+const MEASURING_DESCRIPTORS: u32 = 2 * MAX_DEPTH as u32;
 
 /// A file or directory to move, and where to.
 pub(super) type Move = (Resource<Descriptor>, String, Resource<Descriptor>, String);
@@ -66,6 +68,8 @@ async fn measure(instance: &mut Instance, from: &Resource<Descriptor>, path: &st
         // A link, or what no guest can open: it has no bytes.
         _ => return Ok(Moved { bytes: ENTRY_BYTES, entries: 1, files: Vec::new() }),
     };
+    let serves = instance.serves.as_ref().ok_or(ErrorCode::NotPermitted)?;
+    let held = serves.files.open.take_of_process(MEASURING_DESCRIPTORS).map_err(FsError::trap)?;
     let mut files = instance.filesystem();
     let opened =
         files.open_at(same(), PathFlags::empty(), path.to_owned(), flags, DescriptorFlags::READ).await?;
@@ -74,7 +78,12 @@ async fn measure(instance: &mut Instance, from: &Resource<Descriptor>, path: &st
         Descriptor::File(file) => Arc::clone(&file.file),
     };
     HostDescriptor::drop(&mut files, opened).map_err(FsError::trap)?;
-    Ok(background::run(move || Ok(measured(&handle)?)).await?)
+    let measure = move || {
+        let moved = measured(&handle);
+        drop(held);
+        Ok(moved?)
+    };
+    Ok(background::run(measure).await?)
 }
 
 fn measured(handle: &File) -> Result<Moved, Errno> {

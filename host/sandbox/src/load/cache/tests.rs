@@ -42,7 +42,7 @@ impl Rig {
 }
 
 fn code(text: &str) -> Artefact {
-    Artefact::compiled(text.as_bytes().to_vec())
+    Artefact::compiled(text.as_bytes().to_vec(), 7)
 }
 
 fn words(times: usize) -> Words {
@@ -62,7 +62,8 @@ fn words(times: usize) -> Words {
 fn what_was_kept_is_found_by_the_next_process() {
     let rig = Rig::new();
     rig.open().keep(&of("aaaa"), Some(&words(1)), &code("code")).unwrap();
-    assert_eq!(rig.open().code(&of("aaaa"), MAX_ENTRY_BYTES).unwrap().bytes(), b"code");
+    let kept = rig.open().code(&of("aaaa"), MAX_ENTRY_BYTES).unwrap();
+    assert_eq!((kept.bytes(), kept.images()), (&b"code"[..], 7));
     let found = rig.open().words(&of("aaaa")).unwrap();
     assert_eq!((found.digest, found.descriptor), (words(1).digest, words(1).descriptor));
     assert_eq!(found.imports, words(1).imports);
