@@ -9,7 +9,7 @@ fn a_mistake_shows_its_place_and_what_is_known_there() {
     let said = place.type_in(&["tools"]).ends_with(2);
     assert_eq!(said.stdout, "");
     said.says("error: tollgate.toml:2:1: unknown key `memry_bytes`; did you mean `memory_bytes`? known: ")
-        .says(" 2 | memry_bytes = 1\n   | ^^^^^^^^^^^");
+        .says(" 2 | memry_bytes = 1\n     | ^^^^^^^^^^^");
 }
 
 #[test]

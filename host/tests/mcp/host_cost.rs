@@ -167,8 +167,10 @@ fn place() -> Place {
     }
     let granted = place.path().join(DIRECTORY);
     std::fs::create_dir_all(granted.join("inside")).unwrap();
+    std::fs::create_dir_all(granted.join("nested")).unwrap();
     std::fs::write(place.path().join("outside"), "another's").unwrap();
     std::fs::write(granted.join("inside/file"), "its own").unwrap();
+    std::fs::File::create(granted.join("inside/large")).unwrap().set_len(1 << 20).unwrap();
     std::os::unix::fs::symlink("../outside", granted.join("link")).unwrap();
     std::os::unix::fs::symlink("..", granted.join("up")).unwrap();
     place

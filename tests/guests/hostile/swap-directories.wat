@@ -12,10 +12,10 @@
   (func $open (param i32 i32 i32 i32 i32 i32 i32)))
 (import "wasi:filesystem/types@0.2.12" "[method]descriptor.rename-at"
   (func $rename (param i32 i32 i32 i32 i32 i32 i32)))
-(data (memory $memory) (i32.const 1024) "inside")
+(data (memory $memory) (i32.const 1024) "nested")
 (data (memory $memory) (i32.const 1088) "up")
 (data (memory $memory) (i32.const 1152) "aside")
-(data (memory $memory) (i32.const 1216) "inside/outside")
+(data (memory $memory) (i32.const 1216) "nested/outside")
 (func $dir (result i32)
   (call $directories (i32.const 16))
   (i32.load $memory (i32.load $memory (i32.const 16))))

@@ -19,6 +19,8 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         let granted = folder.path().join("granted");
         std::fs::create_dir_all(granted.join("inside")).unwrap();
+        // Apart from the files of others: one guest moves it while others are called.
+        std::fs::create_dir_all(granted.join("nested")).unwrap();
         std::fs::write(folder.path().join("outside"), "nobody's").unwrap();
         std::fs::write(granted.join("inside/file"), "its own").unwrap();
         std::fs::File::create(granted.join("inside/large")).unwrap().set_len(QUOTA_BYTES).unwrap();
