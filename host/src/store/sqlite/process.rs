@@ -9,6 +9,7 @@ use super::open::take_turn;
 use crate::store::StoreError;
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -105,7 +106,12 @@ pub(super) fn sweep_in(data: &Path) -> usize {
 
 /// Whether the process lives whose file this is.
 pub(super) fn lives(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        // A process that cannot be looked at, such as for want of descriptors, may well live: to take it for dead would
+        // have its runs carried twice.
+        Err(why) => return why.kind() != ErrorKind::NotFound,
+    };
     match file.try_lock_shared() {
         Ok(()) => {
             // Gone; what it left behind is of no use to anybody.
@@ -122,5 +128,25 @@ impl Drop for Process {
         if self.lock.is_some() {
             let _ = std::fs::remove_file(self.directory.join(&self.id));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_process_that_cannot_be_looked_at_counts_as_alive() {
+        let data = tempfile::tempdir().unwrap();
+        let file = data.path().join("one");
+        assert!(!lives(&file), "it has no file");
+        // Opening it fails, as it does when the process has no descriptor left.
+        std::os::unix::fs::symlink(&file, &file).unwrap();
+        assert!(lives(&file));
+        assert_eq!(sweep(data.path()), 0);
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, "").unwrap();
+        assert!(!lives(&file) && !file.exists(), "nobody holds its lock");
     }
 }
