@@ -2,7 +2,7 @@
 
 use super::ask::{ask, say_how_to_decide, somebody_is_there};
 use super::call::{answer, follow};
-use super::data::{find_run, open_store};
+use super::data::{find_run, open_limited_store};
 use super::narrate::{Narrator, outcome};
 use super::run::configured_model;
 use super::runs::status;
@@ -33,7 +33,8 @@ one line of JSON. The exit code is 0 if the run completed, 3 if it waits for a d
 
 impl ResumeVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let store = open_store(globals)?;
+        let config = globals.read_config()?;
+        let store = open_limited_store(globals, &config)?;
         let run = find_run(&store, &self.run).await?;
         match status(&run) {
             "interrupted" | "waiting" => {}
@@ -47,7 +48,6 @@ impl ResumeVerb {
                 return Ok(if ended == "completed" { Exit::Done } else { Exit::Failed });
             }
         }
-        let config = globals.read_config()?;
         let asks = config.agents.get(&run.agent_id).is_none_or(|agent| agent.made_of.is_none());
         let model =
             (run.kind == "prompt" && asks).then(|| configured_model(&run.agent_id, &config)).transpose()?;
