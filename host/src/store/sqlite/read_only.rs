@@ -30,7 +30,7 @@ impl ReadOnlyStore {
         let directory = &place::without_links(directory)?;
         let file = open::file_in(directory);
         let log = std::fs::metadata(beside(&file, "-wal")).map(|log| log.len()).unwrap_or_default();
-        let is_shared = beside(&file, "-shm").exists();
+        let is_shared = ["-shm", "-wal"].iter().all(|ending| beside(&file, ending).exists());
         if log > 0 && !is_shared {
             return Err(StoreError(format!(
                 "the store {} has changes that only a writer can take in; copy its directory to a place that can be \
@@ -38,8 +38,9 @@ impl ReadOnlyStore {
                 file.display()
             )));
         }
-        // Without a log, nobody writes: SQLite need not look for one.
-        let readers = Readers::read_only(file, Arc::new(Process::observer(directory)), log == 0);
+        // Without a log and its index, nobody writes: SQLite need not look for one.
+        let readers =
+            Readers::read_only(file, Arc::new(Process::observer(directory)), log == 0 && !is_shared);
         readers.query(|reader| reader.check_version())?;
         Ok(Self { readers: Arc::new(readers) })
     }
