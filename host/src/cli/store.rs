@@ -9,7 +9,7 @@ use std::time::Duration;
 #[cfg(feature = "mcp")]
 use tollgate::config::Config;
 use tollgate::config::read_period;
-use tollgate::store::{Pruned, Pruning, SqliteStore, Verified};
+use tollgate::store::{HoldsBack, Pruned, Pruning, SqliteStore, Verified};
 
 /// Remove old completed runs, their events and audit records, and free their disk space
 #[derive(Debug, Args)]
@@ -70,6 +70,7 @@ impl PruneVerb {
             output.json(&pruned);
         } else {
             output.say(&said(&pruned));
+            pruned.held_back.iter().for_each(|open| output.say(&held_back(open)));
         }
         Ok(Exit::Done)
     }
@@ -108,7 +109,24 @@ fn said(pruned: &Pruned) -> String {
     );
     match pruned.dry_run {
         true => format!("would remove {what}"),
+        false if pruned.is_in_use => {
+            format!("removed {what}; another process uses the store, which keeps the room for later records")
+        }
         false => format!("removed {what}; {} of disk are free again", quantity::bytes(pruned.freed_bytes)),
+    }
+}
+
+/// What keeps old runs, and how to end it.
+fn held_back(open: &HoldsBack) -> String {
+    let (program, run) = (program(), &open.run_id);
+    let kept = quantity::count(open.runs, "old run");
+    match open.status.as_str() {
+        "waiting" => {
+            format!("the run {run} waits, and keeps {kept}; `{program} show {run}` tells what to decide")
+        }
+        _ => format!(
+            "the run {run} is not over, and keeps {kept}; `{program} resume {run}` ends it if it was interrupted"
+        ),
     }
 }
 

@@ -20,7 +20,7 @@ pub use limits::StoreLimits;
 pub use memory::MemoryStore;
 pub use sqlite::{ReadOnlyStore, SqliteStore};
 pub use summary::{RunFilter, RunSummary};
-pub use upkeep::{DamagedRun, Pruned, Pruning, Record, Verified};
+pub use upkeep::{DamagedRun, HoldsBack, Pruned, Pruning, Record, Verified};
 
 pub(crate) use rebase::moved;
 

@@ -75,6 +75,21 @@ pub struct Pruned {
     pub components_left: u64,
     /// Files of processes that are gone.
     pub processes: usize,
+    /// Open runs that keep old ones of their thread, as they may need their changes. The first 20 of them.
+    pub held_back: Vec<HoldsBack>,
+    /// Whether another process uses the store, so that the room was kept for later records.
+    pub is_in_use: bool,
     /// Bytes that the file system got back.
     pub freed_bytes: u64,
+}
+
+/// An open run that keeps others from being removed.
+#[derive(Debug, Clone, Serialize)]
+pub struct HoldsBack {
+    /// The open run.
+    pub run_id: String,
+    /// `running` or `waiting`.
+    pub status: String,
+    /// How many old runs of its thread it keeps.
+    pub runs: u64,
 }

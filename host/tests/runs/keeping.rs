@@ -131,6 +131,8 @@ async fn z8_pruning_removes_completed_runs_and_keeps_what_waits_and_every_state(
     let before = store.thread("t").await.unwrap();
     let waiting_blocks = prune(folder.path(), 1_000, true).await;
     assert_eq!((waiting_blocks.runs, waiting_blocks.dry_run), (0, true), "they end when it began");
+    let held = &waiting_blocks.held_back[0];
+    assert_eq!((held.run_id.as_str(), held.status.as_str(), held.runs), ("waits", "waiting", 30));
     store.commit(commit("waits", 2, vec![finished()])).await.unwrap();
     assert_eq!(prune(folder.path(), 7, true).await.runs, 0, "nothing is older than that");
     assert_eq!(prune(folder.path(), 1_000, true).await.runs, 31);
@@ -155,6 +157,46 @@ async fn z8_pruning_removes_completed_runs_and_keeps_what_waits_and_every_state(
         .await
         .unwrap();
     assert!(store.verify().await.unwrap().is_sound());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_a_thread_without_anything_that_lasts_is_pruned() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
+    let mut fleeting = changed(1, 5);
+    if let Event::CallFinished(finished) = &mut fleeting {
+        let change = Arc::make_mut(finished).change.as_mut().unwrap();
+        Arc::make_mut(&mut change.updates)[0].persistent = false;
+    }
+    store.commit(commit("r", 0, vec![started("r"), fleeting, finished()])).await.unwrap();
+    drop(store);
+    assert_eq!(prune(folder.path(), 1_000, false).await.runs, 1);
+    assert_eq!(prune(folder.path(), 1_000, false).await.runs, 0);
+    let store = SqliteStore::open(folder.path()).unwrap();
+    assert_eq!(store.thread("t").await.unwrap().state.revision(), 0, "the thread is gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_a_run_that_was_at_work_beside_one_that_is_left_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
+    for (run, revision) in [("before", 1), ("beside", 2), ("left", 3)] {
+        store
+            .commit(commit(run, 0, vec![started(run), changed(revision, revision), finished()]))
+            .await
+            .unwrap();
+    }
+    let connection = rusqlite::Connection::open(folder.path().join("tollgate.db")).unwrap();
+    for (run, started_at_ms, updated_at_ms) in [("before", 1, 2), ("beside", 3, 20), ("left", 10, 2_000)] {
+        let update = "UPDATE runs SET started_at_ms = ?2, updated_at_ms = ?3 WHERE run_id = ?1";
+        connection.execute(update, rusqlite::params![run, started_at_ms, updated_at_ms]).unwrap();
+    }
+    let pruned = prune(folder.path(), 1_000, false).await;
+    assert_eq!((pruned.runs, pruned.is_in_use), (1, true));
+    let left = store.runs(RunFilter::default()).await.unwrap();
+    let mut left: Vec<_> = left.iter().map(|run| run.run_id.as_str()).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["beside", "left"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,17 +11,22 @@ use super::read::{changes_since, runs_event};
 use super::sizes::Bytes;
 use super::{SqliteStore, open, place};
 use crate::run::charges;
-use crate::store::{Pruned, Pruning, StoreError};
+use crate::store::{HoldsBack, Pruned, Pruning, StoreError};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tollgate_agent::json;
 use tollgate_agent::run::{Event, Numbered};
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 
 /// How many runs are removed in one transaction, so that others get their turn to write.
 const RUNS_AT_ONCE: i64 = 100;
+/// How long others get to write after each transaction. SQLite has no queue: a writer that waits looks again every 100 ms.
+const TURN_OF_OTHERS: Duration = Duration::from_millis(150);
+/// The most runs that hold others back which are named.
+const MAX_NAMED: i64 = 20;
 
 /// A run that may be removed.
 struct Old {
@@ -42,34 +47,43 @@ impl SqliteStore {
         let failed = |e: rusqlite::Error| explain("prune", &file, &e);
         let mut pruned = Pruned { dry_run, ..Pruned::default() };
         let before = size_of(&file);
+        pruned.held_back = held_back(&connection, before_ms).map_err(failed)?;
+        let kept_since = kept_since(&connection, before_ms).map_err(failed)?;
+        let mut changed = BTreeSet::new();
         let mut after = 0;
         loop {
             let behavior =
                 if dry_run { TransactionBehavior::Deferred } else { TransactionBehavior::Immediate };
             let transaction = connection.transaction_with_behavior(behavior).map_err(failed)?;
-            let (old, last) = old_runs(&transaction, before_ms, after).map_err(failed)?;
+            let (old, last) = old_runs(&transaction, before_ms, &kept_since, after).map_err(failed)?;
             let Some(last) = last else { break };
             after = last;
             for run in &old {
                 remove(&transaction, run, &mut pruned, dry_run).map_err(failed)?;
             }
-            if !dry_run {
-                let mut threads: Vec<i64> = old.iter().map(|run| run.thread).collect();
-                threads.sort_unstable();
-                threads.dedup();
-                for thread in threads {
-                    join_first_changes(&transaction, thread).map_err(failed)?;
-                    forget_if_empty(&transaction, thread).map_err(failed)?;
+            if !dry_run && !old.is_empty() {
+                for thread in old.iter().map(|run| run.thread).collect::<BTreeSet<_>>() {
+                    match forget_if_empty(&transaction, thread).map_err(failed)? {
+                        true => drop(changed.remove(&thread)),
+                        false => drop(changed.insert(thread)),
+                    }
                 }
                 transaction.commit().map_err(failed)?;
+                std::thread::sleep(TURN_OF_OTHERS);
             }
         }
+        join_all(&mut connection, changed).map_err(failed)?;
         prune_audit(&connection, before_ms, &mut pruned).map_err(failed)?;
         prune_components(&connection, &mut pruned).map_err(failed)?;
         if !dry_run {
             pruned.processes = process::sweep_in(directory);
             if gives_back {
-                give_back(&connection).map_err(failed)?;
+                // Held, no other process begins to use the store meanwhile.
+                let _turn = open::take_turn(directory)?;
+                pruned.is_in_use = process::any_lives(directory);
+                if !pruned.is_in_use {
+                    give_back(&connection).map_err(failed)?;
+                }
             }
             pruned.freed_bytes = before.saturating_sub(size_of(&file));
         }
@@ -82,21 +96,45 @@ fn size_of(file: &Path) -> u64 {
     length(file) + length(&super::explain::beside(file, "-wal"))
 }
 
+/// For each thread, when the first of those runs began that stay: a run that was at work then changed what that one read.
+fn kept_since(connection: &Connection, before_ms: u64) -> rusqlite::Result<HashMap<i64, i64>> {
+    let mut find = connection.prepare(
+        "SELECT thread, min(started_at_ms) FROM runs
+         WHERE status IN ('running', 'waiting') OR updated_at_ms >= ?1 GROUP BY thread",
+    )?;
+    find.query_map([before_ms.cast_signed()], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+/// The open runs that keep old ones from being removed, and how many each.
+fn held_back(connection: &Connection, before_ms: u64) -> rusqlite::Result<Vec<HoldsBack>> {
+    let mut find = connection.prepare(
+        "SELECT o.run_id, o.status, count(r.id) AS held FROM runs o JOIN runs r ON r.thread = o.thread
+            AND r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1 AND r.updated_at_ms >= o.started_at_ms
+         WHERE o.status IN ('running', 'waiting') GROUP BY o.id ORDER BY held DESC, o.id LIMIT ?2",
+    )?;
+    let rows = find.query_map(params![before_ms.cast_signed(), MAX_NAMED], |row| {
+        let (run_id, status) = (row.get(0)?, row.get(1)?);
+        Ok(HoldsBack { run_id, status, runs: row.get::<_, i64>(2)?.cast_unsigned() })
+    })?;
+    rows.collect()
+}
+
 /// The next runs that may be removed, and the last one that was looked at.
 fn old_runs(
     connection: &Connection,
     before_ms: u64,
+    kept_since: &HashMap<i64, i64>,
     after: i64,
 ) -> rusqlite::Result<(Vec<Old>, Option<i64>)> {
     let mut next = connection.prepare_cached(
-        "SELECT r.id, r.thread, r.kind, r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1
-            AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.thread = r.thread
-                AND o.status IN ('running', 'waiting') AND o.started_at_ms <= r.updated_at_ms)
+        "SELECT r.id, r.thread, r.kind, r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1, r.updated_at_ms
          FROM runs r WHERE r.id > ?2 ORDER BY r.id LIMIT ?3",
     )?;
     let rows = next.query_map(params![before_ms.cast_signed(), after, RUNS_AT_ONCE], |row| {
         let old = Old { id: row.get(0)?, thread: row.get(1)? };
-        Ok((old, row.get::<_, String>(2)?, row.get::<_, bool>(3)?))
+        let ended_ms = row.get::<_, i64>(4)?;
+        let was_at_work = kept_since.get(&old.thread).is_some_and(|since| *since <= ended_ms);
+        Ok((old, row.get::<_, String>(2)?, row.get::<_, bool>(3)? && !was_at_work))
     })?;
     let (mut old, mut last) = (Vec::new(), None);
     for row in rows {
@@ -122,9 +160,9 @@ fn has_open_parent(connection: &Connection, run: i64) -> rusqlite::Result<bool> 
 
 fn remove(connection: &Connection, run: &Old, pruned: &mut Pruned, dry_run: bool) -> rusqlite::Result<()> {
     let mut find = connection.prepare_cached(
-        "SELECT number, at_ms, body FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32 ORDER BY id",
+        "SELECT number, at_ms, body, checksum IS NOT NULL FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32 ORDER BY id",
     )?;
-    let (mut events, mut lengths): (Vec<Numbered>, Vec<usize>) = (Vec::new(), Vec::new());
+    let (mut events, mut lengths): (Vec<Numbered>, Vec<(usize, bool)>) = (Vec::new(), Vec::new());
     let run_id: Arc<str> = Arc::from("");
     let mut rows = find.query([run.id])?;
     let mut all = 0;
@@ -133,7 +171,8 @@ fn remove(connection: &Connection, run: &Old, pruned: &mut Pruned, dry_run: bool
         let body = row.get_ref(2)?.as_str()?;
         // One that cannot be read is removed like the others.
         if let Ok(event) = json::from_record::<Event>(body) {
-            lengths.push(body.len());
+            // The bytes of a component are counted since events have checksums.
+            lengths.push((body.len(), row.get::<_, bool>(3)?));
             let (number, at_ms) =
                 (row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned());
             events.push(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event });
@@ -145,8 +184,8 @@ fn remove(connection: &Connection, run: &Old, pruned: &mut Pruned, dry_run: bool
         return Ok(());
     }
     let mut bytes = Bytes::default();
-    for (component, length) in charges(&events, None).iter().zip(lengths) {
-        bytes.add(length, component.as_ref());
+    for (component, (length, is_counted)) in charges(&events, None).iter().zip(lengths) {
+        bytes.add(length, component.as_ref().filter(|_| is_counted));
     }
     bytes.take_off(connection, run.thread)?;
     for event in &events {
@@ -172,8 +211,31 @@ fn record(change: &StateChange) -> String {
     serde_json::to_string(change).unwrap_or_default()
 }
 
-/// Makes one change of all that come before the first change of a run that is left.
+/// Joins the first changes of these threads, and lets others write in between.
+fn join_all(connection: &mut Connection, threads: BTreeSet<i64>) -> rusqlite::Result<()> {
+    let mut threads = threads.into_iter().peekable();
+    while threads.peek().is_some() {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let begun = Instant::now();
+        for thread in threads.by_ref() {
+            join_first_changes(&transaction, thread)?;
+            if begun.elapsed() >= TURN_OF_OTHERS {
+                break;
+            }
+        }
+        transaction.commit()?;
+        std::thread::sleep(TURN_OF_OTHERS);
+    }
+    Ok(())
+}
+
+/// Makes one change of all that come before the first change of a run that is left. An open run goes on from the state
+/// that it knew, and needs each.
 fn join_first_changes(connection: &Connection, thread: i64) -> rusqlite::Result<()> {
+    let open = "SELECT EXISTS (SELECT 1 FROM runs WHERE thread = ?1 AND status IN ('running', 'waiting'))";
+    if connection.prepare_cached(open)?.query_row([thread], |row| row.get(0))? {
+        return Ok(());
+    }
     let count = "SELECT count(*), max(revision) FROM changes WHERE thread = ?1 AND revision <
         coalesce((SELECT min(revision) FROM changes WHERE thread = ?1 AND run IS NOT NULL), 1 << 62)";
     let (number, last): (i64, Option<i64>) =
@@ -209,15 +271,19 @@ fn join_first_changes(connection: &Connection, thread: i64) -> rusqlite::Result<
     Ok(())
 }
 
-/// A thread without runs, state and conversation is gone.
-fn forget_if_empty(connection: &Connection, thread: i64) -> rusqlite::Result<()> {
-    let forget = "DELETE FROM threads WHERE id = ?1 AND messages = 0
+/// A thread without runs, state and conversation is gone. Whether this one was.
+fn forget_if_empty(connection: &Connection, thread: i64) -> rusqlite::Result<bool> {
+    let is_empty = "SELECT EXISTS (SELECT 1 FROM threads WHERE id = ?1 AND messages = 0
         AND NOT EXISTS (SELECT 1 FROM runs WHERE thread = ?1)
-        AND NOT EXISTS (SELECT 1 FROM state WHERE thread = ?1)";
-    if connection.prepare_cached(forget)?.execute([thread])? > 0 {
-        connection.prepare_cached("DELETE FROM changes WHERE thread = ?1")?.execute([thread])?;
+        AND NOT EXISTS (SELECT 1 FROM state WHERE thread = ?1))";
+    let is_empty: bool = connection.prepare_cached(is_empty)?.query_row([thread], |row| row.get(0))?;
+    if is_empty {
+        // First what refers to the thread: changes of keys that do not persist are left.
+        for forget in ["DELETE FROM changes WHERE thread = ?1", "DELETE FROM threads WHERE id = ?1"] {
+            connection.prepare_cached(forget)?.execute([thread])?;
+        }
     }
-    Ok(())
+    Ok(is_empty)
 }
 
 /// Of each file the newest record stays: what is loaded is compared with it. So do the
