@@ -9,9 +9,14 @@ use tollgate_agent::run::{Input, Task};
 /// Arguments of at most this many bytes are read without a look at how large they become.
 const SMALL_BYTES: usize = 4 * 1024;
 
+/// The arguments of one reply may take one part of so many of the memory budget.
+const REPLY_PART: u64 = 4;
+
 impl Driver {
     /// The input, once there is memory for the arguments in it. A direct call for which there
-    /// is none is refused; a model's calls wait for it.
+    /// is none is refused; a model's calls wait for it as long as the run has time. A reply
+    /// that would take more than its part of the budget has failed: others could not work
+    /// while it waits, nor its own tools afterwards.
     pub(super) async fn with_room(&mut self, input: Input) -> Input {
         let budget = self.parts.host.memory_budget();
         match input {
@@ -35,11 +40,27 @@ impl Driver {
             Input::Replied { ask, reply, hooked } => {
                 let bytes = reply.message.calls.iter().map(|call| parsed_bytes(&call.arguments)).sum();
                 self.arguments = None;
-                if bytes > 0 {
-                    // Whoever cancels the run does not wait for it.
-                    self.arguments = self.parts.cancel.run_until_cancelled(budget.reserve(bytes)).await;
+                if bytes == 0 {
+                    return Input::Replied { ask, reply, hooked };
                 }
-                Input::Replied { ask, reply, hooked }
+                if bytes > budget.total_bytes() / REPLY_PART {
+                    return Input::ModelFailed { ask, error: too_large(bytes, budget.total_bytes()) };
+                }
+                let deadline = self.deadline;
+                let reserved = async {
+                    match deadline {
+                        Some(at) => tokio::time::timeout_at(at, budget.reserve(bytes)).await.ok(),
+                        None => Some(budget.reserve(bytes).await),
+                    }
+                };
+                // Whoever cancels the run does not wait for it.
+                match self.parts.cancel.run_until_cancelled(reserved).await {
+                    Some(None) => Input::WallTimeUp,
+                    reserved => {
+                        self.arguments = reserved.flatten();
+                        Input::Replied { ask, reply, hooked }
+                    }
+                }
             }
             other => other,
         }
@@ -54,6 +75,14 @@ fn parsed_bytes(arguments: &str) -> u64 {
     }
     let measure = json::measure(arguments.as_bytes());
     if measure.nodes > json::MAX_NODES { 0 } else { measure.parsed_bytes }
+}
+
+fn too_large(bytes: u64, total_bytes: u64) -> String {
+    format!(
+        "overloaded: to read the arguments of the model's calls would take {bytes} bytes; one reply may have a \
+         quarter of memory_budget_bytes = {total_bytes}, which an operator can raise in tollgate.toml, under \
+         [limits]"
+    )
 }
 
 fn overloaded(tool_name: &str, total_bytes: u64) -> Fault {

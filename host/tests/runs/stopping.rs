@@ -14,6 +14,7 @@ use tollgate::{
 };
 use tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate_agent::message::{Finish, Message, TokenUsage};
+use tollgate_sandbox::MemoryBudget;
 
 fn echo() -> Turn {
     Turn::calls([("echo", json!({}))]).with_text("Let me see.")
@@ -62,6 +63,32 @@ async fn a2_each_condition_ends_the_run_by_its_name_and_keeps_what_it_has() {
         assert_eq!(end.text, "Let me see.", "{name}: the last text is kept");
         assert_valid(&host).await;
     }
+}
+
+/// How a run ends whose model replies with a call that has so many numbers.
+async fn of_numbers(budget: &MemoryBudget, count: usize) -> RunEnd {
+    let turns = vec![Turn::calls([("echo", json!({"list": vec![7; count]}))]), Turn::text("Done.")];
+    let limits = RunLimits { wall_ms: 300, ..RunLimits::default() };
+    let agent = Agent::new("default", Recorded::new(turns)).with_tools(["*"]).with_limits(limits);
+    let host = Host::builder().toolbox(toolbox()).agent(agent).memory_budget(budget.clone());
+    let run = host.build().unwrap().run(RunRequest::new("default", "go")).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), run.wait()).await.unwrap().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z4_a_reply_does_not_take_the_memory_of_all_others_and_waits_as_long_as_its_run() {
+    let budget = MemoryBudget::new(16 << 20);
+    let held = budget.try_reserve(8 << 20).unwrap();
+    let Some(RunStatus::Failed { error }) = of_numbers(&budget, 200_000).await.status else {
+        panic!("it was read");
+    };
+    assert!(error.contains("memory_budget_bytes = 16777216"), "{error}");
+    assert_eq!(of_numbers(&budget, 5_000).await.status, Some(RunStatus::Completed));
+    let rest = budget.try_reserve(8 << 20).unwrap();
+    let stopped = Some(RunStatus::Stopped { limit: "wall_ms".to_owned() });
+    assert_eq!(of_numbers(&budget, 5_000).await.status, stopped);
+    drop((held, rest));
+    assert_eq!(budget.reserved_bytes(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
