@@ -14,30 +14,44 @@ use tollgate_agent::run::{Input, Refused};
 /// waited for others is not to fail for what comes after.
 const LEAST_TIME: Duration = Duration::from_millis(100);
 
+fn refused(why: Refused) -> RunError {
+    RunError(why.to_string())
+}
+
 impl Driver {
     /// Decides on an input. A result that takes longer to check than its attempt has time left
     /// is replaced by the attempt's timeout.
     pub(super) async fn decided(&mut self, input: &mut Input, now_ms: u64) -> Result<Vec<Event>, RunError> {
         let catalog = self.parts.toolbox.catalog();
-        let refused = |why: Refused| RunError(why.to_string());
         if !self.run.takes_long(catalog, input) {
             return self.run.decide(catalog, now_ms, input).map_err(refused);
         }
-        let deciding = {
-            let (run, catalog, input) = (self.run.clone(), Arc::clone(catalog), input.clone());
-            tokio::task::spawn_blocking(move || run.decide(&catalog, now_ms, &input))
+        let Some((left, late)) = self.time_for(input) else {
+            return self.decided_aside(input, now_ms).await;
         };
-        let decided = match self.time_for(input) {
-            None => deciding.await,
-            Some((left, late)) => match tokio::time::timeout(left, deciding).await {
-                Ok(decided) => decided,
-                Err(_) => {
-                    *input = late;
-                    return self.run.decide(catalog, now_ms, input).map_err(refused);
+        match tokio::time::timeout(left, self.decided_aside(input, now_ms)).await {
+            Ok(decided) => decided,
+            Err(_) => {
+                *input = late;
+                // What other calls returned is checked with it, and can take as long.
+                match self.run.takes_long(self.parts.toolbox.catalog(), input) {
+                    true => self.decided_aside(input, now_ms).await,
+                    false => self.run.decide(self.parts.toolbox.catalog(), now_ms, input).map_err(refused),
                 }
-            },
-        };
-        decided.map_err(|e| RunError(format!("a decision failed: {e}")))?.map_err(refused)
+            }
+        }
+    }
+
+    /// Decides on an input on another thread.
+    fn decided_aside(
+        &self,
+        input: &Input,
+        now_ms: u64,
+    ) -> impl Future<Output = Result<Vec<Event>, RunError>> + use<> {
+        let (run, input) = (self.run.clone(), input.clone());
+        let catalog = Arc::clone(self.parts.toolbox.catalog());
+        let deciding = tokio::task::spawn_blocking(move || run.decide(&catalog, now_ms, &input));
+        async move { deciding.await.map_err(|e| RunError(format!("a decision failed: {e}")))?.map_err(refused) }
     }
 
     /// The time that is left for looking at what an attempt returned, and the input that takes

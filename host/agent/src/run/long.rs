@@ -32,7 +32,9 @@ impl Run {
             Input::Attempted { outcome, .. } => {
                 steps.outcome(self, catalog, outcome).and_then(|()| steps.returned(self, catalog))
             }
-            Input::Hooked { .. } | Input::ChildStands { .. } => steps.returned(self, catalog),
+            Input::Hooked { .. } | Input::ChildStands { .. } | Input::Restarted => {
+                steps.returned(self, catalog)
+            }
             Input::Judged { answers, .. } => {
                 let mut verdicts = answers.iter().flat_map(|(_, recorded)| recorded.iter());
                 verdicts.try_for_each(|recorded| match &recorded.verdict {
@@ -50,8 +52,7 @@ impl Run {
             | Input::Cancel { .. }
             | Input::WallTimeUp
             | Input::StartRefused(..)
-            | Input::CutShort { .. }
-            | Input::Restarted => Some(()),
+            | Input::CutShort { .. } => Some(()),
         };
         fits.is_none()
     }
