@@ -188,14 +188,7 @@ impl Host {
     pub async fn run(&self, request: RunRequest) -> Result<RunHandle, HostError> {
         let agent = self.agent(&request.agent_id)?;
         let thread_id: Arc<str> = request.thread_id.as_deref().map_or_else(new_id, Arc::from);
-        match request.busy {
-            Busy::Refuse => self.run_on(&thread_id, &request).await,
-            Busy::Queue => {
-                let patience = Duration::from_millis(agent.limits.wall_ms);
-                let begun = tokio::time::timeout(patience, self.run_on(&thread_id, &request)).await;
-                begun.unwrap_or_else(|_| Err(HostError::Busy(thread_id.to_string())))
-            }
-        }
+        self.run_on(&thread_id, &request, Duration::from_millis(agent.limits.wall_ms)).await
     }
 
     async fn start(

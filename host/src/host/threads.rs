@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
+use tokio::time::Instant;
 use tollgate_agent::run::{Input, Numbered, Run, Thread};
 use tollgate_agent::state::aside::{misfits, set_aside, takes_long};
 use tollgate_agent::state::{KeyScope, KeySet, State};
@@ -33,19 +34,23 @@ enum Met {
 }
 
 impl Host {
-    /// Starts a run once the thread is free for it.
+    /// Starts a run once the thread is free for it. A request that queues waits this long for
+    /// others; the time of a run that is recovered for it does not count.
     pub(super) async fn run_on(
         &self,
         thread_id: &Arc<str>,
         request: &RunRequest,
+        patience: Duration,
     ) -> Result<RunHandle, HostError> {
+        let mut until = Instant::now().checked_add(patience);
+        let busy = || HostError::Busy(thread_id.to_string());
         let _place = match request.busy {
             Busy::Refuse => None,
-            Busy::Queue => Some(self.inner.store.queue(thread_id).await?),
+            Busy::Queue => Some(before(until, self.inner.store.queue(thread_id)).await.ok_or_else(busy)??),
         };
         let mut recovered = None;
         loop {
-            match self.meet(thread_id, request.busy).await? {
+            match before(until, self.meet(thread_id, request.busy)).await.ok_or_else(busy)?? {
                 Met::Turn(turn) => match self.start(thread_id, request, turn).await {
                     // A process that does not queue was faster.
                     Err(HostError::Busy(_)) if request.busy == Busy::Queue => {}
@@ -53,7 +58,8 @@ impl Host {
                 },
                 Met::Waiting(run_id) => {
                     let message = Input::Message(request.prompt.clone());
-                    return self.carry_on(&run_id, message, request.busy).await;
+                    let carried = before(until, self.carry_on(&run_id, message, request.busy));
+                    return carried.await.ok_or_else(busy)?;
                 }
                 Met::Interrupted(run_id) if recovered.as_ref() == Some(&run_id) => {
                     let words = format!(
@@ -62,7 +68,9 @@ impl Host {
                     return Err(RunError(words).into());
                 }
                 Met::Interrupted(run_id) => {
-                    let end = self.carry_on(&run_id, Input::Restarted, request.busy).await?.wait().await?;
+                    let carried = before(until, self.carry_on(&run_id, Input::Restarted, request.busy));
+                    let end = carried.await.ok_or_else(busy)??.wait().await?;
+                    until = Instant::now().checked_add(patience);
                     if !end.waiting.is_empty() {
                         return Err(HostError::Waiting(run_id));
                     }
@@ -199,6 +207,14 @@ impl Host {
             Busy::Queue => Ok(lock.lock_owned().await),
             Busy::Refuse => lock.try_lock_owned().map_err(|_| HostError::Busy(thread_id.to_string())),
         }
+    }
+}
+
+/// What the work comes to; `None` if it does not end until then.
+async fn before<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match until {
+        Some(until) => tokio::time::timeout_at(until, work).await.ok(),
+        None => Some(work.await),
     }
 }
 
