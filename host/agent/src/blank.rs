@@ -16,8 +16,8 @@ use std::sync::Arc;
 pub const MIN_SECRET_BYTES: usize = 8;
 /// The longest secret, in bytes.
 pub const MAX_SECRET_BYTES: usize = 4 * 1024;
-/// Ways to read one beginning of a secret that are followed at once. Only a secret that
-/// consists of escapes has more than a few.
+/// Ways to read one beginning of one form of a secret that are followed at once. Only a secret
+/// that consists of escapes has more than a few.
 const MAX_READINGS: usize = 256;
 
 /// The texts that nobody shall see. Cloning is cheap.
@@ -30,8 +30,8 @@ pub struct Blanks {
 /// All forms of all secrets.
 struct Forms {
     patterns: Vec<Pattern>,
-    /// For each byte, whether one of the patterns may begin with it.
-    may_begin: [bool; 256],
+    /// For each byte, the patterns that may begin with it.
+    beginning: Vec<Vec<usize>>,
 }
 
 impl Blanks {
@@ -45,11 +45,16 @@ impl Blanks {
         if patterns.is_empty() {
             return Self::default();
         }
-        let mut may_begin = [false; 256];
-        for byte in patterns.iter().flat_map(Pattern::first_bytes) {
-            may_begin[usize::from(byte)] = true;
+        let mut beginning = vec![Vec::new(); 256];
+        for (at, pattern) in patterns.iter().enumerate() {
+            for byte in pattern.first_bytes() {
+                let of_byte: &mut Vec<usize> = &mut beginning[usize::from(byte)];
+                if of_byte.last() != Some(&at) {
+                    of_byte.push(at);
+                }
+            }
         }
-        Self { forms: Some(Arc::new(Forms { patterns, may_begin })) }
+        Self { forms: Some(Arc::new(Forms { patterns, beginning })) }
     }
 
     /// Whether there is nothing to blank.
@@ -131,16 +136,15 @@ impl Blanks {
 impl Forms {
     /// The readings of a secret that begins with this byte.
     fn begin(&self, byte: u8) -> Option<Found> {
-        self.may_begin[usize::from(byte)].then(|| Found {
-            open: (0..self.patterns.len()).map(|pattern| Reading { pattern, character: 0, end: 0 }).collect(),
-            whole: None,
-        })
+        let patterns = &self.beginning[usize::from(byte)];
+        let open = || patterns.iter().map(|at| Reading { pattern: *at, character: 0, end: 0 }).collect();
+        (!patterns.is_empty()).then(|| Found { open: open(), whole: None })
     }
 }
 
 /// What begins at one place of a text.
 struct Found {
-    /// Readings that what follows may complete.
+    /// Readings that what follows may complete; those of one pattern are side by side.
     open: Vec<Reading>,
     /// The length of the longest secret that is there whole.
     whole: Option<usize>,
@@ -156,7 +160,17 @@ struct Reading {
 impl Found {
     /// Reads as far as the text goes, which begins at the secret's place.
     fn read_on(&mut self, forms: &Forms, text: &[u8]) {
-        let mut to_do = std::mem::take(&mut self.open);
+        let mut left = std::mem::take(&mut self.open);
+        while let Some(last) = left.last().map(|reading| reading.pattern) {
+            let others = left.iter().rposition(|reading| reading.pattern != last);
+            self.read_pattern(forms, text, left.split_off(others.map_or(0, |at| at + 1)));
+        }
+    }
+
+    /// The same of one pattern. The number of readings is bounded for each, so that none is
+    /// missed because there are many.
+    fn read_pattern(&mut self, forms: &Forms, text: &[u8], mut to_do: Vec<Reading>) {
+        let most_open = self.open.len() + MAX_READINGS;
         while let Some(Reading { pattern, character, end }) = to_do.pop() {
             let form = &forms.patterns[pattern];
             if character == form.len() {
@@ -168,7 +182,7 @@ impl Found {
                     to_do.push(Reading { pattern, character: character + 1, end: end + bytes });
                 }
             });
-            if is_cut && self.open.len() < MAX_READINGS {
+            if is_cut && self.open.len() < most_open {
                 self.open.push(Reading { pattern, character, end });
             }
         }
@@ -346,6 +360,18 @@ mod tests {
         let blanks = Blanks::of(["password", "password-of-ada"]);
         assert_eq!(blanks.text("password-of-ada!"), "***************!");
         assert_eq!(blanks.text("password-of-bob"), "********-of-bob");
+    }
+
+    #[test]
+    fn z13_of_a_hundred_secrets_each_is_blanked() {
+        let secrets: Vec<String> = (0..100).map(|number| format!("token-{number:03}-of-ada")).collect();
+        let blanks = Blanks::of(secrets.iter().map(String::as_str));
+        for secret in &secrets {
+            let escaped: String = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            for form in [secret, &escaped] {
+                assert_eq!(blanks.text(form), "*".repeat(form.len()), "{form}");
+            }
+        }
     }
 
     proptest! {
