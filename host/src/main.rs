@@ -8,6 +8,7 @@ mod demo;
 use clap::Parser;
 use cli::{Cli, Exit, Failure, Output};
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::SignalKind;
 #[cfg(feature = "otel")]
@@ -17,6 +18,10 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer};
+
+/// How long the program waits at its end for file operations that nobody waits for. Those of a
+/// mount that hangs never end.
+const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
     if let Some(exit) = cli::as_child() {
@@ -28,15 +33,20 @@ fn main() -> ExitCode {
     };
     let output = Output::new(cli.globals.json);
     tollgate_sandbox::raise_open_files_limit();
-    let exit = match tollgate_sandbox::runtime() {
-        Ok(runtime) => logged(&runtime, &output, || runtime.block_on(work(cli, &output))),
+    let runtime = tollgate_sandbox::runtime();
+    let exit = match &runtime {
+        Ok(runtime) => logged(runtime, &output, || runtime.block_on(work(cli, &output))),
         Err(e) => Err(cli::Failure::failed(format!("there are no threads to work with: {e}"))),
     };
     let exit = exit.unwrap_or_else(|failure| {
         output.error(&failure);
         failure.exit()
     });
-    ExitCode::from(output.close(exit))
+    let code = output.close(exit);
+    if let Ok(runtime) = runtime {
+        runtime.shutdown_timeout(LEFT_BEHIND);
+    }
+    ExitCode::from(code)
 }
 
 /// Does what was typed. A file that becomes too long is an error of the write, and does

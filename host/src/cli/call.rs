@@ -59,8 +59,10 @@ impl CallVerb {
         request.thread_id = self.thread;
         let handle = host.start_call(request).await?;
         let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
-        let exit = answer(&valued(&host, end).await?, output)?;
-        shutdown::finish(&host, servers, exit).await
+        let answered = answer(&valued(&host, end, output).await, output);
+        let finished = shutdown::finish(&host, servers, Exit::Done).await;
+        let exit = answered?;
+        finished.map(|_| exit)
     }
 }
 
@@ -85,13 +87,19 @@ pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -
 }
 
 /// The same end with the values to which the call's updates led: a record may hold the
-/// updates alone.
-pub(super) async fn valued(host: &Host, mut end: RunEnd) -> Result<RunEnd, Failure> {
-    let state = host.store().thread(&end.thread_id).await?.state;
+/// updates alone. Where the thread cannot be read, these are all that is shown: the call ran.
+pub(super) async fn valued(host: &Host, mut end: RunEnd, output: &Output) -> RunEnd {
+    let state = match host.store().thread(&end.thread_id).await {
+        Ok(thread) => thread.state,
+        Err(why) => {
+            output.warn(&format!("what the call left in the state cannot be read: {why}"));
+            return end;
+        }
+    };
     let finished = end.last_call.iter_mut().filter_map(|finished| Arc::make_mut(finished).change.as_mut());
     let waiting = end.waiting.iter_mut().filter_map(|waiting| Arc::make_mut(waiting).change.as_mut());
     finished.chain(waiting).for_each(|change| *change = change.standing(&state));
-    Ok(end)
+    end
 }
 
 fn read_arguments(typed: Option<String>) -> Result<Arc<str>, Failure> {

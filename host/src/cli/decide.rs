@@ -70,8 +70,10 @@ impl DecideVerb {
         }
         if run.kind == "call" {
             let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
-            let exit = answer(&valued(&host, end).await?, output)?;
-            return shutdown::finish(&host, servers, exit).await;
+            let answered = answer(&valued(&host, end, output).await, output);
+            let finished = shutdown::finish(&host, servers, Exit::Done).await;
+            let exit = answered?;
+            return finished.map(|_| exit);
         }
         let mut narrator = Narrator::new(output);
         let end = follow(handle, &mut narrator).await?;

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use tollgate::run::{ChildTold, Piece, RunEnd, Told};
 use tollgate_agent::gate::{Recorded, Verdict};
 use tollgate_agent::outcome::Usage;
+use tollgate_agent::question::MARK;
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
 use tollgate_agent::run::{CallEnd, Event, RunStatus, RunUsage};
 use tollgate_sandbox::Report;
@@ -132,7 +133,7 @@ impl<'a> Narrator<'a> {
             Piece::CallReport { call_id, report, .. } => self.report(call_id, report),
             Piece::CallConsole { call_id, console, .. } => {
                 for line in shown(&console.text).lines() {
-                    self.say_of(call_id, &format!("{DIM}│ {}{DIM:#}", shown_line(line, LINE_CHARS)));
+                    self.say_of(call_id, &format!("{DIM}{MARK}{}{DIM:#}", shown_line(line, LINE_CHARS)));
                 }
             }
             Piece::CallDenied { call_id, denied, .. } => {
@@ -242,7 +243,7 @@ impl<'a> Narrator<'a> {
             }
             Report::Activity { content, .. } => shown_line(content, LINE_CHARS),
             Report::ActivityDelta { .. } => return,
-            Report::Output(text) => format!("│ {}", shown_line(text, LINE_CHARS)),
+            Report::Output(text) => format!("{MARK}{}", shown_line(text, LINE_CHARS)),
             Report::Log { level, message } => {
                 format!("{}: {}", format!("{level:?}").to_lowercase(), shown_line(message, LINE_CHARS))
             }

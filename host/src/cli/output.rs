@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
+use tollgate_agent::question::MARK;
 use tollgate_agent::text::{clean, cleaned, escaped_json};
 
 /// The most bytes of a stranger's text that one place of the screen shows.
@@ -160,7 +161,7 @@ fn indented(text: &str) -> String {
 /// A stranger's text as a person may see it, each line but the first with a mark: none of
 /// them is taken for one of the host's.
 pub(crate) fn shown_marked(text: &str) -> String {
-    shown(text.trim_end()).replace('\n', "\n  │ ")
+    shown(text.trim_end()).replace('\n', &format!("\n{MARK}"))
 }
 
 /// A stranger's text as a person may see it: no escapes, nothing invisible.
@@ -231,7 +232,7 @@ mod tests {
     #[test]
     fn z14_no_line_of_a_strangers_text_stands_where_the_hosts_do() {
         let text = "fine\nerror: not the host's\r\nwarning: nor this\u{2028}x\n";
-        assert_eq!(shown_marked(text), "fine\n  │ error: not the host's\n  │ warning: nor thisx");
+        assert_eq!(shown_marked(text), "fine\n| error: not the host's\n| warning: nor thisx");
         assert_eq!(indented("one\ntwo"), "one\n  two");
     }
 

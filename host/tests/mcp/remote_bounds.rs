@@ -162,7 +162,7 @@ fn z14_a_tool_of_several_lines_is_marked_line_by_line() {
     let text = r#""result":{"isError":true,"content":[{"type":"text","text":"no\nerror: the disk is full\nwarning: x"}]}"#;
     let said = scripted(&server(TOOL, &answers_with(text))).type_in(&["call", "other__t"]).ends_with(1);
     let shown = &said.stderr;
-    assert!(shown.contains("│ error: the disk is full"), "{shown}");
+    assert!(shown.contains("| error: the disk is full"), "{shown}");
     assert!(
         shown.lines().all(|line| !line.starts_with("error:") && !line.starts_with("warning:")),
         "{shown}"
