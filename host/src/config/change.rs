@@ -115,7 +115,10 @@ fn wait_for(file: &File) -> io::Result<()> {
 fn replace(file: &Path, directory: &Path, text: &str) -> io::Result<()> {
     let mut part = tempfile::NamedTempFile::new_in(directory)?;
     part.write_all(text.as_bytes())?;
-    if let Ok(there) = std::fs::symlink_metadata(file) {
+    // Those of a link say nothing: everybody may follow it.
+    if let Ok(there) = std::fs::symlink_metadata(file)
+        && there.is_file()
+    {
         part.as_file().set_permissions(there.permissions())?;
     }
     part.as_file().sync_all()?;

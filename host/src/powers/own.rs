@@ -5,6 +5,7 @@ mod places;
 mod programs;
 
 use super::Approvals;
+use crate::blocking::aside;
 use crate::config::{ComponentGrants, Config, FileGrantConfig, SecretSource};
 use places::Places;
 use std::path::{Path, PathBuf};
@@ -76,8 +77,11 @@ pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), String>
 }
 
 fn first_held<'a>(own: &'a [Own], file: &FileGrantConfig, places: &Places) -> Option<&'a Own> {
-    let granted = places.of(&file.host);
-    own.iter().find(|own| places.of(&own.path).is_held_by(&granted))
+    // Another name of a file is looked for in the whole directory.
+    aside(|| {
+        let granted = places.of(&file.host);
+        own.iter().find(|own| places.of(&own.path).is_held_by(&granted))
+    })
 }
 
 /// The host's files and directories.

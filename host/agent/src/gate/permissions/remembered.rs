@@ -132,7 +132,9 @@ pub(crate) fn change(
 pub(super) fn in_state(call: &ProposedCall<'_>) -> bool {
     [REMEMBERED_IN_RUN, REMEMBERED_IN_THREAD].into_iter().any(|key| {
         let rules = call.snapshot.get(call.keys, key).and_then(Value::as_array);
-        rules.into_iter().flatten().any(|rule| {
+        // Most are about other tools: their patterns are not compiled.
+        let is_about = |rule: &&Value| rule["tool"].as_str() == Some(call.tool.descriptor.name.as_str());
+        rules.into_iter().flatten().filter(is_about).any(|rule| {
             let spec = RuleSpec::deserialize(rule).ok().filter(RuleSpec::is_bound);
             spec.and_then(|spec| Rule::new(spec).ok()).is_some_and(|rule| rule.matches_all(call))
         })
