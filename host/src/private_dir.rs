@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// What the names of the host's own files begin with.
 const OWN: &str = "tollgate.";
-/// Where each process has a file.
-const PROCESSES: &str = "processes";
+/// Where each process has a file, and each caller that waits for a thread.
+const OWN_DIRECTORIES: [&[u8]; 2] = [b"processes", b"waiting"];
 /// Rights of anybody but the owner.
 const OF_OTHERS: u32 = 0o077;
 /// Directories such as `/tmp`, which belong to everybody.
@@ -89,7 +89,7 @@ fn holds_own_files_alone(directory: &OwnedFd) -> Result<bool, Errno> {
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
-        let is_own = name.starts_with(OWN.as_bytes()) || name == PROCESSES.as_bytes();
+        let is_own = name.starts_with(OWN.as_bytes()) || OWN_DIRECTORIES.contains(&name);
         if !is_own && name != b"." && name != b".." {
             return Ok(false);
         }
@@ -111,7 +111,7 @@ fn close_files(directory: &OwnedFd, path: &Path) -> Result<(), String> {
         let shown = path.join(name.to_string_lossy().as_ref());
         if name.to_bytes().starts_with(OWN.as_bytes()) {
             close(directory, name, &shown, FileType::RegularFile)?;
-        } else if name.to_bytes() == PROCESSES.as_bytes()
+        } else if OWN_DIRECTORIES.contains(&name.to_bytes())
             && close(directory, name, &shown, FileType::Directory)?
         {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -175,16 +175,24 @@ mod tests {
     fn z17_what_is_open_to_others_is_closed() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
-        std::fs::create_dir_all(data.join("processes")).unwrap();
-        let files = ["tollgate.db", "tollgate.db-wal", "tollgate.db-shm", "tollgate.lock", "processes/one"];
+        let directories = ["processes", "waiting"].map(|name| data.join(name));
+        directories.iter().for_each(|directory| std::fs::create_dir_all(directory).unwrap());
+        let files = [
+            "tollgate.db",
+            "tollgate.db-wal",
+            "tollgate.db-shm",
+            "tollgate.lock",
+            "processes/one",
+            "waiting/one",
+        ];
         for file in files {
             std::fs::write(data.join(file), "").unwrap();
             set(&data.join(file), 0o666);
         }
-        [&data, &data.join("processes")].iter().for_each(|directory| set(directory, 0o777));
+        directories.iter().chain([&data]).for_each(|directory| set(directory, 0o777));
         make(&data).unwrap();
-        assert_eq!([mode(&data), mode(&data.join("processes"))], [0o700, 0o700]);
-        assert_eq!(files.map(|file| mode(&data.join(file))), [0o600; 5]);
+        assert_eq!([&data, &directories[0], &directories[1]].map(|path| mode(path)), [0o700; 3]);
+        assert_eq!(files.map(|file| mode(&data.join(file))), [0o600; 6]);
         make(&data).unwrap();
     }
 

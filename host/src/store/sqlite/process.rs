@@ -6,6 +6,7 @@
 
 use super::explain::cause;
 use super::open::take_turn;
+use super::waiting;
 use crate::store::StoreError;
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -39,6 +40,7 @@ impl Process {
         // One after the other: a file that is not locked yet would be taken for a dead one.
         let _turn = take_turn(data)?;
         sweep(&directory);
+        sweep(&data.join(waiting::DIRECTORY));
         let lock = || -> std::io::Result<File> {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
             let file =
@@ -96,12 +98,17 @@ pub(super) fn any_lives(data: &Path) -> bool {
 /// Gives how many there were.
 pub(super) fn sweep(directory: &Path) -> usize {
     let Ok(files) = std::fs::read_dir(directory) else { return 0 };
-    files.flatten().take(MAX_SWEPT).filter(|file| !lives(&file.path())).count()
+    // One that waits locks its file before it gives it a name.
+    let is_named = |file: &std::fs::DirEntry| !file.file_name().as_encoded_bytes().ends_with(b".new");
+    files.flatten().take(MAX_SWEPT).filter(|file| is_named(file) && !lives(&file.path())).count()
 }
 
 /// The same in this data directory.
 pub(super) fn sweep_in(data: &Path) -> usize {
-    take_turn(data).map_or(0, |_turn| sweep(&data.join(DIRECTORY)))
+    take_turn(data).map_or(0, |_turn| {
+        sweep(&data.join(waiting::DIRECTORY));
+        sweep(&data.join(DIRECTORY))
+    })
 }
 
 /// Whether the process lives whose file this is.

@@ -6,13 +6,14 @@
 
 use super::process::lives;
 use crate::store::StoreError;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use uuid::Uuid;
 
 /// Where the files are, within the data directory.
-const DIRECTORY: &str = "waiting";
+pub(super) const DIRECTORY: &str = "waiting";
 /// How often a caller looks whether it is next.
 const LOOK: Duration = Duration::from_millis(50);
 /// How many characters of a digest tell one thread from another.
@@ -32,12 +33,12 @@ impl Waiting {
     pub(super) fn begin(data: &Path, thread_id: &str) -> Result<Self, StoreError> {
         let directory = data.join(DIRECTORY);
         let begin = || -> std::io::Result<Self> {
-            std::fs::create_dir_all(&directory)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
             let id = Uuid::now_v7();
             let name = format!("{}-{id}", thread_of(thread_id));
             // Locked before it has the name by which others look for it.
             let unnamed = directory.join(format!("{id}.new"));
-            let lock = OpenOptions::new().create_new(true).write(true).open(&unnamed)?;
+            let lock = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&unnamed)?;
             lock.lock()?;
             std::fs::rename(&unnamed, directory.join(&name))?;
             Ok(Self { directory: directory.clone(), name, _lock: lock })
