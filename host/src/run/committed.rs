@@ -3,7 +3,7 @@
 
 use super::RunError;
 use super::driver::{Driver, DriverParts};
-use crate::store::{CommitError, StoreError, moved};
+use crate::store::{StoreError, moved};
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 use tollgate_agent::run::{Event, Numbered};
@@ -30,8 +30,8 @@ impl Driver {
         events: &Arc<[Numbered]>,
         applied: usize,
         moved_by: u64,
-    ) -> Result<Arc<[Numbered]>, CommitError> {
-        let failed = |why: &dyn std::fmt::Display| CommitError::Failed(StoreError(why.to_string()));
+    ) -> Result<Arc<[Numbered]>, StoreError> {
+        let failed = |why: &dyn std::fmt::Display| StoreError(why.to_string());
         let events = moved(events, moved_by);
         let DriverParts { host, thread_id, .. } = &self.parts;
         let is_over = events.iter().any(|event| matches!(event.event, Event::RunFinished { .. }));

@@ -266,7 +266,8 @@ impl Driver {
                 return Err(why);
             }
         };
-        let events = self.follow(&events, applied, committed.moved).await?;
+        let followed = self.follow(&events, applied, committed.moved).await;
+        let events = followed.map_err(CommitError::Recorded)?;
         self.parts.teller.stored(&events, &self.run);
         if trapped {
             // Where the store cannot be read, the next commit says so.

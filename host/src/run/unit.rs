@@ -85,6 +85,9 @@ impl Unrecorded {
     /// The error with what it means for the calls: one that has run is not to be repeated only
     /// because its record is lost.
     pub(super) fn explain(&self, why: CommitError) -> CommitError {
+        if matches!(why, CommitError::Recorded(_)) {
+            return why;
+        }
         let words = match (self.ran.as_slice(), self.starts) {
             ([], false) => return why,
             ([], true) => format!("nothing was run, because it could not be recorded: {why}"),

@@ -370,6 +370,9 @@ pub enum CommitError {
     /// Another run of the thread is at work.
     #[error("the thread is at work on the run {0}; wait for it, or queue")]
     Busy(String),
+    /// The commit is stored, and its sender cannot go on from it.
+    #[error("what was done is recorded, but the run could not go on: {0}; `tollgate show` has its record")]
+    Recorded(StoreError),
     /// The store failed.
     #[error(transparent)]
     Failed(#[from] StoreError),
