@@ -11,9 +11,13 @@ use crate::store::rebase::{Recent, WrittenKeys};
 use crate::store::summary::{label, status_after};
 use crate::store::{CommitError, Committed, ComponentFile};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::collections::HashMap;
 use tollgate_agent::run::RunSpec;
 use tollgate_agent::state::StateChange;
 use tollgate_agent::state::change::MAX_VALUE_BYTES;
+
+/// How many changes of others are held in memory at once.
+const CHANGES_AT_ONCE: usize = 256;
 
 /// Writes these within the transaction, and commits it. A commit that is refused leaves the others alone: nothing of it is
 /// written before it is known that all of it may be. An error of SQLite undoes all.
@@ -152,19 +156,40 @@ fn missed(
     let lets_by = |missed: &WrittenKeys| prepared.changes().all(|change| missed.lets_by(change));
     let fits = match recent.between(id, base, now) {
         Some(mut missed) => missed.all(lets_by),
-        None => {
-            changes_since(connection, id, base, usize::MAX)?.iter().map(WrittenKeys::of).all(|m| lets_by(&m))
-        }
+        None => stored_let_by(connection, id, base, lets_by)?,
     };
     Ok((fits && values_fit(connection, id, prepared)?).then_some(moved))
 }
 
+/// Whether all changes that are stored after a revision let by. They are read a page at a time.
+fn stored_let_by(
+    connection: &Connection,
+    thread: i64,
+    mut after: u64,
+    lets_by: impl Fn(&WrittenKeys) -> bool,
+) -> rusqlite::Result<bool> {
+    loop {
+        let page = changes_since(connection, thread, after, CHANGES_AT_ONCE)?;
+        let Some(last) = page.last() else { return Ok(true) };
+        after = last.revision;
+        if !page.iter().map(WrittenKeys::of).all(|missed| lets_by(&missed)) {
+            return Ok(false);
+        }
+    }
+}
+
 /// Whether the values stay within their limit, whatever others added meanwhile.
 fn values_fit(connection: &Connection, thread: i64, prepared: &Prepared) -> rusqlite::Result<bool> {
+    let mut added: HashMap<&str, usize> = HashMap::new();
     for update in prepared.changes().flat_map(|change| change.updates.iter()) {
         let Some(body) = update.update.as_ref().filter(|_| update.fold.is_some()) else { continue };
         let size = state::Size::of(connection, thread, &update.key)?.unwrap_or_default();
-        if size.bytes() > MAX_VALUE_BYTES / 2 && size.bytes() + body.to_string().len() >= MAX_VALUE_BYTES {
+        if size.bytes() <= MAX_VALUE_BYTES / 2 {
+            continue;
+        }
+        let added = added.entry(&update.key).or_default();
+        *added += body.to_string().len();
+        if size.bytes() + *added >= MAX_VALUE_BYTES {
             return Ok(false);
         }
     }
