@@ -70,7 +70,17 @@ impl Recipe {
             )));
         }
         let dir = dir.canonicalize().map_err(BuildError::file(dir, "found"))?;
-        Ok(Self { source: found("source", &source)?, dir, language, sdk })
+        let source = found("source", &source)?;
+        let is_readable = fs::metadata(&source).is_ok_and(|found| found.is_file() || found.is_dir());
+        if !source.starts_with(&dir) || !is_readable {
+            return Err(BuildError::Usage(format!(
+                "{}: the source {} is not a file or directory of this project; put it into {}",
+                file.display(),
+                source.display(),
+                dir.display()
+            )));
+        }
+        Ok(Self { source, dir, language, sdk })
     }
 
     /// The guest library.

@@ -105,7 +105,7 @@ pub(super) async fn valued(host: &Host, mut end: RunEnd, output: &Output) -> Run
 fn read_arguments(typed: Option<String>) -> Result<Arc<str>, Failure> {
     let text: Arc<str> = match typed.as_deref() {
         None => Arc::default(),
-        Some("-") => read_stdin()?.into(),
+        Some("-") => read_stdin(MAX_INPUT_BYTES)?.into(),
         Some(text) => text.into(),
     };
     let read = Arguments::read(Arc::clone(&text)).map_err(|fault| Failure::usage(fault.message))?;
@@ -118,11 +118,23 @@ fn read_arguments(typed: Option<String>) -> Result<Arc<str>, Failure> {
     }
 }
 
-pub(super) fn read_stdin() -> Result<String, Failure> {
+/// The longest arguments or prompt that are read from standard input, in bytes: no limit
+/// lets more through.
+pub(super) const MAX_INPUT_BYTES: u64 = 64 << 20;
+
+/// Reads standard input to its end, up to this many bytes.
+pub(super) fn read_stdin(limit_bytes: u64) -> Result<String, Failure> {
     let mut text = String::new();
     std::io::stdin()
+        .take(limit_bytes + 1)
         .read_to_string(&mut text)
         .map_err(|e| Failure::usage(format!("standard input cannot be read: {e}")))?;
+    if text.len() as u64 > limit_bytes {
+        return Err(Failure::usage(format!(
+            "standard input has more than {} MiB; send less",
+            limit_bytes >> 20
+        )));
+    }
     Ok(text)
 }
 

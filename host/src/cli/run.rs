@@ -1,7 +1,7 @@
 //! `tollgate run`: an agent answers a prompt, with its tools.
 
 use super::ask::say_how_to_decide;
-use super::call::read_stdin;
+use super::call::{MAX_INPUT_BYTES, read_stdin};
 use super::data::OpeningStore;
 use super::narrate::{Narrator, outcome};
 use super::resume::follow_and_ask;
@@ -112,9 +112,9 @@ async fn run(
 fn read_prompt(typed: Option<String>) -> Result<String, Failure> {
     let piped = || !std::io::stdin().is_terminal();
     let prompt = match typed.as_deref() {
-        Some("-") => read_stdin()?,
+        Some("-") => read_stdin(MAX_INPUT_BYTES)?,
         Some(prompt) => prompt.to_owned(),
-        None if piped() => read_stdin()?,
+        None if piped() => read_stdin(MAX_INPUT_BYTES)?,
         None => String::new(),
     };
     match prompt.trim() {

@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 use tollgate_agent::state::aside::{SET_ASIDE, misfits};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 
+/// The longest state that is read from standard input, in bytes.
+const MAX_STATE_BYTES: u64 = 1 << 30;
+
 /// Writes a thread's persistent state as JSON, or reads it back
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -59,7 +62,7 @@ impl StateVerb {
                 output.json(&export(&thread, &state, keys));
             }
             Way::Import { thread, keep_unknown } => {
-                let state = read_state(&read_stdin()?, keys, keep_unknown)?;
+                let state = read_state(&read_stdin(MAX_STATE_BYTES)?, keys, keep_unknown)?;
                 let revision = store.restore(&thread, &state).await?;
                 if output.is_json() {
                     output.json(&json!({"thread": thread, "revision": revision}));

@@ -37,6 +37,7 @@ use error::Source;
 use raw::RawConfig;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use tollgate_agent::gate::permissions::Permissions;
 
@@ -98,6 +99,27 @@ pub struct Config {
     pub store: StoreConfig,
 }
 
+/// The largest file of the host's own that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// Reads a file that a person writes. Follows links, and opens nothing but a regular file:
+/// a pipe would never end, and a device neither.
+///
+/// # Errors
+/// The file cannot be read, is not a regular one, or has more than 16 MiB.
+pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
+    let found = std::fs::metadata(path)?;
+    if !found.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(std::io::Error::other("it has more than 16 MiB"));
+    }
+    Ok(text)
+}
+
 impl Config {
     /// Reads `file`, or where it is none `tollgate.toml` in the working directory
     /// if there is one.
@@ -107,7 +129,7 @@ impl Config {
     /// meant.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         let path = file.unwrap_or(Path::new(FILE_NAME));
-        match std::fs::read_to_string(path) {
+        match read_text(path) {
             Ok(text) => Self::parse(path, &text),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && file.is_none() => {
                 Ok(Self { absent_file: Some(path.to_owned()), ..Self::default() })

@@ -98,7 +98,7 @@ impl Approvals {
                 file.display()
             )
         };
-        let components = match std::fs::read_to_string(&file) {
+        let components = match crate::config::read_text(&file) {
             Ok(text) => toml::from_str(&text).map_err(|e| unreadable(&e.message()))?,
             Err(e) if e.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(e) => return Err(unreadable(&e)),

@@ -1,5 +1,6 @@
 //! Tools that change while they are called.
 
+use crate::compiling::{PROGRAM, shell};
 use crate::versions::{Place, asked, curious, trapping, until, version};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -85,6 +86,33 @@ async fn a_bad_version_leaves_the_old_one_serving_and_says_why() {
     place.put("version.wasm", &version(3));
     assert!(matches!(live.look().await.as_slice(), [Change::Served { .. }]));
     assert_eq!((asked(&host).await.as_str(), host.toolbox().refused().len()), ("3", 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_tool_is_gone_while_another_is_compiled() {
+    let folder = tempfile::tempdir().unwrap();
+    // The compiler waits for as long as this file exists.
+    let wait = folder.path().join("wait");
+    let line =
+        format!("while [ -e '{}' ]; do sleep 0.05; done; exec '{PROGRAM}' compile-child", wait.display());
+    let place = Place::compiling(shell(&line));
+    place.put("version.wasm", &version(1));
+    let (host, loaded) = place.host().await;
+    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    std::fs::write(&wait, "").unwrap();
+    place.put("echo.wasm", &good::ECHO.bytes());
+    let looking = tokio::spawn(async move { live.look().await });
+    // The look has seen both files by then, or sees one of them only: either way it compiles.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    std::fs::remove_file(place.path("version.wasm")).unwrap();
+    until(&host, "not_found").await;
+    assert!(!looking.is_finished(), "the other is still being compiled");
+    std::fs::remove_file(&wait).unwrap();
+    let changes = looking.await.unwrap();
+    assert!(
+        matches!(changes.as_slice(), [Change::Removed { .. }, Change::Served { replaced: None, .. }]),
+        "{changes:?}"
+    );
 }
 
 /// A file grows before the host's eyes, byte by byte as it were.

@@ -9,7 +9,7 @@ use tollgate::tools::directory::{self, Watch};
 use tollgate::{CallRequest, Host};
 use tollgate_agent::run::CallEnd;
 use tollgate_artifacts::{Expectation, Guest};
-use tollgate_sandbox::{Sandbox, SandboxConfig};
+use tollgate_sandbox::{Compiler, Sandbox, SandboxConfig};
 
 /// A component `version` whose tool `version` answers with this number.
 pub(crate) fn version(number: u32) -> Vec<u8> {
@@ -60,9 +60,15 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Self {
+        Self::compiling(Compiler::InProcess)
+    }
+
+    /// One whose components are compiled so.
+    pub(crate) fn compiling(compiler: Compiler) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("tools")).unwrap();
         let sandbox = Sandbox::new(SandboxConfig {
+            compiler,
             concurrent_calls: 16,
             cache_dir: Some(folder.path().join("cache")),
             ..SandboxConfig::default()

@@ -7,12 +7,14 @@
 //! under way keep theirs. What a person grants or revokes meanwhile counts from the next
 //! look on, for calls that begin after it.
 
+mod look;
+
 use super::change::Change;
 use super::claims::Claims;
-use super::decisions::{Decided, Decisions, Unread};
+use super::decisions::{Decided, Decisions};
 use super::judging::{Approval, NoMoreThanServed};
 use super::stamp::Stamp;
-use super::{Checked, Loaded, LoadedComponent, Ready, component_files, digest_of, file_name, load_one};
+use super::{Checked, Loaded, LoadedComponent, Ready, file_name};
 use crate::Host;
 use crate::config::Config;
 use crate::powers::manifest_of;
@@ -43,6 +45,8 @@ pub struct Live {
     displaced: BTreeSet<PathBuf>,
     /// What every file that could be loaded claims to be.
     claims: Claims,
+    /// Whether something was decided since files that are refused were last tried.
+    decided_anew: bool,
 }
 
 /// What is served of a file.
@@ -77,7 +81,8 @@ impl Live {
         let displaced = loaded.toolbox.refused().iter().map(|refused| refused.file.clone()).collect();
         let approval = Arc::new(NoMoreThanServed);
         let (retired, claims) = (BTreeMap::new(), loaded.claims.clone());
-        Self { host, sandbox, decisions, approval, seen, serving, retired, displaced, claims }
+        let decided_anew = false;
+        Self { host, sandbox, decisions, approval, seen, serving, retired, displaced, claims, decided_anew }
     }
 
     /// Sets who says whether a new version may take an old one's place.
@@ -102,61 +107,6 @@ impl Live {
     /// The files of decisions: their directory, and their names.
     pub(super) fn decision_files(&self) -> (PathBuf, Vec<PathBuf>) {
         self.decisions.files()
-    }
-
-    /// Looks at the directory and at what was decided, publishes what changed, and says
-    /// what that is. A directory that cannot be read is taken to be as it was.
-    pub async fn look(&mut self) -> Vec<Change> {
-        let dir = self.dir().to_owned();
-        let listed = tokio::task::spawn_blocking(move || component_files(&dir)).await;
-        let Ok(Ok(files)) = listed else { return Vec::new() };
-        let mut changes = self.drop_missing(&files.iter().map(|(file, _)| file.as_path()).collect());
-        let (decided_anew, unread) = self.decisions.renew();
-        changes.extend(unread.into_iter().map(|Unread { file, reason }| Change::Unread { file, reason }));
-        // All are loaded before one takes its place: whose an id is does not depend on names
-        // of files.
-        let mut found = Vec::new();
-        for (file, stamp) in &files {
-            let stamps = with_manifest(file, *stamp);
-            if self.seen.get(file) != Some(&stamps) || (decided_anew && self.was_decided_anew(file)) {
-                found.push((file, self.load(file).await));
-                self.seen.insert(file.clone(), stamps);
-            }
-        }
-        for (file, component) in found {
-            changes.extend(self.take_up(file, component));
-        }
-        let made_room = |change: &Change| match change {
-            Change::Removed { .. } => true,
-            Change::Served { replaced, .. } => replaced.is_some(),
-            Change::Refused(_) | Change::Granted { .. } | Change::Unread { .. } => false,
-        };
-        if self.claims.were_given_up() || changes.iter().any(made_room) {
-            for file in std::mem::take(&mut self.displaced) {
-                let component = self.load(&file).await;
-                let tried = self.take_up(&file, component);
-                changes.extend(tried.into_iter().filter(|change| matches!(change, Change::Served { .. })));
-            }
-        }
-        changes
-    }
-
-    /// Loads a file, and notes what it claims to be.
-    async fn load(&mut self, file: &Path) -> Result<Checked, String> {
-        match load_one(&self.sandbox, file).await {
-            Ok(checked) => {
-                let component = &checked.component;
-                self.claims.set(file, Some((&component.descriptor().id, component.digest())));
-                Ok(checked)
-            }
-            Err(refusal) => {
-                match digest_of(file).await {
-                    Some(digest) => self.claims.set_unloaded(file, digest),
-                    None => self.claims.set(file, None),
-                }
-                Err(refusal)
-            }
-        }
     }
 
     /// A file that moved serves under its new name, for its old one is gone by then.
