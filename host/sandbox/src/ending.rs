@@ -215,11 +215,7 @@ impl Ending {
             }
             Ending::Descriptors => (
                 format!("Other calls have too many files open for {guest} to open one. Try again later."),
-                Some(format!(
-                    "all calls together may have {} files and connections open, a quarter of the process's limit \
-                     (ulimit -n); raise that limit, or lower open_files in tollgate.toml, under [limits]",
-                    Descriptors::of_process().most()
-                )),
+                Some(all_descriptors()),
             ),
             Ending::Crossing => {
                 (met("crossing_bytes", limits.crossing_bytes, "passed too much at once"), None)
@@ -229,14 +225,7 @@ impl Ending {
             }
             Ending::Deadline => (timed_out(guest, under.timeout), None),
             Ending::Cancelled => (format!("{guest} was cancelled."), None),
-            Ending::Stack => (
-                format!(
-                    "{guest} recursed too deep: its limit is stack_bytes = {}, the same for all. No key of \
-                     tollgate.toml changes it.",
-                    under.host.stack_bytes
-                ),
-                None,
-            ),
+            Ending::Stack => (recursed_too_deep(guest, under.host), None),
             Ending::Malformed(why) => {
                 (format!("{guest} returned something that is not of the contract's type: {why}."), None)
             }
@@ -263,12 +252,25 @@ impl Ending {
                 (format!("The host failed while it ran {guest}. This is not the guest's fault."), Some(why))
             }
         };
-        let fault = Fault::new(code, message);
-        match detail.filter(|text| !text.is_empty()) {
-            Some(detail) => fault.with_detail(detail),
-            None => fault,
-        }
+        Fault { code, message, detail: detail.filter(|text| !text.is_empty()) }
     }
+}
+
+fn recursed_too_deep(guest: &Guest<'_>, host: &SandboxConfig) -> String {
+    format!(
+        "{guest} recursed too deep: its limit is stack_bytes = {}, the same for all. No key of tollgate.toml \
+         changes it.",
+        host.stack_bytes
+    )
+}
+
+/// How many descriptors all calls together may have, for the operator.
+fn all_descriptors() -> String {
+    format!(
+        "all calls together may have {} files and connections open, a quarter of the process's limit (ulimit -n); \
+         raise that limit, or lower open_files in tollgate.toml, under [limits]",
+        Descriptors::of_process().most()
+    )
 }
 
 /// Who ended, as the sentence names it.
