@@ -1,5 +1,5 @@
 //! Takes secrets out of what a stranger may read, in the forms in which servers and tools
-//! write them back ([`pattern`]), in whichever pieces they arrive.
+//! write them back (`pattern`), in whichever pieces they arrive.
 //!
 //! A secret is replaced by as many asterisks, so that lengths that were announced
 //! stay true. This is best effort: it catches a secret that is sent back whole. A server

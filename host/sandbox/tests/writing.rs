@@ -242,20 +242,22 @@ fn moves() -> Guest {
     does("moves", RENAME, &body)
 }
 
-/// The same while it has the file open; then it writes to it, 64 KiB at a time, and
-/// answers how often it could.
-fn moves_and_fills() -> Guest {
+/// The same between two things that it does; then it writes to `$file`, 64 KiB at a time,
+/// and answers how often it could.
+fn moves_and_fills(before: &str, after: &str) -> Guest {
     let body = format!(
-        "{OPEN_MADE}
+        "{before}
   (call $rename (local.get $dir) (i32.const 128) (i32.const 4) {SECOND} (i32.const 128) (i32.const 4) (i32.const 32))
   (if (i32.load8_u $memory (i32.const 32)) (then (local.set $answer (i32.const 99))))
+  {after}
   (if (i32.eqz (local.get $answer)) (then (block $full (loop $again
     (call $write (local.get $file) (i32.const 0) (i32.const 65536) (i64.const 0) (i32.const 32))
     (br_if $full (i32.load8_u $memory (i32.const 32)))
     (local.set $answer (i32.add (local.get $answer) (i32.const 1)))
     (br_if $again (i32.lt_u (local.get $answer) (i32.const 50)))))))"
     );
-    does("moves-and-fills", &format!("{WRITE}\n{RENAME}"), &body)
+    let deep = r#"(data (memory $memory) (i32.const 176) "made/deep")"#;
+    does("moves-and-fills", &format!("{WRITE}\n{RENAME}\n{deep}"), &body)
 }
 
 /// Two directories, with these quotas.
@@ -327,11 +329,30 @@ async fn z7_a_directory_is_moved_with_all_that_is_in_it() {
 #[tokio::test]
 async fn z7_writes_to_a_file_that_was_moved_while_it_was_open_count_where_it_is() {
     let place = place();
-    let mut bench = bench(&moves_and_fills(), &place).await;
+    let mut bench = bench(&moves_and_fills(OPEN_MADE, ""), &place).await;
     bench.grants = two(&place, [1 << 30, 200 << 10]);
     let attempt = bench.call(anything()).await;
     assert_eq!(attempt.denied, ["files: more bytes than are left of the quota_bytes of /second"]);
     assert_eq!(number(attempt), 3);
+}
+
+#[tokio::test]
+async fn z7_writes_through_a_directory_that_was_moved_while_it_was_open_count_where_it_is() {
+    let make = OPEN_MADE.replace("(local.get $dir)", "(i32.load $memory (i32.const 200))");
+    let again = make.replace("(local.set $file", "(drop");
+    // It opens `made` or `made/deep`. What it makes in it is made before it is moved or then.
+    for (length, before, after) in [(4, "", &make), (9, "", &make), (4, &*make, &again), (9, &make, &again)] {
+        let place = place();
+        std::fs::create_dir_all(place.inner.join("made/deep")).unwrap();
+        let open = format!(
+            "(call $open (local.get $dir) (i32.const 0) (i32.const 176) (i32.const {length}) (i32.const 2) (i32.const 33) (i32.const 32))
+  (i32.store $memory (i32.const 200) (i32.load $memory (i32.const 36))) {before}"
+        );
+        let mut bench = bench(&moves_and_fills(&open, after), &place).await;
+        // Three entries, and three writes.
+        bench.grants = two(&place, [1 << 30, (12 + 3 * 64) << 10]);
+        assert_eq!(number(bench.call(anything()).await), 3, "{length} {before}");
+    }
 }
 
 #[tokio::test]

@@ -75,9 +75,9 @@ impl Opened {
 /// The servers of a host.
 #[cfg(feature = "mcp")]
 pub(crate) type Servers = tollgate::mcp::Servers;
-/// Without the protocol there are none: the configuration refuses them.
+/// The servers of a program without the protocol: none.
 #[cfg(not(feature = "mcp"))]
-pub(crate) type Servers = ();
+pub(crate) struct Servers;
 
 /// Connects the host to the servers of the configuration, for as long as the result
 /// lives. From here on, signals end the program in order.
@@ -97,7 +97,7 @@ pub(crate) async fn with_servers(
     _output: &Output,
 ) -> Result<Servers, Failure> {
     super::shutdown::take_signals();
-    Ok(())
+    Ok(Servers)
 }
 
 /// Ends the servers in order.
@@ -107,7 +107,7 @@ pub(super) async fn end_servers(servers: Servers) {
 }
 
 #[cfg(not(feature = "mcp"))]
-pub(super) async fn end_servers((): Servers) {}
+pub(super) async fn end_servers(_: Servers) {}
 
 /// A host with the tools and agents of the configuration. The agent that shall run
 /// needs a model; those that it can come to use theirs, and where one of them has

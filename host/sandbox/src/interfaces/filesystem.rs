@@ -24,7 +24,7 @@ use crate::limits::Limits;
 use background::Background;
 use listing::Listing;
 use open::OpenFiles;
-use quota::{ENTRY_BYTES, Quota};
+use quota::{ENTRY_BYTES, Quota, Room};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use wasmtime::StoreContextMut;
@@ -293,7 +293,7 @@ async fn open_at(instance: &mut Instance, arguments: OpenArguments) -> FsResult<
     if looked.as_ref().is_ok_and(|there| !may_be_opened(there.type_)) {
         return Err(ErrorCode::NotPermitted.into());
     }
-    let owner = instance.serves.as_ref().and_then(|serves| serves.files.quota.owner(directory));
+    let through = Resource::<Descriptor>::new_borrow(directory.rep());
     let serves = instance.serves.as_mut().ok_or(ErrorCode::NotPermitted)?;
     let place = serves.files.open.take().map_err(FsError::trap)?;
     let opened = open_or_create(instance, arguments, looked.is_ok()).await?;
@@ -301,11 +301,9 @@ async fn open_at(instance: &mut Instance, arguments: OpenArguments) -> FsResult<
     let descriptor = table.get(&opened)?;
     let (Descriptor::File(File { file, .. }) | Descriptor::Dir(Dir { dir: file, .. })) = descriptor;
     serves.files.open.hold(file, place);
-    if let Some(owner) = owner {
-        if matches!(descriptor, Descriptor::File(_)) {
-            owner.note_opened(file);
-        }
-        serves.files.quota.own(&opened, owner);
+    let first = serves.files.quota.first_owner(&through);
+    if let (Some(first), Descriptor::Dir(directory)) = (first, table.get(&through)?) {
+        serves.files.quota.own(&opened, first.note_opened(&directory.dir, file));
     }
     Ok(opened)
 }
@@ -332,11 +330,11 @@ async fn open_or_create(
         }
     }
     let price = if creates { ENTRY_BYTES } else { 0 };
-    take(instance, &directory, price)?;
+    let room = take(instance, &directory, price)?;
     let arguments = (same(), path_flags, path, open_flags, flags);
     let opened = open_and_look(&mut instance.filesystem(), arguments).await;
-    if opened.is_err() {
-        give_back(instance, &directory, price);
+    if let (Some(room), Err(_)) = (room, &opened) {
+        room.give_back(price);
     }
     opened
 }
@@ -346,11 +344,11 @@ async fn create_directory_at(
     directory: Resource<Descriptor>,
     path: String,
 ) -> FsResult<()> {
-    take(instance, &directory, ENTRY_BYTES)?;
+    let room = take(instance, &directory, ENTRY_BYTES)?;
     let same = Resource::new_borrow(directory.rep());
     let made = instance.filesystem().create_directory_at(same, path).await;
-    if made.is_err() {
-        give_back(instance, &directory, ENTRY_BYTES);
+    if let (Some(room), Err(_)) = (room, &made) {
+        room.give_back(ENTRY_BYTES);
     }
     made
 }
@@ -372,16 +370,12 @@ fn may_be_opened(kind: DescriptorType) -> bool {
     matches!(kind, DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink)
 }
 
-/// Takes room in the directory to which the descriptor belongs.
-fn take(instance: &Instance, of: &Resource<Descriptor>, bytes: u64) -> FsResult<()> {
-    let Some(serves) = &instance.serves else { return Ok(()) };
-    match serves.files.quota.room(of).is_none_or(|room| room.take(bytes)) {
-        true => Ok(()),
+/// Takes room in the directory to which the descriptor belongs. The answer is that room.
+fn take(instance: &Instance, of: &Resource<Descriptor>, bytes: u64) -> FsResult<Option<Room>> {
+    let quota = instance.serves.as_ref().map(|serves| &serves.files.quota);
+    let room = quota.and_then(|quota| quota.room(&instance.table, of));
+    match room.as_ref().is_none_or(|room| room.take(bytes)) {
+        true => Ok(room),
         false => Err(ErrorCode::InsufficientSpace.into()),
     }
-}
-
-fn give_back(instance: &Instance, of: &Resource<Descriptor>, bytes: u64) {
-    let room = instance.serves.as_ref().and_then(|serves| serves.files.quota.room(of));
-    room.into_iter().for_each(|room| room.give_back(bytes));
 }

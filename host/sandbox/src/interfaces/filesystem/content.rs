@@ -73,7 +73,7 @@ pub(super) fn write_via_stream(
 
 /// The file behind a descriptor, if the guest may write to it.
 fn target(instance: &Instance, file: &Resource<Descriptor>) -> FsResult<Target> {
-    let room = instance.serves.as_ref().and_then(|serves| serves.files.quota.room(file));
+    let room = instance.serves.as_ref().and_then(|serves| serves.files.quota.room(&instance.table, file));
     match instance.table.get(file)? {
         Descriptor::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
         Descriptor::File(file) if file.perms.write_not_permitted() => Err(ErrorCode::NotPermitted.into()),

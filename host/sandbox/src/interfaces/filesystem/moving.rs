@@ -26,13 +26,17 @@ const MEASURING_DESCRIPTORS: u32 = 2 * MAX_DEPTH as u32;
 /// A file or directory to move, and where to.
 pub(super) type Move = (Resource<Descriptor>, String, Resource<Descriptor>, String);
 
-/// A device and the number of a file on it.
+/// A device and the number of a file or directory on it.
 pub(crate) type FileId = (u64, u64);
 
 /// Moves a file or directory.
 pub(super) async fn rename(instance: &mut Instance, (from, path, to, new_path): Move) -> FsResult<()> {
     let quota = instance.serves.as_ref().map(|serves| &serves.files.quota);
-    let ends = quota.and_then(|quota| Some((quota.owner(&from)?, quota.owner(&to)?, quota.room(&to)?)));
+    let ends = quota.and_then(|quota| {
+        let (left, entered) = (quota.owner(&instance.table, &from)?, quota.owner(&instance.table, &to)?);
+        let room = quota.room_in(Arc::clone(&entered));
+        Some((left, entered, room))
+    });
     let Some((left, entered, room)) = ends.filter(|(left, entered, _)| !Arc::ptr_eq(left, entered)) else {
         return instance.filesystem().rename_at(from, path, to, new_path).await;
     };
@@ -40,13 +44,13 @@ pub(super) async fn rename(instance: &mut Instance, (from, path, to, new_path): 
     if !room.take_of_quota(moved.bytes) {
         return Err(ErrorCode::InsufficientSpace.into());
     }
-    left.note_moved(&moved.files, &entered);
+    left.note_moved(&moved.ids, &entered);
     let renamed = instance.filesystem().rename_at(from, path, to, new_path).await;
     if renamed.is_err() {
-        left.forget_moved(&moved.files);
+        left.forget_moved(&moved.ids);
         room.give_back_to_quota(moved.bytes);
     } else {
-        entered.forget_moved(&moved.files);
+        entered.forget_moved(&moved.ids);
     }
     renamed
 }
@@ -56,7 +60,8 @@ pub(super) async fn rename(instance: &mut Instance, (from, path, to, new_path): 
 struct Moved {
     bytes: u64,
     entries: usize,
-    files: Vec<FileId>,
+    /// The files and directories, for who has one of them open.
+    ids: Vec<FileId>,
 }
 
 async fn measure(instance: &mut Instance, from: &Resource<Descriptor>, path: &str) -> FsResult<Moved> {
@@ -66,7 +71,7 @@ async fn measure(instance: &mut Instance, from: &Resource<Descriptor>, path: &st
         DescriptorType::Directory => OpenFlags::DIRECTORY,
         DescriptorType::RegularFile => OpenFlags::empty(),
         // A link, or what no guest can open: it has no bytes.
-        _ => return Ok(Moved { bytes: ENTRY_BYTES, entries: 1, files: Vec::new() }),
+        _ => return Ok(Moved { bytes: ENTRY_BYTES, entries: 1, ids: Vec::new() }),
     };
     let serves = instance.serves.as_ref().ok_or(ErrorCode::NotPermitted)?;
     let held = serves.files.open.take_of_process(MEASURING_DESCRIPTORS).map_err(FsError::trap)?;
@@ -103,9 +108,9 @@ impl Moved {
             return Err(Errno::NOSPC);
         }
         self.bytes = self.bytes.saturating_add(ENTRY_BYTES);
+        self.ids.push((found.st_dev, found.st_ino));
         if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile {
             self.bytes = self.bytes.saturating_add(cost(0, u64::try_from(found.st_size).unwrap_or(0)));
-            self.files.push((found.st_dev, found.st_ino));
         }
         Ok(())
     }

@@ -9,9 +9,10 @@ use crate::grants::FileGrant;
 use crate::ledger::Ledger;
 use std::collections::HashMap;
 use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use wasmtime::component::Resource;
+use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::filesystem::Descriptor;
 
 /// What writes and new files are counted in, in bytes: what they take of a disk.
@@ -53,15 +54,33 @@ impl Quota {
         self.owners.insert(descriptor.rep(), grant);
     }
 
-    /// The directory to which a descriptor belongs.
-    pub(super) fn owner(&self, descriptor: &Resource<Descriptor>) -> Option<Arc<FileGrant>> {
+    /// The directory to which a descriptor belonged when it was opened.
+    pub(super) fn first_owner(&self, descriptor: &Resource<Descriptor>) -> Option<Arc<FileGrant>> {
         self.owners.get(&descriptor.rep()).map(Arc::clone)
     }
 
+    /// The directory to which a descriptor belongs: what it opened may have been moved since.
+    pub(super) fn owner(
+        &self,
+        table: &ResourceTable,
+        descriptor: &Resource<Descriptor>,
+    ) -> Option<Arc<FileGrant>> {
+        let first = self.first_owner(descriptor)?;
+        Some(match table.get(descriptor) {
+            Ok(Descriptor::Dir(directory)) => first.now_of(&directory.dir),
+            // Where a file is, is asked when it is written to.
+            Ok(Descriptor::File(_)) | Err(_) => first,
+        })
+    }
+
     /// The room that writes to this descriptor take from.
-    pub(super) fn room(&self, descriptor: &Resource<Descriptor>) -> Option<Room> {
-        let (limit, ledger) = (self.limit, Arc::clone(&self.ledger));
-        self.owner(descriptor).map(|grant| Room { limit, ledger, grant })
+    pub(super) fn room(&self, table: &ResourceTable, descriptor: &Resource<Descriptor>) -> Option<Room> {
+        self.owner(table, descriptor).map(|grant| self.room_in(grant))
+    }
+
+    /// The room in this directory.
+    pub(super) fn room_in(&self, grant: Arc<FileGrant>) -> Room {
+        Room { limit: self.limit, ledger: Arc::clone(&self.ledger), grant }
     }
 }
 
@@ -69,7 +88,7 @@ impl Room {
     /// The room that writes to this file take from: of a file that was moved away while
     /// it was open, that of the directory where it is now.
     pub(super) fn of_file(&self, found: &Metadata) -> Self {
-        let grant = self.grant.moved_to(found).unwrap_or_else(|| Arc::clone(&self.grant));
+        let grant = self.grant.now_of_id((found.dev(), found.ino()));
         Self { grant, ..self.clone() }
     }
 
