@@ -50,7 +50,7 @@ pub struct SandboxConfig {
 impl Default for SandboxConfig {
     fn default() -> Self {
         Self {
-            memory_budget_bytes: 4 << 30,
+            memory_budget_bytes: 6 << 30,
             concurrent_calls: 64,
             waiting_calls: 1_024,
             ceiling: Limits {

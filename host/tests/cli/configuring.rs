@@ -55,7 +55,7 @@ fn every_limit_is_read_back() {
     }
     assert_eq!(read["limits"]["run"]["concurrency"], 2);
     let of_the_host = [
-        ("memory_budget_bytes", 4_u64 << 30),
+        ("memory_budget_bytes", 6_u64 << 30),
         ("compile_cpu_ms", 90_000),
         ("compile_wall_ms", 300_000),
         ("compiled_bytes", 64 << 20),
