@@ -40,7 +40,10 @@ async fn every_ending_has_its_code_and_the_next_call_works() {
     let echo = Bench::load(&sandbox, &good::ECHO).await.unwrap();
     let mut wrong = Vec::new();
     let mut seen = Vec::new();
-    for (guest, code) in HOSTILE.iter().filter_map(|guest| Some((guest, code(guest)?))) {
+    // Nothing is granted here; and the schema of a ticket is compiled by the host, after the sandbox.
+    let of_sandbox =
+        HOSTILE.iter().filter(|guest| guest.powers().is_empty() && guest.name != "ticket-of-patterns");
+    for (guest, code) in of_sandbox.filter_map(|guest| Some((guest, code(guest)?))) {
         let mut bench = Bench::load(&sandbox, guest).await.unwrap();
         bench.timeout = Duration::from_secs(30);
         if code == Code::TimedOut {

