@@ -32,7 +32,7 @@ use wasmtime::Engine;
 
 /// Processor time for compiling a component, of all threads together, unless the
 /// configuration says otherwise.
-pub const COMPILE_CPU: Duration = Duration::from_secs(60);
+pub const COMPILE_CPU: Duration = Duration::from_secs(180);
 /// Time from the start to the end of compiling a component, unless the configuration says
 /// otherwise. It is longer, because a busy machine gives a process little of its time.
 pub const COMPILE_WALL: Duration = Duration::from_secs(300);
