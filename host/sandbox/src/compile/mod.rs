@@ -42,7 +42,7 @@ pub const COMPILED_BYTES: u64 = 64 << 20;
 /// Bytes of the compiled form for each byte of the component.
 pub const COMPILED_BYTES_PER_BYTE: u64 = 64;
 /// The address space of a process that compiles, in bytes.
-pub const COMPILE_MEMORY_BYTES: u64 = 2 << 30;
+pub const COMPILE_MEMORY_BYTES: u64 = 6 << 30;
 /// How many components are compiled at once.
 pub const COMPILED_AT_ONCE: usize = 2;
 /// The variable with the processor time of a process that compiles, in seconds.
