@@ -1,5 +1,5 @@
-//! Tools of all languages at once, with the default configuration: so many calls run and
-//! wait as the README says, and none more.
+//! Tools of all languages at once, with the default configuration: as many calls run and
+//! wait as docs/configuration.md says, and no more.
 //!
 //! No toolchain is needed: the guests are those of a release.
 
@@ -17,18 +17,18 @@ use tollgate::{CallRequest, Host, RunEnd};
 use tollgate_agent::run::{CallEnd, RunStatus};
 use tollgate_sandbox::Sandbox;
 
-/// What `[limits]` in the README says that `concurrent_calls` is by default.
+/// The default of `concurrent_calls` in docs/configuration.md.
 const RUNNING: u32 = 64;
-/// The same of `waiting_calls`.
+/// The default of `waiting_calls` in docs/configuration.md.
 const WAITING: u32 = 1_024;
 /// Calls past both.
 const BEYOND: u32 = 12;
 
 #[test]
-fn the_readme_documents_these_numbers() {
-    let readme = include_str!("../../../README.md");
+fn the_reference_documents_these_numbers() {
+    let page = include_str!("../../../docs/configuration.md");
     let said = |name: &str| {
-        let line = readme.lines().rev().find_map(|line| line.strip_prefix(name)?.trim().strip_prefix('='));
+        let line = page.lines().rev().find_map(|line| line.strip_prefix(name)?.trim().strip_prefix('='));
         line.unwrap().trim().replace('_', "").parse::<u32>().unwrap()
     };
     assert_eq!((said("concurrent_calls"), said("waiting_calls")), (RUNNING, WAITING));

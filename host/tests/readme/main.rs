@@ -1,5 +1,5 @@
-//! The README is true: what it shows is run, what it configures is read, and what
-//! it calls a default is one. The page of plain components is run as well.
+//! The README and the book are true: their commands are run, their configurations are
+//! read, and the defaults that they state are the defaults.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod blocks;
@@ -12,14 +12,20 @@ use std::process::Command;
 use tempfile::TempDir;
 use tollgate::config::Config;
 
+/// The page that shows every key of the configuration.
+const REFERENCE: &str = "docs/configuration.md";
+/// The pages whose TOML blocks are all examples of `tollgate.toml`.
+const PAGES: [&str; 6] =
+    ["README.md", REFERENCE, "docs/agents.md", "docs/models.md", "docs/permissions.md", "docs/store.md"];
+
 #[test]
 fn its_commands_do_what_it_says() {
-    follow(&readme(), &Place::in_checkout());
+    follow(&page("README.md"), &Place::in_checkout());
 }
 
 #[test]
 fn the_page_of_plain_components_does_what_it_says() {
-    let page = std::fs::read_to_string(root().join("docs/plain-components.md")).unwrap();
+    let page = page("docs/plain-components.md");
     let place = Place::outside();
     // What its compiler needs is compiled once for all runs of this test.
     let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plain-components");
@@ -49,7 +55,7 @@ fn follow(page: &str, place: &Place) {
 
 #[test]
 fn what_is_not_run_says_why() {
-    for block in blocks(&readme()) {
+    for block in PAGES.iter().flat_map(|path| blocks(&page(path))) {
         if let Some(reason) = &block.left_out {
             assert!(
                 reason.split_whitespace().count() >= 5,
@@ -61,16 +67,18 @@ fn what_is_not_run_says_why() {
 }
 
 #[test]
-fn its_configurations_are_accepted() {
-    let configurations = configurations();
-    assert!(!configurations.is_empty());
-    for text in configurations {
-        parse(&text);
+fn configurations_are_accepted() {
+    for path in PAGES {
+        let configurations = configurations(path);
+        assert!(!configurations.is_empty(), "{path} shows no configuration");
+        for text in configurations {
+            parse(&text);
+        }
     }
 }
 
 #[test]
-fn it_shows_every_limit_with_its_default() {
+fn the_reference_shows_every_limit_with_its_default() {
     let text = reference();
     let written = &text.parse::<toml::Table>().unwrap()["limits"];
     let meant = parse(&text).limits;
@@ -86,12 +94,12 @@ fn it_shows_every_limit_with_its_default() {
     let calls = numbers_of(&serde_json::to_value(&meant.call).unwrap());
     let all = ["memory_budget_bytes", "concurrent_calls", "waiting_calls"].map(str::to_owned);
     for limit in runs.into_iter().chain(calls).chain(all) {
-        assert!(written.get(&limit).is_some(), "the README does not show the limit {limit}");
+        assert!(written.get(&limit).is_some(), "{REFERENCE} does not show the limit {limit}");
     }
 }
 
 #[test]
-fn it_names_every_verb_of_the_command_line() {
+fn the_page_of_the_command_line_names_every_verb() {
     let help = Command::new(env!("CARGO_BIN_EXE_tollgate")).arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let (_, listed) = help.split_once("Commands:").unwrap();
@@ -104,9 +112,10 @@ fn it_names_every_verb_of_the_command_line() {
         .filter(|verb| *verb != "help")
         .collect();
     assert!(verbs.len() >= 7, "{help}");
+    let page = page("docs/command-line.md");
     for verb in verbs {
-        let named = [format!("`{verb}`"), format!("`{verb} ")].iter().any(|name| readme().contains(name));
-        assert!(named, "the README does not name the verb {verb}");
+        let named = [format!("`{verb}`"), format!("`{verb} ")].iter().any(|name| page.contains(name));
+        assert!(named, "docs/command-line.md does not name the verb {verb}");
     }
 }
 
@@ -173,14 +182,18 @@ fn assert_says(said: &str, lines: &str) {
     }
 }
 
-/// The README's examples of `tollgate.toml`.
-fn configurations() -> Vec<String> {
-    blocks(&readme()).into_iter().filter(|block| block.fence == Fence::Toml).map(|block| block.text).collect()
+/// A page's examples of `tollgate.toml`.
+fn configurations(path: &str) -> Vec<String> {
+    blocks(&page(path))
+        .into_iter()
+        .filter(|block| block.fence == Fence::Toml)
+        .map(|block| block.text)
+        .collect()
 }
 
-/// The longest of them: the one that shows every key.
+/// The example that shows every key.
 fn reference() -> String {
-    configurations().into_iter().max_by_key(String::len).unwrap()
+    configurations(REFERENCE).into_iter().max_by_key(String::len).unwrap()
 }
 
 fn parse(text: &str) -> Config {
@@ -196,8 +209,8 @@ fn numbers_of(limits: &Value) -> Vec<String> {
         .collect()
 }
 
-fn readme() -> String {
-    std::fs::read_to_string(root().join("README.md")).unwrap()
+fn page(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|why| panic!("{path}: {why}"))
 }
 
 fn root() -> PathBuf {

@@ -1,4 +1,4 @@
-//! The table of attacks in the documentation is made from the guests, and is current.
+//! docs/attacks.md is generated from the table of hostile guests, and is up to date.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fmt::Write as _;
@@ -7,19 +7,24 @@ use tollgate_artifacts::{Guest, HOSTILE};
 
 const HEAD: &str = "\
 # Attacks\n\n\
-What the hostile guests in [tests/guests/hostile](../tests/guests/hostile) try, what\n\
-stops each, and how it ends. A code ends a call; a refusal keeps the component from\n\
-being loaded; a result means that the attempt came to nothing, and the guest went on.\n\
-Each is run by the tests, which also make this page:\n\
+This table lists the hostile guests in\n\
+[tests/guests/hostile](https://github.com/tollgate/tollgate/tree/main/tests/guests/hostile):\n\
+the attack that each one tries, the limit or check that stops it, and its outcome.\n\
+The outcome is one of:\n\n\
+- a [code](codes.md), which ends the call;\n\
+- a refusal, which keeps the component from being loaded;\n\
+- a result: the attack had no effect, and the guest continued.\n\n\
+The tests run all of them and generate this page:\n\
 `TOLLGATE_WRITE_DOCS=1 cargo test -p tollgate-artifacts --test table`.\n\n\
-| attack | what it does | stopped by | ends as |\n|---|---|---|---|\n";
+| Attack | What the guest does | Stopped by | Outcome |\n|---|---|---|---|\n";
+const SOURCES: &str = "https://github.com/tollgate/tollgate/blob/main/tests/guests/hostile";
 
 fn page() -> String {
     let mut page = HEAD.to_owned();
     for guest in HOSTILE {
         let Guest { name, attack, limit, expects, .. } = guest;
         let in_cell = |text: &str| text.replace('|', "\\|");
-        let file = format!("[{name}](../tests/guests/hostile/{name}.wat)");
+        let file = format!("[{name}]({SOURCES}/{name}.wat)");
         writeln!(
             page,
             "| {file} | {} | {} | {} |",
@@ -39,5 +44,5 @@ fn the_table_of_attacks_is_current() {
         std::fs::write(&path, page()).unwrap();
     }
     let there = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(there == page(), "docs/attacks.md is not what the guests say; write it anew as it says itself");
+    assert!(there == page(), "docs/attacks.md is out of date; run the command that it names");
 }

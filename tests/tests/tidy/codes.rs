@@ -1,11 +1,11 @@
-//! Every code with which a call can end is explained in docs/codes.md.
+//! Every code of a call is explained in docs/codes.md.
 
 use std::collections::BTreeMap;
 use tollgate_agent::code::Code;
 
 use crate::root;
 
-const PARTS: [&str; 3] = ["**What happened.** ", "**Why.** ", "**What to do.** "];
+const PARTS: [&str; 3] = ["**Meaning.** ", "**Reason.** ", "**Fix.** "];
 
 #[test]
 fn every_code_has_its_page_and_every_page_its_code() {
@@ -20,7 +20,7 @@ fn every_code_has_its_page_and_every_page_its_code() {
 }
 
 #[test]
-fn a_page_says_what_happened_why_and_what_to_do() {
+fn a_section_gives_meaning_reason_and_fix() {
     for (code, page) in pages() {
         for part in PARTS {
             let said = page.split_once(part).and_then(|(_, after)| after.split("\n\n").next());
