@@ -95,7 +95,7 @@ fn every_limit_is_read_back() {
         ("component_nesting", 64),
         ("compiled_bytes_per_byte", 64),
         ("image_slack_bytes", 64 << 10),
-        ("compile_memory_bytes", 6_u64 << 30),
+        ("compile_memory_bytes", 4_u64 << 30),
         ("compiled_at_once", 2),
         ("describe_ms", 10_000),
         ("describe_fuel", 100_000_000),

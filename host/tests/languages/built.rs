@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use tollgate::Host;
 use tollgate::config::Config;
 use tollgate::tools::{Toolbox, directory};
-use tollgate_sandbox::{Sandbox, SandboxConfig};
+use tollgate_sandbox::Sandbox;
 
 /// A language, by its directory in `example-tools/text-stats`.
 pub(crate) struct Language {
@@ -54,8 +54,7 @@ pub(crate) fn compiled_from(sources: &str) -> tempfile::TempDir {
         build.args(["build"]).arg(sources.join(language.name)).current_dir(folder.path());
         build.env("TOLLGATE_DATA", folder.path().join("data")).env("TOLLGATE_CACHE", cache());
         build.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-guests"));
-        let file = Path::new("build").join(language.name).with_extension("wasm");
-        let said = output_of_build(&mut build, &sources.join(language.name).join(file));
+        let said = output_of_build(&mut build);
         assert!(said.status.success(), "{}: {}", language.name, String::from_utf8_lossy(&said.stderr));
     }
     folder
@@ -83,30 +82,10 @@ pub(crate) fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-cache")
 }
 
-/// Runs a build, alone. On a machine that is too busy to compile the component in the time
-/// that it may take, it is compiled here, where there is no such bound, and the build made
-/// once more, which then finds it in the cache.
-pub(crate) fn output_of_build(build: &mut Command, wasm: &Path) -> Output {
+/// Runs a build while no other test compiles.
+pub(crate) fn output_of_build(build: &mut Command) -> Output {
     let _alone = alone();
-    let first = build.output().unwrap();
-    if first.status.success() || !String::from_utf8_lossy(&first.stderr).contains("it took longer than") {
-        return first;
-    }
-    compile_here(wasm);
-    let second = build.output().unwrap();
-    Output { stderr: [first.stderr, second.stderr].concat(), ..second }
-}
-
-/// Compiles a component into the cache, however long that takes.
-pub(crate) fn compile_here(wasm: &Path) {
-    let wasm = wasm.to_owned();
-    let compiled = std::thread::spawn(move || {
-        let config = SandboxConfig { cache_dir: Some(cache()), ..SandboxConfig::default() };
-        let sandbox = Sandbox::new(config).unwrap();
-        let compile = async { sandbox.load(&wasm).await.unwrap().prepare().await.unwrap() };
-        tollgate_sandbox::runtime().unwrap().block_on(compile);
-    });
-    compiled.join().unwrap();
+    build.output().unwrap()
 }
 
 /// Held by the one test that compiles now: what it compiled, the others find. All at once

@@ -9,7 +9,7 @@ mod making;
 #[path = "../loading/foreign/sources.rs"]
 mod sources;
 
-use crate::built::{compile_here, serve};
+use crate::built::serve;
 use crate::projects::tollgate;
 use making::{World, c, go, javascript, python};
 use serde_json::{Value, json};
@@ -41,9 +41,7 @@ fn place(components: &[(&str, &[u8])]) -> tempfile::TempDir {
     let tools = place.path().join("tools");
     fs::create_dir(&tools).unwrap();
     for (name, bytes) in components {
-        let wasm = tools.join(name).with_extension("wasm");
-        fs::write(&wasm, bytes).unwrap();
-        compile_here(&wasm);
+        fs::write(tools.join(name).with_extension("wasm"), bytes).unwrap();
     }
     place
 }

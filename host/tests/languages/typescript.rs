@@ -95,7 +95,7 @@ fn build(place: &Path) -> Command {
 
 /// Whether such a project is built, and the words on standard output and error.
 fn built(place: &Path) -> (bool, String, String) {
-    let said = output_of_build(&mut build(place), &place.join("project/build/project.wasm"));
+    let said = output_of_build(&mut build(place));
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (said.status.success(), text(said.stdout), text(said.stderr))
 }

@@ -152,7 +152,7 @@ fn a_child_is_bounded_before_it_reads() {
     }
     let memory = COMPILE_MEMORY_BYTES.to_string();
     assert_eq!(bound("Max address space"), [memory.as_str(), memory.as_str()]);
-    assert_eq!(bound("Max cpu time"), ["180", "181"]);
+    assert_eq!(bound("Max cpu time"), ["60", "61"]);
     assert_eq!(
         (bound("Max core file size"), bound("Max file size")),
         (vec!["0".into(); 2], vec!["0".into(); 2])

@@ -181,7 +181,8 @@ impl Loaded {
     }
 
     pub async fn load(sandbox: &Sandbox, name: &str, bytes: Vec<u8>) -> Result<Loaded, String> {
-        Loaded::accept(sandbox.load_bytes(name, bytes).await)
+        let loaded = sandbox.load_bytes(name, bytes).await;
+        tokio::task::block_in_place(|| Loaded::accept(loaded))
     }
 
     fn accept(loaded: Result<Component, Refusal>) -> Result<Loaded, String> {
@@ -211,7 +212,8 @@ impl Loaded {
             Err(fault) => Ended { attempt: None, result: Err(fault), tool, told },
             Ok(permit) => {
                 let attempt = self.attempt(&permit, limits, timeout, Arc::clone(&told)).await;
-                let result = self.settle(&permit, &attempt);
+                // As the host does it: not on a thread that other calls wait for.
+                let result = tokio::task::block_in_place(|| self.settle(&permit, &attempt));
                 Ended { attempt: Some(attempt), result, tool, told }
             }
         }

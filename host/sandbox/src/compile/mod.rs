@@ -32,7 +32,7 @@ use wasmtime::Engine;
 
 /// Processor time for compiling a component, of all threads together, unless the
 /// configuration says otherwise.
-pub const COMPILE_CPU: Duration = Duration::from_secs(180);
+pub const COMPILE_CPU: Duration = Duration::from_secs(60);
 /// Time from the start to the end of compiling a component, unless the configuration says
 /// otherwise. It is longer, because a busy machine gives a process little of its time.
 pub const COMPILE_WALL: Duration = Duration::from_secs(300);
@@ -42,7 +42,7 @@ pub const COMPILED_BYTES: u64 = 64 << 20;
 /// Bytes of the compiled form for each byte of the component.
 pub const COMPILED_BYTES_PER_BYTE: u64 = 64;
 /// The address space of a process that compiles, in bytes.
-pub const COMPILE_MEMORY_BYTES: u64 = 6 << 30;
+pub const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 /// How many components are compiled at once.
 pub const COMPILED_AT_ONCE: usize = 2;
 /// The variable with the processor time of a process that compiles, in seconds.
