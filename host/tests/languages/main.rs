@@ -200,7 +200,7 @@ fn refusals() -> [(&'static str, &'static str); 19] {
         ),
         (
             r#"{"top": 30, "rounds": 0, "confirm": 1, "more": true, "else": false}"#,
-            "- /top: 30 is greater than the maximum of 20\n- /rounds: 0 is less than the minimum of 1\n- /confirm: 1 is not of type \"boolean\"\n- (whole value): Additional properties are not allowed ('more', 'else' were unexpected)\n- (whole value): \"text\" is a required property\nIts arguments: `confirm`, `rounds`, `text`, `top`",
+            "- (whole value): \"text\" is a required property\n- /top: 30 is greater than the maximum of 20\n- /rounds: 0 is less than the minimum of 1\n- /confirm: 1 is not of type \"boolean\"\n- (whole value): Additional properties are not allowed ('more', 'else' were unexpected)\nIts arguments: `confirm`, `rounds`, `text`, `top`",
         ),
         (
             r#"{"text": "a", "text": "b"}"#,

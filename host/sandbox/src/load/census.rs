@@ -19,8 +19,8 @@ pub const MAX_NESTING: usize = 64;
 pub const MAX_COMPONENT_ITEMS: u64 = 100_000;
 /// The most components, aliases included, within one component.
 const MAX_COMPONENTS: usize = 1_000;
-/// How much larger than its data the image of a memory may be, in bytes. Beside that, an
-/// image of much data may have gaps of an eighth of it.
+/// How much larger than twice its data the image of a memory may be, in bytes. Go leaves out
+/// runs of zeros, which makes its images two thirds larger than their data.
 pub const IMAGE_SLACK_BYTES: u64 = 64 << 10;
 /// The most memories of a component that have an image. Each image is a descriptor.
 const MAX_IMAGES: u32 = 32;
@@ -172,7 +172,7 @@ const END: u8 = 0x0b;
 
 impl Extent {
     fn is_sparse(&self) -> bool {
-        self.ends - self.begins > self.bytes + self.bytes / 8 + IMAGE_SLACK_BYTES
+        self.ends - self.begins > 2 * self.bytes + IMAGE_SLACK_BYTES
     }
 }
 
