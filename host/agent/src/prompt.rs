@@ -15,9 +15,9 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 /// The longest value that becomes part of the instructions, in bytes.
-const MAX_FILLED_BYTES: usize = 4 * 1024;
+pub const MAX_FILLED_BYTES: usize = 4 * 1024;
 /// The most names that are filled in; those beyond stay as they are.
-const MAX_FILLED: usize = 64;
+pub const MAX_FILLED: usize = 64;
 /// The most bytes of a value that are looked at: some of them may be invisible.
 const MAX_READ_BYTES: usize = 4 * MAX_FILLED_BYTES;
 /// The end of a value that is longer.

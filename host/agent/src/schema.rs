@@ -13,7 +13,9 @@ mod words;
 
 pub use meter::{BASE_STEPS, MAX_STEPS, STEPS_PER_PART};
 pub(crate) use meter::{parts, parts_of_text};
-pub use pattern::{MAX_PATTERN_BYTES, MAX_PATTERN_TEXT_BYTES, MAX_PATTERNS};
+pub use pattern::{
+    MAX_CLASS_ESCAPES, MAX_PATTERN_BYTES, MAX_PATTERN_TEXT_BYTES, MAX_PATTERNS, MAX_WIDE_CLASSES,
+};
 pub(crate) use words::make_readable;
 
 use serde_json::{Map, Value, json};

@@ -11,6 +11,7 @@ mod reading;
 use crate::attempt::{Attempt, Call};
 use crate::attend::Term;
 use crate::blanking::Blanked;
+use crate::component_places::ComponentPlaces;
 use crate::ending::{Ending, Under};
 use crate::error::Refusal;
 use crate::grants::Power;
@@ -55,6 +56,7 @@ pub(crate) struct Linked {
     host: Arc<Host>,
     origin: Origin,
     imports: Vec<Import>,
+    places: ComponentPlaces,
     /// Loaded when it is first needed: a host with many tools calls few of them.
     code: OnceCell<Linkage>,
 }
@@ -115,7 +117,7 @@ impl Component {
         let exports = load::read_exports(&host.engine, name, &code.component)?;
         let imports = load::read_imports(&host.engine, name, &code.component)?;
         let code = Linkage::link(&host, name, code, &exports)?;
-        Ok(Linked { host, origin, imports, code: OnceCell::new_with(Some(code)) })
+        Ok(Linked::new(host, origin, imports, OnceCell::new_with(Some(code))))
     }
 
     /// A component that was linked and described before, in these very bytes.
@@ -125,7 +127,7 @@ impl Component {
         imports: Vec<Import>,
         described: Described,
     ) -> Result<Self, Refusal> {
-        Linked { host, origin, imports, code: OnceCell::new() }.described(described)
+        Linked::new(host, origin, imports, OnceCell::new()).described(described)
     }
 
     /// Loads its code, which a call does otherwise that needs it first.
@@ -219,6 +221,11 @@ impl Component {
 }
 
 impl Linked {
+    fn new(host: Arc<Host>, origin: Origin, imports: Vec<Import>, code: OnceCell<Linkage>) -> Self {
+        let places = ComponentPlaces::new(host.config.component_calls(), host.config.waiting_calls);
+        Self { host, origin, imports, places, code }
+    }
+
     /// Lets it describe itself; a plain component is described by its type, and nothing
     /// of it runs.
     pub(crate) async fn describe(self, docs: &Docs) -> Result<Component, Refusal> {
@@ -288,7 +295,7 @@ impl Linked {
     /// Its code and leave to run, where nothing has to be waited for.
     fn ready_at_once(&self, memory_bytes: u64) -> Option<(&Linkage, Turn)> {
         let code = self.code.get()?;
-        Some((code, self.host.turns.take_at_once(memory_bytes)?))
+        Some((code, self.host.turns.take_at_once(Some(&self.places), memory_bytes)?))
     }
 
     /// The same, with a wait of so long for leave.
@@ -300,7 +307,7 @@ impl Linked {
     ) -> Result<(&Linkage, Turn), Ending> {
         let ready = async {
             let code = self.code().await.map_err(Ending::of_refusal)?;
-            let turn = self.host.turns.take(memory_bytes, timeout).await;
+            let turn = self.host.turns.take(Some(&self.places), memory_bytes, timeout).await;
             Ok((code, turn.map_err(|_| Ending::NoSlot)?))
         };
         tokio::select! {
@@ -347,7 +354,8 @@ impl Linked {
         let code = self.code().await.map_err(Ending::of_refusal)?;
         let sealed = code.sealed(&self.host)?;
         let work = async |store: &mut Store<Instance>| work(store, sealed).await;
-        self.host.run_sealed(&sealed_limits(), DESCRIBE_TIME, DESCRIBE_TIME, work).await
+        let places = Some(&self.places);
+        self.host.run_sealed(places, &sealed_limits(), DESCRIBE_TIME, DESCRIBE_TIME, work).await
     }
 
     fn sealed_fault(&self, ending: Ending, what: &str) -> Fault {

@@ -1,6 +1,7 @@
 //! How large the sandbox is: what all calls together may use.
 
 use crate::compile::{COMPILE_CPU, COMPILE_WALL, COMPILED_BYTES, Compiler};
+use crate::component_places::most_of;
 use crate::limits::Limits;
 use crate::load::LOADED_CODE_BYTES;
 use std::path::PathBuf;
@@ -15,6 +16,9 @@ pub struct SandboxConfig {
     pub memory_budget_bytes: u64,
     /// Calls that run at once; those beyond wait.
     pub concurrent_calls: u32,
+    /// Calls of one component that run at once; those beyond wait. Without it, three
+    /// quarters of `concurrent_calls`, rounded up, so that other components have places.
+    pub component_calls: Option<u32>,
     /// Calls that may wait for their turn; those beyond are answered `overloaded`.
     pub waiting_calls: u32,
     /// The most that one call may be given; limits above it are lowered.
@@ -52,6 +56,7 @@ impl Default for SandboxConfig {
         Self {
             memory_budget_bytes: 6 << 30,
             concurrent_calls: 64,
+            component_calls: None,
             waiting_calls: 1_024,
             ceiling: Limits {
                 fuel: 1_000_000_000_000,
@@ -83,6 +88,15 @@ impl Default for SandboxConfig {
             cache_dir: None,
             cache_bytes: 1 << 30,
         }
+    }
+}
+
+impl SandboxConfig {
+    /// Calls of one component that run at once, whether that was set or not.
+    #[must_use]
+    pub fn component_calls(&self) -> u32 {
+        let calls = self.concurrent_calls.max(1);
+        self.component_calls.unwrap_or(most_of(calls)).clamp(1, calls)
     }
 }
 

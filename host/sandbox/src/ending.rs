@@ -308,8 +308,12 @@ pub(crate) struct Under<'a> {
 fn room(host: &SandboxConfig) -> String {
     format!(
         "the limits are concurrent_calls = {}, waiting_calls = {} and memory_budget_bytes = {}, of all calls \
-         together; an operator can raise them in tollgate.toml, under [limits]",
-        host.concurrent_calls, host.waiting_calls, host.memory_budget_bytes
+         together, and component_calls = {}, of one component; an operator can raise them in tollgate.toml, \
+         under [limits]",
+        host.concurrent_calls,
+        host.waiting_calls,
+        host.memory_budget_bytes,
+        host.component_calls()
     )
 }
 

@@ -211,7 +211,7 @@ impl LinkedGate {
             store.data().enter(bytes)?;
             work(store, &self.pre).await
         };
-        self.host.run_sealed(&limits.of_call(), PATIENCE, limits.timeout(), work).await
+        self.host.run_sealed(None, &limits.of_call(), PATIENCE, limits.timeout(), work).await
     }
 
     fn fault(&self, ending: Ending, id: &str, limits: GateLimits) -> Fault {

@@ -163,7 +163,7 @@ pub struct FileGrant {
 }
 
 /// The most files and directories of one granted directory that are remembered as moved.
-const MAX_MOVED: usize = 10_000;
+pub const MAX_MOVED: usize = 10_000;
 /// How often one of them may have been moved on before it is no longer followed.
 const MAX_MOVES: usize = 64;
 

@@ -26,6 +26,7 @@ mod budget;
 mod children;
 mod compile;
 mod component;
+mod component_places;
 mod config;
 mod console;
 mod deadline;
@@ -65,15 +66,19 @@ pub use component::{Component, DESCRIBE_FUEL, DESCRIBE_TIME};
 pub use config::{Allocation, SandboxConfig};
 pub use deadline::{Deadline, Paused};
 pub use descriptors::raise_open_files_limit;
-pub use egress::{HttpGrant, Resolve, Secret, SystemResolver};
+pub use egress::{
+    HttpGrant, LOOKUP_TIME, MAX_HEAD_BYTES, MAX_LOOKUPS, MAX_LOOKUPS_OF_CALL, MAX_LOOKUPS_OF_COMPONENT,
+    Resolve, Secret, SystemResolver,
+};
 pub use error::{Refusal, SandboxError};
 pub use gate::{GateComponent, GateLimits};
-pub use grants::{DEFAULT_QUOTA_BYTES, FileAccess, FileGrant, Grants, Power};
+pub use grants::{DEFAULT_QUOTA_BYTES, FileAccess, FileGrant, Grants, MAX_MOVED, Power};
 pub use import::Import;
+pub use interfaces::filesystem::MAX_MOVED_AT_ONCE;
 pub use limits::{LimitOverrides, Limits};
 pub use load::{
-    IMAGE_SLACK_BYTES, LOADED_CODE_BYTES, MAX_COMPONENT_BYTES, MAX_COMPONENT_ITEMS, MAX_CORE_MODULES,
-    MAX_CUSTOM_BYTES, MAX_NESTING, digest, open_regular, read as read_file,
+    IMAGE_SLACK_BYTES, LOADED_CODE_BYTES, MAX_COMPONENT_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS,
+    MAX_CORE_MODULES, MAX_CUSTOM_BYTES, MAX_IMAGES, MAX_NESTING, digest, open_regular, read as read_file,
 };
 pub use plain::LeftOut;
 pub use report::{Level, ProgressStatus, Report, ReportSink};

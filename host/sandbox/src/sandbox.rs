@@ -9,6 +9,7 @@ use crate::attend::{Term, watch};
 use crate::budget::MemoryBudget;
 use crate::compile::{Compatibility, Compiling};
 use crate::component::{Component, Described, Linked, Origin};
+use crate::component_places::ComponentPlaces;
 use crate::config::SandboxConfig;
 use crate::descriptors::Descriptors;
 use crate::ending::Ending;
@@ -279,12 +280,13 @@ impl Inner {
     /// for it: that is waited for with so much patience.
     pub(crate) async fn run_sealed<T>(
         &self,
+        places: Option<&ComponentPlaces>,
         limits: &Limits,
         patience: Duration,
         timeout: Duration,
         work: impl AsyncFnOnce(&mut Store<Instance>) -> wasmtime::Result<T>,
     ) -> Result<T, Ending> {
-        let turn = self.turns.take(limits.memory_bytes, patience).await;
+        let turn = self.turns.take(places, limits.memory_bytes, patience).await;
         let _turn = turn.map_err(|_| Ending::NoSlot)?;
         let _ticking = self.ticker.keep_ticking();
         let cancel = CancellationToken::new();

@@ -5,10 +5,13 @@
 //! running, so that its child's calls have room. Calls that wait so hold half of the
 //! memory at most: the other half is always there for those that run.
 //!
+//! The calls of one component hold some of the places only: see [`ComponentPlaces`].
+//!
 //! A call's share holds the guest's memory and what the host holds for the call: see
 //! [`Share`](crate::share::Share).
 
 use crate::budget::{Exhausted, MemoryBudget, Reservation};
+use crate::component_places::ComponentPlaces;
 use crate::config::SandboxConfig;
 use crate::limits::Limits;
 use crate::share::{Charge, Share};
@@ -53,9 +56,17 @@ pub struct Occupancy {
 /// A call's leave to run; its share goes back when this is dropped.
 pub(crate) struct Turn {
     share: Share,
-    place: Mutex<Option<OwnedSemaphorePermit>>,
+    place: Mutex<Option<HeldPlace>>,
     places: Arc<Semaphore>,
+    /// The component's places, and the parts of them that the call takes.
+    of_component: Option<(Arc<Semaphore>, u32)>,
     lent: Arc<Lent>,
+}
+
+/// A place among the calls that run, given back when this is dropped.
+struct HeldPlace {
+    _of_host: OwnedSemaphorePermit,
+    _of_component: Option<OwnedSemaphorePermit>,
 }
 
 /// Why a call does not get its turn.
@@ -93,24 +104,41 @@ impl Turns {
     }
 
     /// Room for a call of this much memory, where there is some and nobody waits for it.
-    pub(crate) fn take_at_once(&self, memory_bytes: u64) -> Option<Turn> {
+    /// The call is one of a component's, or of none that is bounded by itself.
+    pub(crate) fn take_at_once(&self, of: Option<&ComponentPlaces>, memory_bytes: u64) -> Option<Turn> {
+        let of_component = self.parts_of(of, memory_bytes);
+        let _of_component = match &of_component {
+            Some((free, parts)) => Some(Arc::clone(free).try_acquire_many_owned(*parts).ok()?),
+            None => None,
+        };
         let reserved = self.memory.try_reserve(memory_bytes.clamp(1, self.memory.most_for_calls_bytes()))?;
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some(self.turn(memory_bytes, reserved, place))
+        let _of_host = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        Some(self.turn(memory_bytes, reserved, of_component, HeldPlace { _of_host, _of_component }))
     }
 
-    /// Waits for room for a call of this much memory.
-    pub(crate) async fn take(&self, memory_bytes: u64, patience: Duration) -> Result<Turn, NoTurn> {
-        if let Some(turn) = self.take_at_once(memory_bytes) {
+    /// Waits for room for a call of this much memory. A call waits for its component first:
+    /// the calls that wait there are not in the way of those of other components.
+    pub(crate) async fn take(
+        &self,
+        of: Option<&ComponentPlaces>,
+        memory_bytes: u64,
+        patience: Duration,
+    ) -> Result<Turn, NoTurn> {
+        if let Some(turn) = self.take_at_once(of, memory_bytes) {
             return Ok(turn);
         }
-        let _waits = self.queue()?;
+        let _waits_in_component = of.map(|of| Place::among(&of.waiting, of.max_waiting)).transpose()?;
+        let _waits = Place::among(&self.waiting, self.max_waiting)?;
+        let of_component = self.parts_of(of, memory_bytes);
         let room = async {
+            let of_component = acquire(of_component.as_ref()).await;
             let reserved = self.memory.reserve(memory_bytes.max(1)).await;
-            Arc::clone(&self.places).acquire_owned().await.map(|place| (reserved, place))
+            Arc::clone(&self.places).acquire_owned().await.map(|place| (of_component, reserved, place))
         };
         match tokio::time::timeout(patience, room).await {
-            Ok(Ok((reserved, place))) => Ok(self.turn(memory_bytes, reserved, place)),
+            Ok(Ok((_of_component, reserved, _of_host))) => {
+                Ok(self.turn(memory_bytes, reserved, of_component, HeldPlace { _of_host, _of_component }))
+            }
             // The semaphore is never closed.
             Ok(Err(_)) | Err(_) => Err(NoTurn::TooLate),
         }
@@ -127,18 +155,29 @@ impl Turns {
         }
     }
 
-    fn turn(&self, memory_bytes: u64, reserved: Reservation, place: OwnedSemaphorePermit) -> Turn {
-        let (places, lent) = (Arc::clone(&self.places), Arc::clone(&self.lent));
-        Turn { share: Share::new(memory_bytes, reserved), place: Mutex::new(Some(place)), places, lent }
+    fn parts_of(&self, of: Option<&ComponentPlaces>, memory_bytes: u64) -> Option<(Arc<Semaphore>, u32)> {
+        let of = of?;
+        let parts = of.parts_of(memory_bytes, self.memory.most_for_calls_bytes(), self.all_places);
+        Some((Arc::clone(&of.free_parts), parts))
     }
 
-    fn queue(&self) -> Result<Place<'_>, NoTurn> {
-        let place = Place(&self.waiting);
-        if self.waiting.fetch_add(1, Relaxed) >= self.max_waiting {
-            return Err(NoTurn::QueueFull);
-        }
-        Ok(place)
+    fn turn(
+        &self,
+        memory_bytes: u64,
+        reserved: Reservation,
+        of_component: Option<(Arc<Semaphore>, u32)>,
+        place: HeldPlace,
+    ) -> Turn {
+        let (places, lent) = (Arc::clone(&self.places), Arc::clone(&self.lent));
+        let place = Mutex::new(Some(place));
+        Turn { share: Share::new(memory_bytes, reserved), place, places, of_component, lent }
     }
+}
+
+/// Waits for a place among the calls of a component. The semaphore is never closed.
+async fn acquire(of_component: Option<&(Arc<Semaphore>, u32)>) -> Option<OwnedSemaphorePermit> {
+    let (free, parts) = of_component?;
+    Arc::clone(free).acquire_many_owned(*parts).await.ok()
 }
 
 impl Turn {
@@ -189,13 +228,14 @@ impl Turn {
         let _lent = self.lent.take(self.share.reserved_bytes())?;
         drop(self.hold(None));
         let done = work.await;
-        if let Ok(place) = Arc::clone(&self.places).acquire_owned().await {
-            self.hold(Some(place));
+        let _of_component = acquire(self.of_component.as_ref()).await;
+        if let Ok(_of_host) = Arc::clone(&self.places).acquire_owned().await {
+            self.hold(Some(HeldPlace { _of_host, _of_component }));
         }
         Ok(done)
     }
 
-    fn hold(&self, place: Option<OwnedSemaphorePermit>) -> Option<OwnedSemaphorePermit> {
+    fn hold(&self, place: Option<HeldPlace>) -> Option<HeldPlace> {
         std::mem::replace(&mut *self.place.lock().unwrap_or_else(PoisonError::into_inner), place)
     }
 }
@@ -226,6 +266,13 @@ impl Drop for LentShare {
 /// A place in the queue, given up when it is dropped.
 struct Place<'a>(&'a AtomicU32);
 
+impl<'a> Place<'a> {
+    fn among(waiting: &'a AtomicU32, most: u32) -> Result<Self, NoTurn> {
+        let place = Self(waiting);
+        (waiting.fetch_add(1, Relaxed) < most).then_some(place).ok_or(NoTurn::QueueFull)
+    }
+}
+
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
@@ -233,89 +280,4 @@ impl Drop for Place<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn turns(concurrent: u32, waiting: u32) -> Turns {
-        Turns::new(&SandboxConfig {
-            memory_budget_bytes: 64 << 20,
-            concurrent_calls: concurrent,
-            waiting_calls: waiting,
-            ..SandboxConfig::default()
-        })
-    }
-
-    #[tokio::test]
-    async fn calls_fit_the_budget_and_the_number() {
-        let turns = turns(4, 1);
-        let patience = Duration::from_millis(1);
-        let running: Vec<_> = [1, 1, 1, 1].map(|bytes| turns.take(bytes, patience)).into_iter().collect();
-        let running = futures::future::join_all(running).await;
-        assert!(running.iter().all(Result::is_ok));
-        assert_eq!(turns.take(1, patience).await.err(), Some(NoTurn::TooLate));
-        drop(running);
-        let large = turns.take(1 << 40, patience).await.unwrap();
-        assert!(turns.take(1, patience).await.is_err(), "one call may take all of it");
-        drop(large);
-        assert!(turns.take(1, patience).await.is_ok());
-    }
-
-    #[tokio::test]
-    async fn the_queue_is_bounded_and_gives_its_places_back() {
-        let turns = turns(1, 1);
-        let running = turns.take(1, Duration::ZERO).await.unwrap();
-        let patient = turns.take(1, Duration::from_secs(60));
-        let mut patient = std::pin::pin!(patient);
-        assert!(futures::poll!(patient.as_mut()).is_pending());
-        assert_eq!(turns.take(1, Duration::from_secs(60)).await.err(), Some(NoTurn::QueueFull));
-        // It has its memory already, and waits for a place.
-        let full = Occupancy { running_calls: 1, waiting_calls: 1, memory_bytes: 8 << 10, lending_calls: 0 };
-        assert_eq!(turns.occupancy(), full);
-        drop(running);
-        drop(patient.await.unwrap());
-        assert!(turns.take(1, Duration::ZERO).await.is_ok());
-        assert_eq!(turns.occupancy(), Occupancy::default());
-    }
-
-    #[tokio::test]
-    async fn z3_the_host_s_memory_for_a_call_is_taken_from_its_share_and_then_from_the_budget() {
-        let turns = turns(4, 1);
-        let turn = Arc::new(turns.take(20 << 20, Duration::ZERO).await.unwrap());
-        assert_eq!(turn.charge(15 << 20), Ok(()));
-        assert_eq!(turns.memory().reserved_bytes(), 20 << 20, "the share had room");
-        let charge = turn.charge_while(10 << 20).unwrap();
-        assert_eq!(turns.memory().reserved_bytes(), 25 << 20);
-        assert_eq!(turn.charge(10 << 20), Ok(()));
-        assert_eq!(turn.charge(20 << 20), Err(Exhausted::Call), "20 MiB and 24 MiB are its most");
-        drop(charge);
-        assert_eq!(turn.charge(10 << 20), Ok(()), "what was given back is there again");
-        let beside = turns.take(20 << 20, Duration::ZERO).await.unwrap();
-        assert_eq!(beside.charge(30 << 20), Err(Exhausted::Budget));
-        assert_eq!(beside.charge(20 << 20), Ok(()), "its own share is always there");
-        drop(beside);
-        let answer = turn.hand_over(3 << 20).unwrap();
-        assert!(turn.hand_over(1_000).is_none());
-        drop(turn);
-        assert_eq!((turns.memory().reserved_bytes(), answer.bytes()), (3 << 20, 3 << 20));
-        drop(answer);
-        assert_eq!(turns.occupancy(), Occupancy::default());
-    }
-
-    #[tokio::test]
-    async fn d7_a_call_that_waits_for_its_child_lends_its_place_and_keeps_its_memory() {
-        let turns = turns(1, 1);
-        let parent = turns.take(20 << 20, Duration::ZERO).await.unwrap();
-        assert!(turns.take(1, Duration::ZERO).await.is_err(), "one call at a time");
-        let child = async {
-            assert!(turns.take(60 << 20, Duration::ZERO).await.is_err(), "the memory is the parent's");
-            let child = turns.take(20 << 20, Duration::ZERO).await.unwrap();
-            child.lend(async {}).await.is_err()
-        };
-        assert_eq!(parent.lend(child).await, Ok(true), "half of the memory at most waits");
-        assert!(turns.take(1, Duration::ZERO).await.is_err(), "the parent has its place again");
-        drop(parent);
-        drop(turns.take(64 << 20, Duration::ZERO).await.unwrap());
-        assert_eq!((turns.lent.bytes.load(Relaxed), turns.lent.calls.load(Relaxed)), (0, 0));
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tollgate_agent::code::Code;
 use tollgate_artifacts::{Expectation, Guest, good, hostile};
-use tollgate_sandbox::{Limits, Report, ReportSink};
+use tollgate_sandbox::{Limits, Report, ReportSink, Sandbox, SandboxConfig};
 use wasmtime::Engine;
 
 const SPINNERS: usize = 8;
@@ -36,6 +36,43 @@ fn others_have_their_turn_on_the_only_thread_of_a_guest_that_computes_alone() {
     let turns = runtime.block_on(runtime.spawn(turns_beside_a_guest())).unwrap();
     // It computes for two seconds. One that always went first would leave one turn or two.
     assert!(turns > 20, "{turns}");
+}
+
+/// One tool is called more often than calls run at once, and never answers.
+#[test]
+fn t7_calls_of_one_tool_that_fill_the_host_do_not_keep_another_from_running() {
+    let runtime = tollgate_sandbox::runtime().unwrap();
+    runtime.block_on(runtime.spawn(echo_in_a_flood())).unwrap();
+}
+
+async fn echo_in_a_flood() {
+    let sandbox =
+        Sandbox::new(SandboxConfig { concurrent_calls: 4, waiting_calls: 8, ..SandboxConfig::default() });
+    let sandbox = sandbox.unwrap();
+    let mut spinner = Bench::load(&sandbox, &hostile::SPIN_FOR_EVER).await.unwrap();
+    spinner.timeout = Duration::from_secs(60);
+    spinner.limits = Limits { fuel: u64::MAX, ..Limits::default() };
+    let spinner = Arc::new(spinner);
+    let spinning: Vec<_> = (0..20)
+        .map(|_| {
+            let spinner = Arc::clone(&spinner);
+            tokio::spawn(async move { fault(spinner.call(anything()).await).code })
+        })
+        .collect();
+    let echo = Bench::load(&sandbox, &good::ECHO).await.unwrap();
+    // Those that neither run nor may wait were refused.
+    while spinning.iter().filter(|call| call.is_finished()).count() < 20 - 3 - 6 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for _ in 0..10 {
+        returned(echo.call(anything()).await);
+    }
+    let occupancy = sandbox.occupancy();
+    assert_eq!((occupancy.running_calls, occupancy.waiting_calls), (3, 6), "none of the flood has ended");
+    spinner.cancel.cancel();
+    for call in spinning {
+        assert!(matches!(call.await.unwrap(), Code::Cancelled | Code::Overloaded));
+    }
 }
 
 /// Tells a piece of output, and goes on for a moment.

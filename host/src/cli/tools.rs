@@ -190,7 +190,8 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value
     };
     limits.insert("timeout_ms".to_owned(), json!(of_all.run.attempt_timeout_ms(&descriptor.execution)));
     let of_tool = component.limits.get(&descriptor.name).and_then(|limits| limits.concurrent_calls);
-    let concurrent_calls = of_tool.unwrap_or(of_all.sandbox.concurrent_calls);
+    let of_component = of_all.sandbox.component_calls();
+    let concurrent_calls = of_tool.map_or(of_component, |calls| calls.min(of_component));
     limits.insert("concurrent_calls".to_owned(), json!(concurrent_calls));
     json!({
         "name": descriptor.name,

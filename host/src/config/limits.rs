@@ -66,6 +66,7 @@ pub(super) type Numbers = BTreeMap<Spanned<String>, Spanned<i64>>;
 struct HostNumbers {
     memory_budget_bytes: u64,
     concurrent_calls: u32,
+    component_calls: Option<u32>,
     waiting_calls: u32,
     compile_cpu_ms: u32,
     compile_wall_ms: u32,
@@ -79,6 +80,7 @@ impl HostNumbers {
         Self {
             memory_budget_bytes: sandbox.memory_budget_bytes,
             concurrent_calls: sandbox.concurrent_calls,
+            component_calls: sandbox.component_calls,
             waiting_calls: sandbox.waiting_calls,
             compile_cpu_ms: ms(sandbox.compile_cpu),
             compile_wall_ms: ms(sandbox.compile_wall),
@@ -91,6 +93,7 @@ impl HostNumbers {
         let time = |ms: u32| Duration::from_millis(u64::from(ms));
         sandbox.memory_budget_bytes = self.memory_budget_bytes;
         sandbox.concurrent_calls = self.concurrent_calls;
+        sandbox.component_calls = self.component_calls;
         sandbox.waiting_calls = self.waiting_calls;
         (sandbox.compile_cpu, sandbox.compile_wall) = (time(self.compile_cpu_ms), time(self.compile_wall_ms));
         sandbox.compiled_bytes = self.compiled_bytes;

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 /// The longest message that is read, in bytes. Arguments of that size are far beyond
 /// what a model writes, and parsing takes some times as much memory.
-pub(super) const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Reads lines. Dropping a read loses nothing: the next goes on where it stopped.
 pub(super) struct Lines<R> {

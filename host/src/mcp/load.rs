@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most requests that are under way at once; those beyond are refused.
-pub(super) const MAX_REQUESTS: usize = 2_048;
+pub const MAX_REQUESTS: usize = 2_048;
 /// The most bytes that those requests may have together.
-const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
+pub const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 
 /// What is under way, of all or of one client among them.
 #[derive(Debug)]

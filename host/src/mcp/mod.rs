@@ -29,6 +29,9 @@ mod weight;
 mod wire;
 
 pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, new_token};
+pub use lines::MAX_MESSAGE_BYTES;
+pub use load::{MAX_REQUEST_BYTES, MAX_REQUESTS};
 pub use offer::{Offer, OfferError};
-pub use remote::Servers;
+pub use remote::{MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, Servers};
+pub use sessions::MAX_SESSIONS;
 pub use stdio::{serve_stdio, serve_stdio_until};

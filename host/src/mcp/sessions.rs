@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The most sessions at once; one that nothing is heard of ends after five minutes.
-pub(super) const MAX_SESSIONS: usize = 256;
+pub const MAX_SESSIONS: usize = 256;
 /// A session that was used within this time makes no room for another.
 const RECENT: Duration = Duration::from_secs(2);
 

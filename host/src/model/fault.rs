@@ -19,7 +19,7 @@ pub struct ModelFault {
 }
 
 /// The most calls of one reply. By default a run makes at most 256 in all.
-pub(super) const MAX_REPLY_CALLS: usize = 1_024;
+pub const MAX_REPLY_CALLS: usize = 1_024;
 
 /// Whether the same request may succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

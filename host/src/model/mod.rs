@@ -13,7 +13,7 @@ mod secret;
 mod text_calls;
 
 pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort, ToolCalls};
-pub use fault::{FaultKind, ModelFault};
+pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
 #[cfg(any(feature = "mcp", feature = "otel"))]
 pub(crate) use live::client_for;
 pub use live::{Live, Provider};

@@ -13,6 +13,7 @@ mod granting;
 mod imitating;
 mod inspecting;
 mod keeping;
+mod limits;
 mod making;
 mod owning;
 mod permitting;

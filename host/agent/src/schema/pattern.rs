@@ -22,9 +22,9 @@ pub const MAX_PATTERNS: usize = 64;
 pub const MAX_PATTERN_TEXT_BYTES: usize = 16 * 1024;
 /// The most character classes in one schema that stand for many characters: `\p{...}`, and
 /// in a pattern with the flag `i` each `[...]`. Compiling one can take milliseconds.
-const MAX_WIDE_CLASSES: usize = 64;
+pub const MAX_WIDE_CLASSES: usize = 64;
 /// The most escapes such as `\w` in one schema: each is replaced by a class of up to 150 bytes.
-const MAX_CLASS_ESCAPES: usize = 1_024;
+pub const MAX_CLASS_ESCAPES: usize = 1_024;
 /// The bytes that a search needs for each state: its place in two sets and in the stack.
 const SEARCH_BYTES_PER_STATE: usize = 20;
 

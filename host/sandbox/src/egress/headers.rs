@@ -14,7 +14,7 @@ use tollgate_agent::egress::Target;
 use wasmtime_wasi_http::Error;
 
 /// Bytes of a response's head, and of what is read of its body at once.
-pub(super) const MAX_HEAD_BYTES: usize = 64 * 1024;
+pub const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// Whether a guest may not set this header: those that carry credentials, that say how a
 /// message is framed or what becomes of the connection, and those by which servers act on

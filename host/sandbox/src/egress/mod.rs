@@ -16,8 +16,11 @@ mod resolve;
 mod secret;
 mod upload;
 
+pub use headers::MAX_HEAD_BYTES;
 pub(crate) use headers::is_forbidden;
-pub use resolve::{Resolve, SystemResolver};
+pub use resolve::{
+    LOOKUP_TIME, MAX_LOOKUPS, MAX_LOOKUPS_OF_CALL, MAX_LOOKUPS_OF_COMPONENT, Resolve, SystemResolver,
+};
 pub use secret::Secret;
 
 use crate::deadline::Deadline;

@@ -14,14 +14,14 @@ use tokio::sync::{Semaphore, oneshot};
 use wasmtime_wasi_http::Error;
 
 /// How many lookups are in progress at once.
-const MAX_LOOKUPS: usize = 16;
+pub const MAX_LOOKUPS: usize = 16;
 /// How many of them may be of one component, so that slow servers of its choice leave room
 /// for others.
-pub(super) const MAX_LOOKUPS_OF_COMPONENT: usize = 8;
+pub const MAX_LOOKUPS_OF_COMPONENT: usize = 8;
 /// How many of them may be of one call.
-pub(super) const MAX_LOOKUPS_OF_CALL: usize = 4;
+pub const MAX_LOOKUPS_OF_CALL: usize = 4;
 /// How long one is waited for.
-const LOOKUP_TIME: Duration = Duration::from_secs(5);
+pub const LOOKUP_TIME: Duration = Duration::from_secs(5);
 
 /// The places of all lookups of this process.
 static LOOKUPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_LOOKUPS)));

@@ -33,6 +33,7 @@ fn the_stack_and_the_room_for_calls_are_named_with_their_values_and_places() {
         "concurrent_calls = 64",
         "waiting_calls = 1024",
         "memory_budget_bytes = 6442450944",
+        "component_calls = 48",
         "under [limits]",
     ] {
         assert!(detail.contains(part), "{part} in {detail}");

@@ -15,6 +15,7 @@ mod reader;
 mod writer;
 
 pub(crate) use moving::FileId;
+pub use moving::MAX_MOVED_AT_ONCE;
 
 use crate::descriptors::Descriptors;
 use crate::grants::Power;

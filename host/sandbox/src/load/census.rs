@@ -18,12 +18,12 @@ pub const MAX_NESTING: usize = 64;
 /// comes to when each nested component counts as often as it is instantiated.
 pub const MAX_COMPONENT_ITEMS: u64 = 100_000;
 /// The most components, aliases included, within one component.
-const MAX_COMPONENTS: usize = 1_000;
+pub const MAX_COMPONENTS: usize = 1_000;
 /// How much larger than twice its data the image of a memory may be, in bytes. Go leaves out
 /// runs of zeros, which makes its images two thirds larger than their data.
 pub const IMAGE_SLACK_BYTES: u64 = 64 << 10;
 /// The most memories of a component that have an image. Each image is a descriptor.
-const MAX_IMAGES: u32 = 32;
+pub const MAX_IMAGES: u32 = 32;
 
 /// The contents of a component.
 #[derive(Debug, Default)]

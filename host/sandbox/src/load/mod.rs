@@ -21,7 +21,9 @@ mod rewrite;
 
 pub(crate) use bytes::{Checked, check};
 pub(crate) use cache::{Cache, Words};
-pub use census::{IMAGE_SLACK_BYTES, MAX_COMPONENT_ITEMS, MAX_CORE_MODULES, MAX_NESTING};
+pub use census::{
+    IMAGE_SLACK_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_IMAGES, MAX_NESTING,
+};
 pub(crate) use file::Opened;
 pub use file::{open_regular, read};
 pub use identity::digest;

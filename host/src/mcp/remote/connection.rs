@@ -31,13 +31,13 @@ use tollgate_agent::text::one_line;
 use tollgate_sandbox::MemoryBudget;
 
 /// The most tools that a server's list may have, over all its pages.
-const MAX_LISTED: usize = 1_024;
+pub const MAX_LISTED: usize = 1_024;
 /// How often a server is looked at, whether it is still there.
 const LOOK: Duration = Duration::from_millis(100);
 /// The most bytes of its list, as JSON, over all its pages.
-const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
+pub const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
 /// The most JSON nodes of its list, over all its pages.
-const MAX_LISTED_NODES: usize = 100_000;
+pub const MAX_LISTED_NODES: usize = 100_000;
 /// The longest reason why a server is not there, in bytes.
 const MAX_WHY_BYTES: usize = 500;
 

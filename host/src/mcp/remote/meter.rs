@@ -16,7 +16,7 @@ use tollgate_agent::json::MAX_NODES;
 use tollgate_sandbox::{MemoryBudget, Reservation};
 
 /// The most bytes that a server may send within a second; one that sends more floods.
-const MAX_BYTES_PER_SECOND: usize = 64 * 1024 * 1024;
+pub const MAX_BYTES_PER_SECOND: usize = 64 * 1024 * 1024;
 
 /// What all streams of one connection carry together. Clones count as one.
 #[derive(Clone)]

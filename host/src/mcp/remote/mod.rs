@@ -20,6 +20,9 @@ mod tools;
 mod ways;
 mod weight;
 
+pub use connection::{MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES};
+pub use meter::MAX_BYTES_PER_SECOND;
+
 use crate::Host;
 use crate::blocking::aside;
 use crate::config::{Config, ServerConfig};

@@ -17,7 +17,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{FsError, FsResult};
 
 /// The most files and directories that may be moved to another granted directory at once.
-const MAX_ENTRIES: usize = 10_000;
+pub const MAX_MOVED_AT_ONCE: usize = 10_000;
 /// How deep they may be in one another.
 const MAX_DEPTH: usize = 64;
 /// Descriptors that are open while a directory of that depth is measured: two for each level.
@@ -104,7 +104,7 @@ fn measured(handle: &File) -> Result<Moved, Errno> {
 impl Moved {
     fn count(&mut self, found: &rustix::fs::Stat) -> Result<(), Errno> {
         self.entries += 1;
-        if self.entries > MAX_ENTRIES {
+        if self.entries > MAX_MOVED_AT_ONCE {
             return Err(Errno::NOSPC);
         }
         self.bytes = self.bytes.saturating_add(ENTRY_BYTES);
