@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 use tollgate::config::Config;
+use tollgate_sandbox::SandboxConfig;
 
 /// The page that shows every key of the configuration.
 const REFERENCE: &str = "docs/configuration.md";
@@ -88,11 +89,14 @@ fn the_reference_shows_every_limit_with_its_default() {
     run["tokens"] = Value::Null; // shown with a value, because its default is to be absent
     assert_eq!(run, serde_json::to_value(&default.run).unwrap());
     assert_eq!(meant.call, default.call);
-    assert_eq!(meant.sandbox, default.sandbox);
+    // Shown with a value, because its default depends on another limit.
+    assert_eq!(meant.sandbox.component_calls, Some(default.sandbox.component_calls()));
+    assert_eq!(SandboxConfig { component_calls: None, ..meant.sandbox }, default.sandbox);
 
     let runs = numbers_of(&run);
     let calls = numbers_of(&serde_json::to_value(&meant.call).unwrap());
-    let all = ["memory_budget_bytes", "concurrent_calls", "waiting_calls"].map(str::to_owned);
+    let all = ["memory_budget_bytes", "concurrent_calls", "component_calls", "waiting_calls"];
+    let all = all.map(str::to_owned);
     for limit in runs.into_iter().chain(calls).chain(all) {
         assert!(written.get(&limit).is_some(), "{REFERENCE} does not show the limit {limit}");
     }
