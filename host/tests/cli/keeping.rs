@@ -2,12 +2,12 @@
 //! cannot be used.
 
 use crate::place::{Place, Said};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use tollgate_artifacts::good;
+use tollgate_artifacts::{good, hostile};
 
 /// A user who owns nothing.
 const NOBODY: u32 = 65_534;
@@ -249,4 +249,46 @@ fn s9_a_damaged_record_is_found_and_said() {
     place.type_in(&["store", "verify"]).ends_with(1).answers("is damaged: event 2: it is missing");
     place.type_in(&["show", &id]).ends_with(1).says("event 2: it is missing");
     place.type_in(&["replay", &id]).ends_with(1).says("is damaged");
+}
+
+/// How many calls of a guest succeed, each on the thread that this names, before one is
+/// refused, and the refusal.
+fn calls_until_refused(place: &Place, tool: &str, thread: impl Fn(usize) -> String) -> (usize, Value) {
+    for done in 0..40 {
+        let said = place.type_in(&["call", tool, "--thread", &thread(done), "--json"]);
+        if said.code != 0 {
+            return (done, said.json());
+        }
+    }
+    panic!("nothing bounds what {tool} has recorded")
+}
+
+#[test]
+fn z8_a_guest_that_appends_without_end_meets_the_quota_of_its_state_and_then_of_its_records() {
+    let place = Place::new()
+        .with_tools(&[hostile::FILL_THE_RECORD, good::ADDER])
+        .with_config("[store]\nthread_state_bytes = 3_000_000\ncomponent_record_bytes = 8_000_000\n");
+    let tool = "fill-the-record";
+    let (calls, refused) = calls_until_refused(&place, tool, |_| "t".to_owned());
+    assert_eq!((calls, &refused["error"]["code"]), (3, &json!("bad_mutation")), "{refused}");
+    assert!(refused.to_string().contains("thread_state_bytes"), "{refused}");
+    add(&place).ends_with(0);
+
+    let (calls, refused) = calls_until_refused(&place, tool, |call| format!("t{call}"));
+    assert_eq!(refused["error"]["code"], "overloaded", "{refused}");
+    assert!((2..=8).contains(&calls), "{calls} calls");
+    assert!(refused.to_string().contains("component_record_bytes = 8000000"), "{refused}");
+    add(&place).ends_with(0);
+}
+
+#[test]
+fn z8_a_guest_that_replaces_a_large_value_without_end_meets_the_quota_of_its_records() {
+    let place = Place::new()
+        .with_tools(&[hostile::REWRITE_THE_RECORD, good::ADDER])
+        .with_config("[store]\nthread_state_bytes = 3_000_000\ncomponent_record_bytes = 4_000_000\n");
+    let (calls, refused) = calls_until_refused(&place, "rewrite-the-record", |_| "t".to_owned());
+    assert_eq!(refused["error"]["code"], "overloaded", "{refused}");
+    assert!((2..=20).contains(&calls), "{calls} calls");
+    assert!(refused.to_string().contains("component_record_bytes = 4000000"), "{refused}");
+    add(&place).ends_with(0);
 }

@@ -71,6 +71,7 @@ const OTHERS: &[&str] = &[
     "exit",
     "exports",
     "file",
+    "growth of the record",
     "header fields, 16 KiB",
     "imports",
     "loading",
