@@ -1,20 +1,24 @@
 //! What a person granted to a component. Nothing is granted by default.
 
+mod moved;
+
+pub use moved::MAX_MOVED;
+pub(crate) use moved::UsedGrant;
+
 use crate::egress::HttpGrant;
 use crate::error::SandboxError;
-use crate::interfaces::filesystem::FileId;
+use moved::Moved;
 #[cfg(target_os = "linux")]
 use rustix::fs::{CWD, ResolveFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex};
 use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
@@ -157,15 +161,8 @@ pub struct FileGrant {
     access: FileAccess,
     directory: Dir,
     left_bytes: AtomicU64,
-    /// Files and directories that were moved to other granted directories, the latest last:
-    /// who has one of them open still writes to it, and that counts where it is now.
-    moved: Mutex<VecDeque<(FileId, Weak<FileGrant>)>>,
+    moved: Mutex<Moved>,
 }
-
-/// The most files and directories of one granted directory that are remembered as moved.
-pub const MAX_MOVED: usize = 10_000;
-/// How often one of them may have been moved on before it is no longer followed.
-const MAX_MOVES: usize = 64;
 
 /// Bytes that may be written to a granted directory where nothing else is said: all
 /// calls together, for as long as the grant is held.
@@ -235,82 +232,6 @@ impl FileGrant {
     pub(crate) fn directory(&self) -> Dir {
         self.directory.clone()
     }
-
-    /// Notes that these files and directories are in another granted directory from now on.
-    pub(crate) fn note_moved(&self, files: &[FileId], to: &Arc<Self>) {
-        let mut moved = self.moved();
-        moved.extend(files.iter().map(|file| (*file, Arc::downgrade(to))));
-        let beyond = moved.len().saturating_sub(MAX_MOVED);
-        moved.drain(..beyond);
-    }
-
-    /// Takes back that these files and directories are elsewhere.
-    pub(crate) fn forget_moved(&self, files: &[FileId]) {
-        let mut moved = self.moved();
-        if !moved.is_empty() {
-            let files: HashSet<&FileId> = files.iter().collect();
-            moved.retain(|(file, _)| !files.contains(file));
-        }
-    }
-
-    /// Notes that something was opened through a directory that belonged to this grant.
-    /// What is noted of its number no longer holds, for numbers are used again. The answer
-    /// is the grant to which it belongs: where the directory is now.
-    pub(crate) fn note_opened(self: &Arc<Self>, through: &File, opened: &File) -> Arc<Self> {
-        let mut grant = Arc::clone(self);
-        for _ in 0..MAX_MOVES {
-            // Under one lock, so that nobody moves the directory in between.
-            let mut moved = grant.moved();
-            if moved.is_empty() {
-                break;
-            }
-            let next = id_of(through).and_then(|directory| latest(&moved, directory));
-            let Some(next) = next else {
-                let opened = id_of(opened);
-                moved.retain(|(known, _)| Some(*known) != opened);
-                break;
-            };
-            drop(moved);
-            grant = next;
-        }
-        grant
-    }
-
-    /// The grant to which an open file or directory of this grant belongs now.
-    pub(crate) fn now_of(self: &Arc<Self>, open: &File) -> Arc<Self> {
-        // A statement of its own, so that the lock is given back before it is taken again.
-        let is_nothing_moved = self.moved().is_empty();
-        match is_nothing_moved {
-            true => Arc::clone(self),
-            false => id_of(open).map_or_else(|| Arc::clone(self), |file| self.now_of_id(file)),
-        }
-    }
-
-    /// The same, of the file's number.
-    pub(crate) fn now_of_id(self: &Arc<Self>, file: FileId) -> Arc<Self> {
-        let mut grant = Arc::clone(self);
-        for _ in 0..MAX_MOVES {
-            let next = latest(&grant.moved(), file);
-            match next {
-                Some(next) => grant = next,
-                None => break,
-            }
-        }
-        grant
-    }
-
-    fn moved(&self) -> MutexGuard<'_, VecDeque<(FileId, Weak<FileGrant>)>> {
-        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn id_of(open: &File) -> Option<FileId> {
-    open.metadata().ok().map(|found| (found.dev(), found.ino()))
-}
-
-/// Where a file was moved to last.
-fn latest(moved: &VecDeque<(FileId, Weak<FileGrant>)>, file: FileId) -> Option<Arc<FileGrant>> {
-    moved.iter().rev().find(|(known, _)| *known == file)?.1.upgrade()
 }
 
 #[cfg(target_os = "linux")]
@@ -354,6 +275,7 @@ fn not_granted(path: &Path, why: io::Error) -> SandboxError {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::os::unix::fs::MetadataExt as _;
 
     fn refusal(path: &Path) -> String {
         match FileGrant::open(path, "/data", FileAccess::Read) {

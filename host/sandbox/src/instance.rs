@@ -114,7 +114,7 @@ impl Instance {
             keys: call.keys.clone(),
             access: Arc::clone(&call.permit.tool().access),
             grants: call.grants.clone(),
-            files: Files::new(limits, ledger),
+            files: Files::new(limits, ledger, call.grants.files()),
             outbound,
             reports: Reports {
                 sink: Arc::clone(&call.reports),

@@ -34,7 +34,7 @@ const FIXED: &[(&str, u64)] = &[
     ("inner_components", 1_000),
     ("memory_images", 32),
     ("moved_at_once", 10_000),
-    ("noted_moves", 10_000),
+    ("noted_moves", 20_000),
     ("response_head_bytes", 64 << 10),
     ("lookups", 16),
     ("lookups_of_component", 8),

@@ -18,7 +18,7 @@ pub(crate) use moving::FileId;
 pub use moving::MAX_MOVED_AT_ONCE;
 
 use crate::descriptors::Descriptors;
-use crate::grants::Power;
+use crate::grants::{FileGrant, Power, UsedGrant};
 use crate::instance::{Instance, Serves};
 use crate::ledger::Ledger;
 use crate::limits::Limits;
@@ -53,16 +53,18 @@ pub(crate) struct Files {
     listings: Arc<Semaphore>,
     open: OpenFiles,
     background: Background,
+    _used: Vec<UsedGrant>,
 }
 
 impl Files {
     /// Nothing is used yet; the ledger counts what is written.
-    pub(crate) fn new(limits: &Limits, ledger: Arc<Ledger>) -> Self {
+    pub(crate) fn new(limits: &Limits, ledger: Arc<Ledger>, granted: &[Arc<FileGrant>]) -> Self {
         Self {
             quota: Quota::new(limits.written_bytes, ledger),
             listings: Arc::new(Semaphore::new(limits.listings as usize)),
             open: OpenFiles::new(limits.open_files, Descriptors::of_process().clone()),
             background: Background::new(),
+            _used: granted.iter().map(FileGrant::begin_use).collect(),
         }
     }
 }

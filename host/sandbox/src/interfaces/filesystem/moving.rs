@@ -19,7 +19,7 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 /// The most files and directories that may be moved to another granted directory at once.
 pub const MAX_MOVED_AT_ONCE: usize = 10_000;
 /// How deep they may be in one another.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 /// Descriptors that are open while a directory of that depth is measured: two for each level.
 const MEASURING_DESCRIPTORS: u32 = 2 * MAX_DEPTH as u32;
 
@@ -40,11 +40,21 @@ pub(super) async fn rename(instance: &mut Instance, (from, path, to, new_path): 
     let Some((left, entered, room)) = ends.filter(|(left, entered, _)| !Arc::ptr_eq(left, entered)) else {
         return instance.filesystem().rename_at(from, path, to, new_path).await;
     };
-    let moved = measure(instance, &from, &path).await?;
+    let moved = match measure(instance, &from, &path).await {
+        Err(error) if matches!(error.downcast_ref(), Some(ErrorCode::InsufficientSpace)) => {
+            room.refuse_large_move();
+            return Err(error);
+        }
+        measured => measured?,
+    };
     if !room.take_of_quota(moved.bytes) {
         return Err(ErrorCode::InsufficientSpace.into());
     }
-    left.note_moved(&moved.ids, &entered);
+    if !left.note_moved(&moved.ids, &entered) {
+        room.give_back_to_quota(moved.bytes);
+        room.refuse_move(&left);
+        return Err(ErrorCode::Quota.into());
+    }
     let renamed = instance.filesystem().rename_at(from, path, to, new_path).await;
     if renamed.is_err() {
         left.forget_moved(&moved.ids);

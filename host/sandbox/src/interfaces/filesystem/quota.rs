@@ -5,7 +5,8 @@
 //! file, whichever is larger, in whole blocks. Nothing that is removed or cut short is
 //! given back: what a guest makes and removes a thousand times wears the disk as well.
 
-use crate::grants::FileGrant;
+use super::moving::{MAX_DEPTH, MAX_MOVED_AT_ONCE};
+use crate::grants::{FileGrant, MAX_MOVED};
 use crate::ledger::Ledger;
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -119,6 +120,22 @@ impl Room {
             self.ledger.deny(&format!("files: more bytes than are left of the quota_bytes of {path}"));
         }
         fits
+    }
+
+    /// Notes that more is in a directory than may be moved at once.
+    pub(super) fn refuse_large_move(&self) {
+        self.ledger.deny(&format!(
+            "files: move more than {MAX_MOVED_AT_ONCE} files and directories, or more than {MAX_DEPTH} levels of \
+             them, at once"
+        ));
+    }
+
+    /// Notes that too much was moved out of a directory already.
+    pub(super) fn refuse_move(&self, from: &FileGrant) {
+        let path = from.guest_path();
+        self.ledger.deny(&format!(
+            "files: more than {MAX_MOVED} files and directories moved out of {path} while calls use it"
+        ));
     }
 
     /// The opposite of [`take_of_quota`](Self::take_of_quota).

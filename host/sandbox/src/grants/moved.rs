@@ -1,0 +1,152 @@
+//! What was moved from one granted directory to another while calls used them. Who has
+//! it open still writes to it, and that counts where it is now.
+
+use super::FileGrant;
+use crate::interfaces::filesystem::FileId;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+
+/// The most files and directories of one granted directory that are noted as moved while
+/// calls use it. A move beyond them is refused: what is not noted would count against the
+/// quota of the wrong directory.
+pub const MAX_MOVED: usize = 20_000;
+/// How often one of them may have been moved on before it is no longer followed.
+const MAX_MOVES: usize = 64;
+
+/// What of a granted directory is elsewhere now.
+#[derive(Default)]
+pub(super) struct Moved {
+    notes: HashMap<FileId, Weak<FileGrant>>,
+    /// The calls that may have something of the directory open. Once they have ended, the
+    /// notes are of no use.
+    calls: usize,
+}
+
+impl Moved {
+    fn latest(&self, file: FileId) -> Option<Arc<FileGrant>> {
+        self.notes.get(&file)?.upgrade()
+    }
+}
+
+/// A granted directory while a call uses it.
+pub(crate) struct UsedGrant(Arc<FileGrant>);
+
+impl Drop for UsedGrant {
+    fn drop(&mut self) {
+        let mut moved = self.0.moved();
+        moved.calls -= 1;
+        if moved.calls == 0 {
+            moved.notes = HashMap::new();
+        }
+    }
+}
+
+impl FileGrant {
+    /// Notes that a call uses the directory, until what this gives is dropped.
+    pub(crate) fn begin_use(self: &Arc<Self>) -> UsedGrant {
+        self.moved().calls += 1;
+        UsedGrant(Arc::clone(self))
+    }
+
+    /// Notes that these files and directories are in another granted directory from now on.
+    /// `false` if so many are noted already that they may not be moved.
+    #[must_use]
+    pub(crate) fn note_moved(&self, files: &[FileId], to: &Arc<Self>) -> bool {
+        let mut moved = self.moved();
+        if moved.notes.len() + files.len() > MAX_MOVED {
+            return false;
+        }
+        moved.notes.extend(files.iter().map(|file| (*file, Arc::downgrade(to))));
+        true
+    }
+
+    /// Takes back that these files and directories are elsewhere.
+    pub(crate) fn forget_moved(&self, files: &[FileId]) {
+        let mut moved = self.moved();
+        if !moved.notes.is_empty() {
+            files.iter().for_each(|file| drop(moved.notes.remove(file)));
+        }
+    }
+
+    /// Notes that something was opened through a directory that belonged to this grant.
+    /// What is noted of its number no longer holds, for numbers are used again. The answer
+    /// is the grant to which it belongs: where the directory is now.
+    pub(crate) fn note_opened(self: &Arc<Self>, through: &File, opened: &File) -> Arc<Self> {
+        let mut grant = Arc::clone(self);
+        for _ in 0..MAX_MOVES {
+            // Under one lock, so that nobody moves the directory in between.
+            let mut moved = grant.moved();
+            if moved.notes.is_empty() {
+                break;
+            }
+            let next = id_of(through).and_then(|directory| moved.latest(directory));
+            let Some(next) = next else {
+                id_of(opened).into_iter().for_each(|opened| drop(moved.notes.remove(&opened)));
+                break;
+            };
+            drop(moved);
+            grant = next;
+        }
+        grant
+    }
+
+    /// The grant to which an open file or directory of this grant belongs now.
+    pub(crate) fn now_of(self: &Arc<Self>, open: &File) -> Arc<Self> {
+        // A statement of its own, so that the lock is given back before it is taken again.
+        let is_nothing_moved = self.moved().notes.is_empty();
+        match is_nothing_moved {
+            true => Arc::clone(self),
+            false => id_of(open).map_or_else(|| Arc::clone(self), |file| self.now_of_id(file)),
+        }
+    }
+
+    /// The same, of the file's number.
+    pub(crate) fn now_of_id(self: &Arc<Self>, file: FileId) -> Arc<Self> {
+        let mut grant = Arc::clone(self);
+        for _ in 0..MAX_MOVES {
+            let next = grant.moved().latest(file);
+            match next {
+                Some(next) => grant = next,
+                None => break,
+            }
+        }
+        grant
+    }
+
+    fn moved(&self) -> MutexGuard<'_, Moved> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn id_of(open: &File) -> Option<FileId> {
+    open.metadata().ok().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::grants::FileAccess;
+
+    /// A guest that moves many files must not make the host forget where the first one is.
+    #[test]
+    fn z7_a_move_that_cannot_be_noted_is_refused_and_none_is_forgotten_while_it_matters() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let open = |path: &str| Arc::new(FileGrant::open(&real, path, FileAccess::ReadWrite).unwrap());
+        let (first, second) = (open("/first"), open("/second"));
+        let (call, other) = (first.begin_use(), first.begin_use());
+        let many: Vec<FileId> = (0..MAX_MOVED as u64).map(|number| (1, number)).collect();
+        assert!(first.note_moved(&many, &second));
+        assert!(!first.note_moved(&[(2, 0)], &second), "it could not be followed");
+        drop(call);
+        assert!(Arc::ptr_eq(&first.now_of_id((1, 0)), &second), "another call may have it open");
+        first.forget_moved(&many[1..]);
+        assert!(first.note_moved(&[(2, 0)], &second));
+        drop(other);
+        assert!(Arc::ptr_eq(&first.now_of_id((1, 0)), &first), "nobody has it open");
+        assert!(first.note_moved(&many, &second));
+    }
+}
