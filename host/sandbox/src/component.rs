@@ -8,6 +8,8 @@
 mod code;
 mod reading;
 
+pub(crate) use reading::{LARGE_BYTES, aside};
+
 use crate::attempt::{Attempt, Call};
 use crate::attend::Term;
 use crate::blanking::Blanked;
@@ -355,7 +357,8 @@ impl Linked {
         let sealed = code.sealed(&self.host)?;
         let work = async |store: &mut Store<Instance>| work(store, sealed).await;
         let places = Some(&self.places);
-        self.host.run_sealed(places, &sealed_limits(), DESCRIBE_TIME, DESCRIBE_TIME, work).await
+        let times = (DESCRIBE_TIME, DESCRIBE_TIME);
+        self.host.run_sealed(places, &sealed_limits(), times, work, async |answer, _| Ok(answer)).await
     }
 
     fn sealed_fault(&self, ending: Ending, what: &str) -> Fault {

@@ -1,12 +1,14 @@
 //! A gate as a component: asked whether a call may run, in a fresh instance each
 //! time, that is shown the call and can do nothing but answer.
 
+use crate::budget::Reservation;
 use crate::ending::{Ending, Under};
 use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load::{self, CodeShare, LoadedCode};
 use crate::sandbox::Inner as Host;
+use crate::turns::Turn;
 use crate::v0_1_0::{self, GatePre, Shown};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -136,19 +138,36 @@ impl GateComponent {
     /// # Errors
     /// The gate did not come to an answer that can be read: the call must not run.
     pub async fn judge(&self, call: &ProposedCall<'_>) -> Result<Verdict, Fault> {
+        self.answer(call).await.map(|(verdict, _)| verdict)
+    }
+
+    /// Asks as [`judge`](Self::judge) does. Beside a large verdict comes the host's memory
+    /// that it takes, for whoever holds the verdict to hold as long.
+    ///
+    /// # Errors
+    /// As [`judge`](Self::judge).
+    pub async fn answer(
+        &self,
+        call: &ProposedCall<'_>,
+    ) -> Result<(Verdict, Option<Arc<Reservation>>), Fault> {
         let shown = Shown::of(call, &self.access, &self.settings);
         let id = &self.descriptor.id;
         let answer = self
             .linked
-            .ask(self.limits, shown.bytes(), async |store, gate| {
-                let (entries, delegates) = (shown.entries(), shown.delegates());
-                let call = shown.lent(&entries, &delegates);
-                let gate = gate.instantiate_async(&mut *store).await?;
-                gate.tollgate_tool_gate().call_judge(store, call).await
-            })
+            .ask_and_read(
+                self.limits,
+                shown.bytes(),
+                async |store, gate| {
+                    let (entries, delegates) = (shown.entries(), shown.delegates());
+                    let call = shown.lent(&entries, &delegates);
+                    let gate = gate.instantiate_async(&mut *store).await?;
+                    gate.tollgate_tool_gate().call_judge(store, call).await
+                },
+                async |verdict, turn| v0_1_0::read_verdict(id, verdict, turn).await,
+            )
             .await;
         match answer {
-            Ok(verdict) => v0_1_0::lift_verdict(id, verdict),
+            Ok(verdict) => verdict,
             Err(ending) => Err(self.linked.fault(ending, id, self.limits)),
         }
     }
@@ -207,11 +226,23 @@ impl LinkedGate {
         bytes: u64,
         work: impl AsyncFnOnce(&mut Store<Instance>, &GatePre<Instance>) -> wasmtime::Result<T>,
     ) -> Result<T, Ending> {
+        self.ask_and_read(limits, bytes, work, async |answer, _| Ok(answer)).await
+    }
+
+    /// Does what [`ask`](Self::ask) does, and reads the answer.
+    async fn ask_and_read<T, R>(
+        &self,
+        limits: GateLimits,
+        bytes: u64,
+        work: impl AsyncFnOnce(&mut Store<Instance>, &GatePre<Instance>) -> wasmtime::Result<T>,
+        read: impl AsyncFnOnce(T, &Arc<Turn>) -> wasmtime::Result<R>,
+    ) -> Result<R, Ending> {
         let work = async |store: &mut Store<Instance>| {
             store.data().enter(bytes)?;
             work(store, &self.pre).await
         };
-        self.host.run_sealed(None, &limits.of_call(), PATIENCE, limits.timeout(), work).await
+        let times = (PATIENCE, limits.timeout());
+        self.host.run_sealed(None, &limits.of_call(), times, work, read).await
     }
 
     fn fault(&self, ending: Ending, id: &str, limits: GateLimits) -> Fault {

@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::load::{Artefact, Cache, Checked, CodeMemory, Identity, Words};
 use crate::plain::Docs;
 use crate::ticker::Ticker;
-use crate::turns::{Occupancy, Turns};
+use crate::turns::{Occupancy, Turn, Turns};
 use crate::{engine, interfaces, load};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -277,22 +277,25 @@ impl Inner {
     }
 
     /// Has a guest without any power do something, for so long at most, once there is room
-    /// for it: that is waited for with so much patience.
-    pub(crate) async fn run_sealed<T>(
+    /// for it: that is waited for with so much patience. What it answers is read once its
+    /// own memory is free, within the same time and charged to the same turn.
+    pub(crate) async fn run_sealed<T, R>(
         &self,
         places: Option<&ComponentPlaces>,
         limits: &Limits,
-        patience: Duration,
-        timeout: Duration,
+        (patience, timeout): (Duration, Duration),
         work: impl AsyncFnOnce(&mut Store<Instance>) -> wasmtime::Result<T>,
-    ) -> Result<T, Ending> {
+        read: impl AsyncFnOnce(T, &Arc<Turn>) -> wasmtime::Result<R>,
+    ) -> Result<R, Ending> {
         let turn = self.turns.take(places, limits.memory_bytes, patience).await;
-        let _turn = turn.map_err(|_| Ending::NoSlot)?;
+        let turn = Arc::new(turn.map_err(|_| Ending::NoSlot)?.under(limits));
         let _ticking = self.ticker.keep_ticking();
         let cancel = CancellationToken::new();
         let term = Term::new(Instant::now(), timeout, &cancel);
         let mut store = self.store(Instance::sealed(limits, &term), limits)?;
-        term.attend(pin!(work(&mut store))).await
+        let answer = term.attend(pin!(work(&mut store))).await?;
+        drop(store);
+        term.attend(pin!(read(answer, &turn))).await
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::AskedGate;
 use async_trait::async_trait;
+use std::sync::Arc;
 use tollgate_agent::gate::{ProposedCall, Verdict};
-use tollgate_sandbox::GateComponent;
+use tollgate_sandbox::{GateComponent, Reservation};
 
 #[async_trait]
 impl AskedGate for GateComponent {
@@ -12,12 +13,17 @@ impl AskedGate for GateComponent {
     }
 
     async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
-        GateComponent::judge(self, call).await.unwrap_or_else(|fault| {
+        AskedGate::answer(self, call).await.0
+    }
+
+    async fn answer(&self, call: &ProposedCall<'_>) -> (Verdict, Option<Arc<Reservation>>) {
+        GateComponent::answer(self, call).await.unwrap_or_else(|fault| {
             let id = &self.descriptor().id;
-            Verdict::Deny(format!(
+            let denied = format!(
                 "The gate '{id}' failed ({}), so the call may not run: {}",
                 fault.code, fault.message
-            ))
+            );
+            (Verdict::Deny(denied), None)
         })
     }
 }

@@ -15,6 +15,7 @@ use crate::HostError;
 use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::name;
+use tollgate_sandbox::Reservation;
 
 /// A gate that has to be asked and waited for. It looks and answers; it does
 /// nothing else.
@@ -71,6 +72,13 @@ pub trait AskedGate: Send + Sync {
 
     /// Whether this call may run. A panic denies the call.
     async fn judge(&self, call: &ProposedCall<'_>) -> Verdict;
+
+    /// Answers as [`judge`](Self::judge) does, with the host's memory that a large verdict
+    /// takes until it is recorded. Only a gate that is a component needs this.
+    #[doc(hidden)]
+    async fn answer(&self, call: &ProposedCall<'_>) -> (Verdict, Option<Arc<Reservation>>) {
+        (self.judge(call).await, None)
+    }
 }
 
 /// Every gate of a host. Cloning is cheap.

@@ -319,7 +319,7 @@ impl Driver {
                     if let Some(judged) = ask_native(&self.parts, &self.run, round, &questions) {
                         return Some(judged);
                     }
-                    let asking = Round::new(&self.parts, &self.run, round, questions);
+                    let asking = Round::new(&self.parts, &self.run, round, questions, self.outcomes.clone());
                     Box::pin(asking.ask().instrument(spans::gates()))
                 }
                 Effect::AskModel { ask: number } => self.ask_model(number),

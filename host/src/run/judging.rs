@@ -2,7 +2,7 @@
 
 use super::driver::DriverParts;
 use super::hooking::Scene;
-use super::perform::now_ms;
+use super::perform::{Outcomes, now_ms};
 use crate::gates::{AskedGate, Gates};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -22,6 +22,8 @@ pub(super) struct Round {
     now_ms: u64,
     round: u32,
     questions: Vec<Question>,
+    /// Where the memory of large answers is held until they are committed.
+    outcomes: Outcomes,
 }
 
 /// What gates are shown beside a question.
@@ -57,7 +59,13 @@ pub(super) fn ask_native(
 }
 
 impl Round {
-    pub(super) fn new(parts: &DriverParts, run: &Run, round: u32, questions: Vec<Question>) -> Self {
+    pub(super) fn new(
+        parts: &DriverParts,
+        run: &Run,
+        round: u32,
+        questions: Vec<Question>,
+        outcomes: Outcomes,
+    ) -> Self {
         let catalog = parts.toolbox.catalog();
         Self {
             gates: parts.host.gates().clone(),
@@ -68,6 +76,7 @@ impl Round {
             now_ms: now_ms(),
             round,
             questions,
+            outcomes,
         }
     }
 
@@ -80,7 +89,8 @@ impl Round {
         for question in &self.questions {
             let call = shown.call(question);
             let mut recorded: Vec<Recorded> = native_answers(&self.gates, &call).collect();
-            let asked = self.gates.asked.iter().map(|gate| ask_and_wait(gate.as_ref(), &call));
+            let asked =
+                self.gates.asked.iter().map(|gate| ask_and_wait(gate.as_ref(), &call, &self.outcomes));
             recorded.extend(futures::future::join_all(asked).await);
             if !note(&mut answers, question, recorded.into()) {
                 break;
@@ -140,9 +150,12 @@ fn ask_native_gate(gate: &dyn Gate, call: &ProposedCall<'_>) -> Recorded {
     Recorded::new(gate.id(), verdict.unwrap_or_else(|_| failed(gate.id())))
 }
 
-async fn ask_and_wait(gate: &dyn AskedGate, call: &ProposedCall<'_>) -> Recorded {
-    let verdict = AssertUnwindSafe(gate.judge(call)).catch_unwind().await;
-    Recorded::new(gate.id(), verdict.unwrap_or_else(|_| failed(gate.id())))
+/// The memory of a large answer is held with that of outcomes.
+async fn ask_and_wait(gate: &dyn AskedGate, call: &ProposedCall<'_>, outcomes: &Outcomes) -> Recorded {
+    let answer = AssertUnwindSafe(gate.answer(call)).catch_unwind().await;
+    let (verdict, memory) = answer.unwrap_or_else(|_| (failed(gate.id()), None));
+    memory.into_iter().for_each(|memory| outcomes.hold(memory));
+    Recorded::new(gate.id(), verdict)
 }
 
 fn failed(id: &str) -> Verdict {

@@ -232,7 +232,7 @@ async fn pause(not_before_ms: u64, cancel: &CancellationToken) {
 pub(super) struct Outcomes(Arc<Mutex<Vec<Arc<Reservation>>>>);
 
 impl Outcomes {
-    fn hold(&self, memory: Arc<Reservation>) {
+    pub(super) fn hold(&self, memory: Arc<Reservation>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
     }
 

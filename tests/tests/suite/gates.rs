@@ -144,3 +144,28 @@ fn g7_a_gate_is_shown_the_keys_that_it_declares_and_no_others() {
     let fault = rig.judge(&gate, &Asked::default()).unwrap_err();
     assert_eq!(fault.code, Code::Trapped, "where nothing is set, it is shown nothing");
 }
+
+const ANSWERS_MUCH: Guest = Guest {
+    name: "answers-much",
+    attack: "",
+    limit: "",
+    expects: Expectation::Succeeds,
+    source: r#";; Answers in the tool's place with a text of 8 million bytes.
+;;
+;; kind: gate
+;; returns: {"set-result": {"status": "success", "data": {"$join": ["\"", {"$repeat": ["a", 8000000]}, "\""]}}}
+"#,
+};
+
+#[test]
+fn z3_the_memory_of_a_large_verdict_is_reserved_for_as_long_as_it_is_held() {
+    let rig = Rig::new();
+    let gate = rig.load_gate("answers-much", ANSWERS_MUCH.bytes()).unwrap();
+    let (verdict, memory) = rig.answer(&gate, &Asked::default()).unwrap();
+    assert!(matches!(verdict, Verdict::SetResult(_)));
+    let held = memory.as_ref().map_or(0, |memory| memory.bytes());
+    assert!(held >= 8_000_000, "{held}");
+    assert_eq!(rig.sandbox().memory_budget().reserved_bytes(), held);
+    drop((verdict, memory));
+    assert_eq!(rig.sandbox().memory_budget().reserved_bytes(), 0);
+}

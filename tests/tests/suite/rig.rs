@@ -22,7 +22,7 @@ use tollgate_agent::state::{Snapshot, State};
 use tollgate_artifacts::Guest;
 use tollgate_sandbox::{
     Attempt, Call, Component, GateComponent, GateLimits, Grants, Limits, Refusal, Report, ReportSink,
-    Sandbox, SandboxConfig, runtime,
+    Reservation, Sandbox, SandboxConfig, runtime,
 };
 
 use crate::powers::Place;
@@ -152,6 +152,15 @@ impl Rig {
 
     /// Asks a gate about a call of the tool `echo`.
     pub fn judge(&self, gate: &GateComponent, asked: &Asked) -> Result<Verdict, Fault> {
+        self.answer(gate, asked).map(|(verdict, _)| verdict)
+    }
+
+    /// The same, with the memory that a large verdict takes.
+    pub fn answer(
+        &self,
+        gate: &GateComponent,
+        asked: &Asked,
+    ) -> Result<(Verdict, Option<Arc<Reservation>>), Fault> {
         let echo = self.load(&tollgate_artifacts::good::ECHO).unwrap();
         let value = serde_json::from_str(&asked.arguments).unwrap();
         let call = ProposedCall {
@@ -166,7 +175,7 @@ impl Rig {
             now_ms: 0,
             decided: None,
         };
-        self.runtime.block_on(gate.judge(&call))
+        self.runtime.block_on(gate.answer(&call))
     }
 
     /// Calls the component's first tool.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use wasmtime::Store;
 
 /// More bytes than these are read on a thread where they keep no other call waiting.
-const LARGE_BYTES: u64 = 128 * 1024;
+pub(crate) const LARGE_BYTES: u64 = 128 * 1024;
 
 /// What a guest returned.
 pub(super) enum Returned {
@@ -58,17 +58,10 @@ impl<'a> Reading<'a> {
         let lifted = match (returned, entry) {
             (Returned::Contract(returned), _) if returned_bytes(&returned) > LARGE_BYTES => {
                 let (name, turn) = (tool_name.to_owned(), Arc::clone(turn));
-                let lift = move || lift_returned(&name, returned, looked_into, &turn, json_nodes);
-                let lifting = async {
-                    match tokio::task::spawn_blocking(lift).await {
-                        Ok(lifted) => lifted.map_err(wasmtime::Error::from),
-                        Err(failed) => match failed.try_into_panic() {
-                            Ok(panic) => std::panic::resume_unwind(panic),
-                            // The runtime ends, and this with it.
-                            Err(_) => std::future::pending().await,
-                        },
-                    }
-                };
+                let lifting = aside(move || {
+                    lift_returned(&name, returned, looked_into, &turn, json_nodes)
+                        .map_err(wasmtime::Error::from)
+                });
                 return Box::pin(async { term.attend(pin!(lifting)).await }).await;
             }
             (Returned::Contract(returned), _) => {
@@ -76,12 +69,31 @@ impl<'a> Reading<'a> {
                     .map_err(wasmtime::Error::from)
             }
             (Returned::Plain(returned), Entry::Plain(plain)) => {
-                plain.lift(tool_name, returned, &boundary, (crossing_bytes, json_nodes), turn)
+                let most = (crossing_bytes, json_nodes);
+                match plain.lift(tool_name, returned, &boundary, most, turn) {
+                    Ok(plain::Lifting { bytes, work }) if bytes > LARGE_BYTES => {
+                        return Box::pin(async { term.attend(pin!(aside(work))).await }).await;
+                    }
+                    Ok(small) => (small.work)(),
+                    Err(error) => Err(error),
+                }
             }
             (Returned::Plain(_), Entry::Contract(_)) => {
                 Err(wasmtime::Error::msg("a value was returned where the contract has a text"))
             }
         };
         lifted.map_err(|error| Ending::of(&error))
+    }
+}
+
+/// Does this on a thread where it keeps no call waiting.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and this with it.
+            Err(_) => std::future::pending().await,
+        },
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Returned;
 use super::docs::Docs;
-use super::lift::{lift, lift_payload, measure};
+use super::lift::{lift, lift_payload};
 use super::lower::{Lowering, Misfit};
 use super::preparation::{is_of_javascript, is_of_python};
 use super::schema;
@@ -17,7 +17,7 @@ use std::fmt;
 use std::io::{self, Write};
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::MAX_DESCRIPTION_BYTES;
-use tollgate_agent::json::NodesLeft;
+use tollgate_agent::json::{Measure, NodesLeft};
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, ToolResult, ToolStatus};
 use tollgate_agent::run::answer::MAX_ANSWER_BYTES;
 use tollgate_agent::schema::Schema;
@@ -125,12 +125,11 @@ impl Function {
     pub(super) fn lift_returned(
         &self,
         tool_name: &str,
-        value: Option<Val>,
+        (value, measure): (Option<Val>, Measure),
         boundary: &Boundary,
         (crossing_bytes, json_nodes): (u64, u32),
         turn: &Turn,
     ) -> wasmtime::Result<Lifted> {
-        let measure = value.as_ref().map(measure).unwrap_or_default();
         if let Err(why) = NodesLeft::up_to(json_nodes as usize).take(&measure) {
             let message = format!("Tool '{tool_name}' returned a value that is too large: {why}.");
             let outcome = Outcome::Faulted(Fault::new(Code::MalformedOutput, message));

@@ -29,8 +29,10 @@ use crate::meter::Boundary;
 use crate::turns::Turn;
 use crate::v0_1_0::Lifted;
 use function::Function;
+use lift::measure;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tollgate_agent::descriptor::{ComponentDescriptor, ToolDescriptor};
 use tollgate_agent::outcome::{Fault, Outcome};
 use wasmtime::component::{Component as Compiled, InstancePre, Val};
@@ -44,12 +46,20 @@ pub(crate) enum Returned {
     Misfit(Fault),
 }
 
+/// The making of an outcome.
+pub(crate) struct Lifting {
+    /// Bytes of the parsed form.
+    pub(crate) bytes: u64,
+    /// Makes it, if the call and the host have room for it and it is not too long.
+    pub(crate) work: Box<dyn FnOnce() -> wasmtime::Result<Lifted> + Send>,
+}
+
 /// A plain component, linked.
 pub(crate) struct Plain {
     pre: InstancePre<Instance>,
     version: String,
     /// By the name of the tool that it is.
-    functions: BTreeMap<String, Function>,
+    functions: BTreeMap<String, Arc<Function>>,
     left_out: Vec<LeftOut>,
 }
 
@@ -66,6 +76,7 @@ impl Plain {
     ) -> Result<Self, Refusal> {
         let surface::Read { version, functions, left_out } =
             surface::read(engine, compiled).map_err(|why| Refusal::new(format!("{name} {why}")))?;
+        let functions = functions.into_iter().map(|(name, function)| (name, Arc::new(function))).collect();
         Ok(Self { pre, version, functions, left_out })
     }
 
@@ -76,7 +87,7 @@ impl Plain {
 
     /// What it would say of itself under this id.
     pub(crate) fn descriptor(&self, id: String, docs: &Docs) -> ComponentDescriptor {
-        let tool = |(name, function): (&String, &Function)| {
+        let tool = |(name, function): (&String, &Arc<Function>)| {
             ToolDescriptor::new(name.to_ascii_lowercase(), name, function.description(docs))
                 .with_parameters(function.parameters())
         };
@@ -98,28 +109,35 @@ impl Plain {
         self.function(tool_name)?.call(&self.pre, store, tool_name, arguments).await
     }
 
-    /// Makes an outcome of what the function returned, which is charged to the call's turn.
-    /// `most` are the most bytes and values of its JSON.
+    /// Prepares to make an outcome of what the function returned, which is charged to the
+    /// call's turn then. `most` are the most bytes and values of its JSON. To make 500,000
+    /// values took some 150 ms when it was measured, and to measure them 3 ms.
     ///
     /// # Errors
-    /// The call or the host has no room for it, or it is too long.
+    /// There is no such function.
     pub(crate) fn lift(
         &self,
         tool_name: &str,
         returned: Returned,
         boundary: &Boundary,
         most: (u64, u32),
-        turn: &Turn,
-    ) -> wasmtime::Result<Lifted> {
-        match returned {
-            Returned::Misfit(fault) => Ok(Lifted { outcome: Outcome::Faulted(fault), bytes: 0 }),
-            Returned::Value(value) => {
-                self.function(tool_name)?.lift_returned(tool_name, value, boundary, most, turn)
+        turn: &Arc<Turn>,
+    ) -> wasmtime::Result<Lifting> {
+        let value = match returned {
+            Returned::Misfit(fault) => {
+                let lifted = Lifted { outcome: Outcome::Faulted(fault), bytes: 0 };
+                return Ok(Lifting { bytes: 0, work: Box::new(|| Ok(lifted)) });
             }
-        }
+            Returned::Value(value) => value,
+        };
+        let function = Arc::clone(self.function(tool_name)?);
+        let measure = value.as_ref().map(measure).unwrap_or_default();
+        let (tool_name, boundary, turn) = (tool_name.to_owned(), boundary.clone(), Arc::clone(turn));
+        let work = move || function.lift_returned(&tool_name, (value, measure), &boundary, most, &turn);
+        Ok(Lifting { bytes: measure.parsed_bytes, work: Box::new(work) })
     }
 
-    fn function(&self, tool_name: &str) -> wasmtime::Result<&Function> {
+    fn function(&self, tool_name: &str) -> wasmtime::Result<&Arc<Function>> {
         let function = self.functions.get(tool_name);
         function.ok_or_else(|| wasmtime::Error::msg("the component has no such function"))
     }

@@ -2,9 +2,14 @@
 
 use super::context::{lent_agent, lent_identity};
 use super::generated::of_gates::exports::tollgate::tool::gate as wit;
-use super::output::{lift_result, lift_ticket};
+use super::output::{check_question, check_result, lift_result, lift_ticket, result_bytes, ticket_bytes};
 use super::types;
+use crate::budget::Reservation;
+use crate::component::{LARGE_BYTES, aside};
+use crate::meter::Stop;
+use crate::turns::Turn;
 use serde_json::Value;
+use std::sync::Arc;
 use tollgate_agent::gate::{GateDescriptor, ProposedCall, Verdict};
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::state::Access;
@@ -20,11 +25,54 @@ pub(crate) fn lift_gate_descriptor(given: wit::GateDescriptor) -> Result<GateDes
     GateDescriptor::checked(&given.id, &given.description, given.reads).map_err(|why| why.to_string())
 }
 
-/// Reads a gate's answer.
+/// A verdict with the memory that a large one takes, or the fault that the answer is.
+type Read = Result<(Verdict, Option<Arc<Reservation>>), Fault>;
+
+/// Reads a gate's answer, a large one on a thread where it keeps no call waiting. Its
+/// memory is charged to the turn before anything is parsed.
 ///
 /// # Errors
-/// Part of it is not what the contract says.
-pub(crate) fn lift_verdict(gate: &str, given: wit::Verdict) -> Result<Verdict, Fault> {
+/// The question or the host has no room for the parsed form.
+pub(crate) async fn read_verdict(
+    gate: &str,
+    given: wit::Verdict,
+    turn: &Arc<Turn>,
+) -> wasmtime::Result<Read> {
+    if verdict_bytes(&given) <= LARGE_BYTES {
+        return Ok(read(gate, given, turn)?);
+    }
+    let (gate, turn) = (gate.to_owned(), Arc::clone(turn));
+    Ok(aside(move || read(&gate, given, &turn)).await?)
+}
+
+fn read(gate: &str, given: wit::Verdict, turn: &Turn) -> Result<Read, Stop> {
+    let held = match &given {
+        wit::Verdict::SetResult(result) => check_result(gate, result),
+        wit::Verdict::Suspend(ticket) => check_question(gate, ticket),
+        // Its reason is cut.
+        wit::Verdict::Block(_) | wit::Verdict::Deny(_) | wit::Verdict::Allow => Ok(0),
+    };
+    let held = match held {
+        Ok(held) => held,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    turn.charge(held)?;
+    let verdict = lift_verdict(gate, given);
+    Ok(verdict.map(|verdict| (verdict, turn.hand_over(held).map(Arc::new))))
+}
+
+/// How many bytes of text a gate answered.
+fn verdict_bytes(given: &wit::Verdict) -> u64 {
+    let bytes = match given {
+        wit::Verdict::Block(reason) | wit::Verdict::Deny(reason) => reason.len(),
+        wit::Verdict::Suspend(ticket) => ticket_bytes(ticket),
+        wit::Verdict::SetResult(result) => result_bytes(result),
+        wit::Verdict::Allow => 0,
+    };
+    bytes as u64
+}
+
+fn lift_verdict(gate: &str, given: wit::Verdict) -> Result<Verdict, Fault> {
     Ok(match given {
         wit::Verdict::Block(reason) => Verdict::Block(clean(&reason, MAX_REASON_BYTES)),
         wit::Verdict::Deny(reason) => Verdict::Deny(clean(&reason, MAX_REASON_BYTES)),

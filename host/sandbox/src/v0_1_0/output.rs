@@ -6,7 +6,7 @@ use crate::turns::Turn;
 use serde_json::Value;
 use std::sync::Arc;
 use tollgate_agent::code::Code;
-use tollgate_agent::json::{self, JsonError, LazyJson, NodesLeft};
+use tollgate_agent::json::{self, JsonError, LazyJson, Measure, NodesLeft};
 use tollgate_agent::outcome::{
     Action, Fault, Mutation, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus,
 };
@@ -33,23 +33,29 @@ pub(crate) type Returned = Result<types::ToolOutput, types::ToolError>;
 pub(crate) fn returned_bytes(returned: &Returned) -> u64 {
     let bytes = match returned {
         Ok(output) => {
-            let result = output.result.data.len() + output.result.message.as_ref().map_or(0, String::len);
             let mutations: usize = output.mutations.iter().map(|m| m.key.len() + m.update.len()).sum();
-            result + mutations + ticket_of(output).map_or(0, ticket_bytes)
+            result_bytes(&output.result) + mutations
         }
         Err(error) => error_text(error).1.len(),
     };
     bytes as u64
 }
 
-fn ticket_of(output: &types::ToolOutput) -> Option<&types::SuspendTicket> {
-    match &output.result.status {
+/// The same of a result.
+pub(super) fn result_bytes(result: &types::ToolResult) -> usize {
+    let message = result.message.as_ref().map_or(0, String::len);
+    result.data.len() + message + ticket_of(result).map_or(0, ticket_bytes)
+}
+
+fn ticket_of(result: &types::ToolResult) -> Option<&types::SuspendTicket> {
+    match &result.status {
         types::ToolStatus::Pending(ticket) => ticket.as_ref(),
         _ => None,
     }
 }
 
-fn ticket_bytes(ticket: &types::SuspendTicket) -> usize {
+/// The same of a ticket.
+pub(super) fn ticket_bytes(ticket: &types::SuspendTicket) -> usize {
     let schema = ticket.response_schema.as_ref().map_or(0, String::len);
     ticket.action.len() + ticket.message.len() + ticket.parameters.len() + schema
 }
@@ -93,7 +99,7 @@ pub(crate) fn lift_returned(
 /// Checks lengths and numbers, and finds how many bytes the output takes once it is parsed.
 fn check(tool: &str, output: &types::ToolOutput, looked_into: bool, json_nodes: u32) -> Result<u64, Fault> {
     check_mutations(tool, output)?;
-    let ticket = ticket_of(output);
+    let ticket = ticket_of(&output.result);
     ticket.map(|ticket| check_ticket(tool, ticket)).transpose()?;
     if output.mutations.iter().map(|m| m.update.len()).sum::<usize>() as u64
         + output.result.data.len() as u64
@@ -103,22 +109,48 @@ fn check(tool: &str, output: &types::ToolOutput, looked_into: bool, json_nodes: 
         return Ok(0);
     }
     let (mut nodes, mut bytes) = (NodesLeft::up_to(json_nodes as usize), 0);
-    let mut count = |what: &str, text: &str| {
-        let measure = json::measure(text.as_bytes());
-        nodes.take(&measure).map_err(|why| malformed(tool, what, &why, text))?;
-        Ok::<_, Fault>(measure)
-    };
     for mutation in &output.mutations {
         // The update is held, and the value that it leads to.
-        bytes += 2 * count("its mutations", &mutation.update)?.parsed_bytes;
+        bytes += 2 * count(tool, "its mutations", &mutation.update, &mut nodes)?.parsed_bytes;
     }
-    for text in ticket.into_iter().flat_map(|t| [Some(&t.parameters), t.response_schema.as_ref()]).flatten() {
-        bytes += count("its ticket", text)?.parsed_bytes;
-    }
-    let data = &output.result.data;
-    let measure = count("the data of its result", data)?;
+    Ok(bytes + held_of_result(tool, &output.result, looked_into, &mut nodes)?)
+}
+
+/// Checks lengths and numbers of a result that a gate answers with, and finds how many bytes
+/// it takes once it is parsed.
+pub(super) fn check_result(gate: &str, result: &types::ToolResult) -> Result<u64, Fault> {
+    ticket_of(result).map(|ticket| check_ticket(gate, ticket)).transpose()?;
+    held_of_result(gate, result, false, &mut NodesLeft::up_to(json::MAX_NODES))
+}
+
+/// The same of a question.
+pub(super) fn check_question(gate: &str, ticket: &types::SuspendTicket) -> Result<u64, Fault> {
+    check_ticket(gate, ticket)?;
+    held_of_ticket(gate, ticket, &mut NodesLeft::up_to(json::MAX_NODES))
+}
+
+fn held_of_result(
+    tool: &str,
+    result: &types::ToolResult,
+    looked_into: bool,
+    nodes: &mut NodesLeft,
+) -> Result<u64, Fault> {
+    let ticket = ticket_of(result).map(|ticket| held_of_ticket(tool, ticket, nodes)).transpose()?;
+    let measure = count(tool, "the data of its result", &result.data, nodes)?;
     let parsed = if looked_into { measure.parsed_bytes } else { 0 };
-    Ok(bytes + parsed + LazyJson::held_bytes(data, &measure))
+    Ok(ticket.unwrap_or(0) + parsed + LazyJson::held_bytes(&result.data, &measure))
+}
+
+fn held_of_ticket(tool: &str, ticket: &types::SuspendTicket, nodes: &mut NodesLeft) -> Result<u64, Fault> {
+    let texts = [Some(&ticket.parameters), ticket.response_schema.as_ref()].into_iter().flatten();
+    let held = texts.map(|text| Ok(count(tool, "its ticket", text, nodes)?.parsed_bytes));
+    held.sum()
+}
+
+fn count(tool: &str, what: &str, text: &str, nodes: &mut NodesLeft) -> Result<Measure, Fault> {
+    let measure = json::measure(text.as_bytes());
+    nodes.take(&measure).map_err(|why| malformed(tool, what, &why, text))?;
+    Ok(measure)
 }
 
 /// Checks how long what is parsed of a ticket is.
