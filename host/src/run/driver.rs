@@ -250,6 +250,7 @@ impl Driver {
         let mut commit = Commit::new(run_id, thread_id, self.run.events() - applied as u64, now_ms, all);
         let events = Arc::clone(commit.events());
         commit.messages = messages;
+        commit.thread_state_bytes = Some(toolbox.catalog().keys().thread_state_bytes());
         commit.charged = charges(&events, Some(&self.run));
         commit.audit = records_of(&self.run, commit.run_id(), &events);
         let trapped = commit.audit.iter().any(|record| record.sign() == Sign::Trapped);

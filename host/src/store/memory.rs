@@ -1,6 +1,6 @@
 //! A store that ends with the process.
 
-use super::rebase::{WrittenKeys, moved};
+use super::rebase::{WrittenKeys, moved, sizes_fit};
 use super::summary::{label, status_after};
 use super::{
     AuditFilter, AuditRecord, Commit, CommitError, Committed, RunFilter, RunSummary, Store, StoreError,
@@ -8,7 +8,7 @@ use super::{
 };
 use async_trait::async_trait;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_agent::SmolStr;
 use tollgate_agent::message::Message;
@@ -89,13 +89,19 @@ impl ThreadRow {
     fn missed<'a>(
         &self,
         mut changes: impl Iterator<Item = &'a StateChange> + Clone,
+        thread_state_bytes: Option<usize>,
     ) -> Result<u64, CommitError> {
         let Some(first) = changes.clone().next() else { return Ok(0) };
         let now = self.state.revision();
         let moved = (now + 1).checked_sub(first.revision).ok_or(CommitError::Conflict(now))?;
         let missed = self.changes.iter().rev().take_while(|change| change.revision >= first.revision);
         let missed: Vec<WrittenKeys> = missed.map(WrittenKeys::of).collect();
-        let fits = changes.all(|change| missed.iter().all(|missed| missed.lets_by(change)));
+        let all = changes.clone();
+        let lets_by = changes.all(|change| missed.iter().all(|missed| missed.lets_by(change)));
+        let sizes = |owner: &'a str| -> Result<HashMap<String, usize>, CommitError> {
+            Ok(self.state.sizes_of(owner).map(|(key, bytes)| (key.to_owned(), bytes)).collect())
+        };
+        let fits = lets_by && (moved == 0 || sizes_fit(all, thread_state_bytes, sizes)?);
         if fits { Ok(moved) } else { Err(CommitError::Conflict(now)) }
     }
 
@@ -134,6 +140,7 @@ impl MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        let limit = commit.thread_state_bytes;
         let Commit { run_id, thread_id, after, mut events, messages, audit, charged, .. } = commit;
         let mut behind = 0;
         let sizes: Vec<u64> = events.iter().map(|event| bytes_of(&event.event)).collect();
@@ -149,7 +156,7 @@ impl Store for MemoryStore {
         let changes = |event: &'_ Numbered| event.event.change().is_some();
         if !messages.is_empty() || events.iter().any(changes) {
             if let Some(thread) = threads.get(&thread_id) {
-                behind = thread.missed(events.iter().filter_map(|event| event.event.change()))?;
+                behind = thread.missed(events.iter().filter_map(|event| event.event.change()), limit)?;
                 events = moved(&events, behind);
             } else if let Some(first) = events.iter().find_map(|event| event.event.change())
                 && first.revision != 1
@@ -197,6 +204,7 @@ impl Store for MemoryStore {
         runs.retain(|run| {
             filter.thread_id.as_ref().is_none_or(|id| *id == run.thread_id)
                 && filter.status.as_ref().is_none_or(|status| *status == run.status)
+                && filter.kind.as_ref().is_none_or(|kind| *kind == run.kind)
                 && filter.run_id_prefix.as_ref().is_none_or(|prefix| run.run_id.starts_with(prefix))
         });
         runs.sort_by(|a, b| b.run_id.cmp(&a.run_id));

@@ -143,7 +143,8 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 pub trait Store: Send + Sync {
     /// Appends events to a run, and folds their changes into the thread's state. Changes
     /// that were built on an older revision are moved behind the ones that they missed,
-    /// unless both write the same key and do not commute.
+    /// unless both write the same key and do not commute, or both together may exceed a
+    /// limit on the size of state.
     ///
     /// # Errors
     /// [`CommitError::Conflict`] if they cannot be moved, [`CommitError::Advanced`] if
@@ -302,6 +303,9 @@ pub struct Commit {
     pub audit: Vec<AuditRecord>,
     /// The components that the events refer to, for a store that keeps them.
     pub components: Vec<ComponentFile>,
+    /// The most bytes that the values of one owner's keys may have in the thread. The events were
+    /// decided within it; a store that moves them behind changes of others checks it again.
+    pub thread_state_bytes: Option<usize>,
     /// Whether whoever waits for the commit may be answered before it is durable. A
     /// direct call of an idempotent tool that changed nothing may: its record follows
     /// with the next commit, in a twentieth of a second, or when the store is closed.

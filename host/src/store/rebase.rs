@@ -6,9 +6,12 @@
 //! Nobody decides again, and the cost does not grow with the number of calls that wait.
 
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use tollgate_agent::run::Numbered;
+use tollgate_agent::state::change::MAX_VALUE_BYTES;
+use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 
 /// The most changes of one thread, and the most threads, that are remembered.
@@ -46,6 +49,41 @@ impl WrittenKeys {
             self.keys.iter().all(|(key, folded)| *key != update.key || (is_free && *folded))
         })
     }
+}
+
+/// Whether the values stay within their limits behind what others added meanwhile: each value,
+/// and all that an owner has in the thread. `stored` gives how long the values of an owner are,
+/// at most. What does not fit is decided anew, on the state as it stands.
+pub(super) fn sizes_fit<'c, E>(
+    changes: impl Iterator<Item = &'c StateChange>,
+    thread_state_bytes: Option<usize>,
+    mut stored: impl FnMut(&'c str) -> Result<HashMap<String, usize>, E>,
+) -> Result<bool, E> {
+    let mut owners: HashMap<&str, (usize, HashMap<String, usize>)> = HashMap::new();
+    for update in changes.flat_map(of_thread) {
+        let owner = owner_of(&update.key);
+        let (_, sizes) = match owners.entry(owner) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let sizes = stored(owner)?;
+                new.insert((sizes.values().sum(), sizes))
+            }
+        };
+        let size = sizes.entry(update.key.to_string()).or_default();
+        if update.fold.is_some() {
+            *size += update.bytes();
+            if *size >= MAX_VALUE_BYTES {
+                return Ok(false);
+            }
+        } else {
+            *size = update.bytes();
+        }
+    }
+    let limit = thread_state_bytes.unwrap_or(usize::MAX);
+    Ok(owners.values().all(|(before, sizes)| {
+        let after: usize = sizes.values().sum();
+        after <= *before || after <= limit
+    }))
 }
 
 fn of_thread(change: &StateChange) -> impl Iterator<Item = &KeyUpdate> {

@@ -15,6 +15,8 @@ pub struct RunFilter {
     /// Those of this status: `running`, `waiting`, `completed`, `blocked`,
     /// `stopped`, `cancelled`, `failed`.
     pub status: Option<String>,
+    /// Those of this kind: `prompt`, `call`, `child`.
+    pub kind: Option<String>,
     /// Those whose id begins so.
     pub run_id_prefix: Option<String>,
     /// At most so many.
@@ -23,7 +25,7 @@ pub struct RunFilter {
 
 impl Default for RunFilter {
     fn default() -> Self {
-        Self { thread_id: None, status: None, run_id_prefix: None, limit: 50 }
+        Self { thread_id: None, status: None, kind: None, run_id_prefix: None, limit: 50 }
     }
 }
 

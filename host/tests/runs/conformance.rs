@@ -281,6 +281,9 @@ with_each_store! {
         assert_eq!(ids(all.clone()).await, ["abc-2"]);
         assert!(ids(RunFilter { thread_id: Some("u".to_owned()), ..all }).await.is_empty());
         assert_eq!(ids(RunFilter { limit: 2, ..RunFilter::default() }).await, ["x%_", "abd-1"]);
+        let of_kind = |kind: &str| RunFilter { kind: Some(kind.to_owned()), ..prefix("ab") };
+        assert_eq!(ids(of_kind("call")).await, ["abd-1", "abc-2", "abc-1"]);
+        assert!(ids(of_kind("prompt")).await.is_empty());
     }
 
     async fn a_run_that_was_let_go_is_at_work_no_more_until_it_is_taken_up(at: StoreAt) {

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use tollgate::store::{Store, StoreError};
 use tollgate::tools::{NativePlugin, Toolbox};
 use tollgate::{CallRequest, FnTool, Host, ToolContext, ToolOutput, ToolResult};
+use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess, StateKey};
 use tollgate_agent::outcome::Mutation;
+use tollgate_agent::run::CallEnd;
 use tollgate_agent::state::{KeyScope, Reducer, State};
 
 fn key(name: &str, initial: Value, schema: Option<Value>, reducer: Reducer) -> StateAccess {
@@ -93,6 +95,45 @@ with_each_store! {
         assert_eq!(lines, expected);
         assert_eq!(value(&kept, "log.total").await.unwrap(), json!(200 * 199 / 2));
         assert_eq!(kept.thread("t").await.unwrap().state.revision(), 200);
+    }
+
+    async fn z8_two_calls_at_once_do_not_exceed_the_limit_of_a_threads_state(at: StoreAt) {
+        // Both decide on the empty state, as neither returns before both have begun.
+        let both = Arc::new(tokio::sync::Barrier::new(2));
+        let write = move |arguments: Value, _: ToolContext| {
+            let both = Arc::clone(&both);
+            async move {
+                both.wait().await;
+                let key = format!("log.{}", arguments["key"].as_str().unwrap());
+                let mutations = vec![Mutation { key, update: arguments["line"].clone() }];
+                ToolOutput { result: ToolResult::success("written").into(), mutations, actions: Vec::new() }
+            }
+        };
+        let list = json!({"type": "array", "items": {"type": "string"}});
+        let plugin = NativePlugin::new("log")
+            .with_state(key("lines", json!([]), Some(list), Reducer::Append))
+            .with_state(key("last", json!(""), None, Reducer::Replace))
+            .with_tool(FnTool::new("write", "write", "Writes.", write));
+        let mut toolbox = Toolbox::default();
+        plugin.install(&mut toolbox).unwrap();
+        let host = Host::builder().toolbox(toolbox).store(at.open()).thread_state_bytes(10_000).build().unwrap();
+        // The same key, and two keys of one owner.
+        for (thread, keys) in [("one", ["lines", "lines"]), ("two", ["lines", "last"])] {
+            let call = |key: &str| {
+                let arguments = json!({"key": key, "line": "x".repeat(6_000)}).to_string();
+                host.call(CallRequest::new("write", arguments).on_thread(thread))
+            };
+            let (first, second) = tokio::join!(call(keys[0]), call(keys[1]));
+            let ends = [first.unwrap(), second.unwrap()];
+            let failed: Vec<_> = ends.iter().filter(|end| end.result().is_none()).collect();
+            let [failed] = failed.as_slice() else { panic!("{thread}: {} of 2 failed", failed.len()) };
+            let CallEnd::Fault(fault) = &failed.last_call.as_ref().unwrap().end else { panic!("{thread}") };
+            assert_eq!(fault.code, Code::BadMutation);
+            assert!(fault.message.contains("thread_state_bytes = 10000"), "{}", fault.message);
+            let state = at.open().thread(thread).await.unwrap().state;
+            let bytes: usize = state.iter().map(|(_, value)| value.to_string().len()).sum();
+            assert!((6_000..10_000).contains(&bytes), "{thread}: {bytes}");
+        }
     }
 
     async fn s5_a_schema_that_an_order_may_break_is_checked_again_and_holds(at: StoreAt) {

@@ -132,6 +132,12 @@ pub(crate) fn is_key(name: &str) -> bool {
         && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
 }
 
+/// The id of the owner of a key, which is the key's beginning.
+#[must_use]
+pub fn owner_of(key: &str) -> &str {
+    key.split_once('.').map_or(key, |(owner, _)| owner)
+}
+
 /// Every key that something loaded defines. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct KeySet {

@@ -69,6 +69,13 @@ impl State {
         self.values.iter().map(|(key, held)| (key.as_ref(), held.value().as_ref()))
     }
 
+    /// The keys of an owner that were ever set, and how many bytes the value of each has, at
+    /// most.
+    pub fn sizes_of<'a>(&'a self, owner_id: &'a str) -> impl Iterator<Item = (&'a str, usize)> {
+        let values = self.values.iter().filter(move |(key, _)| key::owner_of(key) == owner_id);
+        values.map(|(key, held)| (key.as_ref(), held.bytes()))
+    }
+
     /// Folds in one change; the revision becomes the change's.
     pub fn apply(&mut self, change: &StateChange) {
         self.fold(change, |_| true);

@@ -1,5 +1,6 @@
 //! One key's update within a change, and how it is folded into the key's value.
 
+use super::size::json_bytes;
 use super::{KeyDefinition, KeyReducer, KeyScope, Reducer, State, StateChange};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -92,6 +93,17 @@ impl KeyUpdate {
         // changes nothing.
         let _ = fold.reducer.join_in_place(Arc::make_mut(&mut value), update);
         Some(value)
+    }
+
+    /// How many bytes the value has that the key is set to, or that are added to it at most.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match (&self.value, &self.update) {
+            (Some(value), _) => json_bytes(value),
+            // An element more of a list has a comma before it.
+            (None, Some(update)) => json_bytes(update) + 1,
+            (None, None) => 0,
+        }
     }
 
     /// Whether this says what the key's value becomes.

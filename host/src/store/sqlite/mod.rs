@@ -94,7 +94,7 @@ impl SqliteStore {
     /// The store cannot be read.
     pub async fn verify(&self) -> Result<Verified, StoreError> {
         self.writer.catch_up().await?;
-        self.read(|reader| reader.verify()).await
+        self.readers.ask(|reader| reader.verify()).await
     }
 
     /// How many bytes the records of a thread or component have.
@@ -103,7 +103,7 @@ impl SqliteStore {
             return Ok(bytes);
         }
         let asked = subject.clone();
-        let bytes = self.read(move |reader| reader.bytes(&asked)).await?;
+        let bytes = self.readers.ask(move |reader| reader.bytes(&asked)).await?;
         self.sizes.learn(subject, bytes);
         Ok(bytes)
     }
@@ -112,16 +112,6 @@ impl SqliteStore {
     #[must_use]
     pub fn process_id(&self) -> &str {
         self.process.id()
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        query: impl FnOnce(&read::Reader<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let readers = Arc::clone(&self.readers);
-        tokio::task::spawn_blocking(move || readers.query(query))
-            .await
-            .map_err(|e| StoreError(format!("a query of the store broke off: {e}")))?
     }
 
     /// Keeps what the record leaves out, and adds it to events that come back.
@@ -155,7 +145,7 @@ impl Store for SqliteStore {
             Ok(thread) => thread,
             Err(before) => {
                 let id = thread_id.to_owned();
-                let thread = self.read(move |reader| reader.thread(&id)).await?;
+                let thread = self.readers.ask(move |reader| reader.thread(&id)).await?;
                 self.known.learn(thread_id, &thread, &before);
                 thread
             }
@@ -170,12 +160,12 @@ impl Store for SqliteStore {
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
         let run_id: Arc<str> = Arc::from(run_id);
         self.writer.catch_up().await?;
-        self.read(move |reader| reader.events(&run_id, after)).await
+        self.readers.ask(move |reader| reader.events(&run_id, after)).await
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         self.writer.catch_up().await?;
-        self.read(move |reader| reader.runs(&filter)).await
+        self.readers.ask(move |reader| reader.runs(&filter)).await
     }
 
     async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
@@ -184,12 +174,12 @@ impl Store for SqliteStore {
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
         self.writer.catch_up().await?;
-        self.read(move |reader| reader.audit(&filter)).await
+        self.readers.ask(move |reader| reader.audit(&filter)).await
     }
 
     async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
         self.writer.catch_up().await?;
-        self.read(|reader| reader.trapping()).await
+        self.readers.ask(|reader| reader.trapping()).await
     }
 
     async fn changes(
@@ -199,12 +189,12 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<StateChange>, StoreError> {
         let thread_id = thread_id.to_owned();
-        self.read(move |reader| reader.changes(&thread_id, after, limit)).await
+        self.readers.ask(move |reader| reader.changes(&thread_id, after, limit)).await
     }
 
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let digest = digest.to_owned();
-        self.read(move |reader| reader.component(&digest)).await
+        self.readers.ask(move |reader| reader.component(&digest)).await
     }
 
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
@@ -241,7 +231,7 @@ impl Store for SqliteStore {
     async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
         let run_id: Arc<str> = Arc::from(run_id);
         self.writer.catch_up().await?;
-        self.read(move |reader| reader.record(&run_id)).await
+        self.readers.ask(move |reader| reader.record(&run_id)).await
     }
 }
 

@@ -67,6 +67,17 @@ impl Readers {
         }
         answer
     }
+
+    /// The same on a thread that may wait for the disk.
+    pub(super) async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        query: impl FnOnce(&Reader<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let readers = Arc::clone(self);
+        tokio::task::spawn_blocking(move || readers.query(query))
+            .await
+            .map_err(|e| StoreError(format!("a query of the store broke off: {e}")))?
+    }
 }
 
 /// A row of an event.
@@ -300,6 +311,9 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
         let others = "r.status = ? AND r.status <> 'completed'";
         let condition = if status == "completed" { "r.status = ?" } else { others };
         only(condition, std::slice::from_ref(status));
+    }
+    if let Some(kind) = &filter.kind {
+        only("r.kind = ?", std::slice::from_ref(kind));
     }
     if let Some(prefix) = &filter.run_id_prefix {
         let after = format!("{prefix}{}", char::MAX);

@@ -4,7 +4,7 @@ use super::explain::beside;
 use super::open;
 use super::place;
 use super::process::Process;
-use super::read::{Reader, Readers};
+use super::read::Readers;
 use crate::store::{
     AuditFilter, AuditRecord, Commit, CommitError, Committed, Record, RunFilter, RunSummary, Store,
     StoreError, ToolHealth,
@@ -53,16 +53,6 @@ impl ReadOnlyStore {
         file.exists()
             && [directory, file.as_path()].iter().any(|path| rustix::fs::access(*path, writable).is_err())
     }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        query: impl FnOnce(&Reader<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let readers = Arc::clone(&self.readers);
-        tokio::task::spawn_blocking(move || readers.query(query))
-            .await
-            .map_err(|e| StoreError(format!("a query of the store broke off: {e}")))?
-    }
 }
 
 fn refused() -> StoreError {
@@ -77,16 +67,16 @@ impl Store for ReadOnlyStore {
 
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
         let id = thread_id.to_owned();
-        self.read(move |reader| reader.thread(&id)).await
+        self.readers.ask(move |reader| reader.thread(&id)).await
     }
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
         let run_id: Arc<str> = Arc::from(run_id);
-        self.read(move |reader| reader.events(&run_id, after)).await
+        self.readers.ask(move |reader| reader.events(&run_id, after)).await
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
-        self.read(move |reader| reader.runs(&filter)).await
+        self.readers.ask(move |reader| reader.runs(&filter)).await
     }
 
     async fn note(&self, _records: Vec<AuditRecord>) -> Result<(), StoreError> {
@@ -94,11 +84,11 @@ impl Store for ReadOnlyStore {
     }
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
-        self.read(move |reader| reader.audit(&filter)).await
+        self.readers.ask(move |reader| reader.audit(&filter)).await
     }
 
     async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
-        self.read(|reader| reader.trapping()).await
+        self.readers.ask(|reader| reader.trapping()).await
     }
 
     async fn changes(
@@ -108,12 +98,12 @@ impl Store for ReadOnlyStore {
         limit: usize,
     ) -> Result<Vec<StateChange>, StoreError> {
         let thread_id = thread_id.to_owned();
-        self.read(move |reader| reader.changes(&thread_id, after, limit)).await
+        self.readers.ask(move |reader| reader.changes(&thread_id, after, limit)).await
     }
 
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let digest = digest.to_owned();
-        self.read(move |reader| reader.component(&digest)).await
+        self.readers.ask(move |reader| reader.component(&digest)).await
     }
 
     async fn change(&self, _thread_id: &str, _change: StateChange) -> Result<(), CommitError> {
@@ -128,6 +118,6 @@ impl Store for ReadOnlyStore {
 
     async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
         let run_id: Arc<str> = Arc::from(run_id);
-        self.read(move |reader| reader.record(&run_id)).await
+        self.readers.ask(move |reader| reader.record(&run_id)).await
     }
 }

@@ -7,8 +7,10 @@
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::sync::Arc;
 use tollgate_agent::json;
+use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, Reducer, StateChange};
 
 /// A value of at most this many bytes is written anew with each update.
@@ -16,14 +18,14 @@ const SMALL_BYTES: i64 = 4 * 1024;
 
 /// How much of a key is stored.
 #[derive(Default, Clone, Copy)]
-pub(super) struct Size {
+struct Size {
     value_bytes: i64,
     updates: i64,
     update_bytes: i64,
 }
 
 impl Size {
-    pub(super) fn of(connection: &Connection, thread: i64, key: &str) -> rusqlite::Result<Option<Self>> {
+    fn of(connection: &Connection, thread: i64, key: &str) -> rusqlite::Result<Option<Self>> {
         let find = "SELECT octet_length(s.value), coalesce(z.updates, 0), coalesce(z.update_bytes, 0)
             FROM state s LEFT JOIN state_sizes z ON z.thread = s.thread AND z.key = s.key
             WHERE s.thread = ?1 AND s.key = ?2";
@@ -36,9 +38,28 @@ impl Size {
     }
 
     /// How long the value is, with all updates folded in, at most.
-    pub(super) fn bytes(self) -> usize {
+    fn bytes(self) -> usize {
         usize::try_from(self.value_bytes + self.update_bytes + self.updates).unwrap_or(usize::MAX)
     }
+}
+
+/// How long the values of an owner's keys are, at most.
+pub(super) fn sizes(
+    connection: &Connection,
+    thread: i64,
+    owner: &str,
+) -> rusqlite::Result<HashMap<String, usize>> {
+    let find = "SELECT octet_length(s.value), coalesce(z.updates, 0), coalesce(z.update_bytes, 0), s.key
+        FROM state s LEFT JOIN state_sizes z ON z.thread = s.thread AND z.key = s.key
+        WHERE s.thread = ?1 AND s.key >= ?2 AND s.key < ?3";
+    // The character after the dot that ends an owner's id.
+    let after = format!("{owner}/");
+    let mut find = connection.prepare_cached(find)?;
+    let rows = find.query_map(params![thread, owner, after], |row| {
+        let size = Size { value_bytes: row.get(0)?, updates: row.get(1)?, update_bytes: row.get(2)? };
+        Ok((row.get::<_, String>(3)?, size.bytes()))
+    })?;
+    rows.filter(|row| row.as_ref().map_or(true, |(key, _)| owner_of(key) == owner)).collect()
 }
 
 /// Writes what a change does to the thread's persistent keys.

@@ -7,14 +7,12 @@ use super::process::Process;
 use super::read::changes_since;
 use super::state;
 use super::writer::{Job, Prepared, Written};
-use crate::store::rebase::{Recent, WrittenKeys};
+use crate::store::rebase::{Recent, WrittenKeys, sizes_fit};
 use crate::store::summary::{label, status_after};
 use crate::store::{CommitError, Committed, ComponentFile};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
-use std::collections::HashMap;
 use tollgate_agent::run::RunSpec;
 use tollgate_agent::state::StateChange;
-use tollgate_agent::state::change::MAX_VALUE_BYTES;
 
 /// How many changes of others are held in memory at once.
 const CHANGES_AT_ONCE: usize = 256;
@@ -158,7 +156,9 @@ fn missed(
         Some(mut missed) => missed.all(lets_by),
         None => stored_let_by(connection, id, base, lets_by)?,
     };
-    Ok((fits && values_fit(connection, id, prepared)?).then_some(moved))
+    let limit = prepared.commit.thread_state_bytes;
+    let stored = |owner: &str| state::sizes(connection, id, owner);
+    Ok((fits && sizes_fit(prepared.changes(), limit, stored)?).then_some(moved))
 }
 
 /// Whether all changes that are stored after a revision let by. They are read a page at a time.
@@ -176,24 +176,6 @@ fn stored_let_by(
             return Ok(false);
         }
     }
-}
-
-/// Whether the values stay within their limit, whatever others added meanwhile.
-fn values_fit(connection: &Connection, thread: i64, prepared: &Prepared) -> rusqlite::Result<bool> {
-    let mut added: HashMap<&str, usize> = HashMap::new();
-    for update in prepared.changes().flat_map(|change| change.updates.iter()) {
-        let Some(body) = update.update.as_ref().filter(|_| update.fold.is_some()) else { continue };
-        let size = state::Size::of(connection, thread, &update.key)?.unwrap_or_default();
-        if size.bytes() <= MAX_VALUE_BYTES / 2 {
-            continue;
-        }
-        let added = added.entry(&update.key).or_default();
-        *added += body.to_string().len();
-        if size.bytes() + *added >= MAX_VALUE_BYTES {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// A run before the commit.
