@@ -6,6 +6,9 @@ use super::{Exit, Failure, Globals, Output, program, quantity};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+#[cfg(feature = "mcp")]
+use tokio_util::sync::DropGuard;
 #[cfg(feature = "mcp")]
 use tollgate::config::Config;
 use tollgate::config::read_period;
@@ -65,7 +68,7 @@ impl PruneVerb {
             )
         })?;
         let pruning = Pruning { before_ms: since_ms(keep), dry_run: self.dry_run, give_back: true };
-        let pruned = prune(data_dir(globals)?, pruning).await?;
+        let pruned = prune(data_dir(globals)?, pruning, CancellationToken::new()).await?;
         if output.is_json() {
             output.json(&pruned);
         } else {
@@ -76,28 +79,29 @@ impl PruneVerb {
     }
 }
 
-async fn prune(directory: PathBuf, pruning: Pruning) -> Result<Pruned, Failure> {
-    let pruning = tokio::task::spawn_blocking(move || SqliteStore::prune(&directory, pruning));
+async fn prune(directory: PathBuf, pruning: Pruning, stop: CancellationToken) -> Result<Pruned, Failure> {
+    let pruning = tokio::task::spawn_blocking(move || SqliteStore::prune_until(&directory, pruning, &stop));
     Ok(pruning.await.map_err(|e| Failure::failed(format!("pruning broke off: {e}")))??)
 }
 
-/// Removes what is older than the configuration keeps, now and once a day. A server lives
-/// long.
+/// Removes what is older than the configuration keeps, now and once a day, until the result is
+/// dropped. A server lives long.
 #[cfg(feature = "mcp")]
-pub(super) fn keep_pruned(globals: &Globals, config: &Config) -> Result<(), Failure> {
-    let Some(keep) = config.store.keep else { return Ok(()) };
+pub(super) fn keep_pruned(globals: &Globals, config: &Config) -> Result<DropGuard, Failure> {
+    let stop = CancellationToken::new();
+    let Some(keep) = config.store.keep else { return Ok(stop.drop_guard()) };
     let directory = data_dir(globals)?;
+    let stopped = stop.clone();
     tokio::spawn(async move {
         let mut days = tokio::time::interval(Duration::from_secs(86_400));
-        loop {
-            days.tick().await;
+        while stopped.run_until_cancelled(days.tick()).await.is_some() {
             let pruning = Pruning { before_ms: since_ms(keep), dry_run: false, give_back: false };
-            if let Err(why) = prune(directory.clone(), pruning).await {
+            if let Err(why) = prune(directory.clone(), pruning, stopped.clone()).await {
                 tracing::warn!("old runs could not be removed: {why}");
             }
         }
     });
-    Ok(())
+    Ok(stop.drop_guard())
 }
 
 fn said(pruned: &Pruned) -> String {

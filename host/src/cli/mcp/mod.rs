@@ -75,7 +75,7 @@ impl McpVerb {
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
         let host = self.host(opened, metrics.as_ref(), store).await?;
         host.settle(loaded.to_audit()).await?;
-        keep_pruned(globals, &config)?;
+        let pruning = keep_pruned(globals, &config)?;
         let servers = with_servers(&host, &config, output).await?;
         let stop = shutdown::take_signals();
         // Tools that are dropped in or replaced are there without a new start.
@@ -102,6 +102,8 @@ impl McpVerb {
                 serve_over_http((host.clone(), offer), options, metrics, show_token, stop, output).await?;
             }
         }
+        // It stops before what is not stored yet is written.
+        drop(pruning);
         shutdown::finish(&host, servers, Exit::Done).await
     }
 

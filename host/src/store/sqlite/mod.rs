@@ -21,6 +21,7 @@ mod read;
 mod read_only;
 mod sizes;
 mod state;
+mod turns;
 mod verify;
 mod waiting;
 mod write;

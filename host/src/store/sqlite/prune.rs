@@ -9,6 +9,7 @@ use super::explain::explain;
 use super::process;
 use super::read::{changes_since, runs_event};
 use super::sizes::Bytes;
+use super::turns::Turns;
 use super::{SqliteStore, open, place};
 use crate::run::charges;
 use crate::store::{HoldsBack, Pruned, Pruning, StoreError};
@@ -16,15 +17,15 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 use tollgate_agent::json;
 use tollgate_agent::run::{Event, Numbered};
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 
 /// How many runs are removed in one transaction, so that others get their turn to write.
 const RUNS_AT_ONCE: i64 = 100;
-/// How long others get to write after each transaction. SQLite has no queue: a writer that waits looks again every 100 ms.
-const TURN_OF_OTHERS: Duration = Duration::from_millis(150);
+/// How many audit records are looked at in one transaction.
+const AUDIT_AT_ONCE: i64 = 500;
 /// The most runs that hold others back which are named.
 const MAX_NAMED: i64 = 20;
 
@@ -41,6 +42,18 @@ impl SqliteStore {
     /// # Errors
     /// The store cannot be read or written.
     pub fn prune(directory: &Path, pruning: Pruning) -> Result<Pruned, StoreError> {
+        Self::prune_until(directory, pruning, &CancellationToken::new())
+    }
+
+    /// The same, until the token is cancelled: what is left then is removed by the next one.
+    ///
+    /// # Errors
+    /// As [`prune`](Self::prune).
+    pub fn prune_until(
+        directory: &Path,
+        pruning: Pruning,
+        stop: &CancellationToken,
+    ) -> Result<Pruned, StoreError> {
         let Pruning { before_ms, dry_run, give_back: gives_back } = pruning;
         let directory = &place::without_links(directory)?;
         let (file, mut connection) = open::prepare(directory)?;
@@ -51,31 +64,39 @@ impl SqliteStore {
         let kept_since = kept_since(&connection, before_ms).map_err(failed)?;
         let mut changed = BTreeSet::new();
         let mut after = 0;
-        loop {
+        let mut turns = Turns::new(stop);
+        while !turns.are_over() {
             let behavior =
                 if dry_run { TransactionBehavior::Deferred } else { TransactionBehavior::Immediate };
             let transaction = connection.transaction_with_behavior(behavior).map_err(failed)?;
             let (old, last) = old_runs(&transaction, before_ms, &kept_since, after).map_err(failed)?;
             let Some(last) = last else { break };
             after = last;
+            let mut threads = BTreeSet::new();
             for run in &old {
                 remove(&transaction, run, &mut pruned, dry_run).map_err(failed)?;
+                threads.insert(run.thread);
+                if !dry_run && turns.is_used_up() {
+                    // The rest is found again in the next transaction.
+                    after = run.id;
+                    break;
+                }
             }
             if !dry_run && !old.is_empty() {
-                for thread in old.iter().map(|run| run.thread).collect::<BTreeSet<_>>() {
+                for thread in threads {
                     match forget_if_empty(&transaction, thread).map_err(failed)? {
                         true => drop(changed.remove(&thread)),
                         false => drop(changed.insert(thread)),
                     }
                 }
                 transaction.commit().map_err(failed)?;
-                std::thread::sleep(TURN_OF_OTHERS);
+                turns.give();
             }
         }
-        join_all(&mut connection, changed).map_err(failed)?;
-        prune_audit(&connection, before_ms, &mut pruned).map_err(failed)?;
-        prune_components(&connection, &mut pruned).map_err(failed)?;
-        if !dry_run {
+        join_all(&mut connection, changed, &mut turns).map_err(failed)?;
+        prune_audit(&connection, before_ms, &mut pruned, &mut turns).map_err(failed)?;
+        prune_components(&connection, &mut pruned, &mut turns).map_err(failed)?;
+        if !dry_run && !turns.are_over() {
             pruned.processes = process::sweep_in(directory);
             if gives_back {
                 // Held, no other process begins to use the store meanwhile.
@@ -212,19 +233,22 @@ fn record(change: &StateChange) -> String {
 }
 
 /// Joins the first changes of these threads, and lets others write in between.
-fn join_all(connection: &mut Connection, threads: BTreeSet<i64>) -> rusqlite::Result<()> {
+fn join_all(
+    connection: &mut Connection,
+    threads: BTreeSet<i64>,
+    turns: &mut Turns<'_>,
+) -> rusqlite::Result<()> {
     let mut threads = threads.into_iter().peekable();
-    while threads.peek().is_some() {
+    while threads.peek().is_some() && !turns.are_over() {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let begun = Instant::now();
         for thread in threads.by_ref() {
             join_first_changes(&transaction, thread)?;
-            if begun.elapsed() >= TURN_OF_OTHERS {
+            if turns.is_used_up() {
                 break;
             }
         }
         transaction.commit()?;
-        std::thread::sleep(TURN_OF_OTHERS);
+        turns.give();
     }
     Ok(())
 }
@@ -288,36 +312,61 @@ fn forget_if_empty(connection: &Connection, thread: i64) -> rusqlite::Result<boo
 
 /// Of each file the newest record stays: what is loaded is compared with it. So do the
 /// records of runs that stay.
-fn prune_audit(connection: &Connection, before_ms: u64, pruned: &mut Pruned) -> rusqlite::Result<()> {
+fn prune_audit(
+    connection: &Connection,
+    before_ms: u64,
+    pruned: &mut Pruned,
+    turns: &mut Turns<'_>,
+) -> rusqlite::Result<()> {
     let old = "at_ms < ?1
         AND (file IS NULL OR id < (SELECT max(id) FROM audit newer WHERE newer.file = audit.file))
         AND (run_id IS NULL OR NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = audit.run_id))";
+    let before_ms = before_ms.cast_signed();
     if pruned.dry_run {
         let count = format!("SELECT count(*) FROM audit WHERE {old}");
-        let count: i64 = connection.query_row(&count, [before_ms.cast_signed()], |row| row.get(0))?;
+        let count: i64 = connection.query_row(&count, [before_ms], |row| row.get(0))?;
         pruned.audit = count.cast_unsigned();
         return Ok(());
     }
-    let batch = format!("DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE {old} LIMIT 5000)");
-    loop {
-        let removed = connection.execute(&batch, [before_ms.cast_signed()])?;
+    let window = "SELECT max(id) FROM (SELECT id FROM audit WHERE id > ?1 ORDER BY id LIMIT ?2)";
+    let delete = format!("DELETE FROM audit WHERE id > ?2 AND id <= ?3 AND {old}");
+    let mut after = 0;
+    while !turns.are_over() {
+        let last: Option<i64> =
+            connection.prepare_cached(window)?.query_row([after, AUDIT_AT_ONCE], |row| row.get(0))?;
+        let Some(last) = last else { break };
+        let removed = connection.prepare_cached(&delete)?.execute([before_ms, after, last])?;
         pruned.audit += removed as u64;
-        if removed == 0 {
-            return Ok(());
-        }
+        after = last;
+        turns.give_in_time();
     }
+    Ok(())
 }
 
 /// Components that no run refers to are let go of with the last one that did; this finds
 /// those that were left behind.
-fn prune_components(connection: &Connection, pruned: &mut Pruned) -> rusqlite::Result<()> {
-    let kept = || connection.query_row("SELECT count(*) FROM components", [], |row| row.get::<_, i64>(0));
-    pruned.components_left = kept()?.cast_unsigned();
-    if !pruned.dry_run {
-        connection
-            .execute("DELETE FROM components WHERE id NOT IN (SELECT component FROM run_components)", [])?;
-        pruned.components_left = kept()?.cast_unsigned();
+fn prune_components(
+    connection: &Connection,
+    pruned: &mut Pruned,
+    turns: &mut Turns<'_>,
+) -> rusqlite::Result<()> {
+    let unused = "SELECT id FROM components WHERE id NOT IN (SELECT component FROM run_components)";
+    let unused: Vec<i64> = match pruned.dry_run {
+        true => Vec::new(),
+        false => connection.prepare(unused)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?,
+    };
+    for id in unused {
+        if turns.are_over() {
+            break;
+        }
+        // Another process may refer to it by now.
+        let delete = "DELETE FROM components
+            WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM run_components WHERE component = ?1)";
+        connection.prepare_cached(delete)?.execute([id])?;
+        turns.give_in_time();
     }
+    let left = connection.query_row("SELECT count(*) FROM components", [], |row| row.get::<_, i64>(0))?;
+    pruned.components_left = left.cast_unsigned();
     Ok(())
 }
 

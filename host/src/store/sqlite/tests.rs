@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::{Known, Process, SqliteStore, Writer, open, process};
-use crate::store::{Commit, CommitError, RunFilter, Store};
+use crate::store::{Commit, CommitError, Pruning, RunFilter, Store};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, Task};
@@ -230,4 +232,33 @@ async fn s9_a_file_that_is_lost_under_a_live_process_is_told_before_anything_is_
         store.commit(commit("r", vec![said()], 1)).await.unwrap();
         assert_eq!(store.events("r", 0).await.unwrap().len(), 2, "{lost}");
     }
+}
+
+#[test]
+fn z8_pruning_lets_others_write_and_stops_when_it_is_told_to() {
+    const RECORDS: i64 = 100_000;
+    let data = tempfile::tempdir().unwrap();
+    let (_, other) = open::prepare(data.path()).unwrap();
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+        INSERT INTO audit (at_ms, kind, who, decision) SELECT 1, 'call', 'agent a', 'success' FROM n";
+    other.execute(fill, [RECORDS]).unwrap();
+    let old = "SELECT count(*) FROM audit WHERE at_ms = 1";
+    let left = || other.query_row(old, [], |row| row.get::<_, i64>(0)).unwrap();
+    let pruning = Pruning { before_ms: 1_000, dry_run: false, give_back: false };
+    let (stop, directory) = (CancellationToken::new(), data.path().to_owned());
+    let stopped = stop.clone();
+    let pruned = std::thread::spawn(move || SqliteStore::prune_until(&directory, pruning, &stopped).unwrap());
+    while left() == RECORDS {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    other
+        .execute("INSERT INTO audit (at_ms, kind, who, decision) VALUES (2000, 'call', 'a', 'b')", [])
+        .unwrap();
+    assert!(left() > 0, "others wait until all is removed");
+    stop.cancel();
+    let pruned = pruned.join().unwrap();
+    assert!(left() > 0, "{pruned:?}");
+    assert_eq!(pruned.audit.cast_signed(), RECORDS - left());
+    let rest = SqliteStore::prune(data.path(), pruning).unwrap();
+    assert_eq!(((pruned.audit + rest.audit).cast_signed(), left()), (RECORDS, 0));
 }
