@@ -1,5 +1,6 @@
 //! The host: tools, gates, agents and a store, and the runs that they make.
 
+mod abandoned;
 mod builder;
 mod checks;
 mod children;

@@ -56,9 +56,11 @@ impl ResumeVerb {
         let running = model.map(|model| (run.agent_id.as_str(), model));
         let (loaded, config) = (opened.loaded.to_audit(), opened.config.clone());
         let host = host_with(opened, running, |builder| builder.store(store))?;
-        host.settle(loaded).await?;
+        host.note_loaded(loaded).await?;
         let servers = with_servers(&host, &config, output).await?;
         let exit = resume(&host, &run, globals, output).await?;
+        // The run itself may be a direct call, which may run again.
+        host.end_abandoned().await?;
         shutdown::finish(&host, servers, exit).await
     }
 }

@@ -6,12 +6,22 @@ use crate::store::{AuditKind, AuditRecord, StoreError};
 use tollgate_agent::health;
 
 impl Host {
-    /// Notes what was loaded, and takes out of use what trapped too often before. To be
-    /// called once the host is built.
+    /// Notes what was loaded, takes out of use what trapped too often before, and
+    /// [ends](Host::end_abandoned) direct calls that were interrupted. To be called once the
+    /// host is built.
     ///
     /// # Errors
     /// The store cannot be read or written.
     pub async fn settle(&self, loaded: Vec<AuditRecord>) -> Result<(), HostError> {
+        self.note_loaded(loaded).await?;
+        self.end_abandoned().await
+    }
+
+    /// Notes what was loaded, and takes out of use what trapped too often before.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub async fn note_loaded(&self, loaded: Vec<AuditRecord>) -> Result<(), HostError> {
         self.inner.store.note(loaded).await?;
         Ok(self.refresh_health().await?)
     }

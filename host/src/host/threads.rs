@@ -110,10 +110,10 @@ impl Host {
             let filter = RunFilter {
                 thread_id: Some(thread_id.to_owned()),
                 status: Some(status.to_owned()),
+                kind: Some("prompt".to_owned()),
                 ..RunFilter::default()
             };
-            let runs = self.inner.store.runs(filter).await?;
-            open.extend(runs.into_iter().filter(|run| run.kind == "prompt"));
+            open.extend(self.inner.store.runs(filter).await?);
         }
         Ok(open)
     }

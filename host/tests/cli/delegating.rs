@@ -210,6 +210,21 @@ fn d8_a_killed_process_leaves_a_child_that_the_next_one_takes_up() {
 }
 
 #[test]
+fn d8_a_direct_call_that_was_killed_ends_with_its_child_at_the_next_start() {
+    // It is killed while the researcher's first words are on their way.
+    let slow = RECORD.replacen("calls =", "text = \"Let me look for it.\"\ncalls =", 1);
+    let place = place(&format!("pace_ms = 2000\n\n{}", slow.replace("expect = \"Who decides?\"\n", "")));
+    let mut killed = begin(&place, &["call", "research", r#"{"question": "?"}"#]);
+    until("a child is started", || has_a_child(&place));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    place.type_in(&["call", "nothing"]).ends_with(1);
+    let left: Vec<Value> = runs(&place).into_iter().filter(|run| run["title"] != "nothing").collect();
+    let statuses: Vec<&str> = left.iter().map(|run| run["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses, ["cancelled", "completed"], "the child, and the call: {left:?}");
+}
+
+#[test]
 fn d7_a_call_that_waits_for_its_child_lends_it_its_place() {
     let place = place(RECORD);
     // The child's call would wait for the only place until the time is up.

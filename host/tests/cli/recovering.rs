@@ -1,31 +1,18 @@
 //! What the program says after it was killed, and how a run that was interrupted goes on.
 
+use crate::at_work::{LOOKS, until_one_runs};
 use crate::cancelling::send;
 use crate::place::{Place, Said};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 use tollgate::store::SqliteStore;
-use tollgate_artifacts::{Expectation, Guest, good, hostile};
+use tollgate_artifacts::{good, hostile};
 
 const CONFIG: &str =
     "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n[limits]\ntimeout_ms = 120_000\n";
 const ASKS_AND_SLEEPS: &str = "[[turn]]\ncalls = [{ name = \"suspends\" }, { name = \"sleep-for-ever\" }]\n";
 const ENDS: &str = "[[turn]]\ntext = \"It is decided.\"\n";
-
-/// May run twice, so that its calls are answered before they are stored.
-const LOOKS: Guest = Guest {
-    name: "looks",
-    attack: "",
-    limit: "",
-    expects: Expectation::Succeeds,
-    source: r#";; May run twice.
-;;
-;; descriptor: {"tools": [{"execution": {"idempotent": true}}]}
-;; returns: {"ok": {"result": {"data": "1"}}}
-"#,
-};
 
 /// A place in which a run on the thread `t` was killed while one of its calls asked a person and
 /// another ran; and the run.
@@ -100,22 +87,53 @@ fn w1_on_a_terminal_a_resumed_run_asks_at_once() {
     }
 }
 
+/// Kills the program in the middle of a direct call of a tool that sleeps; the call's run.
+fn killed_call(place: &Place) -> String {
+    let mut command = place.program(&["call", "sleep-for-ever", "--thread", "t"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let run = until_one_runs(place);
+    send("-KILL", child.id());
+    child.wait().unwrap();
+    run
+}
+
 #[test]
 fn a9_a_direct_call_that_is_killed_is_in_the_record_as_interrupted() {
     let place = Place::new().with_tools(&[hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
-    let mut command = place.program(&["call", "sleep-for-ever"]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let began = Instant::now();
-    while place.type_in(&["runs", "--json"]).json() == json!([]) {
-        assert!(began.elapsed() < Duration::from_secs(60), "the call does not start");
-    }
-    send("-KILL", child.id());
-    child.wait().unwrap();
+    let run = killed_call(&place);
     place.type_in(&["runs"]).ends_with(0).answers("interrupted");
-    let run = place.type_in(&["runs", "--json"]).json()[0]["run_id"].as_str().unwrap().to_owned();
     let ended = place.type_in(&["resume", &run, "--json"]).ends_with(1).json();
     assert_eq!(ended["error"]["code"], "interrupted", "{ended}");
     assert_eq!(status(&place), "completed");
+}
+
+#[test]
+fn a9_the_next_start_ends_direct_calls_that_were_killed_and_no_others() {
+    let place =
+        Place::new().with_tools(&[hostile::SLEEP_FOR_EVER, good::SUSPENDS, LOOKS]).with_config(CONFIG);
+    place.type_in(&["call", "suspends"]).ends_with(3);
+    let killed = [killed_call(&place), killed_call(&place)];
+    let mut command = place.program(&["call", "sleep-for-ever"]);
+    let mut lives = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let open = |status: &str| place.type_in(&["runs", "--status", status, "--json"]).json();
+    let kept = until_one_runs(&place);
+    place.type_in(&["call", "looks"]).ends_with(0).answers("1");
+
+    for run in &killed {
+        let shown = place.type_in(&["show", run, "--json"]).ends_with(0).stdout;
+        let ended = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let ended = ended.into_iter().find(|event| event["type"] == "call_finished");
+        let fault = &ended.unwrap_or_else(|| panic!("{run} is open: {shown}"))["end"]["fault"];
+        assert_eq!(fault["code"], "interrupted", "{shown}");
+        assert!(fault["message"].as_str().unwrap().contains("It may have taken effect"), "{fault}");
+    }
+    let (running, waiting) = (open("running"), open("waiting"));
+    assert_eq!((running.as_array().unwrap().len(), waiting.as_array().unwrap().len()), (1, 1));
+    assert_eq!(running[0]["run_id"], kept.as_str(), "another process carries it");
+    let audit = place.type_in(&["audit", "--json"]).ends_with(0).stdout;
+    assert_eq!(audit.matches("\"interrupted\"").count(), 2, "{audit}");
+    lives.kill().unwrap();
+    lives.wait().unwrap();
 }
 
 /// Types a command under a limit on the size of files that is reached when the store writes.

@@ -59,6 +59,7 @@ impl Run {
                 self.cut(&mut draft, reason.as_ref());
             }
             Input::Restarted => draft.restarted(),
+            Input::Abandoned => draft.abandoned(),
             Input::Replied { .. } | Input::ModelFailed { .. } => {}
         }
         Ok(draft.into_events())

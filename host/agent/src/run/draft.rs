@@ -4,13 +4,13 @@
 //! far would change: the calls' statuses, and the state.
 
 use super::call::Call;
-use super::ending::{Afterwards, Did};
+use super::ending::Did;
 use super::event::{
     AnswerSchema, ChildQuestion, Event, Finished, Proposed, RunStatus, Suspended, ToolVersion,
 };
 use super::handing::Asked;
 use super::spec::{MAX_SUSPENSIONS, RunSpec, Task};
-use super::{CallEnd, CallStatus, Phase, Run};
+use super::{CallEnd, CallStatus, Run};
 use crate::catalog::Catalog;
 use crate::code::Code;
 use crate::gate::PERMISSIONS_ID;
@@ -245,10 +245,6 @@ impl<'a> Draft<'a> {
 
     /// Answers every open call and ends the run.
     pub(super) fn end_early(&mut self, code: Code, status: RunStatus) {
-        let ends_already = matches!(self.run.cut, Some(Afterwards::End(_)));
-        if ends_already || self.run.is_finished() || self.run.phase == Phase::New {
-            return;
-        }
         let message = match &status {
             RunStatus::Cancelled { reason } => format!("The run was cancelled: {reason}"),
             RunStatus::Stopped { limit } => match &self.run.spec.task {
@@ -259,7 +255,7 @@ impl<'a> Draft<'a> {
             },
             _ => "The run ended before this call could run.".to_owned(),
         };
-        self.cut_short(code, &message, Afterwards::End(status));
+        self.end_early_because(code, &message, status);
     }
 
     /// Ends the turn, where there is one, and the run.

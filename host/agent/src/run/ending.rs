@@ -239,6 +239,15 @@ impl Draft<'_> {
         }
     }
 
+    /// Ends the run, unless it ends already; this answers its open calls.
+    pub(super) fn end_early_because(&mut self, code: Code, message: &str, status: RunStatus) {
+        let ends_already = matches!(self.run.cut, Some(Afterwards::End(_)));
+        if ends_already || self.run.is_finished() || self.run.phase == Phase::New {
+            return;
+        }
+        self.cut_short(code, message, Afterwards::End(status));
+    }
+
     /// Ends what is open of the turn, and then does what is to follow, once no hook is
     /// waited for.
     pub(super) fn cut_short(&mut self, code: Code, message: &str, then: Afterwards) {

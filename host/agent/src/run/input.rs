@@ -118,6 +118,9 @@ pub enum Input {
     },
     /// The process that ran this run is gone: what was under way is not.
     Restarted,
+    /// The process that made this direct call is gone, and with it whoever waited for the
+    /// answer: the call ends, and nothing of it runs again.
+    Abandoned,
 }
 
 /// Why an input was not taken. Nothing happened; the run stands as it stood.

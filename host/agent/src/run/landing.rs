@@ -4,11 +4,11 @@
 use super::call::Call;
 use super::draft::{Asker, Draft, question};
 use super::ending::Did;
-use super::event::Event;
+use super::event::{Event, RunStatus};
 use super::handing::{Asked, granted_actions};
 use super::hooking::{lost, state_conflict};
 use super::spec::{MAX_RERUNS, RETRY_PAUSE_MS, max_retries};
-use super::{CallEnd, Phase};
+use super::{CallEnd, CallStatus, Phase};
 use crate::code::Code;
 use crate::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus, Usage};
 use crate::state::StateChange;
@@ -68,6 +68,30 @@ impl Draft<'_> {
         } else if run.phase == Phase::Waiting && !run.is_told_waiting {
             // Records of earlier versions end with something else, and are listed as running.
             self.wait_if_suspended();
+        }
+    }
+
+    /// Ends a direct call whose caller is gone. A question to a person stays open: answering it
+    /// needs no caller.
+    pub(super) fn abandoned(&mut self) {
+        let run = self.run;
+        let open = run.calls().iter().find(|call| !call.status.is_final());
+        match open {
+            Some(call) if call.status != CallStatus::Suspended && call.returned.is_none() => {
+                let name = &call.tool_name;
+                let message = match self.not_restarted(call) {
+                    _ if !call.is_under_way() => {
+                        format!("The host stopped before '{name}' ran, and its caller is gone.")
+                    }
+                    Some(fault) => fault.message,
+                    None => format!(
+                        "The host stopped while '{name}' was running. It may have taken effect, and it is not run \
+                         again because its caller is gone."
+                    ),
+                };
+                self.end_early_because(Code::Interrupted, &message, RunStatus::Completed);
+            }
+            _ => self.restarted(),
         }
     }
 

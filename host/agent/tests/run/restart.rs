@@ -8,7 +8,7 @@ use tollgate_agent::child::ChildStatus;
 use tollgate_agent::code::Code;
 use tollgate_agent::message::{Finish, TokenUsage};
 use tollgate_agent::outcome::Ticket;
-use tollgate_agent::run::{Event, Input, RunLimits};
+use tollgate_agent::run::{CallEnd, DecisionAnswer, Event, Input, RunLimits, RunStatus, Task};
 use tollgate_agent::state::{KeyUpdate, StateChange};
 
 #[test]
@@ -201,4 +201,39 @@ fn w2_a_recovered_run_whose_record_ends_otherwise_says_that_it_waits() {
     assert!(matches!(&events[..], [Event::RunWaiting]), "{events:?}");
     world.run.apply(&events[0]).unwrap();
     assert_eq!(world.run.decide(&world.catalog, 1, &Input::Restarted).unwrap().len(), 0);
+}
+
+fn called_directly(tool: &str) -> World {
+    let mut world = World::new();
+    world.start(RunLimits::default(), Task::Call { tool_name: tool.into(), arguments: "{}".into() });
+    world.pass_gates();
+    world
+}
+
+#[test]
+fn a9_a_direct_call_whose_caller_is_gone_ends_and_nothing_of_it_runs() {
+    for (tool, words) in [("act", "it is not idempotent"), ("look", "its caller is gone")] {
+        let mut world = called_directly(tool);
+        world.crash_and(Input::Abandoned);
+        let CallEnd::Fault(fault) = world.ending("call-1") else { panic!("{tool}") };
+        assert_eq!(fault.code, Code::Interrupted);
+        assert!(fault.message.contains("It may have taken effect"), "{}", fault.message);
+        assert!(fault.message.contains(words), "{}", fault.message);
+        assert_eq!((world.status(), world.running().len()), (&RunStatus::Completed, 0));
+        assert_eq!(world.run.usage().tools.attempts, 1, "the lost attempt counts");
+        assert_eq!(world.crash_and(Input::Abandoned).len(), 0, "it has ended");
+    }
+}
+
+#[test]
+fn w2_a_direct_call_that_waits_for_a_person_goes_on_waiting_without_its_caller() {
+    let mut world = called_directly("act");
+    world.end("call-1", pends(Ticket::confirm("Sure?")));
+    assert_eq!(world.crash_and(Input::Abandoned).len(), 0);
+    assert!(world.is_waiting());
+    // The caller is gone once a person has decided, and the call was to go on.
+    world.decide("d1", "call-1", DecisionAnswer::Resume(json!(true))).unwrap();
+    assert_eq!(world.running(), ["call-1"]);
+    world.crash_and(Input::Abandoned);
+    assert_eq!(world.code("call-1"), Some(Code::Interrupted));
 }

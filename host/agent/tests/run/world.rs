@@ -132,8 +132,13 @@ impl World {
         assert!(self.executions().len() <= most, "at most {most} calls run at once");
     }
 
-    /// The process ends, and another takes up the record.
+    /// The process ends, and another carries the run on.
     pub(crate) fn crash(&mut self) -> Vec<Event> {
+        self.crash_and(Input::Restarted)
+    }
+
+    /// The process ends, and another takes up the record with this input.
+    pub(crate) fn crash_and(&mut self, input: Input) -> Vec<Event> {
         self.run = Run::new(Thread::default());
         for kept in &self.record {
             match kept {
@@ -146,7 +151,7 @@ impl World {
             }
         }
         self.under_way.clear();
-        self.give(Input::Restarted)
+        self.give(input)
     }
 
     /// The model replies with these calls; checks and gates answer.

@@ -93,7 +93,7 @@ async fn keep_up(mut live: Live, mut told: Told, tell: mpsc::Sender<Change>) {
         let changes = live.look().await;
         let noted = changes.iter().map(Change::to_audit).collect();
         // What the store has against it, it says to whoever calls a tool.
-        let _ = live.host().settle(noted).await;
+        let _ = live.host().note_loaded(noted).await;
         for change in changes {
             match &change {
                 Change::Unread { file, reason } => {

@@ -1,0 +1,75 @@
+//! Direct calls whose process is gone, and children of runs that are over: nobody comes back
+//! for them, so the next host on the store ends them.
+
+use super::{Busy, Host, HostError};
+use crate::store::{RunFilter, RunSummary};
+use futures::stream::{self, StreamExt};
+use tollgate_agent::run::{Event, Input};
+
+/// The most runs of each kind that are looked at; the next start looks at more.
+const MAX_RUNS: usize = 1_000;
+/// How many are ended at once: they share syncs of the disk.
+const AT_ONCE: usize = 16;
+
+impl Host {
+    /// Ends direct calls whose process was killed, and children that were left open by runs that
+    /// have ended. Nothing runs again: a call that may have taken effect is recorded as
+    /// `interrupted`. A call that waits for a person goes on waiting. A run of a prompt is left
+    /// to [`recover`](Host::recover).
+    ///
+    /// # Errors
+    /// The store cannot be read. A run that cannot be ended is logged, and left as it is.
+    pub async fn end_abandoned(&self) -> Result<(), HostError> {
+        for (kind, status) in [("call", "running"), ("child", "running"), ("child", "waiting")] {
+            let filter = RunFilter {
+                kind: Some(kind.to_owned()),
+                status: Some(status.to_owned()),
+                limit: MAX_RUNS,
+                ..RunFilter::default()
+            };
+            let runs = self.store().runs(filter).await?;
+            let abandoned = runs.into_iter().filter(|run| !run.at_work);
+            stream::iter(abandoned).for_each_concurrent(AT_ONCE, |run| self.end_abandoned_run(run)).await;
+        }
+        Ok(())
+    }
+
+    async fn end_abandoned_run(&self, run: RunSummary) {
+        let id = run.run_id.as_str();
+        let ended = match run.kind.as_str() {
+            "call" => self.end_call(id).await,
+            _ => self.end_orphan(id).await,
+        };
+        // Of two hosts that start at once, one ends it.
+        if let Err(why) = ended
+            && self.summary(id).await.is_ok_and(|now| now.is_none_or(|now| now.events == run.events))
+        {
+            tracing::warn!("the interrupted run {id} cannot be ended: {why}");
+        }
+    }
+
+    async fn end_call(&self, run_id: &str) -> Result<(), HostError> {
+        let ending = self.carry_on(run_id, Input::Abandoned, Busy::Queue).await?;
+        ending.wait().await?;
+        Ok(())
+    }
+
+    /// Ends a child unless its parent may still go on.
+    async fn end_orphan(&self, run_id: &str) -> Result<(), HostError> {
+        let record = self.store().events(run_id, 0).await?;
+        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
+            return Ok(());
+        };
+        let Some(parent) = &spec.identity.parent_run_id else { return Ok(()) };
+        let parent = self.summary(parent).await?;
+        if parent.is_none_or(|parent| !matches!(parent.status.as_str(), "running" | "waiting")) {
+            self.end_child(run_id).await?;
+        }
+        Ok(())
+    }
+
+    async fn summary(&self, run_id: &str) -> Result<Option<RunSummary>, HostError> {
+        let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), limit: 1, ..RunFilter::default() };
+        Ok(self.store().runs(filter).await?.into_iter().find(|run| run.run_id == run_id))
+    }
+}
