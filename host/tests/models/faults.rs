@@ -127,6 +127,7 @@ async fn a_line_without_an_end_is_given_up() {
         (0..4_000).fold(Reply::ok().bytes(b"data: ".to_vec()), |reply, _| reply.bytes(piece.clone()));
     let fault = ends_with(endless).await;
     assert!(fault.to_string().contains("has no end"), "{fault}");
+    assert!(fault.to_string().contains("the limit of 8388608 bytes for one event"), "{fault}");
     assert_eq!(fault.kind(), FaultKind::Permanent);
 }
 

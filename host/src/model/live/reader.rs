@@ -6,6 +6,7 @@
 //! for ever, and no timeout is looked at. Here no more comes until it gives way; and a
 //! line over which it takes too long is given up.
 
+use super::frames::MAX_EVENT_BYTES;
 use crate::model::ModelFault;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,7 +14,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle};
 
-/// How long the library may work on one line of a reply. It takes as long for some 20 MB.
+/// How long the library may work on one line of a reply. It takes as long for some 20 MB. How long
+/// a line has become is not known before its end.
 const MAX_LINE_WORK: Duration = Duration::from_secs(1);
 
 static READER: OnceLock<Result<Handle, String>> = OnceLock::new();
@@ -44,8 +46,11 @@ pub(super) async fn next_line<T>(line: impl Future<Output = T>) -> Result<T, Mod
         let polled = line.as_mut().poll(context);
         worked += began.elapsed();
         if polled.is_pending() && worked > MAX_LINE_WORK {
-            let words = "A line of the reply has no end, or is longer than is read.";
-            return std::task::Poll::Ready(Err(ModelFault::permanent(words)));
+            let words = format!(
+                "A line of the reply has no end, or is far longer than the limit of {MAX_EVENT_BYTES} bytes for one \
+                 event: reading it took more than {MAX_LINE_WORK:?}."
+            );
+            return std::task::Poll::Ready(Err(ModelFault::permanent(&words)));
         }
         polled.map(Ok)
     })

@@ -18,6 +18,10 @@ use tollgate_agent::message::TokenUsage;
 /// Bytes of one streamed reply that are read.
 const MAX_REPLY_BYTES: usize = 32 * 1024 * 1024;
 
+/// Bytes of one event of a stream, or line of one without events, that are read. Whole replies
+/// are shorter.
+pub(super) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
+
 /// What the frames of one reply said so far.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
@@ -57,6 +61,14 @@ impl Frames {
             self.fault = Some(ModelFault::permanent(&format!(
                 "The reply has more than {MAX_REPLY_BYTES} bytes, which is more than is read."
             )));
+        }
+        if data.len() > MAX_EVENT_BYTES {
+            self.fault.get_or_insert_with(|| {
+                ModelFault::permanent(&format!(
+                    "An event of the reply has {} bytes, and the limit is {MAX_EVENT_BYTES} bytes for one event.",
+                    data.len()
+                ))
+            });
         }
         if self.fault.is_some() || data.trim().is_empty() {
             return;

@@ -122,3 +122,14 @@ fn a_reply_of_too_many_calls_is_a_fault_that_stays() {
     }
     assert!(frames.fault().is_some() && frames.calls.len() <= MAX_REPLY_CALLS);
 }
+
+#[test]
+fn an_event_that_is_too_long_is_a_fault_that_names_the_limit() {
+    let long = json!({"choices": [{"delta": {"content": "x".repeat(MAX_EVENT_BYTES)}}]});
+    let mut frames = Frames::default();
+    frames.read(Provider::Openai, &long.to_string());
+    let fault = frames.fault().unwrap();
+    assert!(fault.to_string().contains("the limit is 8388608 bytes for one event"), "{fault}");
+    assert_eq!(fault.kind(), crate::model::FaultKind::Permanent);
+    assert!(frames.last_text.is_empty() && !frames.are_whole());
+}
