@@ -18,12 +18,21 @@ const COMPILE_CHILD: &str = "compile-child";
 #[cfg(all(target_os = "linux", feature = "mcp"))]
 const SERVER_CHILD: &str = "server-child";
 
+/// What this program is started with to end the group of a server once its input is closed.
+/// No verb for a person.
+#[cfg(all(target_os = "linux", feature = "mcp"))]
+const GROUP_KEEPER: &str = "group-keeper";
+
 /// Does what a child of this program is for, where this process is one.
 pub(crate) fn as_child() -> Option<ExitCode> {
     let verb = std::env::args_os().nth(1)?;
     #[cfg(all(target_os = "linux", feature = "mcp"))]
     if verb == SERVER_CHILD {
         return Some(become_server());
+    }
+    #[cfg(all(target_os = "linux", feature = "mcp"))]
+    if verb == GROUP_KEEPER {
+        return Some(keep_group());
     }
     (verb == COMPILE_CHILD).then(tollgate_sandbox::compile_child)
 }
@@ -48,6 +57,21 @@ fn become_server() -> ExitCode {
     ExitCode::from(127)
 }
 
+/// Kills the process group that the argument names, which is this process's own, once nobody
+/// holds the other end of its input.
+#[cfg(all(target_os = "linux", feature = "mcp"))]
+fn keep_group() -> ExitCode {
+    use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
+    let group = std::env::args().nth(2).and_then(|id| Pid::from_raw(id.parse().ok()?));
+    if group != Some(getpgrp()) {
+        return ExitCode::from(2);
+    }
+    // Nobody writes to it.
+    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    let _ = kill_process_group(getpgrp(), Signal::KILL);
+    ExitCode::SUCCESS
+}
+
 #[cfg(all(target_os = "linux", feature = "mcp"))]
 fn server_launcher() -> Vec<std::ffi::OsString> {
     // Of the process that starts it: this program, even where its file is replaced meanwhile.
@@ -56,6 +80,16 @@ fn server_launcher() -> Vec<std::ffi::OsString> {
 
 #[cfg(not(all(target_os = "linux", feature = "mcp")))]
 fn server_launcher() -> Vec<std::ffi::OsString> {
+    Vec::new()
+}
+
+#[cfg(all(target_os = "linux", feature = "mcp"))]
+fn group_keeper() -> Vec<std::ffi::OsString> {
+    vec!["/proc/self/exe".into(), GROUP_KEEPER.into()]
+}
+
+#[cfg(not(all(target_os = "linux", feature = "mcp")))]
+fn group_keeper() -> Vec<std::ffi::OsString> {
     Vec::new()
 }
 
@@ -77,6 +111,7 @@ impl Globals {
         let token = self.token_variable.iter();
         config.held_variables.extend(token.map(|name| (name.clone(), "the token of --token-env".to_owned())));
         config.launcher = server_launcher();
+        config.group_keeper = group_keeper();
         Ok(config)
     }
 }

@@ -90,6 +90,10 @@ pub struct Config {
     /// directly. It is given the id of this process, the server's command and its arguments, and
     /// becomes the server, which then ends with this process, however that ends.
     pub launcher: Vec<OsString>,
+    /// The program and first arguments of a process that is started into the group of each server;
+    /// empty if there is none. It is given the group's id, and kills the group once its input is
+    /// closed: so what a server started ends with this process, however that ends.
+    pub group_keeper: Vec<OsString>,
     /// Secrets that may join requests, by name.
     pub secrets: BTreeMap<String, SecretConfig>,
     /// Variables that hold a token or key of the host, beside those that the file names,
@@ -168,6 +172,7 @@ impl Config {
             agents,
             servers: servers::check(&source, raw.mcp)?,
             launcher: Vec::new(),
+            group_keeper: Vec::new(),
             secrets,
             held_variables: BTreeMap::new(),
             store: store::check(&source, raw.store)?,
@@ -214,6 +219,7 @@ impl Default for Config {
             grants: BTreeMap::new(),
             servers: BTreeMap::new(),
             launcher: Vec::new(),
+            group_keeper: Vec::new(),
             secrets: BTreeMap::new(),
             held_variables: BTreeMap::new(),
             store: StoreConfig::default(),

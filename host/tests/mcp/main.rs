@@ -6,6 +6,8 @@
 
 mod alive;
 mod asking;
+#[path = "../cli/at_work.rs"]
+mod at_work;
 mod attacks;
 mod calls;
 mod host_cost;

@@ -1,5 +1,6 @@
 //! Signals that end the server, and the processes of the servers that it uses.
 
+use crate::at_work::{LOOKS, until_one_runs};
 use crate::http::{Server, headers_of};
 use crate::http_clients::spins;
 use crate::place::Place;
@@ -9,24 +10,11 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-use tollgate_artifacts::{Expectation, Guest, hostile};
+use tollgate_artifacts::hostile;
 
 /// Far beyond what anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LIMITS: &str = "[limits]\ntimeout_ms = 120_000\nfuel = 900_000_000_000\n";
-
-/// May run twice, so that its calls are answered before they are stored.
-const LOOKS: Guest = Guest {
-    name: "looks",
-    attack: "",
-    limit: "",
-    expects: Expectation::Succeeds,
-    source: r#";; May run twice.
-;;
-;; descriptor: {"tools": [{"execution": {"idempotent": true}}]}
-;; returns: {"ok": {"result": {"data": "1"}}}
-"#,
-};
 
 /// A place with this program's tools and a server `other`, which neither ends with its input nor
 /// when it is told to, and which has started a process of its own.
@@ -83,7 +71,7 @@ fn x1_a_signal_cancels_calls_records_them_and_ends_the_servers() {
         let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
         let (leader, started) = (process(&place, "leader"), process(&place, "started"));
         raw.begin_asking(1, "tools/call", json!({"name": "spin-for-ever", "arguments": {}}));
-        until_it_runs(&place);
+        until_one_runs(&place);
         // Answered before it is stored: its record follows.
         raw.call("looks", json!({}));
         assert_eq!(raw.signalled(signal), 0, "{signal}");
@@ -95,13 +83,14 @@ fn x1_a_signal_cancels_calls_records_them_and_ends_the_servers() {
 }
 
 #[test]
-fn a_server_is_killed_with_a_host_that_is_killed() {
+fn a_server_and_what_it_started_are_killed_with_a_host_that_is_killed() {
     let place = with_stubborn_server();
     let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
-    let leader = process(&place, "leader");
-    assert!(lives(&leader));
+    let (leader, started) = (process(&place, "leader"), process(&place, "started"));
+    assert!(lives(&leader) && lives(&started));
     raw.kill();
     until_gone(&leader);
+    until_gone(&started);
 }
 
 #[test]
@@ -110,18 +99,9 @@ fn x1_over_http_a_signal_cancels_what_runs_and_records_it() {
     let mut server = Server::start(&place, &[]);
     let session = server.begin();
     let _spinning = server.open(&server.request(&headers_of(&session), &spins(1, 0)));
-    until_it_runs(&place);
+    until_one_runs(&place);
     assert_eq!(server.signalled("-TERM"), 0);
     assert_eq!(run_of(&place, "spin-for-ever")["status"], "cancelled");
-}
-
-/// Waits until a call is under way.
-fn until_it_runs(place: &Place) {
-    let began = Instant::now();
-    while place.type_in(&["runs", "--status", "running", "--json"]).json() == json!([]) {
-        assert!(began.elapsed() < PATIENCE, "the call does not start");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Sends a signal to a program; the code with which it ends.

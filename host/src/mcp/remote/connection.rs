@@ -109,7 +109,7 @@ impl Connection {
     /// Connects, and begins to speak.
     pub(super) async fn begin(
         place: &ServerPlace,
-        (base_dir, launcher): (&Path, &[OsString]),
+        (base_dir, launcher, keeper): (&Path, &[OsString], &[OsString]),
         (link, budget): (&Arc<Link>, &MemoryBudget),
         connect_timeout: Duration,
         way: Way,
@@ -120,7 +120,8 @@ impl Connection {
         let meter = Meter::new(Arc::clone(link), budget.clone());
         let (serving, process) = match place {
             ServerPlace::Process { command, args, env } => {
-                let mut process = ServerProcess::start(&Program { command, args, env, base_dir, launcher })?;
+                let program = Program { command, args, env, base_dir, launcher, keeper };
+                let mut process = ServerProcess::start(&program)?;
                 let (stdout, stdin) =
                     process.streams().ok_or_else(|| Gone::nobody("it has no standard streams"))?;
                 let wire = AsyncRwTransport::new_client(meter.lines(stdout), stdin)

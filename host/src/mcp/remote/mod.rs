@@ -79,6 +79,7 @@ impl Servers {
                 config: server.clone(),
                 base_dir: config.base_dir.clone(),
                 launcher: config.launcher.clone(),
+                group_keeper: config.group_keeper.clone(),
                 stop: stop.clone(),
                 link: Arc::new(Link::new(name.clone(), server.answer_bytes)),
                 tell,
@@ -115,6 +116,7 @@ struct Kept {
     config: ServerConfig,
     base_dir: PathBuf,
     launcher: Vec<OsString>,
+    group_keeper: Vec<OsString>,
     stop: CancellationToken,
     link: Arc<Link>,
     /// What came of the first try.
@@ -221,7 +223,7 @@ impl Kept {
 
     async fn begin_by(&self, way: Way) -> Result<Connection, Gone> {
         let ServerConfig { place, start_timeout, .. } = &self.config;
-        let at = (self.base_dir.as_path(), self.launcher.as_slice());
+        let at = (self.base_dir.as_path(), self.launcher.as_slice(), self.group_keeper.as_slice());
         let link = (&self.link, self.host.memory_budget());
         Connection::begin(place, at, link, *start_timeout, way).await
     }

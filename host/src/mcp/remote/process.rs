@@ -26,18 +26,22 @@ pub(super) struct Program<'a> {
     pub(super) base_dir: &'a Path,
     /// See [`Config::launcher`](crate::config::Config::launcher).
     pub(super) launcher: &'a [OsString],
+    /// See [`Config::group_keeper`](crate::config::Config::group_keeper).
+    pub(super) keeper: &'a [OsString],
 }
 
 /// A server's process. Dropping it kills its group.
 pub(super) struct ServerProcess {
     child: Child,
     group: Option<Pid>,
+    /// Kills the group once its input is closed, which this process does by ending.
+    _keeper: Option<Child>,
 }
 
 impl ServerProcess {
     /// Starts it with a clean environment.
     pub(super) fn start(program: &Program<'_>) -> Result<Self, Gone> {
-        let Program { command, args, env, base_dir, launcher } = program;
+        let Program { command, args, env, base_dir, launcher, keeper } = program;
         let failed = |e: io::Error| Gone::nobody(format!("`{command}` cannot be started: {e}"));
         let mut start = match launcher {
             [] => Command::new(command),
@@ -62,7 +66,8 @@ impl ServerProcess {
             .kill_on_drop(true);
         let child = spawn(start).map_err(failed)?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Ok(Self { child, group })
+        let keeper = group.and_then(|group| keep_group(group, keeper));
+        Ok(Self { child, group, _keeper: keeper })
     }
 
     /// Its standard streams, once.
@@ -106,6 +111,17 @@ impl Drop for ServerProcess {
             self.signal(Signal::KILL);
         }
     }
+}
+
+/// Starts the process that ends the group with this process. `None` if there is none to be
+/// started, or the group is gone already.
+fn keep_group(group: Pid, keeper: &[OsString]) -> Option<Child> {
+    let [program, first @ ..] = keeper else { return None };
+    let group = group.as_raw_nonzero().get();
+    let mut start = Command::new(program);
+    start.args(first).arg(group.to_string()).env_clear();
+    start.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    start.process_group(group).kill_on_drop(true).spawn().ok()
 }
 
 /// That there is such a program: in the directory, or on the path.
