@@ -37,6 +37,11 @@ pub(crate) struct Installed {
     pub(crate) tools: Vec<ToolDescriptor>,
 }
 
+/// How the names of files begin that are being written.
+const PART: &str = ".part-";
+/// No build takes this long to write a file.
+const PART_IS_STALE_AFTER: Duration = Duration::from_secs(3_600);
+
 /// How long a component may take to load before that is explained.
 const LONG: Duration = Duration::from_millis(400);
 
@@ -113,8 +118,9 @@ fn asks_of(artifact: &Artifact, id: &str) -> Result<Option<Vec<u8>>, BuildError>
 /// The directory cannot be made, or the file not be written.
 pub(super) fn put(bytes: &[u8], file: &Path, dir: &Path) -> Result<(), BuildError> {
     fs::create_dir_all(dir).map_err(BuildError::file(dir, "made"))?;
+    remove_stale_parts(dir);
     let mut part = tempfile::Builder::new()
-        .prefix(".part-")
+        .prefix(PART)
         .permissions(readable_by_all())
         .tempfile_in(dir)
         .map_err(BuildError::file(dir, "written to"))?;
@@ -125,7 +131,42 @@ pub(super) fn put(bytes: &[u8], file: &Path, dir: &Path) -> Result<(), BuildErro
     Ok(())
 }
 
+/// Removes what builds left that were killed while they wrote.
+fn remove_stale_parts(dir: &Path) {
+    let is_stale = |entry: &fs::DirEntry| {
+        let is_part = entry.file_name().to_string_lossy().starts_with(PART);
+        let age = || entry.metadata().ok().filter(fs::Metadata::is_file)?.modified().ok()?.elapsed().ok();
+        is_part && age().is_some_and(|age| age > PART_IS_STALE_AFTER)
+    };
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    for stale in entries.filter(is_stale) {
+        // What cannot be removed is tried again by the next build.
+        let _ = fs::remove_file(stale.path());
+    }
+}
+
 #[cfg(unix)]
 fn readable_by_all() -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o644)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::time::SystemTime;
+
+    #[test]
+    fn what_a_killed_build_left_is_removed_by_a_later_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let [stale, current] = [".part-stale", ".part-current"].map(|name| dir.path().join(name));
+        for file in [&stale, &current] {
+            fs::write(file, "half").unwrap();
+        }
+        let long_ago = SystemTime::now() - 2 * PART_IS_STALE_AFTER;
+        fs::File::options().write(true).open(&stale).unwrap().set_modified(long_ago).unwrap();
+        put(b"whole", &dir.path().join("tool.wasm"), dir.path()).unwrap();
+        assert!(!stale.exists() && current.exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
 }

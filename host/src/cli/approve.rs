@@ -7,11 +7,13 @@ use super::data::open_store;
 use super::noted::About;
 use super::output::{BOLD, DIM, WAITS, shown_line};
 use super::{Failure, Globals, Opened, Output, grant, program};
+use std::fmt::Display;
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
-use tollgate::config::{Config, Edit, FileValue, Powers, granted_path};
+use std::sync::Arc;
+use tollgate::config::{Changes, Config, Edit, FileValue, Powers, granted_path};
 use tollgate::powers::{Approvals, Approved, Asks, Decision, Lack};
-use tollgate::store::AuditRecord;
+use tollgate::store::{AuditRecord, Store};
 use tollgate::tools::Loaded;
 use tollgate::tools::directory::HeldComponent;
 use tollgate_agent::question::continued;
@@ -102,21 +104,28 @@ pub(super) async fn ask_all(opened: &Opened, globals: &Globals, output: &Output)
             output.say(question);
             read_line()
         };
-        let noted = decide(&subject, &opened.config, &mut approvals, &mut answer)?;
-        changed |= !noted.is_empty();
-        store.note(noted).await?;
+        if let Some(decided) = decide(&subject, &opened.config, &mut approvals, &mut answer)? {
+            settle(&store, subject.about(), decided.noted, decided.changes).await?;
+            changed = true;
+        }
     }
     Ok(changed)
 }
 
-/// Shows what one component asks for and does as the person says. What comes back is for
-/// the audit, and nothing where nothing was decided.
+/// What a person decided, before it takes effect.
+struct Decided {
+    noted: Vec<AuditRecord>,
+    changes: Changes,
+}
+
+/// Shows what one component asks for and prepares what the person says; `None` if nothing was
+/// decided.
 fn decide(
     subject: &Subject,
     config: &Config,
     approvals: &mut Approvals,
     answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
-) -> Result<Vec<AuditRecord>, Failure> {
+) -> Result<Option<Decided>, Failure> {
     let question = format!(
         "{}\ngrant this? [y]es, [n]o and do not ask again, or nothing to decide later:",
         subject.question()
@@ -124,41 +133,80 @@ fn decide(
     let decision = match answer(&question)?.to_ascii_lowercase().as_str() {
         "y" | "yes" => Decision::Approved,
         "n" | "no" => Decision::Declined,
-        _ => return Ok(Vec::new()),
+        _ => return Ok(None),
     };
+    let path = grant::file_of(config);
+    let begin = || Changes::begin(&path).map_err(|e| not_written(&e));
     if decision == Decision::Declined {
-        record(approvals, subject, decision)?;
-        return Ok(subject.about().declined(subject.asks.as_ref(), &subject.news));
+        let mut changes = begin()?;
+        record(approvals, &mut changes, subject, decision)?;
+        let noted = subject.about().declined(subject.asks.as_ref(), &subject.news);
+        return Ok(Some(Decided { noted, changes }));
     }
     let before = config.grants_of(&subject.id);
-    let mut after = before.clone();
-    if let Some(asks) = subject.asks.as_ref().filter(|asks| !asks.is_empty()) {
-        let mut edit = Edit::open(&grant::file_of(config)).map_err(Failure::usage)?;
-        grant_asked(&mut edit, subject);
-        for file in &asks.files {
-            let known = before.files.iter().any(|given| given.guest == file.guest);
-            let typed = if known {
-                String::new()
-            } else {
-                let guest = shown_line(&file.guest, 200);
-                answer(&format!("which directory shall it see at {guest}? (nothing: none)"))?
-            };
-            if !typed.is_empty() {
-                let host = granted_path(&PathBuf::from(typed), &config.base_dir);
-                let value =
-                    FileValue { host, guest: file.guest.clone(), access: file.access, quota_bytes: None };
-                edit.grant(&subject.id, &Powers { files: vec![value], ..Powers::default() });
-            }
-        }
-        grant::check(&edit, &subject.id, config)?;
-        after = edit.save().map_err(Failure::usage)?.grants_of(&subject.id);
-    }
-    record(approvals, subject, decision)?;
+    let edit = match subject.asks.as_ref().filter(|asks| !asks.is_empty()) {
+        Some(asks) => Some(granted_by_answers(subject, asks, config, answer)?),
+        None => None,
+    };
+    let mut changes = begin()?;
+    record(approvals, &mut changes, subject, decision)?;
     let mut noted = vec![subject.approval()];
-    if before != after {
-        noted.extend(subject.about().granted(&before, &after));
+    if let Some(edit) = edit {
+        let after = edit.prepare(&mut changes).map_err(|e| not_written(&e))?.grants_of(&subject.id);
+        if before != after {
+            noted.extend(subject.about().granted(&before, &after));
+        }
     }
-    Ok(noted)
+    Ok(Some(Decided { noted, changes }))
+}
+
+/// The grants that a yes means, with the directories that the person names.
+fn granted_by_answers(
+    subject: &Subject,
+    asks: &Asks,
+    config: &Config,
+    answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
+) -> Result<Edit, Failure> {
+    let mut edit = Edit::open(&grant::file_of(config)).map_err(Failure::usage)?;
+    grant_asked(&mut edit, subject);
+    let before = config.grants_of(&subject.id);
+    let mut files = Vec::new();
+    for file in asks.files.iter().filter(|file| before.files.iter().all(|given| given.guest != file.guest)) {
+        let guest = shown_line(&file.guest, 200);
+        let typed = answer(&format!("which directory shall it see at {guest}? (nothing: none)"))?;
+        if !typed.is_empty() {
+            let host = granted_path(&PathBuf::from(typed), &config.base_dir);
+            files.push(FileValue { host, guest: file.guest.clone(), access: file.access, quota_bytes: None });
+        }
+    }
+    edit.grant(&subject.id, &Powers { files: files.clone(), ..Powers::default() });
+    grant::check(&edit, &subject.id, &files, config)?;
+    Ok(edit)
+}
+
+/// Notes what was decided, and then lets it take effect. If that fails, the audit says so.
+pub(super) async fn settle(
+    store: &Arc<dyn Store>,
+    about: About<'_>,
+    noted: Vec<AuditRecord>,
+    changes: Changes,
+) -> Result<(), Failure> {
+    store.note(noted).await.map_err(|e| not_recorded(&e))?;
+    if let Err(why) = changes.commit() {
+        store.note(vec![about.not_written(&why)]).await?;
+        return Err(not_written(&why));
+    }
+    Ok(())
+}
+
+/// The configuration could not be changed.
+pub(super) fn not_written(why: &dyn Display) -> Failure {
+    Failure::usage(format!("nothing was changed: {why}"))
+}
+
+/// What belongs to a decision could not be recorded.
+fn not_recorded(why: &dyn Display) -> Failure {
+    Failure::failed(format!("nothing was changed: {why}"))
 }
 
 /// Grants what can be granted without asking more: requests, secrets that are there,
@@ -175,11 +223,12 @@ pub(super) fn grant_asked(edit: &mut Edit, subject: &Subject) {
     edit.grant(&subject.id, &Powers { lists, delegates, ..Powers::default() });
 }
 
-/// Notes how it was decided. A grant that was typed decides nothing about a version that
-/// waits for approval, and takes no approval back; a later version that is declined
+/// Prepares the record of how it was decided. A grant that was typed decides nothing about a
+/// version that waits for approval, and takes no approval back; a later version that is declined
 /// leaves in force what was approved before.
 pub(super) fn record(
     approvals: &mut Approvals,
+    changes: &mut Changes,
     subject: &Subject,
     decision: Decision,
 ) -> Result<(), Failure> {
@@ -187,13 +236,16 @@ pub(super) fn record(
     let is_approved = matches!(before, Some(Decision::Approved | Decision::Declined));
     let recorded = match decision {
         Decision::Granted if subject.stands.held || is_approved => return Ok(()),
-        Decision::Declined if subject.stands.held => approvals.decline(&subject.id, &subject.digest),
+        Decision::Declined if subject.stands.held => {
+            approvals.prepare_decline(changes, &subject.id, &subject.digest)
+        }
         _ => {
             let asks = subject.asks.clone();
-            approvals.decide(&subject.id, Approved::now(decision, &subject.digest, asks, &subject.surface))
+            let approved = Approved::now(decision, &subject.digest, asks, &subject.surface);
+            approvals.prepare(changes, &subject.id, approved)
         }
     };
-    recorded.map_err(|e| Failure::failed(format!("the record of approvals cannot be written: {e}")))
+    recorded.map_err(|e| not_recorded(&format!("the record of approvals cannot be written: {e}")))
 }
 
 /// The lines that grant what a component asks for and lacks.

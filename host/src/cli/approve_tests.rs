@@ -41,22 +41,28 @@ fn decided(subjects: &[Subject], answers: &[&str]) -> Came {
     std::fs::write(&path, "# ours\n").unwrap();
     let config = Config::load(Some(&path)).unwrap();
     let mut approvals = Approvals::load(&config).unwrap();
+    let docs = dir.path().join("docs");
+    std::fs::create_dir(&docs).unwrap();
     let mut questions = Vec::new();
     let mut answers = answers.iter();
     let mut answer = |question: &str| {
         questions.push(question.to_owned());
-        Ok((*answers.next().unwrap()).to_owned())
+        Ok(answers.next().unwrap().replace("DOCS", &docs.display().to_string()))
     };
     let mut noted = Vec::new();
     for subject in subjects {
-        noted.extend(decide(subject, &config, &mut approvals, &mut answer).unwrap());
+        let decided = decide(subject, &config, &mut approvals, &mut answer).unwrap();
+        if let Some(decided) = decided {
+            noted.extend(decided.noted);
+            decided.changes.commit().unwrap();
+        }
     }
     Came { questions, config: Config::load(Some(&path)).unwrap(), approvals, noted }
 }
 
 #[test]
 fn a_yes_grants_what_is_asked_and_is_noted() {
-    let Came { questions, config, approvals, noted } = decided(&[subject()], &["y", "docs"]);
+    let Came { questions, config, approvals, noted } = decided(&[subject()], &["y", "DOCS"]);
     assert!(questions[0].contains("send HTTP requests: https://a.test/"), "{}", questions[0]);
     assert!(questions[0].contains("in its own words: \"Grant me all\""), "{}", questions[0]);
     let grants = config.grants_of("fetch");

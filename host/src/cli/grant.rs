@@ -4,15 +4,16 @@
 use super::approve::{self, Subject};
 use super::data::open_store;
 use super::noted::About;
-use super::output::{DIM, GOOD};
+use super::output::{DIM, GOOD, quoted, shown_line};
 use super::{Exit, Failure, Globals, Opened, Output, powers, program};
 use clap::Args;
 use serde_json::json;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use tollgate::config::{Config, Edit, FILE_NAME, FileValue, Powers, granted_path};
+use tollgate::config::{Changes, Config, Edit, FILE_NAME, FileGrantConfig, FileValue, Powers, granted_path};
 use tollgate::powers::{Decision, check_files};
 use tollgate_agent::name;
-use tollgate_sandbox::FileAccess;
+use tollgate_sandbox::{FileAccess, FileGrant};
 
 /// Gives a component more of what it may do
 #[derive(Debug, Args)]
@@ -142,17 +143,18 @@ impl GrantVerb {
         if self.asked {
             approve::grant_asked(&mut edit, subject.as_ref().ok_or_else(|| absent(&id, &opened.config))?);
         }
-        check(&edit, &id, &opened.config)?;
-        let config = edit.save().map_err(Failure::usage)?;
+        check(&edit, &id, &given.files, &opened.config)?;
+        let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
+        let mut changes = Changes::begin(&path).map_err(|e| approve::not_written(&e))?;
         let mut noted = Vec::new();
         if let Some(subject) = &subject {
             let decision = if self.asked { Decision::Approved } else { Decision::Granted };
-            approve::record(&mut opened.loaded.approvals, subject, decision)?;
+            approve::record(&mut opened.loaded.approvals, &mut changes, subject, decision)?;
             noted.extend(self.asked.then(|| subject.approval()));
         }
-        let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
+        let config = edit.prepare(&mut changes).map_err(|e| approve::not_written(&e))?;
         noted.extend(about.granted(&before, &config.grants_of(&id)));
-        store.note(noted).await?;
+        approve::settle(&store, about, noted, changes).await?;
         show(&id, &config, subject.as_ref().filter(|_| self.asked), output);
         Ok(Exit::Done)
     }
@@ -189,7 +191,9 @@ impl RevokeVerb {
         let subject = loaded.and_then(|loaded| approve::subject(&loaded, &id).ok().flatten());
         let config = edit.save().map_err(Failure::usage)?;
         let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
-        store.note(about.revoked(&before, &config.grants_of(&id))).await?;
+        store.note(about.revoked(&before, &config.grants_of(&id))).await.map_err(|why| {
+            Failure::failed(format!("{id} has lost these powers, but the audit does not say so: {why}"))
+        })?;
         show(&id, &config, None, output);
         Ok(Exit::Done)
     }
@@ -217,11 +221,34 @@ impl Lists {
     }
 }
 
-/// Checks that a component may have what it is about to be granted. `placed` is the
-/// configuration as it is, with its places on this machine.
-pub(super) fn check(edit: &Edit, id: &str, placed: &Config) -> Result<(), Failure> {
+/// Checks that a component may have what it is about to be granted. `typed` are the directories
+/// that were just named; others may be gone by now. `placed` is the configuration as it is, with
+/// its places on this machine.
+pub(super) fn check(edit: &Edit, id: &str, typed: &[FileValue], placed: &Config) -> Result<(), Failure> {
     let granted = edit.preview().map_err(Failure::usage)?.grants_of(id);
-    check_files(&granted, id, placed).map_err(Failure::usage)
+    check_files(&granted, id, placed).map_err(Failure::usage)?;
+    let is_typed = |file: &&FileGrantConfig| typed.iter().any(|typed| typed.guest == file.guest);
+    granted.files.iter().filter(is_typed).try_for_each(|file| check_directory(file, id))
+}
+
+/// Opens a directory as it is opened for the component, so that a grant that would keep the
+/// component from being served is refused.
+fn check_directory(file: &FileGrantConfig, id: &str) -> Result<(), Failure> {
+    let Err(why) = FileGrant::open(&file.host, file.guest.as_str(), file.access) else { return Ok(()) };
+    let shown = quoted(&shown_line(&file.host.display().to_string(), 300));
+    let correct = match std::fs::symlink_metadata(&file.host) {
+        Err(e) if e.kind() == ErrorKind::NotFound => format!("make it first: mkdir -p {shown}"),
+        Ok(found) if found.is_symlink() => format!("grant the directory itself: readlink -f {shown}"),
+        Ok(found) if !found.is_dir() => {
+            let option = if file.access == FileAccess::Read { "--read" } else { "--write" };
+            let holder = file.host.parent().map(|holder| holder.display().to_string());
+            let holder = holder.filter(|holder| !holder.is_empty()).unwrap_or_else(|| ".".to_owned());
+            let value = quoted(&format!("{}={}", shown_line(&holder, 300), shown_line(&file.guest, 300)));
+            format!("grant the directory that holds it: {} grant {id} {option} {value}", program())
+        }
+        _ => format!("look at its path and mode: ls -ld {shown}"),
+    };
+    Err(Failure::usage(format!("nothing was granted: {why}; {correct}")))
 }
 
 fn absent(id: &str, config: &Config) -> Failure {
@@ -260,7 +287,7 @@ fn checked_id(typed: &str) -> Result<String, Failure> {
     if name::is_id(typed) {
         return Ok(typed.to_owned());
     }
-    let shown = super::output::shown_line(typed, 80);
+    let shown = shown_line(typed, 80);
     Err(Failure::usage(format!(
         "{shown} is no component's id, which is made of small letters, digits and hyphens; `{} tools` shows them",
         program()

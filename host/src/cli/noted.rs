@@ -45,6 +45,13 @@ impl About<'_> {
         self.or_nothing(noted, AuditKind::Denial, "declined", "it lacks nothing that it asks for")
     }
 
+    /// That a decision which was noted could not be written, and has no effect.
+    pub(super) fn not_written(self, why: &dyn std::fmt::Display) -> AuditRecord {
+        AuditRecord::new(AuditKind::Revocation, "host", "revoked")
+            .of_component(self.id, self.digest.map(SmolStr::new))
+            .because(&format!("the decision noted just before had no effect: {why}"))
+    }
+
     fn each(self, kind: AuditKind, decision: &str, powers: &[(&str, String)]) -> Vec<AuditRecord> {
         let of_one =
             |(power, what): &(&str, String)| self.record(kind, decision).of_power(*power).because(what);

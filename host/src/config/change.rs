@@ -5,25 +5,31 @@
 //! keeps other changes out. The new text takes the old one's place in one step, so that
 //! whoever reads the file reads all of one of them. No link is followed: what is written
 //! is the file of this name, and nothing elsewhere.
+//!
+//! Every new text is on the disk before the first one takes effect. A process that is killed
+//! leaves its new texts behind; the next change of the directory removes them.
 
 use rustix::fs::OFlags;
-use std::fs::{File, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
 
 /// How long a change waits for those of other processes, each of which takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(5);
 /// What is locked where the file system has no locks for directories.
 const LOCK: &str = ".tollgate.lock";
+/// The names of new texts that have not taken effect yet, around the part that tells them apart.
+const PART: (&str, &str) = (".tollgate-", ".part");
 
 /// Why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{} {what}", file.display())]
-pub(crate) struct NotChanged {
+pub struct NotChanged {
     pub(crate) file: PathBuf,
     /// Goes on after the file's name.
     pub(crate) what: String,
@@ -44,16 +50,105 @@ pub(crate) fn change<T, E: From<NotChanged>>(
     file: &Path,
     change: impl FnOnce(&str) -> Result<(String, T), E>,
 ) -> Result<T, E> {
-    let failed = |what: String| E::from(NotChanged { file: file.to_owned(), what });
-    let unwritable = |why: &io::Error| failed(format!("cannot be written: {why}"));
-    let directory = directory_of(file);
-    let _lock = lock(directory).map_err(|why| unwritable(&why))?;
-    let before = read(file).map_err(&failed)?;
-    let (after, answer) = change(before.as_deref().unwrap_or_default())?;
-    if before.as_deref() != Some(after.as_str()) {
-        replace(file, directory, &after).map_err(|why| unwritable(&why))?;
-    }
+    let mut changes = Changes::begin(file)?;
+    let answer = changes.prepare(file, change)?;
+    changes.commit()?;
     Ok(answer)
+}
+
+/// Changes to files of one directory that take effect together, such as a grant and the
+/// approval beside it. Other processes change nothing there meanwhile. Dropping it changes
+/// nothing.
+#[derive(Debug)]
+pub struct Changes {
+    directory: PathBuf,
+    prepared: Vec<Prepared>,
+    /// Released when this is dropped.
+    _lock: File,
+}
+
+/// A file's new text, which is written and has not taken effect.
+#[derive(Debug)]
+struct Prepared {
+    file: PathBuf,
+    before: Option<String>,
+    part: NamedTempFile,
+}
+
+impl Changes {
+    /// Locks the directory of this file and removes what killed processes left there.
+    ///
+    /// # Errors
+    /// The directory cannot be opened, or other processes change it all the time.
+    pub fn begin(file: &Path) -> Result<Self, NotChanged> {
+        let directory = directory_of(file).to_owned();
+        let lock = lock(&directory).map_err(|why| unwritable(file, &why))?;
+        sweep(&directory);
+        Ok(Self { directory, prepared: Vec::new(), _lock: lock })
+    }
+
+    /// Writes the new text of a file of the directory, beside the file.
+    pub(crate) fn prepare<T, E: From<NotChanged>>(
+        &mut self,
+        file: &Path,
+        change: impl FnOnce(&str) -> Result<(String, T), E>,
+    ) -> Result<T, E> {
+        let before = read(file).map_err(|what| NotChanged { file: file.to_owned(), what })?;
+        let (after, answer) = change(before.as_deref().unwrap_or_default())?;
+        if before.as_deref().unwrap_or_default() != after {
+            let part = self.part_of(file, &after).map_err(|why| unwritable(file, &why))?;
+            self.prepared.push(Prepared { file: file.to_owned(), before, part });
+        }
+        Ok(answer)
+    }
+
+    /// Lets the changes take effect, in the order in which they were prepared.
+    ///
+    /// # Errors
+    /// A file cannot be replaced. Those before it are put back.
+    pub fn commit(mut self) -> Result<(), NotChanged> {
+        let mut replaced = Vec::new();
+        for Prepared { file, before, part } in std::mem::take(&mut self.prepared) {
+            if let Err(why) = part.persist(&file) {
+                return Err(self.undone(replaced, unwritable(&file, &why.error)));
+            }
+            replaced.push((file, before));
+        }
+        match (File::open(&self.directory).and_then(|directory| directory.sync_all()), replaced.last()) {
+            (Err(why), Some((file, _))) => {
+                let why = unwritable(file, &why);
+                Err(self.undone(replaced, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts the old texts back in the files' places.
+    fn undone(&self, replaced: Vec<(PathBuf, Option<String>)>, mut why: NotChanged) -> NotChanged {
+        for (file, before) in replaced.into_iter().rev() {
+            let put_back = match before {
+                Some(before) => self
+                    .part_of(&file, &before)
+                    .and_then(|part| part.persist(&file).map(drop).map_err(|why| why.error)),
+                None => std::fs::remove_file(&file),
+            };
+            if let Err(also) = put_back {
+                why.what.push_str(&format!("; {} cannot be put back: {also}", file.display()));
+            }
+        }
+        why
+    }
+
+    /// A new text for a file, with the file's permissions.
+    fn part_of(&self, file: &Path, text: &str) -> io::Result<NamedTempFile> {
+        // Those of a link say nothing: everybody may follow it.
+        let there = std::fs::symlink_metadata(file).ok().filter(|there| there.is_file());
+        part(&self.directory, text.as_bytes(), there.map(|there| there.permissions()))
+    }
+}
+
+fn unwritable(file: &Path, why: &io::Error) -> NotChanged {
+    NotChanged { file: file.to_owned(), what: format!("cannot be written: {why}") }
 }
 
 /// The text of a file that is to be changed; `None` if it is not there. Otherwise the
@@ -111,19 +206,32 @@ fn wait_for(file: &File) -> io::Result<()> {
     }
 }
 
-/// Puts the text in the file's place, whole or not at all.
-fn replace(file: &Path, directory: &Path, text: &str) -> io::Result<()> {
-    let mut part = tempfile::NamedTempFile::new_in(directory)?;
-    part.write_all(text.as_bytes())?;
-    // Those of a link say nothing: everybody may follow it.
-    if let Ok(there) = std::fs::symlink_metadata(file)
-        && there.is_file()
-    {
-        part.as_file().set_permissions(there.permissions())?;
+/// Writes bytes to a file of the directory that has not its name yet, and waits for the disk.
+fn part(directory: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<NamedTempFile> {
+    let mut part = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(directory)?;
+    part.write_all(bytes)?;
+    if let Some(permissions) = permissions {
+        part.as_file().set_permissions(permissions)?;
     }
     part.as_file().sync_all()?;
-    part.persist(file).map_err(|why| why.error)?;
-    File::open(directory)?.sync_all()
+    Ok(part)
+}
+
+/// Removes the new texts of processes that were killed before they took effect. The lock is
+/// held, so that no other process is about to use one.
+fn sweep(directory: &Path) {
+    let user = rustix::process::geteuid().as_raw();
+    let is_left = |entry: &std::fs::DirEntry| {
+        let name = entry.file_name();
+        let is_part = name.to_str().is_some_and(|name| name.starts_with(PART.0) && name.ends_with(PART.1));
+        is_part && entry.metadata().is_ok_and(|found| found.is_file() && found.uid() == user)
+    };
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for left in entries.filter(is_left) {
+        if let Err(why) = std::fs::remove_file(left.path()) {
+            tracing::debug!("{} cannot be removed: {why}", left.path().display());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -194,5 +302,45 @@ mod tests {
         let same: Result<(), NotChanged> = change(&file, |text| Ok((text.to_owned(), ())));
         same.unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
+    fn replaced(changes: &mut Changes, file: &Path, text: &str) {
+        changes.prepare(file, |_| Ok::<_, NotChanged>((text.to_owned(), ()))).unwrap();
+    }
+
+    #[test]
+    fn z24_several_files_change_together_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, new, two] = ["one", "new", "two"].map(|name| folder.path().join(name));
+        std::fs::write(&one, "before").unwrap();
+        let prepared = || {
+            let mut changes = Changes::begin(&one).unwrap();
+            [&one, &new, &two].iter().for_each(|file| replaced(&mut changes, file, "after"));
+            changes
+        };
+        drop(prepared());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "dropping it changes nothing");
+        let changes = prepared();
+        std::fs::create_dir(&two).unwrap();
+        let why = changes.commit().unwrap_err().to_string();
+        assert!(why.contains("two cannot be written"), "{why}");
+        assert_eq!(std::fs::read_to_string(&one).unwrap(), "before");
+        assert!(!new.exists());
+        std::fs::remove_dir(&two).unwrap();
+        prepared().commit().unwrap();
+        assert!([&one, &new, &two].iter().all(|file| std::fs::read(file).unwrap() == b"after"));
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = part(folder.path(), b"text", None).unwrap().keep().unwrap().1;
+        let others =
+            [".tollgate-mine", "notes.part", ".tollgate-dir.part"].map(|name| folder.path().join(name));
+        others[..2].iter().for_each(|file| std::fs::write(file, "").unwrap());
+        std::fs::create_dir(&others[2]).unwrap();
+        append(&folder.path().join("tollgate.toml"), "one").unwrap();
+        assert!(!left.exists());
+        assert!(others.iter().all(|other| other.exists()));
     }
 }

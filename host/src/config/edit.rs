@@ -5,7 +5,7 @@ mod block;
 mod files;
 mod text;
 
-use super::change::{change, read};
+use super::change::{Changes, read};
 use super::{Config, in_dir};
 use std::path::{Path, PathBuf};
 use tollgate_sandbox::FileAccess;
@@ -156,8 +156,20 @@ impl Edit {
     /// What was added cannot be meant, or the file cannot be written. Then nothing
     /// has changed.
     pub fn save(self) -> Result<Config, String> {
+        let mut changes = Changes::begin(&self.path)?;
+        let config = self.prepare(&mut changes)?;
+        changes.commit()?;
+        Ok(config)
+    }
+
+    /// Makes the changes to what the file holds now, as a part of changes that are still to
+    /// be committed. Returns the configuration as it then is.
+    ///
+    /// # Errors
+    /// What was added cannot be meant, or the new text cannot be written.
+    pub fn prepare(self, with: &mut Changes) -> Result<Config, String> {
         let Self { path, changes, .. } = self;
-        change(&path, |text| {
+        with.prepare(&path, |text| {
             let mut edit = Self { path: path.clone(), text: text.to_owned(), changes: Vec::new() };
             changes.iter().for_each(|change| edit.make(change));
             let config = edit.preview()?;

@@ -20,7 +20,8 @@ mod store;
 mod visible;
 
 pub use agents::{AgentConfig, DEFAULT_AGENT};
-pub(crate) use change::{NotChanged, change};
+pub(crate) use change::change;
+pub use change::{Changes, NotChanged};
 pub use edit::{Edit, FileValue, Powers, granted_path};
 pub use error::ConfigError;
 pub use gates::{GateConfig, GatesDir};

@@ -3,7 +3,7 @@
 //! that it can be read, and kept with the configuration under version control.
 
 use super::Asks;
-use crate::config::{Config, NotChanged, change};
+use crate::config::{Changes, Config, NotChanged};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -172,13 +172,18 @@ impl Approvals {
         surface.tools.iter().filter(is_new).map(|tool| tool.name.clone()).collect()
     }
 
-    /// Notes that a later version of a component was declined. What was decided before
-    /// holds on.
+    /// Notes that a later version of a component was declined, when the changes are committed.
+    /// What was decided before holds on.
     ///
     /// # Errors
-    /// As [`Approvals::decide`].
-    pub fn decline(&mut self, component_id: &str, digest: &str) -> io::Result<()> {
-        self.update(|components| {
+    /// As [`Approvals::prepare`].
+    pub fn prepare_decline(
+        &mut self,
+        changes: &mut Changes,
+        component_id: &str,
+        digest: &str,
+    ) -> io::Result<()> {
+        self.update(changes, |components| {
             if let Some(before) = components.get_mut(component_id) {
                 before.declined = Some(digest.to_owned());
             }
@@ -191,13 +196,39 @@ impl Approvals {
     /// # Errors
     /// It cannot be written; then nothing has changed.
     pub fn decide(&mut self, component_id: &str, approved: Approved) -> io::Result<()> {
-        self.update(|components| {
+        let before = self.clone();
+        let decided = Changes::begin(&self.file).map_err(io::Error::other).and_then(|mut changes| {
+            self.prepare(&mut changes, component_id, approved)?;
+            changes.commit().map_err(io::Error::other)
+        });
+        if decided.is_err() {
+            *self = before;
+        }
+        decided
+    }
+
+    /// Notes a decision, as a part of changes that are still to be committed. Here it is known
+    /// at once.
+    ///
+    /// # Errors
+    /// The record cannot be read or written.
+    pub fn prepare(
+        &mut self,
+        changes: &mut Changes,
+        component_id: &str,
+        approved: Approved,
+    ) -> io::Result<()> {
+        self.update(changes, |components| {
             components.insert(component_id.to_owned(), approved);
         })
     }
 
-    fn update(&mut self, update: impl FnOnce(&mut BTreeMap<String, Approved>)) -> io::Result<()> {
-        let changed: Result<_, NotChanged> = change(&self.file, |text| {
+    fn update(
+        &mut self,
+        changes: &mut Changes,
+        update: impl FnOnce(&mut BTreeMap<String, Approved>),
+    ) -> io::Result<()> {
+        let changed: Result<_, NotChanged> = changes.prepare(&self.file, |text| {
             let failed = |what: String| NotChanged { file: self.file.clone(), what };
             let mut components = toml::from_str(text)
                 .map_err(|e: toml::de::Error| failed(format!("cannot be read: {}", e.message())))?;
@@ -296,6 +327,12 @@ mod tests {
         assert!(approvals.beyond(None, &evil).is_empty() && approvals.beyond(None, &fetch).is_empty());
     }
 
+    fn decline(approvals: &mut Approvals, component_id: &str) {
+        let mut changes = Changes::begin(&approvals.file).unwrap();
+        approvals.prepare_decline(&mut changes, component_id, "cd").unwrap();
+        changes.commit().unwrap();
+    }
+
     #[test]
     fn a_later_version_that_is_declined_changes_nothing_of_what_was_approved() {
         let dir = tempfile::tempdir().unwrap();
@@ -303,7 +340,7 @@ mod tests {
         let mut approvals = Approvals::load(&config).unwrap();
         let approved = Approved::now(Decision::Approved, "ab", asks(""), &surface(&[], &[], "Gets."));
         approvals.decide("fetch", approved.clone()).unwrap();
-        approvals.decline("fetch", "cd").unwrap();
+        decline(&mut approvals, "fetch");
         let again = Approvals::load(&config).unwrap();
         assert_eq!(again.of("fetch"), Some(&Approved { declined: Some("cd".to_owned()), ..approved }));
     }
@@ -318,7 +355,7 @@ mod tests {
                 scope.spawn(move || {
                     let approved = Approved::now(Decision::Approved, "ab", None, &surface(&[], &[], "Gets."));
                     approvals.decide(&format!("tool-{number}"), approved).unwrap();
-                    approvals.decline(&format!("tool-{number}"), "cd").unwrap();
+                    decline(&mut approvals, &format!("tool-{number}"));
                 });
             }
         });

@@ -7,6 +7,7 @@ mod at_work;
 mod auditing;
 mod calling;
 mod cancelling;
+mod committing;
 mod configuring;
 mod delegating;
 mod gating;
