@@ -7,6 +7,7 @@ use super::over_http::MeteredClient;
 use super::patient::Patient;
 use super::process::{Program, ServerProcess};
 use super::runner::{Link, Unasked};
+use super::unreached;
 use crate::config::ServerPlace;
 use crate::model::client_for;
 use rmcp::model::{
@@ -15,8 +16,8 @@ use rmcp::model::{
     ProgressNotificationParam, ProtocolVersion, Tool as Listed,
 };
 use rmcp::service::{
-    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer, RequestContext,
-    RunningService, serve_client_with_lifecycle,
+    ClientCacheConfig, ClientLifecycleMode, NotificationContext, Peer, RequestContext, RunningService,
+    serve_client_with_lifecycle,
 };
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -39,7 +40,7 @@ pub const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
 /// The most JSON nodes of its list, over all its pages.
 pub const MAX_LISTED_NODES: usize = 100_000;
 /// The longest reason why a server is not there, in bytes.
-const MAX_WHY_BYTES: usize = 500;
+pub(super) const MAX_WHY_BYTES: usize = 1_000;
 
 /// Why a server is not there.
 #[derive(Debug)]
@@ -116,7 +117,6 @@ impl Connection {
     ) -> Result<Self, Gone> {
         let changed = Arc::<Notify>::default();
         let listener = Listener { link: Arc::clone(link), changed: Arc::clone(&changed) };
-        let gone = |e: ClientInitializeError| Gone::because(e.to_string());
         let meter = Meter::new(Arc::clone(link), budget.clone());
         let (serving, process) = match place {
             ServerPlace::Process { command, args, env } => {
@@ -124,10 +124,15 @@ impl Connection {
                 let mut process = ServerProcess::start(&program)?;
                 let (stdout, stdin) =
                     process.streams().ok_or_else(|| Gone::nobody("it has no standard streams"))?;
-                let wire = AsyncRwTransport::new_client(meter.lines(stdout), stdin)
-                    .with_max_line_length(MAX_MESSAGE_BYTES);
+                link.output.set(process.output());
+                let stdout = process.output().first_of(meter.lines(stdout));
+                let wire =
+                    AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
                 let serving = serve_client_with_lifecycle(listener, Patient::new(wire), way.lifecycle());
-                (serving.await.map_err(gone)?, Some(process))
+                match serving.await {
+                    Ok(serving) => (serving, Some(process)),
+                    Err(why) => return Err(unreached::process(&why, &mut process, link.server()).await),
+                }
             }
             ServerPlace::Http { url, token_env } => {
                 let at = url.parse().map_err(|e| Gone::nobody(format!("{url} is no address: {e}")))?;
@@ -142,7 +147,8 @@ impl Connection {
                 let wire =
                     StreamableHttpClientTransport::with_client(MeteredClient::new(client, meter), config);
                 let serving = serve_client_with_lifecycle(listener, wire, way.lifecycle());
-                (serving.await.map_err(gone)?, None)
+                let serving = serving.await;
+                (serving.map_err(|why| unreached::url(&why, &at, link.server()))?, None)
             }
         };
         // What it lists is what it lists now.
@@ -178,8 +184,8 @@ impl Connection {
         loop {
             let mut page = rmcp::model::PaginatedRequestParams::default();
             page.cursor = cursor;
-            let listed =
-                self.serving.list_tools(Some(page)).await.map_err(|e| Gone::because(e.to_string()))?;
+            let listed = self.serving.list_tools(Some(page)).await;
+            let listed = listed.map_err(|why| unreached::listing(&why))?;
             size.add(&listed)?;
             all.extend(listed.tools);
             match listed.next_cursor {
@@ -199,7 +205,11 @@ impl Connection {
                 () = tokio::time::sleep(LOOK) => {}
             }
             if let Some(status) = process.as_mut().and_then(ServerProcess::ended) {
-                return Some(Gone::because(format!("its process ended: {status}")));
+                let output = process.as_ref().map(|process| process.output().shown()).unwrap_or_default();
+                return Some(Gone::because(format!(
+                    "its process ended ({}){output}",
+                    unreached::how(status)
+                )));
             }
             if link.has_flooded() {
                 return Some(Gone::exceeds("it flooded the connection"));

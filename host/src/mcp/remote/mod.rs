@@ -10,6 +10,7 @@ mod answered;
 mod changes;
 mod connection;
 mod meter;
+mod output;
 mod over_http;
 mod patient;
 mod pauses;
@@ -17,6 +18,7 @@ mod process;
 mod questions;
 mod runner;
 mod tools;
+mod unreached;
 mod ways;
 mod weight;
 
@@ -150,13 +152,16 @@ impl Kept {
                 stayed = Duration::ZERO;
                 self.withdraw();
             }
-            tracing::warn!("the server {} is gone: {why}", self.name);
             self.link.lost(&why);
-            self.tell.send_if_modified(|told| {
+            let is_notice = self.tell.send_if_modified(|told| {
                 let first = told.is_none();
                 told.get_or_insert_with(|| vec![format!("the server {} does not begin: {why}", self.name)]);
                 first
             });
+            // What is in the notices need not be read twice.
+            if !is_notice {
+                tracing::warn!("the server {} is gone: {why}", self.name);
+            }
             if self.stop.run_until_cancelled(tokio::time::sleep(pauses.after(stayed))).await.is_none() {
                 return;
             }
@@ -188,7 +193,12 @@ impl Kept {
             }
             Err(_) => {
                 ways.timed_out();
-                Err(Gone::because(format!("it did not begin within {} ms", whole.as_millis())))
+                Err(Gone::because(format!(
+                    "it did not begin within {} ms{}; correct [mcp.{}], or give it longer with `start_timeout_ms`",
+                    whole.as_millis(),
+                    self.link.output.shown(),
+                    self.name
+                )))
             }
         }
     }

@@ -2,21 +2,28 @@
 //! and it does not outlive the host, however the host ends.
 
 use super::connection::Gone;
+use super::output::ProcessOutput;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{OnceLock, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 /// How long a server may take to end once its input is closed.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// How long it may take from there once it was told to end.
 const TERMINATE_GRACE: Duration = Duration::from_millis(500);
+
+/// How long a server that said nothing may take to end, to say how it ended.
+const END_GRACE: Duration = Duration::from_millis(500);
+/// How long its standard error is read after that.
+const ERRORS_GRACE: Duration = Duration::from_millis(200);
 
 /// What a server is started with.
 pub(super) struct Program<'a> {
@@ -36,6 +43,9 @@ pub(super) struct ServerProcess {
     group: Option<Pid>,
     /// Kills the group once its input is closed, which this process does by ending.
     _keeper: Option<Child>,
+    output: Arc<ProcessOutput>,
+    /// Reads its standard error.
+    errors: Option<JoinHandle<()>>,
 }
 
 impl ServerProcess {
@@ -61,13 +71,32 @@ impl ServerProcess {
             .current_dir(base_dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let child = spawn(start).map_err(failed)?;
+        let mut child = spawn(start).map_err(failed)?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let keeper = group.and_then(|group| keep_group(group, keeper));
-        Ok(Self { child, group, _keeper: keeper })
+        let output = Arc::<ProcessOutput>::default();
+        let errors = child.stderr.take().map(|stderr| output.read_errors(stderr));
+        Ok(Self { child, group, _keeper: keeper, output, errors })
+    }
+
+    /// What it writes beside its messages.
+    pub(super) fn output(&self) -> &Arc<ProcessOutput> {
+        &self.output
+    }
+
+    /// How it ended, if it has or does within a moment, with its standard error read.
+    pub(super) async fn ended_soon(&mut self) -> Option<ExitStatus> {
+        let status = tokio::time::timeout(END_GRACE, self.child.wait()).await.ok()?.ok()?;
+        // What it started may keep its standard error open.
+        self.signal(Signal::KILL);
+        self.group = None;
+        if let Some(errors) = &mut self.errors {
+            let _ = tokio::time::timeout(ERRORS_GRACE, errors).await;
+        }
+        Some(status)
     }
 
     /// Its standard streams, once.
@@ -106,6 +135,9 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
+        if let Some(errors) = &self.errors {
+            errors.abort();
+        }
         // The number of a process that was waited for may be another's by now.
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal(Signal::KILL);

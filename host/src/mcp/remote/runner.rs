@@ -2,6 +2,8 @@
 //! tools and agents.
 
 use super::answered::outcome;
+use super::connection::MAX_WHY_BYTES;
+use super::output::LatestOutput;
 use super::questions::{self, Asked, Decided, Next, OTHER};
 use super::tools::RemoteTool;
 use super::weight::TooHeavy;
@@ -44,6 +46,8 @@ pub(super) struct Link {
     flooded: AtomicBool,
     /// It was cut off because a message of it could not be read: why.
     heavy: Mutex<Option<TooHeavy>>,
+    /// What the process wrote that was started last.
+    pub(super) output: LatestOutput,
     /// Calls have the server together until it asks; from then on each has it alone.
     alone: RwLock<()>,
 }
@@ -82,7 +86,8 @@ impl Link {
         let peer = Mutex::new(Err("it is being connected".to_owned()));
         let (asks, flooded) = (AtomicBool::new(false), AtomicBool::new(false));
         let (calls, heavy, alone) = (Mutex::default(), Mutex::default(), RwLock::new(()));
-        Self { server, answer_bytes, peer, calls, asks, flooded, heavy, alone }
+        let output = LatestOutput::default();
+        Self { server, answer_bytes, peer, calls, asks, flooded, heavy, output, alone }
     }
 
     /// The server's name.
@@ -97,7 +102,7 @@ impl Link {
     }
 
     pub(super) fn lost(&self, why: &str) {
-        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Err(one_line(why, 500));
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Err(one_line(why, MAX_WHY_BYTES));
     }
 
     fn peer(&self) -> Result<Peer<RoleClient>, Fault> {

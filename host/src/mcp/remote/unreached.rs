@@ -1,0 +1,158 @@
+//! Why a server does not begin, in words for whoever configured it: what failed, and what to do.
+
+use super::connection::Gone;
+use super::process::ServerProcess;
+use rmcp::service::{ClientInitializeError, ServiceError};
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use std::error::Error;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use tollgate_agent::text::one_line;
+
+/// The longest address that is shown, in bytes.
+const MAX_URL_BYTES: usize = 200;
+
+type HttpError = StreamableHttpError<reqwest::Error>;
+
+/// Why the server that is this process does not begin.
+pub(super) async fn process(
+    error: &ClientInitializeError,
+    process: &mut ServerProcess,
+    server: &str,
+) -> Gone {
+    let status = process.ended_soon().await;
+    let what = match (answered(error), status) {
+        (Some(what), _) => what,
+        (None, Some(status)) => format!("its process ended before it answered ({})", how(status)),
+        (None, None) => "it closed its output before it answered".to_owned(),
+    };
+    let output = process.output().shown();
+    Gone::because(format!("{what}{output}; correct `command`, `args` and `env` in [mcp.{server}]"))
+}
+
+/// Why the server at this address does not begin.
+pub(super) fn url(error: &ClientInitializeError, url: &reqwest::Url, server: &str) -> Gone {
+    let shown = shown(url);
+    let wrong = format!("correct `url` in [mcp.{server}]");
+    let other = |what: String| Gone::because(format!("{what}; look at the server, or {wrong}"));
+    if let Some(what) = answered(error) {
+        return other(format!("{what} ({shown})"));
+    }
+    let Some(transport) = transport_of(error) else {
+        return other(format!("{shown} closed the connection before it answered"));
+    };
+    match transport.error.downcast_ref::<HttpError>() {
+        Some(StreamableHttpError::Client(why)) if why.is_connect() => {
+            let what = match io_of(why).map(io::Error::kind) {
+                Some(io::ErrorKind::ConnectionRefused) => format!("nothing listens at {shown}"),
+                _ => format!("{shown} cannot be reached: {}", innermost(why)),
+            };
+            Gone::nobody(format!("{what}; start the server, or {wrong}"))
+        }
+        Some(StreamableHttpError::UnexpectedServerResponse(words)) => {
+            let refused = ["HTTP 401", "HTTP 403"].iter().any(|status| words.starts_with(status));
+            match refused {
+                true => Gone::because(format!(
+                    "{shown} refused the request: {words}; correct `token_env` in [mcp.{server}], and the \
+                     variable that it names"
+                )),
+                false => other(format!("{shown} answered what no server of MCP does: {words}")),
+            }
+        }
+        Some(StreamableHttpError::UnexpectedContentType(kind)) => {
+            let kind = kind.as_deref().unwrap_or("no");
+            other(format!("{shown} answered with {kind} content, which no server of MCP does"))
+        }
+        Some(StreamableHttpError::HttpStatus(status)) => {
+            other(format!("{shown} answered HTTP {}", status.status))
+        }
+        _ => other(format!("{shown} broke off: {}", innermost(transport.error.as_ref()))),
+    }
+}
+
+/// Why a server that began does not list its tools.
+pub(super) fn listing(error: &ServiceError) -> Gone {
+    Gone::because(match error {
+        ServiceError::McpError(why) => {
+            format!("it refused to list its tools: {} ({})", why.message, why.code.0)
+        }
+        ServiceError::TransportClosed => "it closed the connection while it listed its tools".to_owned(),
+        ServiceError::UnexpectedResponse => {
+            "it answered the question for its tools with something else".to_owned()
+        }
+        ServiceError::TransportSend(why) => {
+            format!("it took no question for its tools: {}", innermost(why.error.as_ref()))
+        }
+        other => format!("it did not list its tools: {other}"),
+    })
+}
+
+/// How a process ended.
+pub(super) fn how(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+/// What the server answered that keeps it from beginning; `None` if it answered nothing.
+fn answered(error: &ClientInitializeError) -> Option<String> {
+    match error {
+        ClientInitializeError::JsonRpcError(why) => {
+            Some(format!("it refused to begin: {} ({})", why.message, why.code.0))
+        }
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            let versions: Vec<_> = server_supported.iter().map(ToString::to_string).collect();
+            Some(format!(
+                "it speaks no version of the protocol that is known here, but {}",
+                versions.join(", ")
+            ))
+        }
+        ClientInitializeError::ExpectedInitResponse(Some(_))
+        | ClientInitializeError::ExpectedInitResult(_)
+        | ClientInitializeError::ConflictInitResponseId(..)
+        | ClientInitializeError::UncorrelatedErrorResponse { .. } => {
+            Some("its first answer is none that a server of MCP gives".to_owned())
+        }
+        ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
+            answered(fallback).or_else(|| answered(discover))
+        }
+        _ => None,
+    }
+}
+
+fn transport_of(error: &ClientInitializeError) -> Option<&DynamicTransportError> {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => Some(error),
+        ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
+            transport_of(fallback).or_else(|| transport_of(discover))
+        }
+        _ => None,
+    }
+}
+
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+fn io_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
+    causes(error).filter_map(|cause| cause.downcast_ref()).last()
+}
+
+/// The cause that has no other: those around it say where in the client it happened.
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    causes(error).last().map(ToString::to_string).unwrap_or_default()
+}
+
+/// An address without what may be secret in it.
+fn shown(url: &reqwest::Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    // An address that has no host has no user either.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    one_line(url.as_str(), MAX_URL_BYTES)
+}
