@@ -14,6 +14,7 @@ mod gating;
 mod granting;
 mod imitating;
 mod inspecting;
+mod irregular;
 mod keeping;
 mod limits;
 mod making;

@@ -1,7 +1,7 @@
 //! Opening the file: where it lies, whether it is ours, and whether this version
 //! can read it.
 
-use super::explain::{cause, explain};
+use super::explain::{beside, cause, explain};
 use super::process;
 use crate::private_dir;
 use crate::store::StoreError;
@@ -41,6 +41,7 @@ pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreEr
     private_dir::make(directory).map_err(StoreError)?;
     let _turn = take_turn(directory)?;
     let file = file_in(directory);
+    check_regular(&file)?;
     // SQLite gives its other files the mode of this one.
     private_dir::make_file(&file).map_err(|why| unwritable(&file, &why))?;
     let mut connection = open_file(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
@@ -71,6 +72,32 @@ fn bring_up(connection: &mut Connection, file: &Path) -> Result<(), StoreError> 
 /// One more connection to the store, which is there.
 pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
     open_file(file, OpenFlags::empty())
+}
+
+/// Checks that the store's files are regular ones, where they are there: SQLite would wait for
+/// the other end of a pipe, or write to a device.
+pub(super) fn check_regular(file: &Path) -> Result<(), StoreError> {
+    check_kind(file)?;
+    ["-wal", "-shm", "-journal"].iter().try_for_each(|ending| check_kind(&beside(file, ending)))
+}
+
+fn check_kind(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::FileTypeExt as _;
+    // What cannot be looked at is explained where it is opened.
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let kind = match found.file_type() {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_symlink() => return Err(unwritable(path, &rustix::io::Errno::LOOP.into())),
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_fifo() => "a named pipe",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    let shown = path.display();
+    Err(StoreError(format!(
+        "cannot use {shown}: it is {kind}, and must be a regular file; move it away: mv {shown} {shown}.old, or name \
+         another directory with --data"
+    )))
 }
 
 /// The store's file in a data directory.
@@ -131,10 +158,13 @@ fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
 /// them makes it, or brings it up to this version.
 pub(super) fn take_turn(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join(LOCK);
+    check_kind(&path)?;
     let lock = || -> std::io::Result<File> {
         private_dir::make_file(&path)?;
-        let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
-        let file = File::options().append(true).custom_flags(no_link).open(&path)?;
+        // Opening a pipe would wait for its other end.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let flags = i32::try_from(flags.bits()).unwrap_or_default();
+        let file = File::options().append(true).custom_flags(flags).open(&path)?;
         file.lock()?;
         Ok(file)
     };

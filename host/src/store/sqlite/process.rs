@@ -8,6 +8,7 @@ use super::explain::cause;
 use super::open::take_turn;
 use super::waiting;
 use crate::store::StoreError;
+use rustix::fs::OFlags;
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -113,7 +114,14 @@ pub(super) fn sweep_in(data: &Path) -> usize {
 
 /// Whether the process lives whose file this is.
 pub(super) fn lives(path: &Path) -> bool {
-    let file = match File::open(path) {
+    // Opening a pipe would wait for its other end.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) if !file.metadata().is_ok_and(|found| found.is_file()) => {
+            // No process made this; it cannot be one's lock.
+            return false;
+        }
         Ok(file) => file,
         // A process that cannot be looked at, such as for want of descriptors, may well live: to take it for dead would
         // have its runs carried twice.

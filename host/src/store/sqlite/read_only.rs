@@ -29,6 +29,7 @@ impl ReadOnlyStore {
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         let directory = &place::without_links(directory)?;
         let file = open::file_in(directory);
+        open::check_regular(&file)?;
         let log = std::fs::metadata(beside(&file, "-wal")).map(|log| log.len()).unwrap_or_default();
         let is_shared = ["-shm", "-wal"].iter().all(|ending| beside(&file, ending).exists());
         if log > 0 && !is_shared {

@@ -1,0 +1,76 @@
+//! Files of the host that are pipes, directories or links to devices: an error that says what
+//! to do, and nothing waits for them.
+
+use crate::place::{Place, Said};
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tollgate_artifacts::good;
+
+/// Far longer than any of these takes. A pipe would be waited for without end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn pipe(at: &Path) {
+    assert!(Command::new("mkfifo").arg(at).status().unwrap().success());
+}
+
+fn directory(at: &Path) {
+    fs::create_dir(at).unwrap();
+}
+
+fn link(at: &Path) {
+    symlink("/dev/zero", at).unwrap();
+}
+
+const KINDS: [(fn(&Path), &str); 3] = [
+    (pipe, "it is a named pipe, and must be a regular file; move it away: mv "),
+    (directory, "it is a directory, and must be a regular file; move it away: mv "),
+    (link, "it is a symbolic link, which is not followed here"),
+];
+
+fn type_in(place: &Place, arguments: &[&str]) -> Said {
+    Said::of(&place.tollgate(arguments).timeout(PATIENCE).assert())
+}
+
+#[test]
+fn z17_a_file_of_the_store_that_is_no_regular_one_is_refused_at_once() {
+    for name in ["tollgate.lock", "tollgate.db", "tollgate.db-wal", "tollgate.db-shm"] {
+        for (make, why) in KINDS {
+            let place = Place::new();
+            let data = place.path().join("data");
+            fs::DirBuilder::new().mode(0o700).create(&data).unwrap();
+            make(&data.join(name));
+            type_in(&place, &["runs"]).ends_with(1).says(&format!("data/{name}: ")).says(why);
+        }
+    }
+}
+
+#[test]
+fn a_pipe_beside_the_files_of_processes_is_not_waited_for() {
+    let place = Place::new();
+    type_in(&place, &["runs"]).ends_with(0);
+    let processes = place.path().join("data/processes");
+    pipe(&processes.join("01890000-0000-7000-8000-000000000000"));
+    type_in(&place, &["runs"]).ends_with(0);
+}
+
+#[test]
+fn a_cache_of_pipes_directories_or_links_is_not_waited_for() {
+    for (make, _) in KINDS {
+        let place = Place::new().with_tools(&[good::ECHO]);
+        type_in(&place, &["call", "echo"]).ends_with(0);
+        let mut replaced = 0;
+        for entry in fs::read_dir(place.path().join("cache")).unwrap() {
+            let entry = entry.unwrap().path();
+            if entry.is_file() {
+                fs::remove_file(&entry).unwrap();
+                make(&entry);
+                replaced += 1;
+            }
+        }
+        assert!(replaced > 0, "there was a cache");
+        type_in(&place, &["call", "echo"]).ends_with(0);
+    }
+}
