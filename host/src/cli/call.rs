@@ -57,12 +57,12 @@ impl CallVerb {
         let servers = with_servers(&host, &config, output).await?;
         let mut request = CallRequest::new(self.tool, arguments);
         request.thread_id = self.thread;
-        let handle = host.start_call(request).await?;
-        let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
-        let answered = answer(&valued(&host, end, output).await, output);
-        let finished = shutdown::finish(&host, servers, Exit::Done).await;
-        let exit = answered?;
-        finished.map(|_| exit)
+        let work = async {
+            let handle = host.start_call(request).await?;
+            let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
+            answer(&valued(&host, end, output).await, output)
+        };
+        shutdown::finish(&host, servers, work).await
     }
 }
 

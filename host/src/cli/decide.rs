@@ -60,27 +60,27 @@ impl DecideVerb {
         let host = host_with(opened, running, |builder| builder.store(store))?;
         host.settle(loaded).await?;
         let servers = with_servers(&host, &config, output).await?;
-        recovered(&host, &run).await?;
-        let decision = decision(&self.call, chosen, self.reason, self.id);
-        let record = host.store().events(&run.run_id, 0).await.map_err(HostError::from)?;
-        let asked = question_of(record.iter().map(AsRef::as_ref), &self.call).cloned();
-        let handle = host.decide(&run.run_id, decision.clone()).await?;
-        if let Some(asked) = asked {
-            always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
-        }
-        if run.kind == "call" {
-            let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
-            let answered = answer(&valued(&host, end, output).await, output);
-            let finished = shutdown::finish(&host, servers, Exit::Done).await;
-            let exit = answered?;
-            return finished.map(|_| exit);
-        }
-        let mut narrator = Narrator::new(output);
-        let end = follow(handle, &mut narrator).await?;
-        narrator.finish(&end);
-        if !output.is_json() {
-            say_how_to_decide(&end, output);
-        }
-        shutdown::finish(&host, servers, outcome(&end)).await
+        let work = async {
+            recovered(&host, &run).await?;
+            let decision = decision(&self.call, chosen, self.reason, self.id);
+            let record = host.store().events(&run.run_id, 0).await.map_err(HostError::from)?;
+            let asked = question_of(record.iter().map(AsRef::as_ref), &self.call).cloned();
+            let handle = host.decide(&run.run_id, decision.clone()).await?;
+            if let Some(asked) = asked {
+                always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
+            }
+            if run.kind == "call" {
+                let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
+                return answer(&valued(&host, end, output).await, output);
+            }
+            let mut narrator = Narrator::new(output);
+            let end = follow(handle, &mut narrator).await?;
+            narrator.finish(&end);
+            if !output.is_json() {
+                say_how_to_decide(&end, output);
+            }
+            Ok::<_, Failure>(outcome(&end))
+        };
+        shutdown::finish(&host, servers, work).await
     }
 }

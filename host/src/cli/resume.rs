@@ -58,10 +58,13 @@ impl ResumeVerb {
         let host = host_with(opened, running, |builder| builder.store(store))?;
         host.note_loaded(loaded).await?;
         let servers = with_servers(&host, &config, output).await?;
-        let exit = resume(&host, &run, globals, output).await?;
-        // The run itself may be a direct call, which may run again.
-        host.end_abandoned().await?;
-        shutdown::finish(&host, servers, exit).await
+        let work = async {
+            let exit = resume(&host, &run, globals, output).await?;
+            // The run itself may be a direct call, which may run again.
+            host.end_abandoned().await?;
+            Ok(exit)
+        };
+        shutdown::finish(&host, servers, work).await
     }
 }
 

@@ -73,8 +73,8 @@ impl RunVerb {
         let mut request = RunRequest::new(agent_id, prompt);
         request.thread_id = self.thread;
         request.busy = if self.queue { Busy::Queue } else { Busy::Refuse };
-        let end = run(&host, &request, globals, output).await?;
-        shutdown::finish(&host, servers, outcome(&end)).await
+        let work = async { Ok::<_, Failure>(outcome(&run(&host, &request, globals, output).await?)) };
+        shutdown::finish(&host, servers, work).await
     }
 }
 

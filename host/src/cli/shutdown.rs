@@ -73,10 +73,23 @@ pub(crate) async fn unless_asked<T, E: Into<Failure>>(
     }
 }
 
-/// Ends the servers of a host in order, and stores what is not stored yet.
-pub(crate) async fn finish(host: &Host, servers: Servers, exit: Exit) -> Result<Exit, Failure> {
+/// Ends the servers of a host in order, and stores what is not stored yet, whether the work on
+/// the host was done or failed.
+pub(crate) async fn finish(
+    host: &Host,
+    servers: Servers,
+    work: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
+    let done = work.await;
     super::open::end_servers(servers).await;
-    let stored = host.store().flush().await;
-    stored.map_err(|e| Failure::failed(format!("what was answered above is not recorded: {e}")))?;
-    Ok(exit)
+    match (done, host.store().flush().await) {
+        (Ok(exit), Ok(())) => Ok(exit),
+        (Ok(_), Err(why)) => Err(Failure::failed(format!("what was answered above is not recorded: {why}"))),
+        (Err(failure), stored) => {
+            if let Err(why) = stored {
+                tracing::warn!("records that were to follow are lost: {why}");
+            }
+            Err(failure)
+        }
+    }
 }

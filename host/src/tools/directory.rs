@@ -146,6 +146,10 @@ pub type LoadProgress<'a> = dyn Fn(usize, usize, &Path) + Send + Sync + 'a;
 /// Loads everything in the tools directory of the configuration. A directory
 /// that does not exist holds nothing.
 ///
+/// A direct call waits for every file, too: any of them may claim the id or the name of the tool
+/// that is called, and says so only once it is loaded. Each file costs that once. Compiled files
+/// come from the cache, which also remembers the digests of files that failed to compile.
+///
 /// # Errors
 /// The directory is there and cannot be read.
 pub async fn load(

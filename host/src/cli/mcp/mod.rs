@@ -84,27 +84,31 @@ impl McpVerb {
             output.warn(&why.to_string());
         }
         let offer = Offer { agents: self.agent, thread_id: self.thread, decide, answers_may_be_remembered };
-        offer.check(&host).map_err(|e| Failure::usage(e.to_string()))?;
-        match self.http {
-            None => {
-                let served = serve_stdio_until(host.clone(), offer, stop).await;
-                served.map_err(|e| Failure::failed(e.to_string()))?;
+        let work = async {
+            offer.check(&host).map_err(|e| Failure::usage(e.to_string()))?;
+            match self.http {
+                None => {
+                    let served = serve_stdio_until(host.clone(), offer, stop).await;
+                    served.map_err(|e| Failure::failed(e.to_string()))?;
+                }
+                Some(address) => {
+                    let options = HttpOptions {
+                        address,
+                        token,
+                        origins: self.allow_origin,
+                        hosts: self.allow_host,
+                        session_calls,
+                    };
+                    let show_token = self.token_env.is_none();
+                    serve_over_http((host.clone(), offer), options, metrics, show_token, stop, output)
+                        .await?;
+                }
             }
-            Some(address) => {
-                let options = HttpOptions {
-                    address,
-                    token,
-                    origins: self.allow_origin,
-                    hosts: self.allow_host,
-                    session_calls,
-                };
-                let show_token = self.token_env.is_none();
-                serve_over_http((host.clone(), offer), options, metrics, show_token, stop, output).await?;
-            }
-        }
-        // It stops before what is not stored yet is written.
-        drop(pruning);
-        shutdown::finish(&host, servers, Exit::Done).await
+            // It stops before the records that are not stored yet are written.
+            drop(pruning);
+            Ok::<_, Failure>(Exit::Done)
+        };
+        shutdown::finish(&host, servers, work).await
     }
 
     fn token(&self) -> Result<String, Failure> {
