@@ -70,7 +70,7 @@ impl Header {
     #[allow(dead_code, reason = "for the build script")]
     pub(crate) fn complete_for(self, folder: &str) -> Result<Header, String> {
         if self.attack.is_empty() {
-            return Err("the first line must say what it does: `;; Spins for ever.`".into());
+            return Err("the first line must say what it does: `;; Computes forever.`".into());
         }
         if self.expects.is_none() {
             return Err("say how it must end: `;; expects: out_of_fuel`".into());

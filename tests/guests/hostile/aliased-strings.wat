@@ -1,5 +1,5 @@
-;; Returns 65,536 mutations whose keys and updates are all the same 1 MiB:
-;; 128 GiB for a host that copies what it is shown.
+;; Returns 65,536 mutations whose keys and updates all alias the same 1 MiB: 128 GiB
+;; for a host that copies them.
 ;;
 ;; limit: bytes across the boundary
 ;; expects: too_large

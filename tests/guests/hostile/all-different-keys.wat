@@ -1,4 +1,4 @@
-;; Returns an object of 450,000 keys, all of them different.
+;; Returns an object with 450,000 different keys.
 ;;
 ;; limit: JSON nodes
 ;; expects: succeeds

@@ -1,4 +1,4 @@
-;; Suspends with a ticket whose schema is no JSON.
+;; Suspends with a ticket whose schema is not JSON.
 ;;
 ;; returns: {"ok": {"result": {"data": "null", "status": {"pending": {"action": "approve",
 ;;   "message": "?", "parameters": "{}", "response-schema": "{oops"}}}}}

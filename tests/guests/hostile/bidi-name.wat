@@ -1,4 +1,4 @@
-;; Has a name that a terminal shows backwards.
+;; Has a name that a terminal displays backwards.
 ;;
 ;; descriptor: {"tools": [{"name": "file\u202edelete"}]}
 ;; limit: names

@@ -1,5 +1,5 @@
-;; Opens a file beside the directory that it was granted, by dots, by a detour, and by
-;; its whole path; traps if one of them opens.
+;; Opens a file next to its granted directory with `..`, with a detour, and with an
+;; absolute path; traps if one of them opens.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

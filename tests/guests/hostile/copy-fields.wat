@@ -1,6 +1,6 @@
-;; Makes 4,000 copies of a set of header fields, which a host shares at first, and changes
-;; each of them, so that it has to keep them all: 16 KiB each, none of which crossed the
-;; boundary.
+;; Makes 4,000 copies of a set of header fields, which a host shares at first, and
+;; changes each copy so that the host has to store it: 16 KiB each, none of which
+;; crossed the boundary.
 ;;
 ;; imports: wasi:http/types
 ;; limit: bytes across the boundary

@@ -1,4 +1,4 @@
-;; Is a core module, not a component.
+;; Is a core module and not a component.
 ;;
 ;; form: module
 ;; limit: file

@@ -1,4 +1,4 @@
-;; Returns 10,000 lists within one another.
+;; Returns 10,000 nested lists.
 ;;
 ;; returns: {"ok": {"result": {"data": {"$join": [
 ;;   {"$repeat": ["[", 10000]}, {"$repeat": ["]", 10000]}]}}}}

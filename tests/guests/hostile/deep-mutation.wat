@@ -1,4 +1,4 @@
-;; Returns a mutation of 10,000 lists within one another.
+;; Returns a mutation of 10,000 nested lists.
 ;;
 ;; descriptor: {"state": [{"key": "deep-mutation.a", "write": true, "defines": {"initial": "[]"}}]}
 ;; returns: {"ok": {"result": {"data": "null"}, "mutations": [{"key": "deep-mutation.a", "update":

@@ -1,5 +1,5 @@
-;; Returns as many lists within one another as are allowed, for those who wrap
-;; them once more to fail on.
+;; Returns the maximum number of nested lists, so that code which wraps them once more
+;; fails.
 ;;
 ;; returns: {"ok": {"result": {"data": {"$join": [
 ;;   {"$repeat": ["[", 128]}, {"$repeat": ["]", 128]}]}}}}

@@ -1,5 +1,5 @@
-;; Patches an activity 1,000 times with 4 KiB of objects of one member, each of which takes a
-;; hundred times as much once it is read.
+;; Patches an activity 1,000 times with 4 KiB of one-member objects, which take a
+;; hundred times as much memory once parsed.
 ;;
 ;; limit: activity, progress, log, streamed output
 ;; expects: succeeds

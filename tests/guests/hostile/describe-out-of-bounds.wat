@@ -1,4 +1,4 @@
-;; Describes itself by a pointer outside of its memory.
+;; Returns a description with a pointer outside of its memory.
 ;;
 ;; limit: describe
 ;; expects: refused "describe"

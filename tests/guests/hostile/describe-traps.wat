@@ -1,4 +1,4 @@
-;; Traps while it is asked what it is.
+;; Traps in `describe`.
 ;;
 ;; limit: describe
 ;; expects: refused "trap"

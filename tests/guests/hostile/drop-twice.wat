@@ -1,4 +1,4 @@
-;; Gives one handle back twice, for another to be behind it the second time.
+;; Drops one handle twice, when the second drop could hit another handle.
 ;;
 ;; imports: wasi:clocks/monotonic-clock wasi:io/poll
 ;; limit: handles

@@ -1,4 +1,4 @@
-;; Grows its memory by a page at a time until it may not any more.
+;; Grows its memory one page at a time until growing fails.
 ;;
 ;; limit: memory
 ;; expects: out_of_memory

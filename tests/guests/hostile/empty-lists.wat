@@ -1,4 +1,4 @@
-;; Returns 15 MiB of empty lists, which take 400 MB once they are read.
+;; Returns 15 MiB of empty lists, which take 400 MB once parsed.
 ;;
 ;; limit: JSON nodes
 ;; expects: malformed_output

@@ -1,4 +1,4 @@
-;; Describes 200,000 tools, which all alias one.
+;; Describes 200,000 tools that all alias one.
 ;;
 ;; descriptor: {"tools": {"$repeat": [
 ;;   {"id": "a", "name": "a", "description": "A.", "parameters": "{}"}, 200000]}}

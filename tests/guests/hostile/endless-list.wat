@@ -1,5 +1,5 @@
-;; Returns three million mutations that are all empty: little in its memory,
-;; much in that of a host which makes objects of them.
+;; Returns three million empty mutations: little in its memory, but much in a host that
+;; creates objects for them.
 ;;
 ;; limit: bytes across the boundary
 ;; expects: too_large

@@ -1,4 +1,4 @@
-;; Ends the enclosing agent, which it was not granted.
+;; Ends the enclosing agent without the grant.
 ;;
 ;; returns: {"ok": {"result": {"data": "null"}, "actions": ["escalate"]}}
 ;; limit: actions

@@ -1,4 +1,4 @@
-;; Exits while it is asked what it is.
+;; Exits in `describe`.
 ;;
 ;; imports: wasi:cli/exit
 ;; limit: describe

@@ -1,4 +1,4 @@
-;; Ends itself through wasi:cli, as if the host were its process.
+;; Exits through wasi:cli, as if the host were its process.
 ;;
 ;; imports: wasi:cli/exit
 ;; limit: exit

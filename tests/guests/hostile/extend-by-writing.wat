@@ -1,5 +1,5 @@
-;; Writes a single byte a TiB behind the end of a file, by a function and by a stream, and
-;; traps if it may.
+;; Writes a single byte 1 TiB behind the end of a file, with a function and with a
+;; stream, and traps if that succeeds.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens wasi:io/streams
 ;; powers: files

@@ -1,4 +1,4 @@
-;; Has a schema that is in a file of the host.
+;; Has a schema that refers to a file of the host.
 ;;
 ;; descriptor: {"tools": [{"parameters":
 ;;   {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}}]}

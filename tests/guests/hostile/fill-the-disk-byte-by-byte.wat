@@ -1,5 +1,5 @@
-;; Writes single bytes, each into a block of its own, and traps if it may fill 4 MiB of the
-;; disk with the 1,024 bytes that it passes.
+;; Writes single bytes into separate blocks, and traps if 1,024 bytes can fill 4 MiB of
+;; the disk.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

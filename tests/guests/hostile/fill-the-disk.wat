@@ -1,5 +1,5 @@
-;; Writes 64 KiB over and over to ever new places of a file, and traps if it may write
-;; 4 MiB.
+;; Writes 64 KiB repeatedly to new positions of a file, and traps if it can write 4
+;; MiB.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

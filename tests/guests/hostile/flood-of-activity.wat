@@ -1,4 +1,4 @@
-;; Reports 20,000 activities, each of another kind.
+;; Reports 20,000 activities, each of a different kind.
 ;;
 ;; limit: activity, progress, log, streamed output
 ;; expects: succeeds

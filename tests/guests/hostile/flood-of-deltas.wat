@@ -1,4 +1,4 @@
-;; Patches an activity 20,000 times, with patches that are no JSON.
+;; Patches an activity 20,000 times with patches that are not JSON.
 ;;
 ;; limit: activity, progress, log, streamed output
 ;; expects: succeeds

@@ -1,4 +1,4 @@
-;; Logs lines of 1 MiB, 1,000 of them.
+;; Logs 1,000 lines of 1 MiB.
 ;;
 ;; limit: bytes across the boundary
 ;; expects: too_large

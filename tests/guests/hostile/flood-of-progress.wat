@@ -1,4 +1,4 @@
-;; Reports 20,000 times that its progress is no number.
+;; Reports 20,000 times a progress that is not a number.
 ;;
 ;; limit: activity, progress, log, streamed output
 ;; expects: succeeds

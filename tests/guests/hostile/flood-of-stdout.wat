@@ -1,4 +1,4 @@
-;; Writes 16 MiB to its standard output, with terminal escapes in it.
+;; Writes 16 MiB with terminal escapes to its standard output.
 ;;
 ;; imports: wasi:cli/stdout wasi:io/streams
 ;; limit: standard output and error

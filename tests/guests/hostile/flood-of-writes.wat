@@ -1,5 +1,5 @@
-;; Hands a stream into a file 16 MiB at once without asking how much it takes, for each of
-;; 100 streams: what is yet to be written would be the host's memory.
+;; Writes 16 MiB at once to each of 100 file streams without asking for their capacity:
+;; the pending data would occupy the host's memory.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens wasi:io/streams
 ;; powers: files

@@ -1,5 +1,5 @@
-;; Opens links that lie in its directory and lead out of it, to a file and to a
-;; directory, and traps if one of them opens.
+;; Opens links in its directory that lead to a file and a directory outside of it, and
+;; traps if one of them opens.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

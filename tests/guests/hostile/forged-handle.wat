@@ -1,4 +1,4 @@
-;; Waits on a handle that it was never given.
+;; Waits on a handle that it never received.
 ;;
 ;; imports: wasi:io/poll
 ;; limit: handles

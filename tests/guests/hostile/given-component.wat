@@ -1,4 +1,5 @@
-;; Instantiates a component that it is given, so that nobody knows beforehand what it comes to.
+;; Instantiates an imported component, so that its total size cannot be known in
+;; advance.
 ;;
 ;; limit: loading
 ;; expects: refused "instantiates a component that it imports"

@@ -1,4 +1,4 @@
-;; Grows a table until it may not any more.
+;; Grows a table until growing fails.
 ;;
 ;; limit: table elements
 ;; expects: out_of_resources

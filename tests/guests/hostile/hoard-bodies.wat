@@ -1,4 +1,4 @@
-;; Writes the bodies of 1,000 requests that are never sent, as much of each as it may.
+;; Writes bodies of 1,000 requests that are never sent, each as large as allowed.
 ;;
 ;; imports: wasi:http/types wasi:io/streams
 ;; limit: handles

@@ -1,5 +1,5 @@
-;; Makes directories, which hold no bytes and fill a disk all the same, and traps if it
-;; may make 1,000.
+;; Creates directories, which contain no bytes and still fill a disk, and traps if it
+;; can create 1,000.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

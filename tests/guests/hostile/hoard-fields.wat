@@ -1,5 +1,5 @@
-;; Makes one set of header fields 100,000 bytes large, and copies it 3,000 times:
-;; nothing crosses the boundary, and a host of generous bounds keeps 300 MB.
+;; Makes one set of header fields 100,000 bytes large and copies it 3,000 times:
+;; nothing crosses the boundary, and a host with generous limits stores 300 MB.
 ;;
 ;; imports: wasi:http/types
 ;; limit: header fields, 16 KiB

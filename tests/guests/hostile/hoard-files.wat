@@ -1,5 +1,5 @@
-;; Opens a file that it was granted 400 times, and each time keeps a stream of it and gives the
-;; file back: a host that counts handles to files alone has all of them open.
+;; Opens a granted file 400 times, keeps a stream each time and drops the file: a host
+;; that only counts file handles has all of them open.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens wasi:io/streams
 ;; powers: files

@@ -1,5 +1,5 @@
-;; Starts to list the directory that it was granted 400 times, reads one name of each, and
-;; lets none of them go: a host that reads whole directories holds them all.
+;; Starts 400 listings of its granted directory, reads one name from each, and
+;; drops none: a host that reads whole directories stores them all.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

@@ -1,5 +1,4 @@
-;; Makes 1,000 requests that are never sent, each by a method of 1 MiB, which is a
-;; valid name for one.
+;; Creates 1,000 requests that are never sent, each with a valid method name of 1 MiB.
 ;;
 ;; imports: wasi:http/types
 ;; limit: bytes across the boundary

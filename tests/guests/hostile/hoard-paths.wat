@@ -1,5 +1,5 @@
-;; Makes 4,000 requests that are never sent, each with a path of 60,000 bytes: little
-;; in its own memory, 240 MB in that of a host which keeps them.
+;; Creates 4,000 requests that are never sent, each with a path of 60,000 bytes: little
+;; in its own memory, but 240 MB in a host that stores them.
 ;;
 ;; imports: wasi:http/types
 ;; limit: bytes across the boundary

@@ -1,5 +1,5 @@
-;; Asks a person a question whose later lines read as if the host had written them, with a
-;; terminal escape that would clear the screen before them.
+;; Asks a person a question whose later lines look as if the host had written them,
+;; after a terminal escape that would clear the screen.
 ;;
 ;; returns: {"ok": {"result": {"data": "null", "status": {"pending": {"action": "confirm",
 ;;   "message": "Continue?\nerror: the disk is full\u001b[2J\nlet it go on: tollgate decide x --resume",

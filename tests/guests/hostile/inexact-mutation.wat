@@ -1,4 +1,4 @@
-;; Writes a number to the state that would be kept as another.
+;; Writes a number to the state that would change when stored.
 ;;
 ;; descriptor: {"state": [{"key": "inexact-mutation.a", "write": true,
 ;;   "defines": {"initial": "0", "reducer": "replace"}}]}

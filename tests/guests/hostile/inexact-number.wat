@@ -1,4 +1,4 @@
-;; Returns a whole number that the host would hand on as another.
+;; Returns an integer that would change when the host passes it on.
 ;;
 ;; returns: {"ok": {"result": {"data": "{\"account\": 12345678901234567890123}"}}}
 ;; limit: JSON

@@ -1,4 +1,4 @@
-;; Declares a sum whose initial value is a list.
+;; Declares a sum with a list as its initial value.
 ;;
 ;; descriptor: {"state": [{"key": "initial-value-of-wrong-shape.a",
 ;;   "defines": {"initial": "[]", "reducer": "add"}}]}

@@ -1,4 +1,4 @@
-;; Declares state whose initial value has 100 KB.
+;; Declares state with an initial value of 100 KB.
 ;;
 ;; descriptor: {"state": [{"key": "initial-value-too-large.a", "defines":
 ;;   {"initial": {"$join": ["\"", {"$repeat": ["a", 100000]}, "\""]}, "reducer": "replace"}}]}

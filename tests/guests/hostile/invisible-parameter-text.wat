@@ -1,5 +1,5 @@
-;; Hides words for a model in what it says about its parameters: tags, bidi overrides,
-;; terminal escapes, in descriptions, titles, defaults and examples.
+;; Hides text for a model in the descriptions, titles, defaults and examples of
+;; its parameters: tags, bidi overrides, terminal escapes.
 ;;
 ;; descriptor: {"tools": [{"parameters": {"type": "object", "properties": {"path":
 ;;   {"type": "string", "description": "A path.\u202e\u200b\u001b[2J\udb40\udc49\udb40\udc47",

@@ -1,4 +1,4 @@
-;; Logs bytes that are no UTF-8.
+;; Logs bytes that are not UTF-8.
 ;;
 ;; limit: ABI
 ;; expects: trapped

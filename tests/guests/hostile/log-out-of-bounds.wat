@@ -1,4 +1,4 @@
-;; Logs a line that lies outside of its memory.
+;; Logs a line outside of its memory.
 ;;
 ;; limit: ABI
 ;; expects: trapped

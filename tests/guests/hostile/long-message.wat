@@ -1,4 +1,4 @@
-;; Returns a message and data that the model could not read to the end: 1 MiB.
+;; Returns a message and data of 1 MiB, too long for the model to read.
 ;;
 ;; returns: {"ok": {"result": {"message": {"$repeat": ["m", 524288]}, "data":
 ;;   {"$join": ["\"", {"$repeat": ["d", 524288]}, "\""]}}}}

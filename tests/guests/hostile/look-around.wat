@@ -1,5 +1,5 @@
-;; Reads environment, arguments, working folder and open directories, and traps
-;; if there is any.
+;; Reads the environment, arguments, working directory and open directories, and traps
+;; if there are any.
 ;;
 ;; imports: wasi:cli/environment wasi:filesystem/preopens
 ;; returns: {"ok": {"result": {"data": "\"refused\""}}}

@@ -1,4 +1,4 @@
-;; Takes a million handles to clocks and gives none back.
+;; Creates a million clock handles and drops none.
 ;;
 ;; imports: wasi:clocks/monotonic-clock wasi:io/poll
 ;; limit: handles

@@ -1,4 +1,4 @@
-;; Brings 2,000 core instances, each with a memory of its own.
+;; Contains 2,000 core instances, each with a memory.
 ;;
 ;; more-instances: 2000
 ;; limit: instances, memories

@@ -1,4 +1,4 @@
-;; Has 91 memories of one page each in one module.
+;; Has 91 one-page memories in one module.
 ;;
 ;; limit: memories
 ;; expects: refused "memor"

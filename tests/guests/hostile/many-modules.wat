@@ -1,4 +1,4 @@
-;; Holds 129 core modules, each of which the host would have to keep.
+;; Contains 129 core modules, which the host would have to store.
 ;;
 ;; limit: loading
 ;; expects: refused "more than 128 core modules"

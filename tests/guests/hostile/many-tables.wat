@@ -1,4 +1,4 @@
-;; Has 99 tables of no elements in one module.
+;; Has 99 empty tables in one module.
 ;;
 ;; limit: tables
 ;; expects: refused "tables"

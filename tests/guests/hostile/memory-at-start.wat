@@ -1,4 +1,4 @@
-;; Has 100 MiB of memory from the start.
+;; Declares 100 MiB of initial memory.
 ;;
 ;; limit: memory
 ;; expects: refused "memory"

@@ -1,4 +1,4 @@
-;; Returns a number of a million digits.
+;; Returns a number with a million digits.
 ;;
 ;; limit: JSON
 ;; expects: malformed_output

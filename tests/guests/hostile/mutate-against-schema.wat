@@ -1,4 +1,4 @@
-;; Gives a key a value that its schema does not allow.
+;; Sets a key to a value that its schema does not allow.
 ;;
 ;; descriptor: {"state": [{"key": "mutate-against-schema.a", "write": true,
 ;;   "defines": {"initial": "0", "reducer": "replace", "schema": {"type": "integer", "maximum": 10}}}]}

@@ -1,4 +1,4 @@
-;; Changes a key that it declared for reading alone.
+;; Changes a key that it declared as read-only.
 ;;
 ;; descriptor: {"state": [{"key": "mutate-read-only-key.a", "read": true, "defines": {"initial": "0"}}]}
 ;; returns: {"ok": {"result": {"data": "null"}, "mutations": [

@@ -1,4 +1,4 @@
-;; Nests 70 empty components, as it could do millions of times.
+;; Nests 70 empty components; it could nest millions.
 ;;
 ;; limit: loading
 ;; expects: refused "more than 64 deep"

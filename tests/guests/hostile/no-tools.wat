@@ -1,4 +1,4 @@
-;; Offers no tool at all.
+;; Offers no tools.
 ;;
 ;; descriptor: {"tools": []}
 ;; limit: descriptor

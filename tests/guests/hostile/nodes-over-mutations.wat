@@ -1,4 +1,4 @@
-;; Returns 500,520 values, 8,342 in each of 60 mutations, all of them within their bounds.
+;; Returns 500,520 values, 8,342 in each of 60 mutations, each within its own limits.
 ;;
 ;; descriptor: {"state": [{"key": "nodes-over-mutations.a", "write": true,
 ;;   "defines": {"initial": "[]", "reducer": "replace"}}]}

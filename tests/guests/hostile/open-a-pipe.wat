@@ -1,5 +1,5 @@
-;; Opens a pipe that nobody writes to, which a host that looks afterwards waits for, and
-;; traps if it opens.
+;; Opens a pipe without a writer, which would block a host that checks the type
+;; afterwards, and traps if it opens.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

@@ -1,4 +1,4 @@
-;; Makes a TCP and a UDP socket, and traps if it gets one.
+;; Creates a TCP and a UDP socket, and traps if it gets one.
 ;;
 ;; imports: wasi:sockets/tcp-create-socket wasi:sockets/udp-create-socket
 ;; returns: {"ok": {"result": {"data": "\"refused\""}}}

@@ -1,5 +1,5 @@
-;; Asks servers by a header to take its GET for a DELETE, in four spellings, and traps
-;; unless the host takes none of them.
+;; Sends header fields in four spellings that make servers treat its GET as a DELETE,
+;; and traps if the host accepts one of them.
 ;;
 ;; imports: wasi:http/types
 ;; powers: http

@@ -1,4 +1,5 @@
-;; Returns five mutations, each within its bound, and above that of all together.
+;; Returns five mutations that are each within their limit and together above the
+;; total.
 ;;
 ;; descriptor: {"state": [{"key": "oversized-mutations.a", "write": true,
 ;;   "defines": {"initial": "0", "reducer": "replace"}}]}

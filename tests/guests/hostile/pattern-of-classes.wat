@@ -1,4 +1,4 @@
-;; Has a pattern that repeats a class of letters a million times.
+;; Has a pattern that repeats a character class a million times.
 ;;
 ;; descriptor: {"tools": [{"parameters":
 ;;   {"type": "object", "properties": {"a": {"type": "string", "pattern": "(\\w{1000}){1000}"}}}}]}

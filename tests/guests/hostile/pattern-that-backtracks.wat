@@ -1,4 +1,4 @@
-;; Has a pattern that takes exponential time where patterns backtrack.
+;; Has a pattern that takes exponential time in a backtracking engine.
 ;;
 ;; descriptor: {"tools": [{"parameters":
 ;;   {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}}]}

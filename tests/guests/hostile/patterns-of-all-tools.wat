@@ -1,5 +1,5 @@
-;; Has four tools whose schemas have 64 patterns each, nearly as large as they may be: hundreds of MiB
-;; for a host that counts each by itself.
+;; Has four tools whose schemas have 64 patterns each, nearly as large as allowed:
+;; hundreds of MiB for a host that counts each tool separately.
 ;;
 ;; descriptor: {"tools": [
 ;;   {"id": "a", "name": "tool_a", "parameters": {"$join": ["{\"type\": \"object\", \"properties\": {",

@@ -1,5 +1,5 @@
-;; Returns a list of 65,536 strings from an ordinary function, which are all the same
-;; 1 MiB: 64 GiB for a host that copies what it is shown.
+;; Returns a list of 65,536 strings from an ordinary function that all alias the same 1
+;; MiB: 64 GiB for a host that copies them.
 ;;
 ;; world: export strings: func() -> list<string>;
 ;; limit: bytes across the boundary

@@ -1,4 +1,4 @@
-;; Grows its memory in an ordinary function until it may not any more.
+;; Grows its memory in an ordinary function until growing fails.
 ;;
 ;; world: export eat: func() -> u32;
 ;; limit: memory

@@ -1,5 +1,5 @@
-;; Returns 300,000 results without a value from an ordinary function, each of which is two
-;; values of JSON.
+;; Returns 300,000 results without a value from an ordinary function, each of which
+;; becomes two JSON values.
 ;;
 ;; world: export results: func() -> list<result>;
 ;; limit: JSON nodes

@@ -1,4 +1,4 @@
-;; Documents its function with what a person does not see and a model reads.
+;; Documents its function with text that a model reads but a person does not see.
 ;;
 ;; limit: description
 ;; expects: succeeds

@@ -1,4 +1,4 @@
-;; Exports two functions of which one looks like the other.
+;; Exports two functions whose names look alike.
 ;;
 ;; world: export read-a1: func(); export read-al: func();
 ;; limit: names

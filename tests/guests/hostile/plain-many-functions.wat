@@ -1,4 +1,4 @@
-;; Exports 300 ordinary functions, which would drown every other tool.
+;; Exports 300 ordinary functions, which would crowd out all other tools.
 ;;
 ;; limit: descriptor
 ;; expects: refused "at most 64 tools"

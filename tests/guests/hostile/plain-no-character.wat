@@ -1,4 +1,4 @@
-;; Returns a character that is none: half of a surrogate pair.
+;; Returns an invalid character: half of a surrogate pair.
 ;;
 ;; world: export letter: func() -> char;
 ;; limit: ABI

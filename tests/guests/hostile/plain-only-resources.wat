@@ -1,4 +1,4 @@
-;; Exports a function that gives away a resource, for the host to hold.
+;; Exports a function that returns a resource for the host to keep.
 ;;
 ;; world: export take: interface {
 ;;   resource thing;

@@ -1,5 +1,5 @@
-;; Returns 150,000 sets of 32 flags each from an ordinary function: four bytes a set in
-;; the guest, and 32 texts in a host that makes objects of them.
+;; Returns 150,000 sets of 32 flags from an ordinary function: four bytes per set in
+;; the guest, and 32 strings in a host that creates objects.
 ;;
 ;; world: export take: interface {
 ;;   flags all { a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, ab, ac, ad, ae, af }

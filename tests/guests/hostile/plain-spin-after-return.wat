@@ -1,4 +1,4 @@
-;; Returns from an ordinary function, and spins for ever while it cleans up after it.
+;; Returns from an ordinary function and then loops forever in its cleanup.
 ;;
 ;; world: export name: func() -> string;
 ;; limit: instructions

@@ -1,4 +1,4 @@
-;; Knows nothing of the contract, and spins for ever in the function that it exports.
+;; Does not know the contract, and loops forever in its exported function.
 ;;
 ;; world: export spin: func() -> u32;
 ;; limit: instructions

@@ -1,5 +1,5 @@
-;; Returns 200,000 records of one field from an ordinary function, which take more than
-;; 100 MB once they are JSON.
+;; Returns 200,000 one-field records from an ordinary function, which take more than
+;; 100 MB as JSON.
 ;;
 ;; world: export take: interface {
 ;;   record one { a: bool }

@@ -1,5 +1,5 @@
-;; Takes a value whose type is a pair of pairs of pairs, twelve times: a line each in
-;; WIT, and 4,096 parts for a host that spells it out.
+;; Takes a value whose type is a twelve-fold nesting of pairs: one line each in WIT,
+;; and 4,096 parts for a host that expands it.
 ;;
 ;; world: export take: interface {
 ;;   type t0 = u8; type t1 = tuple<t0, t0>; type t2 = tuple<t1, t1>; type t3 = tuple<t2, t2>; type t4 = tuple<t3, t3>; type t5 = tuple<t4, t4>; type t6 = tuple<t5, t5>; type t7 = tuple<t6, t6>; type t8 = tuple<t7, t7>; type t9 = tuple<t8, t8>; type t10 = tuple<t9, t9>; type t11 = tuple<t10, t10>; type t12 = tuple<t11, t11>;

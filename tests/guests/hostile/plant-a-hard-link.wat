@@ -1,5 +1,5 @@
-;; Gives a file of its directory a second name, by which it would outlive what is
-;; done to the first, and traps if it can.
+;; Creates a second name for a file of its directory, which would outlive changes to
+;; the first, and traps if that succeeds.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

@@ -1,5 +1,5 @@
-;; Makes links to what lies outside of its directory, for itself or the host to follow,
-;; and traps if it gets one.
+;; Creates links to targets outside of its directory, for itself or the host to follow,
+;; and traps if one is created.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

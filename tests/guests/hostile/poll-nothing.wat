@@ -1,4 +1,4 @@
-;; Waits until one of no things is ready.
+;; Polls an empty list.
 ;;
 ;; imports: wasi:io/poll
 ;; limit: traps

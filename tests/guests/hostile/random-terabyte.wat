@@ -1,4 +1,4 @@
-;; Asks for a TiB of random bytes at once.
+;; Requests a TiB of random bytes at once.
 ;;
 ;; imports: wasi:random/random
 ;; limit: random bytes asked at once

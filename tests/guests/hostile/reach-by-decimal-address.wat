@@ -1,5 +1,5 @@
-;; Asks this machine by its address as one number, granted every host, and traps unless
-;; that is refused.
+;; Sends a request to this machine's address as one decimal number, with a grant for
+;; every host, and traps unless it is refused.
 ;;
 ;; imports: wasi:http/types wasi:http/outgoing-handler wasi:io/poll
 ;; powers: http

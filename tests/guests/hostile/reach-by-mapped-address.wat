@@ -1,5 +1,5 @@
-;; Asks this machine by an address of IPv6 that stands for one of IPv4, granted every
-;; host, and traps unless that is refused.
+;; Sends a request to this machine by an IPv4-mapped IPv6 address, with a grant for
+;; every host, and traps unless it is refused.
 ;;
 ;; imports: wasi:http/types wasi:http/outgoing-handler wasi:io/poll
 ;; powers: http

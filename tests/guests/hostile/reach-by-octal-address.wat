@@ -1,5 +1,5 @@
-;; Asks this machine by its address in octal and short, granted every host, and traps
-;; unless that is refused.
+;; Sends a request to this machine's address in short octal form, with a grant for
+;; every host, and traps unless it is refused.
 ;;
 ;; imports: wasi:http/types wasi:http/outgoing-handler wasi:io/poll
 ;; powers: http

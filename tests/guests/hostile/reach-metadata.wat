@@ -1,5 +1,5 @@
-;; Asks the address at which a cloud tells machines their credentials, granted every host,
-;; and traps unless that is refused.
+;; Sends a request to a cloud's metadata address, which returns credentials, with a
+;; grant for every host, and traps unless it is refused.
 ;;
 ;; imports: wasi:http/types wasi:http/outgoing-handler wasi:io/poll
 ;; powers: http

@@ -1,5 +1,5 @@
-;; Asks this machine by an address that a NAT64 gateway would turn into its own, granted
-;; every host, and traps unless that is refused.
+;; Sends a request to an address that a NAT64 gateway would translate to this machine's
+;; own, with a grant for every host, and traps unless it is refused.
 ;;
 ;; imports: wasi:http/types wasi:http/outgoing-handler wasi:io/poll
 ;; powers: http

@@ -1,4 +1,4 @@
-;; Reads the same 64 KiB of a file 2,000 times, 125 MiB in all.
+;; Reads the same 64 KiB of a file 2,000 times, 125 MiB in total.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

@@ -1,4 +1,4 @@
-;; Reads the standard input of the host, and traps if there is anything.
+;; Reads the host's standard input, and traps if there is any.
 ;;
 ;; imports: wasi:cli/stdin wasi:io/streams
 ;; returns: {"ok": {"result": {"data": "\"refused\""}}}

@@ -1,4 +1,4 @@
-;; Calls the host from within the host's request for memory.
+;; Calls the host while the host requests memory.
 ;;
 ;; limit: ABI
 ;; expects: trapped

@@ -1,4 +1,4 @@
-;; Answers the host's request for memory with an address outside of its own.
+;; Answers the host's memory request with an address outside of its memory.
 ;;
 ;; limit: ABI
 ;; expects: trapped

@@ -1,4 +1,4 @@
-;; Has a schema that is elsewhere, for the host to fetch.
+;; Has a schema that refers to a remote document for the host to fetch.
 ;;
 ;; descriptor: {"tools": [{"parameters":
 ;;   {"type": "object", "properties": {"a": {"$ref": "http://localhost:1/schema.json"}}}}]}

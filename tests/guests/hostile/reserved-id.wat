@@ -1,4 +1,4 @@
-;; Is a component by the name of the host.
+;; Uses the host's name as its component id.
 ;;
 ;; descriptor: {"id": "host"}
 ;; limit: names

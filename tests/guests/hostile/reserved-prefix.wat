@@ -1,4 +1,4 @@
-;; Calls its tool as the host calls its own, by the beginning.
+;; Uses a tool name that begins like the host's own tools.
 ;;
 ;; descriptor: {"tools": [{"name": "Tollgate_Grant"}]}
 ;; limit: names

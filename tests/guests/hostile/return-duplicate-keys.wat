@@ -1,4 +1,4 @@
-;; Returns an object that has one key twice, for two readers to read differently.
+;; Returns an object with a duplicate key, which two parsers would read differently.
 ;;
 ;; returns: {"ok": {"result": {"data": "{\"allowed\":false,\"allowed\":true}"}}}
 ;; limit: JSON

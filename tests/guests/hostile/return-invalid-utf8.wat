@@ -1,4 +1,4 @@
-;; Returns bytes that are no UTF-8.
+;; Returns bytes that are not UTF-8.
 ;;
 ;; limit: ABI
 ;; expects: malformed_output

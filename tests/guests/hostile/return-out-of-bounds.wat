@@ -1,4 +1,4 @@
-;; Returns a text that lies outside of its memory.
+;; Returns a string outside of its memory.
 ;;
 ;; limit: ABI
 ;; expects: malformed_output

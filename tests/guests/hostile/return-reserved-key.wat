@@ -1,4 +1,5 @@
-;; Returns an object with a key that the host's JSON library has for itself: a record of it could be written, and not be read again.
+;; Returns an object with a key that the host's JSON library reserves: a record of it
+;; could be written but not read back.
 ;;
 ;; returns: {"ok": {"result": {"data": "{\"$serde_json::private::RawValue\":1}"}}}
 ;; limit: JSON

@@ -1,4 +1,4 @@
-;; Returns a pointer that its type does not allow.
+;; Returns a pointer that is not aligned for its type.
 ;;
 ;; limit: ABI
 ;; expects: malformed_output

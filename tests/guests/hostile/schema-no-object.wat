@@ -1,4 +1,4 @@
-;; Has a schema whose arguments are no object.
+;; Has an arguments schema that is not an object.
 ;;
 ;; descriptor: {"tools": [{"parameters": {"type": "string"}}]}
 ;; limit: schemas

@@ -1,4 +1,4 @@
-;; Has a schema that is itself, without end.
+;; Has a schema that refers to itself without end.
 ;;
 ;; descriptor: {"tools": [{"parameters": {"type": "object", "$ref": "#"}}]}
 ;; limit: schemas

@@ -1,4 +1,5 @@
-;; Gives state a list of 100,000 numbers where texts are allowed: as many errors, none of which may be kept.
+;; Sets state to a list of 100,000 numbers where strings are required, which causes as
+;; many errors for a host to collect.
 ;;
 ;; descriptor: {"state": [{"key": "schema-of-many-errors.a", "write": true, "defines": {"initial": "[]",
 ;;   "reducer": "replace", "schema": {"items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}}]}

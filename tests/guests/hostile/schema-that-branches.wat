@@ -1,4 +1,4 @@
-;; Gives state a value that its schema checks 2^100 times, level by level.
+;; Sets state to a value that its schema checks 2^100 times, level by level.
 ;;
 ;; descriptor: {"state": [{"key": "schema-that-branches.a", "write": true, "defines": {"initial": "{}",
 ;;   "schema": {"allOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]}}}]}

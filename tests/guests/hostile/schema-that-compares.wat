@@ -1,4 +1,5 @@
-;; Gives state 250 lists, each to be compared with 90 equally long ones that differ at the end.
+;; Sets state to 250 lists, each to be compared with 90 lists of the same length that
+;; differ at the end.
 ;;
 ;; descriptor: {"state": [{"key": "schema-that-compares.a", "write": true, "defines": {"initial": "[]",
 ;;   "reducer": "replace", "schema": {"$join": ["{\"items\": {\"enum\": [",

@@ -1,4 +1,5 @@
-;; Gives state a list against 900 branches, each of which fails at the list's last element.
+;; Sets state to a list that is checked against 900 branches, each of which fails at
+;; the last element.
 ;;
 ;; descriptor: {"state": [{"key": "schema-that-fails-late.a", "write": true, "defines": {"initial": "[]",
 ;;   "reducer": "replace", "schema": {"$join": ["{\"anyOf\": [",

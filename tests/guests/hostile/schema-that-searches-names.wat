@@ -1,4 +1,5 @@
-;; Gives state an object of 15,000 names, each to be searched by 60 patterns that nearly match.
+;; Sets state to an object with 15,000 names, each to be searched with 60 patterns that
+;; nearly match.
 ;;
 ;; descriptor: {"state": [{"key": "schema-that-searches-names.a", "write": true, "defines": {"initial": "{}",
 ;;   "reducer": "replace", "schema": {"$join": ["{\"patternProperties\": {",

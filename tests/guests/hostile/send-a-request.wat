@@ -1,5 +1,5 @@
-;; Sends an HTTP request and waits for the answer, and traps unless it is told that this
-;; is not granted.
+;; Sends an HTTP request and waits for the response, and traps unless it is refused as
+;; not granted.
 ;;
 ;; imports: wasi:http/types wasi:http/outgoing-handler wasi:io/poll
 ;; returns: {"ok": {"result": {"data": "\"refused\""}}}

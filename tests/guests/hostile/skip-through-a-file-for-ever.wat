@@ -1,4 +1,5 @@
-;; Has the host read 64 KiB of a file 2,000 times through streams, and looks at none of it.
+;; Makes the host read 64 KiB of a file 2,000 times through streams, and skips the
+;; data.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens wasi:io/streams
 ;; powers: files

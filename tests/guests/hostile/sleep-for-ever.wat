@@ -1,4 +1,4 @@
-;; Sleeps for as many nanoseconds as fit 64 bits, which some clocks overflow by.
+;; Sleeps for the maximum 64-bit number of nanoseconds, which overflows some clocks.
 ;;
 ;; imports: wasi:clocks/monotonic-clock wasi:io/poll
 ;; limit: wall time

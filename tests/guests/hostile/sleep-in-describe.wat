@@ -1,4 +1,4 @@
-;; Sleeps for an hour while it is asked what it is.
+;; Sleeps for an hour in `describe`.
 ;;
 ;; imports: wasi:clocks/monotonic-clock wasi:io/poll
 ;; limit: describe

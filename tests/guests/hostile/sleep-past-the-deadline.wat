@@ -1,4 +1,4 @@
-;; Sleeps for an hour within a host call, where no epoch interrupts it.
+;; Sleeps for an hour in a host call, where epochs do not interrupt it.
 ;;
 ;; imports: wasi:clocks/monotonic-clock wasi:io/poll
 ;; limit: wall time

@@ -1,4 +1,4 @@
-;; Returns 249,000 objects of one member, spaced as the host would not write them.
+;; Returns 249,000 one-member objects with spaces that the host would not write.
 ;;
 ;; limit: JSON nodes
 ;; expects: succeeds

@@ -1,4 +1,5 @@
-;; Sets the first and the last bytes of 100 memories of 16 MiB, of which the host would make 1.5 GiB of images.
+;; Sets the first and last bytes of 100 memories of 16 MiB, for which the host would
+;; create images of 1.5 GiB.
 ;;
 ;; limit: loading
 ;; expects: succeeds

@@ -1,4 +1,4 @@
-;; Sets the last element of 20 tables of a million each, of which the compiler makes 100 MiB.
+;; Sets the last element of 20 tables of a million elements, which compile to 100 MiB.
 ;;
 ;; limit: loading
 ;; expects: refused "its compiled form takes"

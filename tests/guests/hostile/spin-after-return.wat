@@ -1,4 +1,4 @@
-;; Computes for ever in the function that cleans up after a result was returned.
+;; Computes forever in the cleanup function after it has returned a result.
 ;;
 ;; limit: instructions
 ;; expects: out_of_fuel

@@ -1,4 +1,4 @@
-;; Computes for ever in its start function, before anything of it is called.
+;; Computes forever in its start function, before any export is called.
 ;;
 ;; limit: describe
 ;; expects: refused "fuel"

@@ -1,4 +1,4 @@
-;; Computes for ever, so that only a limit ends it.
+;; Computes forever, so that only a limit ends it.
 ;;
 ;; limit: instructions
 ;; expects: out_of_fuel

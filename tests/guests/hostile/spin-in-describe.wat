@@ -1,4 +1,4 @@
-;; Computes for ever while it is asked what it is.
+;; Computes forever in `describe`.
 ;;
 ;; limit: describe
 ;; expects: refused "fuel"

@@ -1,4 +1,4 @@
-;; Asks the host for ever whether it is cancelled.
+;; Asks the host forever whether it is cancelled.
 ;;
 ;; limit: instructions
 ;; expects: out_of_fuel

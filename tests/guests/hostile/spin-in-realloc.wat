@@ -1,4 +1,4 @@
-;; Computes for ever where the host asks it for memory to put the arguments in.
+;; Computes forever when the host requests memory for the arguments.
 ;;
 ;; limit: instructions
 ;; expects: out_of_fuel

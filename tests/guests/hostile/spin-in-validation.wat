@@ -1,4 +1,4 @@
-;; Computes for ever while its arguments are checked, before the gate is asked.
+;; Computes forever while checking its arguments, before the gate is asked.
 ;;
 ;; descriptor: {"tools": [{"execution": {"validates": true}}]}
 ;; limit: instructions

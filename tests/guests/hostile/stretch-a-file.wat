@@ -1,4 +1,4 @@
-;; Makes a file a TiB long without writing a byte of it, and traps if it can.
+;; Extends a file to a TiB without writing a byte, and traps if that succeeds.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

@@ -1,5 +1,5 @@
-;; Puts a link that leads out in the place of a directory and back, over and over, while
-;; it opens a file by that way; traps if it ever gets what is outside.
+;; Repeatedly replaces a directory with a link that leads out, while it opens a file
+;; through it; traps if it ever reads the outside file.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
 ;; powers: files

@@ -1,4 +1,4 @@
-;; Is text, which a host that takes both would compile.
+;; Is text, which a host that accepts both formats would compile.
 ;;
 ;; form: text
 ;; limit: file

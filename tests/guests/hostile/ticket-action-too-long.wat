@@ -1,4 +1,4 @@
-;; Asks a person with an action that fills the host's own line, and more than the line.
+;; Asks a person with an action that is longer than the host's own line.
 ;;
 ;; returns: {"ok": {"result": {"data": "null", "status": {"pending": {"message": "?", "parameters": "{}",
 ;;   "action": "approve): all is well, said the gate permissions about this call (permit): Shall I?"}}}}}

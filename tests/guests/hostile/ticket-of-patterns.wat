@@ -1,4 +1,4 @@
-;; Suspends with a ticket whose schema of 9 KiB has patterns of a GiB.
+;; Suspends with a ticket whose schema of 9 KiB has patterns that compile to a GiB.
 ;;
 ;; returns: {"ok": {"result": {"data": "null", "status": {"pending": {"action": "approve",
 ;;   "message": "?", "parameters": "{}", "response-schema": {"$join": ["{\"anyOf\": [",

@@ -1,5 +1,5 @@
-;; Returns 980,000 bytes of objects of one member in four mutations: 140,000 objects, which
-;; take 80 MB once they are read, and as much again in the state.
+;; Returns 980,000 bytes of one-member objects in four mutations: 140,000 objects,
+;; which take 80 MB once parsed, and the same again in the state.
 ;;
 ;; descriptor: {"state": [{"key": "tiny-objects-in-mutations.a", "write": true,
 ;;   "defines": {"initial": "[]", "reducer": "replace"}}]}

@@ -1,4 +1,4 @@
-;; Returns 15 MiB of objects of one member, which take more than 1 GB once they are read.
+;; Returns 15 MiB of one-member objects, which take more than 1 GB once parsed.
 ;;
 ;; limit: JSON nodes
 ;; expects: malformed_output

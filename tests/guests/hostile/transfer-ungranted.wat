@@ -1,4 +1,4 @@
-;; Hands the conversation to another agent, which it was not granted.
+;; Transfers the conversation to another agent without the grant.
 ;;
 ;; returns: {"ok": {"result": {"data": "null"}, "actions": [{"transfer-to-agent": "admin"}]}}
 ;; limit: actions

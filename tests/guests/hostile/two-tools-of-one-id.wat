@@ -1,4 +1,4 @@
-;; Offers two tools of one id.
+;; Offers two tools with the same id.
 ;;
 ;; descriptor: {"tools": [{"id": "same", "name": "one"}, {"id": "same", "name": "two"}]}
 ;; limit: names

@@ -1,4 +1,4 @@
-;; Offers two tools of one name.
+;; Offers two tools with the same name.
 ;;
 ;; descriptor: {"tools": [{"id": "one", "name": "same"}, {"id": "two", "name": "same"}]}
 ;; limit: names

@@ -1,4 +1,4 @@
-;; Offers two tools whose names differ to a machine alone.
+;; Offers two tools with different names that look the same to a person.
 ;;
 ;; descriptor: {"tools": [{"id": "one", "name": "list_items"}, {"id": "two", "name": "Iist-1tems"}]}
 ;; limit: names

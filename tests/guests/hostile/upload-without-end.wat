@@ -1,5 +1,5 @@
-;; Begins nine requests, writes 8 MiB to the body of each, and ends none of them: a host
-;; that collects bodies and does not count them keeps 72 MiB.
+;; Starts nine requests, writes 8 MiB to the body of each, and finishes none: a host
+;; that collects bodies without counting them stores 72 MiB.
 ;;
 ;; imports: wasi:http/types wasi:http/outgoing-handler wasi:io/streams
 ;; powers: http

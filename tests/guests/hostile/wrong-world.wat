@@ -1,4 +1,4 @@
-;; Is a component of another world, and exports nothing that could be called.
+;; Is a component of another world, without any export that can be called.
 ;;
 ;; world: export evil:power/take;
 ;; wit: package evil:power { interface take { type power = u32; } }
