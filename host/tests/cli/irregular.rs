@@ -24,7 +24,10 @@ fn link(at: &Path) {
     symlink("/dev/zero", at).unwrap();
 }
 
-const KINDS: [(fn(&Path), &str); 3] = [
+/// Makes a file of some kind at this place.
+type Make = fn(&Path);
+
+const KINDS: [(Make, &str); 3] = [
     (pipe, "it is a named pipe, and must be a regular file; move it away: mv "),
     (directory, "it is a directory, and must be a regular file; move it away: mv "),
     (link, "it is a symbolic link, which is not followed here"),

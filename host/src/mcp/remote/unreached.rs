@@ -135,7 +135,7 @@ fn transport_of(error: &ClientInitializeError) -> Option<&DynamicTransportError>
 }
 
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error| error.source())
+    std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
 }
 
 fn io_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
