@@ -54,12 +54,15 @@ impl Demo {
             tour::EXPLANATION
         ));
         let servers = with_servers(&host, &config, output).await?;
-        let handle = host.run(RunRequest::new(tour::AGENT, tour::PROMPT)).await?;
-        let mut narrator = Narrator::new(output);
-        let end = follow(handle, &mut narrator).await?;
-        narrator.finish(&end);
-        say_what_is_next(output);
-        shutdown::finish(&host, servers, outcome(&end)).await
+        let work = async {
+            let handle = host.run(RunRequest::new(tour::AGENT, tour::PROMPT)).await?;
+            let mut narrator = Narrator::new(output);
+            let end = follow(handle, &mut narrator).await?;
+            narrator.finish(&end);
+            say_what_is_next(output);
+            Ok(outcome(&end))
+        };
+        shutdown::finish(&host, servers, work).await
     }
 }
 
