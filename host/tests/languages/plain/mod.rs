@@ -2,11 +2,11 @@
 //! world, written for no host in particular and implemented in each with the bindings of
 //! its own toolchain, are the same tools and give the same answers.
 
-#[path = "../loading/foreign/cases.rs"]
+#[path = "../../loading/foreign/cases.rs"]
 mod cases;
 mod foreign;
 mod making;
-#[path = "../loading/foreign/sources.rs"]
+#[path = "../../loading/foreign/sources.rs"]
 mod sources;
 
 use crate::built::serve;

@@ -31,7 +31,7 @@ type File = (&'static str, &'static str);
 
 macro_rules! files {
     ($language:literal: $($path:literal = $template:literal),+ $(,)?) => {
-        &[$(($path, include_str!(concat!("templates/", $language, "/", $template, ".txt")))),+]
+        &[$(($path, include_str!(concat!($language, "/", $template, ".txt")))),+]
     };
 }
 
