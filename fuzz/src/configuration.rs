@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tollgate::config::{Config, Edit, FileValue, Powers};
-use tollgate::powers::{Approvals, manifest_of, read_manifest};
+use tollgate::grants::{Approvals, manifest_of, read_manifest};
 use tollgate_sandbox::FileAccess;
 
 pub(crate) fn run(bytes: &[u8]) {

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tollgate::model::{Model, ModelConfig};
+use tollgate::models::{Model, ModelConfig};
 use tollgate_agent::message::{AssistantMessage, Finish, Message, ModelReply, ModelRequest, TokenUsage};
 use tollgate_agent::text_calls;
 

@@ -42,7 +42,7 @@ async fn read_all(store: &SqliteStore) -> Result<(), StoreError> {
         }
         let _ = store.changes(&summary.thread_id, 0, 100).await;
     }
-    let _ = store.trapping().await;
+    let _ = store.tool_health().await;
     let _ = store.component("0").await;
     let _ = store.audit(AuditFilter { run_id_prefix: Some("0".to_owned()), ..AuditFilter::default() }).await;
     let audit = store.audit(AuditFilter::default()).await?;

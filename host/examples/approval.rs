@@ -12,7 +12,9 @@ mod components;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
-use tollgate::{Agent, Decision, Host, HostError, Recorded, RunRequest, SqliteStore, Toolbox, Turn};
+use tollgate::{
+    Agent, Decision, Host, HostError, RunRequest, ScriptedModel, ScriptedTurn, SqliteStore, Toolbox,
+};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let data = tempfile::tempdir()?;
 
     // The tool asks, and the run rests: no instance, no task, no connection waits.
-    let asks = Turn::calls([("request_approval", json!({"question": "Publish version 2 today?"}))]);
+    let asks = ScriptedTurn::calls([("request_approval", json!({"question": "Publish version 2 today?"}))]);
     let host = host(tools.path(), data.path(), vec![asks]).await?;
     let end = host.run(RunRequest::new("publisher", "Publish version 2")).await?.wait().await?;
     let question = end.waiting.first().ok_or("nobody asks")?;
@@ -30,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(host);
 
     // Days later, another process: all that it needs is in the store.
-    let says = Turn::text("It is approved. The comment: \"{{request_approval/comment}}\"");
+    let says = ScriptedTurn::text("It is approved. The comment: \"{{request_approval/comment}}\"");
     let host = self::host(tools.path(), data.path(), vec![says]).await?;
     let answer = |value: Value| Decision::resume(question.call_id.as_str(), value);
     match host.decide(&end.run_id, answer(json!("yes"))).await {
@@ -46,10 +48,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// A host over the tools and the data of this example.
-async fn host(tools: &Path, data: &Path, turns: Vec<Turn>) -> Result<Host, Box<dyn std::error::Error>> {
+async fn host(
+    tools: &Path,
+    data: &Path,
+    turns: Vec<ScriptedTurn>,
+) -> Result<Host, Box<dyn std::error::Error>> {
     Ok(Host::builder()
         .toolbox(Toolbox::load(tools).await?)
         .store(Arc::new(SqliteStore::open(data)?))
-        .agent(Agent::new("publisher", Recorded::new(turns)).with_tools(["request_approval"]))
+        .agent(Agent::new("publisher", ScriptedModel::new(turns)).with_tools(["request_approval"]))
         .build()?)
 }

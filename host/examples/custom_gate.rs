@@ -9,7 +9,9 @@
 mod components;
 
 use serde_json::{Value, json};
-use tollgate::{Agent, Event, Gate, Host, ProposedCall, Recorded, RunRequest, Toolbox, Turn, Verdict};
+use tollgate::{
+    Agent, Event, Gate, Host, ProposedCall, RunRequest, ScriptedModel, ScriptedTurn, Toolbox, Verdict,
+};
 
 /// Keeps e-mail addresses away from tools.
 struct NoAddresses;
@@ -34,11 +36,11 @@ impl Gate for NoAddresses {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = components::in_a_directory(&["word-count"])?;
-    let model = Recorded::new(vec![
-        Turn::calls([("word_count", json!({"text": "Dear all"}))]),
-        Turn::calls([("word_count", json!({"text": "Dear ada@example.com"}))]),
+    let model = ScriptedModel::new(vec![
+        ScriptedTurn::calls([("word_count", json!({"text": "Dear all"}))]),
+        ScriptedTurn::calls([("word_count", json!({"text": "Dear ada@example.com"}))]),
         // What a gate denies, the model reads as the answer of its call.
-        Turn::text("The first has {{word_count#1/words}} words. {{word_count#2}}"),
+        ScriptedTurn::text("The first has {{word_count#1/words}} words. {{word_count#2}}"),
     ]);
     let host = Host::builder()
         .toolbox(Toolbox::load(dir.path()).await?)

@@ -7,7 +7,7 @@
 mod components;
 
 use serde_json::json;
-use tollgate::{Agent, Host, Recorded, RunRequest, Toolbox, Turn};
+use tollgate::{Agent, Host, RunRequest, ScriptedModel, ScriptedTurn, Toolbox};
 
 const TEXT: &str = "To be, or not to be: that is the question";
 
@@ -20,9 +20,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // What a model says is written down here, so that no key is needed. A real one is
     // `ModelConfig::new(ProviderName::Anthropic, "claude-sonnet-4-5").connect()?`.
-    let model = Recorded::new(vec![
-        Turn::calls([("word_count", json!({"text": TEXT}))]),
-        Turn::text(
+    let model = ScriptedModel::new(vec![
+        ScriptedTurn::calls([("word_count", json!({"text": TEXT}))]),
+        ScriptedTurn::text(
             "It has {{word_count/words}} words, and {{word_count/unique_words}} of them are different.",
         ),
     ]);

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use tollgate::tollgate_agent::descriptor::ExecutionPolicy;
-use tollgate::{Agent, CallRequest, FnTool, Host, Recorded, RunRequest, Toolbox, Turn};
+use tollgate::{Agent, CallRequest, FnTool, Host, RunRequest, ScriptedModel, ScriptedTurn, Toolbox};
 
 /// The arguments. The model reads their schema, which comes from this type, and the
 /// host refuses what does not fit before any of the code below runs.
@@ -41,10 +41,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The table goes from one to the other: the sandboxed tool sees what it is handed.
     let dir = components::in_a_directory(&["csv-stats"])?;
-    let model = Recorded::new(vec![
-        Turn::calls([("orders_of", json!({"month": "March"}))]),
-        Turn::calls([("csv_stats", json!({"text": "{{orders_of}}"}))]),
-        Turn::text(
+    let model = ScriptedModel::new(vec![
+        ScriptedTurn::calls([("orders_of", json!({"month": "March"}))]),
+        ScriptedTurn::calls([("csv_stats", json!({"text": "{{orders_of}}"}))]),
+        ScriptedTurn::text(
             "March brought {{csv_stats/rows}} orders worth {{csv_stats/columns/1/sum}} in all; \
              the largest was {{csv_stats/columns/1/max}}.",
         ),

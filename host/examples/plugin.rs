@@ -8,9 +8,11 @@
 mod components;
 
 use serde_json::{Value, json};
-use tollgate::plugin::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey};
+use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey};
 use tollgate::tollgate_agent::{run::CallEnd, state::KeyScope};
-use tollgate::{Agent, Gate, Host, ProposedCall, Recorded, RunRequest, Toolbox, Turn, Verdict, async_trait};
+use tollgate::{
+    Agent, Gate, Host, ProposedCall, RunRequest, ScriptedModel, ScriptedTurn, Toolbox, Verdict, async_trait,
+};
 
 /// What a conversation may spend, in cents. A word costs one.
 const MAX_CENTS: u64 = 5;
@@ -72,10 +74,10 @@ impl Hooks for Till {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = components::in_a_directory(&["word-count"])?;
-    let model = Recorded::new(vec![
-        Turn::calls([("word_count", json!({"text": "Dear all"}))]),
-        Turn::calls([("word_count", json!({"text": "and everybody else out there"}))]),
-        Turn::text("Two words were counted. {{word_count#2}}"),
+    let model = ScriptedModel::new(vec![
+        ScriptedTurn::calls([("word_count", json!({"text": "Dear all"}))]),
+        ScriptedTurn::calls([("word_count", json!({"text": "and everybody else out there"}))]),
+        ScriptedTurn::text("Two words were counted. {{word_count#2}}"),
     ]);
     let host = Host::builder()
         .toolbox(Toolbox::load(dir.path()).await?)

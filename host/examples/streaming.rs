@@ -13,15 +13,17 @@ mod components;
 use serde_json::json;
 use std::time::Duration;
 use tollgate::tollgate_agent::run::CallEnd;
-use tollgate::{Agent, Event, Host, Piece, Recorded, RunRequest, Told, Toolbox, Turn};
+use tollgate::{
+    Agent, Event, Host, LiveContent, RunRequest, RunUpdate, ScriptedModel, ScriptedTurn, Toolbox,
+};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = components::in_a_directory(&["word-count"])?;
-    let model = Recorded::new(vec![
-        Turn::calls([("word_count", json!({"text": "Never say never again", "top": 1}))])
+    let model = ScriptedModel::new(vec![
+        ScriptedTurn::calls([("word_count", json!({"text": "Never say never again", "top": 1}))])
             .with_text("Let me count."),
-        Turn::text("Four words, one of them twice."),
+        ScriptedTurn::text("Four words, one of them twice."),
     ]);
     let host = Host::builder()
         .toolbox(Toolbox::load(dir.path()).await?)
@@ -33,15 +35,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut run = host.run(RunRequest::new("assistant", "Count this: Never say never again")).await?;
     while let Some(told) = run.events.next().await {
         match told {
-            Told::Transient(moment) => {
-                if let Piece::TextDelta { text } = moment.piece {
+            RunUpdate::Live(moment) => {
+                if let LiveContent::TextDelta { text } = moment.piece {
                     print!("{text}");
                 }
             }
             // Stored before it was told: whoever reconnects with this number by
             // `Host::follow` misses none.
-            Told::Stored(numbered) => show(&numbered.event),
-            Told::Child(_) => {} // what agents tell that this one's tools call
+            RunUpdate::Stored(numbered) => show(&numbered.event),
+            RunUpdate::Child(_) => {} // what agents tell that this one's tools call
         }
     }
     let end = run.wait().await?;

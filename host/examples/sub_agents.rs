@@ -12,7 +12,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate::{
-    Agent, ChildRequest, FnTool, Host, Recorded, RunRequest, ToolContext, ToolResult, Toolbox, Turn,
+    Agent, ChildRequest, FnTool, Host, RunRequest, ScriptedModel, ScriptedTurn, ToolContext, ToolResult,
+    Toolbox,
 };
 
 /// The key under which the component `notes` keeps a conversation's notes.
@@ -27,13 +28,13 @@ struct File {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = components::in_a_directory(&["notes"])?;
-    let archivist = Recorded::new(vec![
-        Turn::calls([("add_note", json!({"text": "Tuesday: the roof leaks."}))]),
-        Turn::text("it is with the minutes of Monday."),
+    let archivist = ScriptedModel::new(vec![
+        ScriptedTurn::calls([("add_note", json!({"text": "Tuesday: the roof leaks."}))]),
+        ScriptedTurn::text("it is with the minutes of Monday."),
     ]);
-    let secretary = Recorded::new(vec![
-        Turn::calls([("file", json!({"text": "Tuesday: the roof leaks."}))]),
-        Turn::text("Filed: {{file}}"),
+    let secretary = ScriptedModel::new(vec![
+        ScriptedTurn::calls([("file", json!({"text": "Tuesday: the roof leaks."}))]),
+        ScriptedTurn::text("Filed: {{file}}"),
     ]);
     let host = Host::builder()
         .toolbox(Toolbox::load(dir.path()).await?)

@@ -5,15 +5,15 @@
 //! without a model.
 //!
 //! ```
-//! use tollgate::{Agent, CallRequest, FnTool, Host, Recorded, RunRequest, Turn};
+//! use tollgate::{Agent, CallRequest, FnTool, Host, ScriptedModel, RunRequest, ScriptedTurn};
 //! use serde_json::{Value, json};
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // A model that plays what was written down; `ModelConfig` connects to a real one.
-//! let model = Recorded::new(vec![
-//!     Turn::calls([("count_words", json!({"text": "one two three"}))]),
-//!     Turn::text("There are {{count_words}} words."),
+//! let model = ScriptedModel::new(vec![
+//!     ScriptedTurn::calls([("count_words", json!({"text": "one two three"}))]),
+//!     ScriptedTurn::text("There are {{count_words}} words."),
 //! ]);
 //! // A tool in Rust; `Toolbox::load` loads a directory of sandboxed components.
 //! let count = FnTool::new("count-words", "count_words", "Counts words.", |args: Value, _| async move {
@@ -51,17 +51,17 @@
 //! programs need are here as well.
 
 mod blocking;
+mod boxed;
 mod builtin;
 pub mod config;
 pub mod gates;
+pub mod grants;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 #[cfg(feature = "mcp")]
 pub mod metrics;
-pub mod model;
-mod placing;
-pub mod plugin;
-pub mod powers;
+pub mod models;
+pub mod plugins;
 mod private_dir;
 #[cfg(feature = "otel")]
 pub mod telemetry;
@@ -75,9 +75,9 @@ pub mod store;
 pub use host::{Agent, Busy, CallRequest, DIRECT_AGENT, Host, HostBuilder, HostError, RunRequest};
 
 pub use gates::{AskedGate, Gate, ProposedCall, Verdict};
-pub use model::{Model, ModelConfig, Recorded, Turn};
-pub use plugin::{Hooks, Plugin, StateKey};
-pub use run::{EventStream, Happening, Piece, RunEnd, RunHandle, Subscriber, Told};
+pub use models::{Model, ModelConfig, ScriptedModel, ScriptedTurn};
+pub use plugins::{Hooks, Plugin, StateKey};
+pub use run::{EventStream, LiveContent, RunEnd, RunEvent, RunHandle, RunUpdate, Subscriber};
 pub use store::{MemoryStore, SqliteStore, Store};
 pub use tools::{FnTool, IntoOutput, Json, NativeTool, ToolCall, ToolContext, Toolbox};
 

@@ -6,7 +6,7 @@
 
 use crate::host::{Host, HostError};
 use crate::run::RunError;
-use crate::tools::{AttemptRequest, KeptTools, Toolbox};
+use crate::tools::{ArchivedTools, AttemptRequest, Toolbox};
 use futures::FutureExt;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
+use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::run::replay::{Again, Finding, RecordedAttempt, Replay};
-use tollgate_agent::run::{Event, Execution, Numbered, RunSpec};
-use tollgate_agent::taken::Taken;
+use tollgate_agent::run::{Event, Execution, RunSpec, StoredEvent};
 
 /// How many changes of a thread are read at once.
 const CHANGES_AT_ONCE: usize = 256;
@@ -58,7 +58,7 @@ impl Replayed {
 /// A record that is being read again.
 struct Reading {
     host: Host,
-    kept: Option<Arc<KeptTools>>,
+    kept: Option<Arc<ArchivedTools>>,
     spec: Arc<RunSpec>,
     replay: Replay,
     /// Toolboxes of kept components by digest, or why there is none.
@@ -72,7 +72,11 @@ impl Host {
     ///
     /// # Errors
     /// The run is not known, the store cannot be read, or the record is broken.
-    pub async fn replay(&self, run_id: &str, kept: Option<Arc<KeptTools>>) -> Result<Replayed, HostError> {
+    pub async fn replay(
+        &self,
+        run_id: &str,
+        kept: Option<Arc<ArchivedTools>>,
+    ) -> Result<Replayed, HostError> {
         let record = self.store().events(run_id, 0).await?;
         let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
             return Err(HostError::Refused(format!("there is no run {run_id}")));
@@ -92,7 +96,7 @@ impl Host {
 }
 
 impl Reading {
-    async fn read(mut self, record: Vec<Arc<Numbered>>) -> Result<Vec<ReplayedAttempt>, HostError> {
+    async fn read(mut self, record: Vec<Arc<StoredEvent>>) -> Result<Vec<ReplayedAttempt>, HostError> {
         let mut attempts = Vec::new();
         for recorded in record {
             self.catch_up(&recorded.event).await?;
@@ -130,7 +134,7 @@ impl Reading {
     async fn make_again(
         &mut self,
         attempt: &RecordedAttempt,
-        recorded: &Numbered,
+        recorded: &StoredEvent,
     ) -> Result<Finding, HostError> {
         let toolbox = match self.toolbox(attempt).await? {
             Ok(toolbox) => toolbox,
@@ -178,7 +182,7 @@ impl Reading {
         &self,
         toolbox: &Toolbox,
         execution: Execution,
-        taken: &Arc<Taken>,
+        taken: &Arc<RecordedInputs>,
     ) -> Result<Again, String> {
         let name = &execution.permit.tool().descriptor.name;
         let Some(runner) = toolbox.runner(name).filter(|runner| runner.replays(name)) else {

@@ -6,7 +6,7 @@
 //! like. Without an endpoint nothing is sent. Spans hold names, ids, codes and costs,
 //! never arguments, results or prompts.
 
-use crate::model::client_for;
+use crate::models::http_client;
 use async_trait::async_trait;
 use futures::TryStreamExt as _;
 use opentelemetry::trace::TracerProvider as _;
@@ -52,7 +52,7 @@ impl Export {
         let Some(endpoint) = ENDPOINTS.iter().find_map(named) else { return Ok(None) };
         let endpoint =
             endpoint.parse().map_err(|e| ExportError(format!("\"{endpoint}\" is no URL ({e})")))?;
-        let client = client_for(&endpoint, CONNECT_TIMEOUT).map_err(ExportError)?;
+        let client = http_client(&endpoint, CONNECT_TIMEOUT).map_err(ExportError)?;
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_protocol(Protocol::HttpBinary)

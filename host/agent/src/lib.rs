@@ -13,7 +13,6 @@
 pub use smol_str::{SmolStr, format_smolstr};
 
 pub mod backend;
-pub mod blank;
 pub mod catalog;
 pub mod child;
 pub mod code;
@@ -32,10 +31,11 @@ pub mod outcome;
 pub mod prompt;
 pub mod proposal;
 pub mod question;
+pub mod recorded_inputs;
+pub mod redact;
 pub mod run;
 pub mod schema;
 pub mod state;
 pub mod surface;
-pub mod taken;
 pub mod text;
 pub mod text_calls;

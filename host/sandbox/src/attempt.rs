@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 use tollgate_agent::gate::Permit;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
+use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::state::{KeySet, Snapshot};
-use tollgate_agent::taken::Taken;
 
 /// One attempt of one permitted call. Only a [`Permit`] names tool and arguments,
 /// so nothing runs that was not judged.
@@ -43,7 +43,7 @@ pub struct Call<'a> {
     pub grants: &'a Grants,
     /// Plays back what a recorded attempt took from the world. Without it, the clocks
     /// tell the time and the random numbers are new.
-    pub replay: Option<&'a Arc<Taken>>,
+    pub replay: Option<&'a Arc<RecordedInputs>>,
     /// Where its reports go.
     pub reports: Arc<dyn ReportSink>,
     /// Who runs child agents for it.
@@ -61,7 +61,7 @@ pub struct Attempt {
     /// What it used; `attempts` is 1 if it started at all.
     pub usage: Usage,
     /// What it took from the world; none where it took nothing.
-    pub taken: Option<Arc<Taken>>,
+    pub taken: Option<Arc<RecordedInputs>>,
     /// What it wrote to standard output and error.
     pub console: Console,
     /// Reports that were over a limit, malformed, or met a full sink.

@@ -1,14 +1,14 @@
 //! A gate as a component: asked whether a call may run, in a fresh instance each
 //! time, that is shown the call and can do nothing but answer.
 
+use crate::admission::Slot;
 use crate::budget::Reservation;
-use crate::ending::{Ending, Under};
 use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load::{self, CodeShare, LoadedCode};
-use crate::sandbox::Inner as Host;
-use crate::turns::Turn;
+use crate::sandbox::Shared as Host;
+use crate::termination::{Termination, Under};
 use crate::v0_1_0::{self, GatePre, Shown};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -225,7 +225,7 @@ impl LinkedGate {
         limits: GateLimits,
         bytes: u64,
         work: impl AsyncFnOnce(&mut Store<Instance>, &GatePre<Instance>) -> wasmtime::Result<T>,
-    ) -> Result<T, Ending> {
+    ) -> Result<T, Termination> {
         self.ask_and_read(limits, bytes, work, async |answer, _| Ok(answer)).await
     }
 
@@ -235,8 +235,8 @@ impl LinkedGate {
         limits: GateLimits,
         bytes: u64,
         work: impl AsyncFnOnce(&mut Store<Instance>, &GatePre<Instance>) -> wasmtime::Result<T>,
-        read: impl AsyncFnOnce(T, &Arc<Turn>) -> wasmtime::Result<R>,
-    ) -> Result<R, Ending> {
+        read: impl AsyncFnOnce(T, &Arc<Slot>) -> wasmtime::Result<R>,
+    ) -> Result<R, Termination> {
         let work = async |store: &mut Store<Instance>| {
             store.data().enter(bytes)?;
             work(store, &self.pre).await
@@ -245,7 +245,7 @@ impl LinkedGate {
         self.host.run_sealed(None, &limits.of_call(), times, work, read).await
     }
 
-    fn fault(&self, ending: Ending, id: &str, limits: GateLimits) -> Fault {
+    fn fault(&self, ending: Termination, id: &str, limits: GateLimits) -> Fault {
         let limits_of_call = limits.of_call();
         let under = Under { limits: &limits_of_call, timeout: limits.timeout(), host: &self.host.config };
         ending.fault_of_gate(id, &under)

@@ -1,9 +1,8 @@
 //! What belongs to one instance: its limits, its handles, and what it may see of
 //! its call. It lives in the instance's store and ends with it.
 
+use crate::admission::Slot;
 use crate::attempt::{Call, Console};
-use crate::attend::Term;
-use crate::blanking::Blanked;
 use crate::children::ChildRunner;
 use crate::console::Capture;
 use crate::deadline::Deadline;
@@ -14,13 +13,14 @@ use crate::interfaces::http::{self, Egress};
 use crate::interfaces::{clocks, random};
 use crate::limits::Limits;
 use crate::meter::{Boundary, Meter, Stop};
+use crate::nondeterminism::Nondeterminism;
+use crate::redact::Redacted;
 use crate::report::ReportSink;
-use crate::turns::Turn;
-use crate::world::World;
+use crate::watchdog::CallDeadline;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::state::{Access, KeySet, Snapshot};
-use tollgate_agent::taken::Taken;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
@@ -38,9 +38,9 @@ pub(crate) struct Instance {
     pub(crate) serves: Option<Serves>,
     wasi: Option<Box<Wasi>>,
     /// Apart from WASI: a guest that asks for the seed of its hash maps needs no more.
-    world: Option<World>,
+    world: Option<Nondeterminism>,
     /// What a recorded attempt took, where this one plays it back.
-    replay: Option<Arc<Taken>>,
+    replay: Option<Arc<RecordedInputs>>,
     crossing_bytes: u64,
     console_bytes: u64,
     random_bytes: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Serves {
     outbound: Option<Outbound>,
     pub(crate) reports: Reports,
     pub(crate) children: Arc<dyn ChildRunner>,
-    pub(crate) turn: Arc<Turn>,
+    pub(crate) turn: Arc<Slot>,
 }
 
 /// Where reports go, and how many more may.
@@ -66,7 +66,7 @@ pub(crate) struct Reports {
     pub(crate) bytes_left: u64,
     pub(crate) each_bytes: u64,
     pub(crate) dropped: u64,
-    pub(crate) blanked: Blanked,
+    pub(crate) blanked: Redacted,
 }
 
 /// What WASI keeps for a guest. Made when the guest first asks for any of it, which
@@ -80,7 +80,7 @@ struct Wasi {
 
 impl Instance {
     /// An instance in which every power refuses.
-    pub(crate) fn sealed(limits: &Limits, term: &Term<'_>) -> Self {
+    pub(crate) fn sealed(limits: &Limits, term: &CallDeadline<'_>) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles as usize);
         Self {
@@ -100,7 +100,12 @@ impl Instance {
     }
 
     /// An instance that serves a call until its term.
-    pub(crate) fn serving(call: &Call<'_>, limits: &Limits, term: &Term<'_>, turn: &Arc<Turn>) -> Self {
+    pub(crate) fn serving(
+        call: &Call<'_>,
+        limits: &Limits,
+        term: &CallDeadline<'_>,
+        turn: &Arc<Slot>,
+    ) -> Self {
         let mut instance = Self::sealed(limits, term);
         instance.meter.charging(Arc::clone(turn));
         let ledger = Arc::clone(instance.boundary.ledger());
@@ -122,7 +127,7 @@ impl Instance {
                 bytes_left: limits.reports_bytes,
                 each_bytes: limits.report_bytes,
                 dropped: 0,
-                blanked: Blanked::for_grants(call.grants),
+                blanked: Redacted::for_grants(call.grants),
             },
             children: Arc::clone(&call.children),
             turn: Arc::clone(turn),
@@ -165,12 +170,12 @@ impl Instance {
     }
 
     /// What the guest takes from the world.
-    pub(crate) fn world(&mut self) -> &World {
-        self.world.get_or_insert_with(|| World::new(self.replay.clone()))
+    pub(crate) fn world(&mut self) -> &Nondeterminism {
+        self.world.get_or_insert_with(|| Nondeterminism::new(self.replay.clone()))
     }
 
     /// What the guest took from the world; none where it took nothing.
-    pub(crate) fn taken(&self) -> Option<Arc<Taken>> {
+    pub(crate) fn taken(&self) -> Option<Arc<RecordedInputs>> {
         let taken = self.world.as_ref()?.taken();
         (!taken.is_nothing()).then(|| Arc::new(taken))
     }
@@ -191,7 +196,7 @@ impl Instance {
 
 impl Wasi {
     fn new(
-        world: &World,
+        world: &Nondeterminism,
         console_bytes: u64,
         random_bytes: u64,
         boundary: &Boundary,

@@ -19,9 +19,8 @@
 //! # }
 //! ```
 
+mod admission;
 mod attempt;
-mod attend;
-mod blanking;
 mod budget;
 mod children;
 mod compile;
@@ -32,30 +31,31 @@ mod console;
 mod deadline;
 mod descriptors;
 mod egress;
-mod ending;
 mod engine;
 mod error;
 mod gate;
+mod granted_imports;
 mod grants;
-mod import;
 mod instance;
 mod interfaces;
 mod ledger;
 mod limits;
 mod load;
 mod meter;
+mod nondeterminism;
 mod plain;
+mod redact;
 mod report;
 mod runtime;
 mod sandbox;
 mod share;
+mod termination;
 mod ticker;
-mod turns;
 mod v0_1_0;
-mod world;
+mod watchdog;
 
+pub use admission::Occupancy;
 pub use attempt::{Attempt, Call, Console};
-pub use attend::cancelled_and_grace;
 pub use budget::{Exhausted, MemoryBudget, Reservation};
 pub use children::ChildRunner;
 pub use compile::{
@@ -72,8 +72,8 @@ pub use egress::{
 };
 pub use error::{Refusal, SandboxError};
 pub use gate::{GateComponent, GateLimits};
+pub use granted_imports::Import;
 pub use grants::{DEFAULT_QUOTA_BYTES, FileAccess, FileGrant, Grants, MAX_MOVED, Power};
-pub use import::Import;
 pub use interfaces::filesystem::MAX_MOVED_AT_ONCE;
 pub use limits::{LimitOverrides, Limits};
 pub use load::{
@@ -84,4 +84,4 @@ pub use plain::LeftOut;
 pub use report::{Level, ProgressStatus, Report, ReportSink};
 pub use runtime::runtime;
 pub use sandbox::{Guest, Sandbox};
-pub use turns::Occupancy;
+pub use watchdog::cancelled_and_grace;

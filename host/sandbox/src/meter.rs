@@ -5,10 +5,10 @@
 //! a guest that is told "no" by a return value usually ends in an `unreachable`
 //! that says nothing.
 
+use crate::admission::Slot;
 use crate::budget::Exhausted;
 use crate::ledger::Ledger;
 use crate::limits::Limits;
-use crate::turns::Turn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasmtime::ResourceLimiter;
@@ -57,7 +57,7 @@ pub(crate) struct Meter {
     memory: Sum,
     /// The turn to which memory is charged; none of a sealed instance, which has its own
     /// share to itself.
-    turn: Option<Arc<Turn>>,
+    turn: Option<Arc<Slot>>,
     elements: Sum,
     instances: usize,
     tables: usize,
@@ -86,7 +86,7 @@ impl Meter {
     }
 
     /// Charges memory to this turn, beside what the host holds for the same call.
-    pub(crate) fn charging(&mut self, turn: Arc<Turn>) {
+    pub(crate) fn charging(&mut self, turn: Arc<Slot>) {
         self.turn = Some(turn);
     }
 

@@ -1,8 +1,8 @@
 //! The memory of one call: the guest's and what the host holds for it, charged together.
 
+use crate::admission::Slot;
 use crate::budget::{Exhausted, Reservation};
 use crate::limits::Limits;
-use crate::turns::Turn;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -81,12 +81,12 @@ impl Share {
 
 /// Memory that is charged to a call until this is dropped.
 pub(crate) struct Charge {
-    turn: Arc<Turn>,
+    turn: Arc<Slot>,
     bytes: u64,
 }
 
 impl Charge {
-    pub(crate) fn of(turn: &Arc<Turn>, bytes: u64) -> Result<Self, Exhausted> {
+    pub(crate) fn of(turn: &Arc<Slot>, bytes: u64) -> Result<Self, Exhausted> {
         turn.charge(bytes)?;
         Ok(Self { turn: Arc::clone(turn), bytes })
     }

@@ -42,8 +42,8 @@ impl Ticker {
     }
 
     /// By which a guest knows whether others run by this clock.
-    pub(crate) fn company(&self) -> Company {
-        Company(Arc::clone(&self.shared))
+    pub(crate) fn company(&self) -> TickerHandle {
+        TickerHandle(Arc::clone(&self.shared))
     }
 
     /// Keeps it ticking for as long as the guard lives.
@@ -71,9 +71,9 @@ impl Drop for Ticker {
 }
 
 /// Who else has the ticker tick.
-pub(crate) struct Company(Arc<Shared>);
+pub(crate) struct TickerHandle(Arc<Shared>);
 
-impl Company {
+impl TickerHandle {
     /// Whether one call runs, and no other.
     pub(crate) fn is_alone(&self) -> bool {
         self.0.running.load(Relaxed) <= 1

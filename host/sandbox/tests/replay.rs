@@ -6,7 +6,7 @@ mod harness;
 use harness::{Bench, anything, returned, sandbox};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tollgate_agent::taken::{MAX_READINGS, Reading, Taken};
+use tollgate_agent::recorded_inputs::{MAX_READINGS, Reading, RecordedInputs};
 use tollgate_artifacts::good;
 use tollgate_sandbox::{FileAccess, FileGrant, Grants};
 
@@ -56,7 +56,7 @@ async fn a_replay_is_given_no_directories() {
     let attempt = bench.call(anything()).await;
     assert_eq!(attempt.taken.as_ref().unwrap().powers, ["files"]);
     assert_eq!(returned(attempt).result.data, 1);
-    bench.replay = Some(Arc::new(Taken::default()));
+    bench.replay = Some(Arc::new(RecordedInputs::default()));
     let again = bench.call(anything()).await;
     assert_eq!(again.taken.as_ref().unwrap().powers, ["files"]);
     assert_eq!(returned(again).result.data, 0);

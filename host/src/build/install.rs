@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 use tokio::time::timeout;
-use tollgate::powers::{manifest_of, read_manifest};
+use tollgate::grants::{manifest_of, read_manifest};
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::descriptor::ToolDescriptor;
 use tollgate_sandbox::{Guest, Sandbox};

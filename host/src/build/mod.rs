@@ -3,8 +3,8 @@
 
 mod cargo;
 mod install;
+mod languages;
 mod names;
-mod other;
 mod project;
 mod recipe;
 mod sources;
@@ -35,7 +35,7 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, B
         return cargo::compile(dir);
     }
     if dir.join(RECIPE).is_file() {
-        return Ok(vec![other::compile(dir, say)?]);
+        return Ok(vec![languages::compile(dir, say)?]);
     }
     Err(BuildError::Usage(format!(
         "there is no project in {}: it has no Cargo.toml and no {RECIPE}. Start one with `new NAME`, or name the directory of one",

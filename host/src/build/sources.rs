@@ -1,7 +1,7 @@
 //! What decides how a project is compiled, and into what: its own files, those that it
 //! names elsewhere, and those that compilers look for above it.
 
-use super::other;
+use super::languages;
 use super::recipe::RECIPE;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(crate) fn of(dir: &Path) -> Vec<PathBuf> {
     let of_user = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     let cargo_home = cargo_home.or_else(of_user);
     found.all.extend(cargo_home.map(|home| home.join("config.toml")).filter(|path| path.exists()));
-    let linked = other::sources_of(&dir).into_iter().flatten();
+    let linked = languages::sources_of(&dir).into_iter().flatten();
     found.all.extend(linked.filter(|file| file.canonicalize().is_ok_and(|real| !real.starts_with(&dir))));
     found.all.insert(dir);
     found.all.into_iter().collect()

@@ -2,7 +2,7 @@
 //! asks for are calls like any other, so they are judged, recorded, suspended and
 //! taken up as calls are.
 
-use crate::model::{Delta, DeltaSink, Model, ModelFault};
+use crate::models::{Delta, DeltaSink, Model, ModelFault};
 use async_trait::async_trait;
 use serde_json::json;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use tollgate::config::{FILE_NAME, remember_always};
 use tollgate_agent::catalog::Catalog;
 use tollgate_agent::gate::permissions::{Scope, answered};
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{Decision, DecisionAnswer, Event, Numbered};
+use tollgate_agent::run::{Decision, DecisionAnswer, Event, StoredEvent};
 
 /// Writes the answer down where it is one for always, and says so. `catalog` is that by
 /// which the call was decided.
@@ -28,7 +28,7 @@ pub(super) fn keep(
 
 /// The question that a decision is about, in the record of its run.
 pub(super) fn question_of<'a>(
-    record: impl IntoIterator<Item = &'a Numbered>,
+    record: impl IntoIterator<Item = &'a StoredEvent>,
     target: &str,
 ) -> Option<&'a Suspended> {
     let questions = record.into_iter().filter_map(|event| match &event.event {

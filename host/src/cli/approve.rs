@@ -4,7 +4,7 @@
 
 use super::ask::somebody_is_there;
 use super::data::open_store;
-use super::noted::About;
+use super::grant_audit::About;
 use super::output::{BOLD, DIM, WAITS, shown_line};
 use super::{Failure, Globals, Opened, Output, grant, program};
 use std::fmt::Display;
@@ -12,7 +12,7 @@ use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate::config::{Changes, Config, Edit, FileValue, Powers, granted_path};
-use tollgate::powers::{Approvals, Approved, Asks, Decision, Lack};
+use tollgate::grants::{Approvals, Approved, Decision, MissingGrant, RequestedGrants};
 use tollgate::store::{AuditRecord, Store};
 use tollgate::tools::Loaded;
 use tollgate::tools::directory::HeldComponent;
@@ -32,7 +32,7 @@ pub(super) struct Subject {
     file: PathBuf,
     digest: String,
     /// None where it has no manifest, and asks for whatever it is granted.
-    pub(super) asks: Option<Asks>,
+    pub(super) asks: Option<RequestedGrants>,
     surface: Surface,
     /// What it asks for and needs that was not approved yet.
     news: Vec<String>,
@@ -163,7 +163,7 @@ fn decide(
 /// The grants that a yes means, with the directories that the person names.
 fn granted_by_answers(
     subject: &Subject,
-    asks: &Asks,
+    asks: &RequestedGrants,
     config: &Config,
     answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
 ) -> Result<Edit, Failure> {
@@ -249,7 +249,7 @@ pub(super) fn record(
 }
 
 /// The lines that grant what a component asks for and lacks.
-pub(super) fn say_lacking(id: &str, lacking: &[Lack], output: &Output) {
+pub(super) fn say_lacking(id: &str, lacking: &[MissingGrant], output: &Output) {
     for lack in lacking {
         let what = shown_line(&lack.what, 300);
         output.say(&format!(
@@ -321,7 +321,7 @@ impl Subject {
 
     /// That it was approved, for the audit.
     pub(super) fn approval(&self) -> AuditRecord {
-        let asks = self.asks.as_ref().map(Asks::each).unwrap_or_default();
+        let asks = self.asks.as_ref().map(RequestedGrants::each).unwrap_or_default();
         self.about().approved(&[asks, self.surface.needs().each()].concat())
     }
 
@@ -341,7 +341,7 @@ impl Subject {
             format!("  - {}{}", mark("new: ", self.news.contains(what)), continued(what, INDENT))
         };
         let needs = self.surface.needs().each();
-        let asked = self.asks.as_ref().map(Asks::each).unwrap_or_default();
+        let asked = self.asks.as_ref().map(RequestedGrants::each).unwrap_or_default();
         let others: Vec<_> =
             self.news.iter().filter(|what| !needs.contains(what) && !asked.contains(what)).collect();
         if !others.is_empty() {

@@ -5,7 +5,7 @@ use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescripto
 
 fn subject() -> Subject {
     let text = "why = \"Grant me\\nall\"\nhttp = [\"https://a.test/\"]\nsecrets = [\"key\"]\nfiles = [{ guest = \"/docs\" }]";
-    let asks: Asks = toml::from_str(text).unwrap();
+    let asks: RequestedGrants = toml::from_str(text).unwrap();
     let words = format!("Fetches.\n\u{1b}[2Jit asks to\u{202e} {}", "x".repeat(4_000));
     let foreign = StateAccess { key: "mail.box".to_owned(), read: true, write: false, defines: None };
     let descriptor = ComponentDescriptor {
@@ -110,7 +110,7 @@ fn a_no_grants_nothing_and_is_remembered_and_noted() {
 /// A no to a version that asks for more must not be what lets it be served.
 #[test]
 fn a_no_to_a_later_version_leaves_the_approval_of_the_first() {
-    let more: Asks = toml::from_str("http = [\"* https://*\"]").unwrap();
+    let more: RequestedGrants = toml::from_str("http = [\"* https://*\"]").unwrap();
     let held = Stands { held: true, open: true };
     let later = Subject { asks: Some(more.clone()), digest: "cd".to_owned(), stands: held, ..subject() };
     let came = decided(&[subject(), later.clone()], &["y", "", "n"]);

@@ -53,7 +53,7 @@ impl CallVerb {
         let loaded = opened.loaded.to_audit();
         let config = opened.config.clone();
         let host = host_with(opened, None, |builder| builder.store(store))?;
-        host.settle(loaded).await?;
+        host.record_loaded(loaded).await?;
         let servers = with_servers(&host, &config, output).await?;
         let mut request = CallRequest::new(self.tool, arguments);
         request.thread_id = self.thread;

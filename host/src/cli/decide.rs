@@ -58,7 +58,7 @@ impl DecideVerb {
         let loaded = opened.loaded.to_audit();
         let config = opened.config.clone();
         let host = host_with(opened, running, |builder| builder.store(store))?;
-        host.settle(loaded).await?;
+        host.record_loaded(loaded).await?;
         let servers = with_servers(&host, &config, output).await?;
         let work = async {
             recovered(&host, &run).await?;

@@ -3,7 +3,7 @@
 
 use super::approve::{self, Subject};
 use super::data::open_store;
-use super::noted::About;
+use super::grant_audit::About;
 use super::output::{DIM, GOOD, quoted, shown_line};
 use super::{Exit, Failure, Globals, Opened, Output, powers, program};
 use clap::Args;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tollgate::config::{Changes, Config, Edit, FILE_NAME, FileGrantConfig, FileValue, Powers, granted_path};
-use tollgate::powers::{Decision, check_files};
+use tollgate::grants::{Decision, check_files};
 use tollgate_agent::name;
 use tollgate_sandbox::{FileAccess, FileGrant};
 

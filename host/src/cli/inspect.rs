@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tollgate::config::Config;
-use tollgate::powers::{Asks, read_manifest};
+use tollgate::grants::{RequestedGrants, read_manifest};
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
 use tollgate_sandbox::{Component, Guest, Sandbox};
@@ -65,7 +65,7 @@ struct Seen<'a> {
     descriptor: &'a ComponentDescriptor,
     config: &'a Config,
     /// What its manifest asks for, where it has one.
-    asks: Option<Asks>,
+    asks: Option<RequestedGrants>,
     /// Why its own words would keep it from being served, even alone.
     refusal: Option<String>,
 }
@@ -127,7 +127,7 @@ impl<'a> Seen<'a> {
     }
 
     /// What its manifest asks for, and the lines that grant what is lacking of it.
-    fn show_asks(&self, asks: &Asks, output: &Output) {
+    fn show_asks(&self, asks: &RequestedGrants, output: &Output) {
         output.line(&format!("\n{BOLD}asks to{BOLD:#}"));
         for what in asks.each() {
             output.line(&format!("  {}", shown_line(&what, 300)));

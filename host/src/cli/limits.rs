@@ -5,7 +5,7 @@ use super::Opened;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tollgate::config::Config;
-use tollgate::model::MAX_REPLY_CALLS;
+use tollgate::models::MAX_REPLY_CALLS;
 use tollgate_agent::gate::permissions::MAX_REMEMBERED;
 use tollgate_agent::health::TRAPS_THAT_DISABLE;
 use tollgate_agent::prompt::{MAX_FILLED, MAX_FILLED_BYTES};

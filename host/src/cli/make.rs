@@ -79,7 +79,7 @@ impl BuildVerb {
         let dirs = Dirs { tools: &tools, gates: &gates };
         let dir = self.dir.clone();
         let say = |words: &str| output.say(words);
-        tollgate::powers::check_sources(&build::sources(&dir), &config).map_err(Failure::usage)?;
+        tollgate::grants::check_sources(&build::sources(&dir), &config).map_err(Failure::usage)?;
         let artifacts = build::compile(&dir, &say)?;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let mut installed = Vec::with_capacity(artifacts.len());

@@ -12,6 +12,7 @@ mod example;
 mod exit;
 mod gates;
 mod grant;
+mod grant_audit;
 mod grants;
 mod inspect;
 mod limits;
@@ -19,7 +20,6 @@ mod make;
 #[cfg(feature = "mcp")]
 mod mcp;
 pub(crate) mod narrate;
-mod noted;
 mod open;
 pub(crate) mod output;
 mod place;

@@ -7,8 +7,8 @@ use super::call::used;
 use super::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line, shown_marked};
 use super::{Exit, Output, quantity};
 use std::collections::HashMap;
-use tollgate::run::{ChildTold, Piece, RunEnd, Told};
-use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate::run::{ChildTold, LiveContent, RunEnd, RunUpdate};
+use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::question::MARK;
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
@@ -46,14 +46,14 @@ impl<'a> Narrator<'a> {
     }
 
     /// Tells one event.
-    pub(crate) fn tell(&mut self, told: &Told) {
+    pub(crate) fn tell(&mut self, told: &RunUpdate) {
         match told {
             _ if self.output.is_json() && self.reports_only => {}
             told if self.output.is_json() => self.output.json_line(told),
-            Told::Transient(transient) => self.piece(&transient.piece),
-            Told::Child(told) => self.child(told),
-            Told::Stored(_) if self.reports_only => {}
-            Told::Stored(numbered) => self.event(&numbered.event),
+            RunUpdate::Live(transient) => self.piece(&transient.piece),
+            RunUpdate::Child(told) => self.child(told),
+            RunUpdate::Stored(_) if self.reports_only => {}
+            RunUpdate::Stored(numbered) => self.event(&numbered.event),
         }
     }
 
@@ -116,27 +116,27 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    fn piece(&mut self, piece: &Piece) {
+    fn piece(&mut self, piece: &LiveContent) {
         match piece {
-            Piece::TextDelta { text } if self.output.is_live() => {
+            LiveContent::TextDelta { text } if self.output.is_live() => {
                 let text = shown(text);
                 self.output.write(&text);
                 self.streamed.push_str(&text);
             }
-            Piece::ReplyRestarted { pause_ms, reason, .. } => {
+            LiveContent::ReplyRestarted { pause_ms, reason, .. } => {
                 self.end_line();
                 self.streamed.clear();
                 let (pause, reason) = (quantity::millis(*pause_ms), shown_line(reason, LINE_CHARS));
                 self.output
                     .say(&format!("  {WAITS}the reply broke ({reason}); asked again in {pause}{WAITS:#}"));
             }
-            Piece::CallReport { call_id, report, .. } => self.report(call_id, report),
-            Piece::CallConsole { call_id, console, .. } => {
+            LiveContent::CallReport { call_id, report, .. } => self.report(call_id, report),
+            LiveContent::CallConsole { call_id, console, .. } => {
                 for line in shown(&console.text).lines() {
                     self.say_of(call_id, &format!("{DIM}{MARK}{}{DIM:#}", shown_line(line, LINE_CHARS)));
                 }
             }
-            Piece::CallDenied { call_id, denied, .. } => {
+            LiveContent::CallDenied { call_id, denied, .. } => {
                 for what in denied {
                     self.say_of(
                         call_id,
@@ -144,7 +144,7 @@ impl<'a> Narrator<'a> {
                     );
                 }
             }
-            Piece::TextDelta { .. } | Piece::ReasoningDelta { .. } => {}
+            LiveContent::TextDelta { .. } | LiveContent::ReasoningDelta { .. } => {}
         }
     }
 
@@ -152,7 +152,7 @@ impl<'a> Narrator<'a> {
     /// end. Its text comes as the call's output where the call shows it.
     fn child(&self, told: &ChildTold) {
         let words = match told.child.as_ref() {
-            Told::Stored(numbered) => match &numbered.event {
+            RunUpdate::Stored(numbered) => match &numbered.event {
                 Event::CallProposed(proposed) => {
                     let arguments = proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS));
                     let name = shown_line(&proposed.tool_name, 64);
@@ -167,7 +167,7 @@ impl<'a> Narrator<'a> {
                 }
                 _ => return,
             },
-            Told::Transient(_) | Told::Child(_) => return,
+            RunUpdate::Live(_) | RunUpdate::Child(_) => return,
         };
         self.say_of(&told.call_id, &format!("  {words}"));
     }
@@ -187,7 +187,7 @@ impl<'a> Narrator<'a> {
         self.say(&format!("  {NAME}→ {name}{NAME:#} {arguments}"));
     }
 
-    fn gated(&self, call_id: &str, verdicts: &[Recorded]) {
+    fn gated(&self, call_id: &str, verdicts: &[GateVerdict]) {
         for recorded in verdicts {
             let (style, words) = match &recorded.verdict {
                 Verdict::Allow => (DIM, "allows".to_owned()),

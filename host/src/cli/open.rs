@@ -7,7 +7,7 @@ use super::{Failure, Globals, Output};
 use std::sync::Arc;
 use tollgate::config::{AgentConfig, Config};
 use tollgate::gates::{self, LoadedGates};
-use tollgate::model::Model;
+use tollgate::models::Model;
 use tollgate::tools::{Loaded, directory};
 use tollgate::{Agent, Host, HostBuilder};
 use tollgate_agent::child::Delegates;

@@ -4,7 +4,7 @@ use super::output::shown_line;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tollgate::config::ComponentGrants;
-use tollgate::powers::{Asks, Lack};
+use tollgate::grants::{MissingGrant, RequestedGrants};
 use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess, Import, Power};
 
 /// What was granted, one phrase for each thing.
@@ -65,7 +65,10 @@ pub(super) fn lacking(imports: &[Import], grants: &ComponentGrants) -> Vec<&'sta
 }
 
 /// What the manifest asks for and was not granted.
-pub(super) fn asked_and_lacking(asks: Option<&Asks>, grants: &ComponentGrants) -> Vec<Lack> {
+pub(super) fn asked_and_lacking(
+    asks: Option<&RequestedGrants>,
+    grants: &ComponentGrants,
+) -> Vec<MissingGrant> {
     asks.map(|asks| asks.lacking(grants)).unwrap_or_default()
 }
 

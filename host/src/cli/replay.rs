@@ -6,7 +6,7 @@ use super::{Exit, Failure, Globals, Opened, Output, host_with};
 use clap::Args;
 use std::sync::Arc;
 use tollgate::replay::{Replayed, ReplayedAttempt};
-use tollgate::tools::KeptTools;
+use tollgate::tools::ArchivedTools;
 use tollgate_agent::run::replay::Finding;
 
 /// Runs a run's calls again from the record, and reports where they differ
@@ -35,7 +35,7 @@ impl ReplayVerb {
         let store = open_store(globals)?;
         let run = find_run(&store, &self.run).await?;
         let opened = Opened::open(globals, output).await?;
-        let kept = KeptTools::new(opened.sandbox.clone(), opened.config.clone());
+        let kept = ArchivedTools::new(opened.sandbox.clone(), opened.config.clone());
         let host = host_with(opened, None, |builder| builder.store(store))?;
         let replayed = host.replay(&run.run_id, Some(Arc::new(kept))).await?;
         if output.is_json() {

@@ -11,7 +11,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use tollgate::config::{Config, DEFAULT_AGENT};
-use tollgate::model::{Model, ModelConfig};
+use tollgate::models::{Model, ModelConfig};
 use tollgate::run::RunEnd;
 use tollgate::{Busy, Host, HostError, RunRequest};
 use tollgate_agent::name;
@@ -65,7 +65,7 @@ impl RunVerb {
         let watched = (Arc::new(opened.config.clone()), opened.loaded.clone());
         let running = model.map(|model| (agent_id.as_str(), model));
         let host = host_with(opened, running, |builder| builder.store(store))?;
-        host.settle(watched.1.to_audit()).await?;
+        host.record_loaded(watched.1.to_audit()).await?;
         let servers = with_servers(&host, &watched.0, output).await?;
         // A conversation may last: what is built meanwhile is called at its next turn.
         let (_watch, unwatched) = host.watch(sandbox, watched.0, &watched.1);

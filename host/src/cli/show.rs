@@ -10,7 +10,7 @@ use clap::Args;
 use std::sync::Arc;
 use tollgate::store::{Record, RunSummary};
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{CallStatus, Numbered, Run, Thread};
+use tollgate_agent::run::{CallStatus, Run, StoredEvent, Thread};
 
 /// Shows what happened in a run: turns, calls, gates, attempts, state, usage
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ fn heading(run: &RunSummary) -> String {
 
 /// The questions that are open, and what to type; and that a run which nobody
 /// carries can go on.
-fn say_what_is_open(run: &RunSummary, events: &[Arc<Numbered>], output: &Output) {
+fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], output: &Output) {
     if ["waiting", "interrupted"].contains(&status(run)) {
         for suspended in waiting(events) {
             let decide = format!("{} decide {} {}", program(), run.run_id, typed(&suspended.call_id));
@@ -79,7 +79,7 @@ fn say_what_is_open(run: &RunSummary, events: &[Arc<Numbered>], output: &Output)
 }
 
 /// The questions that were asked and not answered, with the arguments of their calls.
-fn waiting(events: &[Arc<Numbered>]) -> Vec<Arc<Suspended>> {
+fn waiting(events: &[Arc<StoredEvent>]) -> Vec<Arc<Suspended>> {
     let mut run = Run::new(Thread::default());
     // A record that cannot be folded shows what it can.
     let _ = events.iter().try_for_each(|event| run.apply(&event.event));

@@ -5,7 +5,7 @@ use super::data::open_store;
 use super::{Exit, Failure, Globals, Opened, Output, quantity};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use tollgate_agent::state::aside::{SET_ASIDE, misfits};
+use tollgate_agent::state::set_aside::{SET_ASIDE, misfits};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 
 /// The longest state that is read from standard input, in bytes.

@@ -8,18 +8,18 @@ use super::quantity;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::hook::{HookAnswer, HookPoint, ModelHooked};
 use tollgate_agent::message::ModelReply;
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
-use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, Numbered, RunStatus};
+use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus, StoredEvent};
 use tollgate_agent::state::StateChange;
 
 /// The most characters of arguments, results and reasons on one line.
 const LINE_CHARS: usize = 100;
 
 /// The lines of a run's events, without what is asked at its end.
-pub(super) fn timeline(events: &[Arc<Numbered>]) -> String {
+pub(super) fn timeline(events: &[Arc<StoredEvent>]) -> String {
     let mut timeline = Timeline::default();
     for event in events {
         timeline.began_ms.get_or_insert(event.at_ms);
@@ -117,7 +117,7 @@ impl Timeline {
     }
 
     /// Gates that allow share a line; one that does not has its own.
-    fn gated(&mut self, call_id: &str, verdicts: &[Recorded]) {
+    fn gated(&mut self, call_id: &str, verdicts: &[GateVerdict]) {
         let mut allow = Vec::new();
         for recorded in verdicts {
             let gate = shown_line(&recorded.gate, 64);

@@ -5,23 +5,23 @@ use super::timeline;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate_agent::code::Code;
-use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::hook::{CustomEvent, HookAnswer, HookPoint, ModelHooked};
 use tollgate_agent::message::{AssistantMessage, ModelReply, TokenUsage};
 use tollgate_agent::outcome::{Fault, Ticket, ToolResult, Usage};
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
-use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, Numbered, RunStatus, RunUsage};
+use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus, RunUsage, StoredEvent};
 use tollgate_agent::state::{KeyUpdate, StateChange};
 
 /// Events as a store has them, each with the milliseconds since the one before.
 fn shown(events: Vec<(u64, Event)>) -> String {
     let mut at_ms = 1_700_000_000_000;
-    let record: Vec<Arc<Numbered>> = (1..)
+    let record: Vec<Arc<StoredEvent>> = (1..)
         .zip(events)
         .map(|(number, (pause, event))| {
             at_ms += pause;
-            Arc::new(Numbered { run_id: Arc::from("r"), number, at_ms, event })
+            Arc::new(StoredEvent { run_id: Arc::from("r"), number, at_ms, event })
         })
         .collect();
     anstream::adapter::strip_str(&timeline(&record)).to_string()
@@ -49,7 +49,7 @@ fn proposed(call_id: &str, tool: &str, arguments: Value) -> Event {
 }
 
 fn gated(call_id: &str, verdicts: Vec<(&str, Verdict)>) -> Event {
-    let verdicts = verdicts.into_iter().map(|(gate, verdict)| Recorded::new(gate, verdict)).collect();
+    let verdicts = verdicts.into_iter().map(|(gate, verdict)| GateVerdict::new(gate, verdict)).collect();
     Event::CallGated { call_id: call_id.into(), verdicts }
 }
 

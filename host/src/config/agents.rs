@@ -4,7 +4,7 @@ use super::error::Source;
 use super::raw::{RawAgent, RawKind};
 use super::{ConfigError, LimitsConfig, limits};
 use crate::DIRECT_AGENT;
-use crate::model::ModelConfig;
+use crate::models::ModelConfig;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};

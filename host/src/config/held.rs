@@ -2,7 +2,7 @@
 //! token.
 
 use super::{Config, SecretConfig, SecretSource, ServerPlace};
-use crate::model::{ModelConfig, Provider};
+use crate::models::{ModelConfig, Provider};
 
 const PROVIDERS: [Provider; 4] = [Provider::Openai, Provider::Anthropic, Provider::Gemini, Provider::Ollama];
 /// Parts of the names of variables that hold something secret.

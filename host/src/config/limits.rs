@@ -132,14 +132,14 @@ pub(super) fn check(
         raw.ceiling.map(|(_, numbers)| numbers).unwrap_or_default(),
         &[names(&config.sandbox.ceiling)],
     )?;
-    config.sandbox.ceiling = ceiling.over(&config.sandbox.ceiling)?;
+    config.sandbox.ceiling = ceiling.overlay(&config.sandbox.ceiling)?;
 
     let host = HostNumbers::of(&config.sandbox);
     let known = [names(&config.call), run_names(), names(&host)];
     let table = Table::read(source, raw.numbers, &known)?;
-    table.over(&host)?.set(&mut config.sandbox);
-    config.run = table.over(&config.run)?;
-    config.call = table.over(&config.call)?;
+    table.overlay(&host)?.set(&mut config.sandbox);
+    config.run = table.overlay(&config.run)?;
+    config.call = table.overlay(&config.call)?;
     table.keep_under(&config.call, &config.sandbox.ceiling)?;
     config.sandbox.timeout_ceiling = Duration::from_millis(u64::from(config.run.timeout_ceiling_ms));
 
@@ -159,13 +159,13 @@ pub(super) fn check_run(
     if let Some((key, _)) = &raw.ceiling {
         return Err(source.unknown(key.span(), key.get_ref(), &as_strs(&run_names())));
     }
-    Table::read(source, raw.numbers, &[run_names()])?.over(all)
+    Table::read(source, raw.numbers, &[run_names()])?.overlay(all)
 }
 
 /// What one question to a gate may use.
 pub(super) fn check_gate(source: &Source<'_>, numbers: Numbers) -> Result<GateLimits, ConfigError> {
     let limits = GateLimits::default();
-    Table::read(source, numbers, &[names(&limits)])?.over(&limits)
+    Table::read(source, numbers, &[names(&limits)])?.overlay(&limits)
 }
 
 fn of_one_tool(source: &Source<'_>, numbers: Numbers, all: &LimitsConfig) -> Result<ToolLimits, ConfigError> {
@@ -176,9 +176,9 @@ fn of_one_tool(source: &Source<'_>, numbers: Numbers, all: &LimitsConfig) -> Res
     }
     let own = OfItsOwn { timeout_ms: None, concurrent_calls: None };
     let table = Table::read(source, numbers, &[names(&all.call), names(&own)])?;
-    let call = table.over(&all.call)?;
+    let call = table.overlay(&all.call)?;
     table.keep_under(&call, &all.sandbox.ceiling)?;
-    let OfItsOwn { timeout_ms, concurrent_calls } = table.over(&own)?;
+    let OfItsOwn { timeout_ms, concurrent_calls } = table.overlay(&own)?;
     Ok(ToolLimits { call, timeout_ms, concurrent_calls })
 }
 
@@ -206,7 +206,7 @@ impl<'a> Table<'a> {
     }
 
     /// The value with those of its fields replaced that this table names.
-    fn over<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<T, ConfigError> {
+    fn overlay<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<T, ConfigError> {
         let mut fields = fields(value);
         for (key, number) in &self.numbers {
             if let Some(field) = fields.get_mut(key.get_ref()) {

@@ -33,7 +33,7 @@ pub use secrets::{SecretConfig, SecretSource};
 pub use servers::{ServerConfig, ServerPlace};
 pub use store::{StoreConfig, read_period};
 
-use crate::model::ModelConfig;
+use crate::models::ModelConfig;
 use error::Source;
 use raw::RawConfig;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::DEFAULT_TOOLS_DIR;
 use super::limits::{Numbers, RawLimits};
 use super::permissions::RawPermissions;
-use crate::model::ModelConfig;
+use crate::models::ModelConfig;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;

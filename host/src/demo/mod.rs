@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate::RunRequest;
-use tollgate::model::Recorded;
+use tollgate::models::ScriptedModel;
 
 /// Builds the example tools and shows an agent at work, with a recorded model and without a key
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ impl Demo {
 
         let recording = place.path().join("turns.toml");
         fs::write(&recording, tour::TURNS).map_err(|e| unwritable(&recording, &e))?;
-        let model = Recorded::open(&recording).map_err(|e| Failure::failed(e.to_string()))?;
+        let model = ScriptedModel::open(&recording).map_err(|e| Failure::failed(e.to_string()))?;
 
         let opened = Opened::load(globals.placed(tour::config(&repository, place.path()))?, output).await?;
         opened.warn_of_refused(output);

@@ -8,7 +8,7 @@ mod component;
 pub mod directory;
 
 pub use directory::{GatesRefused, LoadedGate, LoadedGates, RefusedGate};
-pub use tollgate_agent::gate::{CallsBefore, Gate, ProposedCall, Recorded, Verdict};
+pub use tollgate_agent::gate::{CallsBefore, Gate, GateVerdict, ProposedCall, Verdict};
 pub use tollgate_sandbox::{GateComponent, GateLimits};
 
 use crate::HostError;

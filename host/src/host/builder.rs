@@ -4,9 +4,9 @@ use super::checks::check;
 use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::builtin::{self, Conductor};
 use crate::gates::{AskedGate, Gates};
-use crate::model::Model;
-use crate::plugin::{self, Installed, Plugin};
-use crate::run::{Bus, Panel, Subscriber};
+use crate::models::Model;
+use crate::plugins::{self, Installed, Plugin};
+use crate::run::{Bus, HookSet, Subscriber};
 use crate::store::{MemoryStore, Store};
 use crate::tools::{NativePlugin, NativeTool, Toolbox};
 use std::collections::BTreeMap;
@@ -29,14 +29,14 @@ const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 /// An agent that the host can run.
 ///
 /// ```
-/// use tollgate::{Agent, Host, Recorded, RunLimits, Turn};
+/// use tollgate::{Agent, Host, ScriptedModel, RunLimits, ScriptedTurn};
 ///
-/// let clerk = Agent::new("clerk", Recorded::new(vec![Turn::text("Filed.")]))
+/// let clerk = Agent::new("clerk", ScriptedModel::new(vec![ScriptedTurn::text("Filed.")]))
 ///     .with_instructions("You file what you are handed.")
 ///     .with_tools(["file", "find"]) // without a list it has none, `*` is all
 ///     .with_delegates(["manager"]) // may hand the conversation over
 ///     .with_limits(RunLimits { model_turns: 8, ..RunLimits::default() });
-/// let manager = Agent::new("manager", Recorded::new(vec![Turn::text("Well done.")]));
+/// let manager = Agent::new("manager", ScriptedModel::new(vec![ScriptedTurn::text("Well done.")]));
 ///
 /// let host = Host::builder().agent(clerk.clone()).agent(manager).build();
 /// assert!(host.is_ok());
@@ -180,14 +180,14 @@ impl Agent {
 /// ```
 /// use serde_json::Value;
 /// use std::sync::Arc;
-/// use tollgate::{Agent, FnTool, Happening, Host, MemoryStore, Recorded};
+/// use tollgate::{Agent, FnTool, RunEvent, Host, MemoryStore, ScriptedModel};
 ///
 /// let now = FnTool::new("clock", "now", "The time.", |_: Value, _| async { "noon" });
 /// let host = Host::builder()
 ///     .tool(now)
-///     .agent(Agent::new("assistant", Recorded::new(Vec::new())).with_tools(["now"]))
+///     .agent(Agent::new("assistant", ScriptedModel::new(Vec::new())).with_tools(["now"]))
 ///     .store(Arc::new(MemoryStore::new())) // `SqliteStore` outlives the process
-///     .subscribe("run.finished", |happening: &Happening| println!("{}", happening.payload))
+///     .subscribe("run.finished", |happening: &RunEvent| println!("{}", happening.payload))
 ///     .build()?;
 /// assert!(host.toolbox().catalog().tool("now").is_some());
 /// # Ok::<(), tollgate::HostError>(())
@@ -285,9 +285,9 @@ impl HostBuilder {
     ///
     /// ```
     /// use tollgate::Host;
-    /// use tollgate::run::Happening;
+    /// use tollgate::run::RunEvent;
     ///
-    /// let builder = Host::builder().subscribe("tool.call", |happening: &Happening| {
+    /// let builder = Host::builder().subscribe("tool.call", |happening: &RunEvent| {
     ///     println!("{} is called with {}", happening.payload["tool"], happening.payload["args"]);
     /// });
     /// # assert!(builder.build().is_ok());
@@ -346,7 +346,7 @@ impl HostBuilder {
             let words = format!("a hook's time is {:?}; 1 ms to 5 minutes are accepted", self.hook_timeout);
             return Err(HostError::Setup(words));
         }
-        let Installed { natives, gates, asked_gates, hooks } = plugin::install(self.plugins, &mut self.bus)?;
+        let Installed { natives, gates, asked_gates, hooks } = plugins::install(self.plugins, &mut self.bus)?;
         self.gates.extend(gates);
         self.asked_gates.extend(asked_gates);
         for native in &natives {
@@ -361,7 +361,7 @@ impl HostBuilder {
                 published: tokio::sync::watch::Sender::new(0),
                 thread_state_bytes: self.thread_state_bytes,
                 gates: Gates::new(self.gates, self.asked_gates)?,
-                hooks: Panel::new(hooks, self.hook_timeout),
+                hooks: HookSet::new(hooks, self.hook_timeout),
                 plugins: natives,
                 store: self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
                 agents: self.agents,

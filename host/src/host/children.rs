@@ -3,7 +3,7 @@
 use super::listening::attended;
 use super::{Host, HostError};
 use crate::blocking::aside_if;
-use crate::run::{ChildRan, ChildStart, Driver, RunError, Teller, ToldOfChild};
+use crate::run::{ChildRan, ChildStart, Driver, Publisher, RunError, ToldOfChild};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::child::ChildStatus;
@@ -60,7 +60,7 @@ impl Host {
         }
         let input = Input::Cancel { reason: "the call that asked for it is over".to_owned() };
         let (cancel, run_id) = (CancellationToken::new(), Arc::<str>::from(run_id));
-        let teller = Teller::unheard(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
+        let teller = Publisher::unheard(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
         let parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
         let (_, run) = boxed(Driver::new(parts, run, 0), input).await?;
         Ok(self.ran(&run, &[]))

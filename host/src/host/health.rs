@@ -12,7 +12,7 @@ impl Host {
     ///
     /// # Errors
     /// The store cannot be read or written.
-    pub async fn settle(&self, loaded: Vec<AuditRecord>) -> Result<(), HostError> {
+    pub async fn record_loaded(&self, loaded: Vec<AuditRecord>) -> Result<(), HostError> {
         self.note_loaded(loaded).await?;
         self.end_abandoned().await
     }
@@ -31,7 +31,7 @@ impl Host {
     /// # Errors
     /// The store cannot be read.
     pub async fn refresh_health(&self) -> Result<(), StoreError> {
-        let trapping = self.inner.store.trapping().await?;
+        let trapping = self.inner.store.tool_health().await?;
         let toolbox = self.toolbox();
         let catalog = toolbox.catalog();
         let wrong: Vec<(String, Option<String>)> = catalog
@@ -49,7 +49,7 @@ impl Host {
         if wrong.is_empty() {
             return Ok(());
         }
-        let amended: Result<(), std::convert::Infallible> = self.amend(|toolbox| {
+        let amended: Result<(), std::convert::Infallible> = self.update_toolbox(|toolbox| {
             for (name, reason) in wrong {
                 match reason {
                     Some(reason) => toolbox.disable(&name, reason),

@@ -1,7 +1,7 @@
 //! Clients that listen to runs, leave them, and come back.
 
 use super::{Host, HostBuilder, HostError};
-use crate::run::{EventStream, Hub, PATIENCE, RunError, Teller};
+use crate::run::{EventStream, Hub, PATIENCE, Publisher, RunError};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, Weak};
 use tokio_util::sync::CancellationToken;
@@ -36,12 +36,12 @@ impl Host {
     }
 
     /// Whoever is to be told of a new run, and its first client's stream.
-    pub(super) fn listened(&self, run_id: &Arc<str>) -> (Arc<Hub>, Teller, EventStream) {
+    pub(super) fn listened(&self, run_id: &Arc<str>) -> (Arc<Hub>, Publisher, EventStream) {
         let hub = Hub::new(Arc::clone(run_id));
         let mut live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.retain(|_, hub| hub.strong_count() > 0);
         live.insert(Arc::clone(run_id), Arc::downgrade(&hub));
-        let teller = Teller::new(Arc::clone(&hub), Arc::clone(&self.inner.bus), Arc::clone(run_id));
+        let teller = Publisher::new(Arc::clone(&hub), Arc::clone(&self.inner.bus), Arc::clone(run_id));
         let events = hub.listen();
         (hub, teller, events)
     }

@@ -16,9 +16,9 @@ pub use request::{Busy, CallRequest, RunRequest};
 use crate::blocking::aside_if;
 use crate::builtin;
 use crate::gates::Gates;
-use crate::model::Model;
-use crate::plugin;
-use crate::run::{Bus, Driver, DriverParts, Hub, Panel, RunEnd, RunError, RunHandle, Teller, now_ms};
+use crate::models::Model;
+use crate::plugins;
+use crate::run::{Bus, Driver, HookSet, Hub, Publisher, RunEnd, RunError, RunHandle, RunServices, now_ms};
 use crate::store::{CommitError, Store, StoreError};
 use crate::tools::{NativePlugin, Toolbox};
 use checks::check_backend;
@@ -40,11 +40,11 @@ pub const DIRECT_AGENT: &str = "direct";
 /// Runs agents and single calls. Cloning is cheap; clones are the same host.
 ///
 /// ```
-/// use tollgate::{Agent, Host, Recorded, RunRequest, RunStatus, Turn};
+/// use tollgate::{Agent, Host, ScriptedModel, RunRequest, RunStatus, ScriptedTurn};
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let model = Recorded::new(vec![Turn::text("Good morning."), Turn::text("You greeted me.")]);
+/// let model = ScriptedModel::new(vec![ScriptedTurn::text("Good morning."), ScriptedTurn::text("You greeted me.")]);
 /// let host = Host::builder().agent(Agent::new("porter", model)).build()?;
 ///
 /// // A thread is a conversation: what was said on it is said again to the model.
@@ -67,7 +67,7 @@ struct Inner {
     published: watch::Sender<u64>,
     thread_state_bytes: usize,
     gates: Gates,
-    hooks: Panel,
+    hooks: HookSet,
     /// What plugins bring to every toolbox.
     plugins: Vec<NativePlugin>,
     store: Arc<dyn Store>,
@@ -135,7 +135,7 @@ impl Host {
     /// Something in it collides with the host's own tools, with a plugin, or with an
     /// agent that is offered as a tool.
     pub fn publish(&self, mut toolbox: Toolbox) -> Result<(), HostError> {
-        plugin::equip(&mut toolbox, &self.inner.plugins)?;
+        plugins::equip(&mut toolbox, &self.inner.plugins)?;
         builtin::equip(&mut toolbox, &self.inner.agents)?;
         toolbox.set_thread_state_bytes(self.inner.thread_state_bytes);
         *self.inner.toolbox.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(toolbox);
@@ -148,7 +148,7 @@ impl Host {
     ///
     /// # Errors
     /// Those of the change; then nothing is published.
-    pub fn amend<E>(&self, change: impl FnOnce(&mut Toolbox) -> Result<(), E>) -> Result<(), E> {
+    pub fn update_toolbox<E>(&self, change: impl FnOnce(&mut Toolbox) -> Result<(), E>) -> Result<(), E> {
         {
             let mut place = self.inner.toolbox.write().unwrap_or_else(PoisonError::into_inner);
             let mut toolbox = Toolbox::clone(&place);
@@ -235,7 +235,7 @@ impl Host {
         if let Some(refused) = self.without_room(&request, &run_id).await {
             return Ok(refused);
         }
-        let teller = Teller::unheard(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
+        let teller = Publisher::unheard(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
         let (driver, spec) = self.direct(request, run_id, teller).await?;
         Ok(driver.drive(Input::Start(spec)).await?)
     }
@@ -321,7 +321,7 @@ impl Host {
         &self,
         request: CallRequest,
         run_id: Arc<str>,
-        teller: Teller,
+        teller: Publisher,
     ) -> Result<(Box<Driver>, Arc<RunSpec>), HostError> {
         let agent = self.agent(DIRECT_AGENT)?;
         let thread = match &request.thread_id {
@@ -340,16 +340,16 @@ impl Host {
         run_id: Arc<str>,
         thread_id: Arc<str>,
         cancel: CancellationToken,
-        teller: Teller,
-    ) -> DriverParts {
-        DriverParts { host: self.clone(), toolbox: self.toolbox(), teller, cancel, run_id, thread_id }
+        teller: Publisher,
+    ) -> RunServices {
+        RunServices { host: self.clone(), toolbox: self.toolbox(), teller, cancel, run_id, thread_id }
     }
 
     pub(crate) fn gates(&self) -> &Gates {
         &self.inner.gates
     }
 
-    pub(crate) fn hooks(&self) -> &Panel {
+    pub(crate) fn hooks(&self) -> &HookSet {
         &self.inner.hooks
     }
 

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
-use tollgate_agent::run::{Input, Numbered, Run, Thread};
-use tollgate_agent::state::aside::{misfits, set_aside, takes_long};
+use tollgate_agent::run::{Input, Run, StoredEvent, Thread};
+use tollgate_agent::state::set_aside::{misfits, set_aside, takes_long};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 use tollgate_agent::text::clean;
 
@@ -158,7 +158,7 @@ impl Host {
         &self,
         thread: Thread,
         thread_id: &str,
-        record: &[Arc<Numbered>],
+        record: &[Arc<StoredEvent>],
     ) -> Result<Run, HostError> {
         let mut run = Run::new(thread.clone());
         for event in record {

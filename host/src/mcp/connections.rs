@@ -32,14 +32,14 @@ const LEAVES: Duration = Duration::from_secs(1);
 /// Accepts no more connections than there are places. Where all are taken, the oldest
 /// of those that did not show the token makes room; where there is none, that by which
 /// nothing was asked for the longest time and nothing is under way.
-pub(super) struct Bounded {
+pub(super) struct LimitedListener {
     listener: TcpListener,
     places: Arc<Semaphore>,
     /// From the oldest to the newest.
     accepted: VecDeque<Weak<Shown>>,
 }
 
-impl Bounded {
+impl LimitedListener {
     pub(super) fn new(listener: TcpListener) -> Self {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         Self { listener, places, accepted: VecDeque::new() }
@@ -76,7 +76,7 @@ impl Bounded {
     }
 }
 
-impl Listener for Bounded {
+impl Listener for LimitedListener {
     type Io = Connection<TcpStream>;
     type Addr = SocketAddr;
 
@@ -149,8 +149,8 @@ impl Via {
     }
 }
 
-impl Connected<IncomingStream<'_, Bounded>> for Via {
-    fn connect_info(stream: IncomingStream<'_, Bounded>) -> Self {
+impl Connected<IncomingStream<'_, LimitedListener>> for Via {
+    fn connect_info(stream: IncomingStream<'_, LimitedListener>) -> Self {
         Self(Arc::clone(&stream.io().shown))
     }
 }
@@ -267,7 +267,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
-        let mut bounded = Bounded { listener, places, accepted: VecDeque::new() };
+        let mut bounded = LimitedListener { listener, places, accepted: VecDeque::new() };
         let _first = TcpStream::connect(address).await.unwrap();
         let (mut connection, _) = bounded.accept().await;
         let serving = Via(Arc::clone(&connection.shown)).serve();

@@ -2,12 +2,12 @@
 //! operator gave out; pages of a browser are refused unless their origin is allowed,
 //! and so is every name for this machine that is not its own.
 
-use super::connections::{Bounded, Via};
-use super::door::{Door, admit};
-use super::lines::MAX_MESSAGE_BYTES;
-use super::offer::Offer;
-use super::pending::PendingCalls;
+use super::connections::{LimitedListener, Via};
+use super::guard::{RequestGuard, admit};
+use super::reader::MAX_MESSAGE_BYTES;
 use super::server::{Calls, Conversation, Server};
+use super::suspended_calls::PendingCalls;
+use super::tool_list::ToolList;
 use crate::Host;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 use axum::Router;
@@ -88,7 +88,7 @@ impl HttpServer {
     ///
     /// # Errors
     /// The listener broke.
-    pub async fn serve(self, host: Host, offer: Offer, stop: CancellationToken) -> io::Result<()> {
+    pub async fn serve(self, host: Host, offer: ToolList, stop: CancellationToken) -> io::Result<()> {
         let Self { listener, options, metrics } = self;
         let shown = metrics.map(|metrics| shown_metrics(metrics, host.clone(), &options));
         let mut config = StreamableHttpServerConfig::default()
@@ -109,13 +109,13 @@ impl HttpServer {
             Ok(Server::sharing(host.clone(), offer, pending, shared, calls, of_sessions.clone()))
         };
         let service = StreamableHttpService::new(new_session, Arc::clone(&sessions), config);
-        let door = Arc::new(Door::new(&options.token, sessions, budget));
+        let door = Arc::new(RequestGuard::new(&options.token, sessions, budget));
         let app = Router::new().nest_service(HTTP_PATH, service).merge(shown.unwrap_or_default());
         let app = app.layer(from_fn_with_state(door, admit));
         let app = app.into_make_service_with_connect_info::<Via>();
         let stopped = stop.clone().cancelled_owned();
         let served = tokio::select! {
-            served = axum::serve(Bounded::new(listener), app) => served,
+            served = axum::serve(LimitedListener::new(listener), app) => served,
             () = stopped => Ok(()),
         };
         under_way.ended().await;

@@ -6,32 +6,32 @@
 //! gate, the limits and the events of any other. As a client (`remote`), servers
 //! that the operator names bring tools, which run behind the same gate.
 
-mod answer;
-mod asking;
-mod calling;
+mod call_result;
+mod client;
 mod connections;
-mod door;
+mod disconnects;
+mod elicitation;
 mod form;
+mod guard;
 mod http;
-mod leaving;
-mod lines;
-mod load;
-mod notices;
-mod offer;
-mod out;
-mod pending;
-mod remote;
+mod notifications;
+mod reader;
+mod request_limit;
 mod server;
 mod sessions;
 mod stdio;
+mod suspended_calls;
 mod tasks;
+mod tool_calls;
+mod tool_list;
+mod transport;
 mod weight;
-mod wire;
+mod writer;
 
+pub use client::{MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, Servers};
 pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, new_token};
-pub use lines::MAX_MESSAGE_BYTES;
-pub use load::{MAX_REQUEST_BYTES, MAX_REQUESTS};
-pub use offer::{Offer, OfferError};
-pub use remote::{MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, Servers};
+pub use reader::MAX_MESSAGE_BYTES;
+pub use request_limit::{MAX_REQUEST_BYTES, MAX_REQUESTS};
 pub use sessions::MAX_SESSIONS;
 pub use stdio::{serve_stdio, serve_stdio_until};
+pub use tool_list::{OfferError, ToolList};

@@ -3,13 +3,13 @@
 
 #![expect(deprecated, reason = "the protocol is to lose logging; its versions until then have it")]
 
-use super::calling::Calling;
-use super::leaving::Gone;
-use super::notices::Notices;
-use super::offer::{Listing, Offer, PAGE_TOOLS, is_hosts_own};
-use super::out::Room;
-use super::pending::PendingCalls;
-use super::wire::RawArguments;
+use super::disconnects::Gone;
+use super::notifications::Notices;
+use super::suspended_calls::PendingCalls;
+use super::tool_calls::ToolCallSession;
+use super::tool_list::{Listing, PAGE_TOOLS, ToolList, is_hosts_own};
+use super::transport::RawArguments;
+use super::writer::Backpressure;
 use crate::Host;
 use axum::http::request::Parts;
 use rmcp::model::{
@@ -42,14 +42,14 @@ pub(super) struct Server {
 
 struct Inner {
     host: Host,
-    offer: Arc<Offer>,
+    offer: Arc<ToolList>,
     own: Conversation,
     /// Of requests without a session, where the way they come has both kinds.
     sessionless: Option<Arc<Conversation>>,
     listing: Listing,
     pending: Arc<PendingCalls>,
     level: Mutex<Option<LoggingLevel>>,
-    room: Room,
+    room: Backpressure,
     calls: Calls,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Conversation {
 
 impl Conversation {
     /// One of its own, unless the operator chose one; so many of its calls run at once.
-    pub(super) fn new(offer: &Offer, calls: usize) -> Self {
+    pub(super) fn new(offer: &ToolList, calls: usize) -> Self {
         let thread_id = offer.thread_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
         Self { thread_id, calls: Semaphore::new(calls.clamp(1, MAX_CALLS)) }
     }
@@ -93,7 +93,7 @@ impl Conversation {
 
 impl Server {
     /// A session with a conversation of its own, unless the operator chose one.
-    pub(super) fn new(host: Host, offer: Offer, room: Room, under_way: Calls) -> Self {
+    pub(super) fn new(host: Host, offer: ToolList, room: Backpressure, under_way: Calls) -> Self {
         let own = Conversation::new(&offer, MAX_CALLS);
         Self::of(host, Arc::new(offer), own, None, Arc::default(), (room, under_way))
     }
@@ -102,23 +102,23 @@ impl Server {
     /// calls of its own at once; or what requests without a session come to.
     pub(super) fn sharing(
         host: Host,
-        offer: Arc<Offer>,
+        offer: Arc<ToolList>,
         pending: Arc<PendingCalls>,
         sessionless: Arc<Conversation>,
         calls: usize,
         under_way: Calls,
     ) -> Self {
         let own = Conversation::new(&offer, calls);
-        Self::of(host, offer, own, Some(sessionless), pending, (Room::default(), under_way))
+        Self::of(host, offer, own, Some(sessionless), pending, (Backpressure::default(), under_way))
     }
 
     fn of(
         host: Host,
-        offer: Arc<Offer>,
+        offer: Arc<ToolList>,
         own: Conversation,
         sessionless: Option<Arc<Conversation>>,
         pending: Arc<PendingCalls>,
-        (room, calls): (Room, Calls),
+        (room, calls): (Backpressure, Calls),
     ) -> Self {
         let (listing, level) = (Listing::default(), Mutex::default());
         Self {
@@ -136,10 +136,10 @@ impl Server {
     }
 
     /// What a request has of its session, where nobody is told of what happens.
-    fn calling<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> Calling<'a> {
+    fn calling<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> ToolCallSession<'a> {
         let Inner { host, offer, pending, .. } = &*self.inner;
         let Conversation { thread_id, calls } = self.conversation_of(context);
-        Calling { host, thread_id, pending, calls, context, notices: None, offer, is_agent: false }
+        ToolCallSession { host, thread_id, pending, calls, context, notices: None, offer, is_agent: false }
     }
 
     fn tools(&self) -> Arc<Vec<Listed>> {
@@ -247,7 +247,7 @@ impl ServerHandler for Server {
             Some(raw) => Arc::clone(&raw.0),
             None => Arc::from(written(params.arguments.as_ref())),
         };
-        let mut calling = Calling { notices, is_agent, ..self.calling(&context) };
+        let mut calling = ToolCallSession { notices, is_agent, ..self.calling(&context) };
         let call = calling.call(params, arguments);
         let gone = of_request::<Gone>(&context).map(|Gone(gone)| gone.clone()).unwrap_or_default();
         let mut call = std::pin::pin!(call);

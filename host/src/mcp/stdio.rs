@@ -1,10 +1,10 @@
 //! The server on standard input and output: one client, for as long as its input
 //! lasts.
 
-use super::offer::Offer;
-use super::out::Output;
 use super::server::{Calls, Server};
-use super::wire::{Input, Wire};
+use super::tool_list::ToolList;
+use super::transport::{Input, StdioTransport};
+use super::writer::Output;
 use crate::Host;
 use futures::FutureExt;
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
@@ -29,7 +29,7 @@ use tollgate_agent::text::clean;
 /// # Errors
 /// No session came about with what the client sent first. A client that never asks for
 /// anything is no error.
-pub async fn serve_stdio(host: Host, offer: Offer) -> io::Result<()> {
+pub async fn serve_stdio(host: Host, offer: ToolList) -> io::Result<()> {
     serve_stdio_until(host, offer, CancellationToken::new()).await
 }
 
@@ -38,10 +38,10 @@ pub async fn serve_stdio(host: Host, offer: Offer) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`serve_stdio`].
-pub async fn serve_stdio_until(host: Host, offer: Offer, stop: CancellationToken) -> io::Result<()> {
+pub async fn serve_stdio_until(host: Host, offer: ToolList, stop: CancellationToken) -> io::Result<()> {
     let gone = stop.child_token();
     let (read, output) = streams();
-    let wire = Wire::new(read, output, gone.clone(), host.memory_budget().clone());
+    let wire = StdioTransport::new(read, output, gone.clone(), host.memory_budget().clone());
     let calls = Calls::until(gone.clone());
     let server = Server::new(host, offer, wire.room(), calls.clone());
     let served = match serve_server_with_ct(server, wire, gone.clone()).await {

@@ -3,8 +3,8 @@
 //! its person is handed a task in the place of a result, and looks at it until somebody
 //! has decided elsewhere.
 
-use super::calling::{Calling, Recorded, broken};
-use super::pending::Pending;
+use super::suspended_calls::Pending;
+use super::tool_calls::{FinishedRun, ToolCallSession, broken};
 use crate::HostError;
 use rmcp::model::{
     CallToolResponse, CallToolResult, CreateTaskResult, DetailedTask, ErrorData, JsonObject, Task,
@@ -74,7 +74,7 @@ impl Tasks {
     }
 }
 
-impl Calling<'_> {
+impl ToolCallSession<'_> {
     /// What a client is handed in the place of a result.
     pub(super) async fn as_task(&self, pending: &Pending) -> Result<CallToolResponse, ErrorData> {
         let kept = self.pending.tasks.of_run(self.thread_id, &pending.run_id, self.is_agent);
@@ -120,7 +120,7 @@ impl Calling<'_> {
         }
     }
 
-    fn task(&self, kept: &Kept, recorded: &Recorded) -> Task {
+    fn task(&self, kept: &Kept, recorded: &FinishedRun) -> Task {
         let (began, changed) = (written(recorded.began_at_ms), written(recorded.changed_at_ms));
         let task = Task::new(&kept.id, TaskStatus::Working, began, changed).with_poll_interval_ms(POLL_MS);
         match recorded.end.waiting.first() {

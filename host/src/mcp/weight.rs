@@ -1,7 +1,7 @@
 //! How much memory a message of a client takes once it is read: found, bounded and reserved
 //! before it is read.
 
-use super::wire::{RawArguments, raw_arguments};
+use super::transport::{RawArguments, raw_arguments};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;

@@ -5,16 +5,16 @@
 //! somebody asks. Names of tools are guests' words, so that only so many of them are
 //! told apart; everything else that tells two series apart is a word of the host's.
 
+mod instruments;
 mod observed;
-mod recorded;
 
 use crate::Host;
 use crate::store::Store;
+use instruments::Instruments;
 use observed::Observed;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use recorded::Recorded;
 use std::sync::Arc;
 use tollgate_sandbox::Sandbox;
 
@@ -30,7 +30,7 @@ pub struct Metrics {
 struct Inner {
     sandbox: Sandbox,
     registry: Registry,
-    recorded: Recorded,
+    recorded: Instruments,
     now: Now,
 }
 
@@ -52,7 +52,7 @@ impl Metrics {
     #[must_use]
     pub fn new(sandbox: Sandbox) -> Self {
         let mut registry = Registry::with_prefix("tollgate");
-        let (recorded, now) = (Recorded::registered(&mut registry), Now::registered(&mut registry));
+        let (recorded, now) = (Instruments::registered(&mut registry), Now::registered(&mut registry));
         now.budget.set(signed(sandbox.config().memory_budget_bytes));
         Self { inner: Arc::new(Inner { sandbox, registry, recorded, now }) }
     }

@@ -7,7 +7,7 @@ use crate::store::{
 };
 use async_trait::async_trait;
 use std::sync::Arc;
-use tollgate_agent::run::{Numbered, Thread};
+use tollgate_agent::run::{StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 
 pub(super) struct Observed {
@@ -44,7 +44,7 @@ impl Store for Observed {
         self.store.thread(thread_id).await
     }
 
-    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         self.store.events(run_id, after).await
     }
 
@@ -56,8 +56,8 @@ impl Store for Observed {
         self.store.audit(filter).await
     }
 
-    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
-        self.store.trapping().await
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.store.tool_health().await
     }
 
     async fn changes(
@@ -73,8 +73,8 @@ impl Store for Observed {
         self.store.component(digest).await
     }
 
-    fn keeps_components(&self) -> bool {
-        self.store.keeps_components()
+    fn archives(&self) -> bool {
+        self.store.archives()
     }
 
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
@@ -89,8 +89,8 @@ impl Store for Observed {
         self.store.record(run_id).await
     }
 
-    fn let_go(&self, run_id: &str) {
-        self.store.let_go(run_id);
+    fn release(&self, run_id: &str) {
+        self.store.release(run_id);
     }
 
     async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {

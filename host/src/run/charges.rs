@@ -1,15 +1,15 @@
 //! Which component each event of a run is charged to.
 
-use super::unit::begins_direct;
+use super::commit::begins_direct;
 use tollgate_agent::SmolStr;
 use tollgate_agent::run::event::Proposed;
-use tollgate_agent::run::{Event, Numbered, Run, Task};
+use tollgate_agent::run::{Event, Run, StoredEvent, Task};
 
 /// The component that causes each of these events of a run, if one does: the owner of the
 /// tool that is called. A direct call causes all of its record.
 #[must_use]
-pub(crate) fn charges(events: &[Numbered], run: Option<&Run>) -> Vec<Option<SmolStr>> {
-    let proposed = |event: &Numbered| match &event.event {
+pub(crate) fn charges(events: &[StoredEvent], run: Option<&Run>) -> Vec<Option<SmolStr>> {
+    let proposed = |event: &StoredEvent| match &event.event {
         Event::CallProposed(proposed) => Some(proposed.as_ref().clone()),
         _ => None,
     };

@@ -4,10 +4,10 @@
 //! A child is a task of its own with a record of its own. It outlives the attempt
 //! that asked for it: whoever asks again in its place waits for the same one.
 
-use super::perform::CallReports;
-use super::{Teller, Told};
+use super::attempt::CallReports;
+use super::{Publisher, RunUpdate};
 use crate::host::Host;
-use crate::run::told::hushed;
+use crate::run::update::redact_text;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use serde_json::json;
@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus, Delegates, Streaming};
 use tollgate_agent::message::TokenUsage;
-use tollgate_agent::run::children::ChildPlace;
+use tollgate_agent::run::child_plan::ChildPlace;
 use tollgate_agent::run::{ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Decision, Input, Run};
 use tollgate_sandbox::{ChildRunner, Level, Report, ReportSink};
 
@@ -147,7 +147,7 @@ impl Children {
         host: &Host,
         ask: Ask,
         start: ChildStart,
-        teller: &Teller,
+        teller: &Publisher,
     ) -> Option<BoxFuture<'static, Input>> {
         let place = ask.place();
         if let Some(live) = self.live.get_mut(&place) {
@@ -304,7 +304,7 @@ fn digest(request: &ChildRequest) -> String {
 
 /// Passes on what a child tells, under the call of its parent.
 pub(crate) struct ToldOfChild {
-    parent: Teller,
+    parent: Publisher,
     place: ChildPlace,
     agent_id: String,
     streaming: Streaming,
@@ -313,15 +313,15 @@ pub(crate) struct ToldOfChild {
 
 impl ToldOfChild {
     /// One thing that the child told. Of a silent child all but its text goes on.
-    pub(crate) fn tell(&self, told: Told) {
-        if let Told::Transient(transient) = &told
+    pub(crate) fn tell(&self, told: RunUpdate) {
+        if let RunUpdate::Live(transient) = &told
             && self.streaming != Streaming::Silent
             && let Some(text) = transient.piece.text()
         {
             self.reports.offer(Report::Output(text.to_owned()));
         }
         let told = match self.streaming {
-            Streaming::Silent => hushed(told),
+            Streaming::Silent => redact_text(told),
             Streaming::Passthrough | Streaming::PassthroughRawErrors => Some(told),
         };
         if let Some(told) = told {

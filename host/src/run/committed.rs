@@ -2,11 +2,11 @@
 //! others committed.
 
 use super::RunError;
-use super::driver::{Driver, DriverParts};
+use super::driver::{Driver, RunServices};
 use crate::store::{StoreError, moved};
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
-use tollgate_agent::run::{Event, Numbered};
+use tollgate_agent::run::{Event, StoredEvent};
 
 impl Driver {
     /// Takes over what others committed to the thread. Runs that conflicted go on one after
@@ -15,7 +15,7 @@ impl Driver {
         &mut self,
         turn: &mut Option<OwnedMutexGuard<()>>,
     ) -> Result<(), RunError> {
-        let DriverParts { host, thread_id, .. } = &self.parts;
+        let RunServices { host, thread_id, .. } = &self.parts;
         if turn.is_none() {
             *turn = Some(host.turn_to_commit(thread_id).await);
         }
@@ -27,13 +27,13 @@ impl Driver {
     /// stored.
     pub(super) async fn follow(
         &mut self,
-        events: &Arc<[Numbered]>,
+        events: &Arc<[StoredEvent]>,
         applied: usize,
         moved_by: u64,
-    ) -> Result<Arc<[Numbered]>, StoreError> {
+    ) -> Result<Arc<[StoredEvent]>, StoreError> {
         let failed = |why: &dyn std::fmt::Display| StoreError(why.to_string());
         let events = moved(events, moved_by);
-        let DriverParts { host, thread_id, .. } = &self.parts;
+        let RunServices { host, thread_id, .. } = &self.parts;
         let is_over = events.iter().any(|event| matches!(event.event, Event::RunFinished { .. }));
         if moved_by > 0
             && !is_over
@@ -43,7 +43,7 @@ impl Driver {
             host.catch_up(&mut self.run, thread_id, before).await.map_err(|e| failed(&e))?;
         }
         events[applied..].iter().try_for_each(|new| self.apply(&new.event)).map_err(|e| failed(&e))?;
-        let DriverParts { host, thread_id, teller, .. } = &self.parts;
+        let RunServices { host, thread_id, teller, .. } = &self.parts;
         if moved_by > 0 && is_over && teller.is_heard() {
             // Listeners are told values, and those of a run that is over need no more than these.
             self.run.adopt(&host.store().thread(thread_id).await?.state);

@@ -3,10 +3,10 @@
 use crate::store::ComponentFile;
 use crate::tools::Toolbox;
 use tollgate_agent::run::event::ToolVersion;
-use tollgate_agent::run::{Event, Numbered};
+use tollgate_agent::run::{Event, StoredEvent};
 
 /// The components that these events refer to, each once.
-pub(super) fn components_of(events: &[Numbered], toolbox: &Toolbox) -> Vec<ComponentFile> {
+pub(super) fn components_of(events: &[StoredEvent], toolbox: &Toolbox) -> Vec<ComponentFile> {
     let mut files: Vec<ComponentFile> = Vec::new();
     for (tool_name, version) in events.iter().filter_map(|event| version_of(&event.event)) {
         let file = toolbox.runner(tool_name).and_then(|runner| runner.component_file());

@@ -1,19 +1,19 @@
 //! The loop around the step machine: commit before acting, commit before telling.
 
-use super::audited::records_of;
-use super::carried::Carried;
+use super::attempt::{AttemptTask, Outcomes, now_ms, validate};
+use super::audit_records::records_of;
 use super::charges::charges;
 use super::children::Children;
+use super::commit::{Unrecorded, begins_direct, durability, may_wait, started};
 use super::components::components_of;
-use super::hooking::Scene;
-use super::judging::{Round, ask_native};
-use super::perform::{Outcomes, Trying, now_ms, validate};
-use super::unit::{Unrecorded, begins_direct, may_follow, may_wait, started};
+use super::gate_round::{GateRound, ask_native};
+use super::hooks::HookContext;
+use super::lease::RunLease;
 use super::waiting::Waited;
 use super::work::{Work, on_its_own};
-use super::{RunEnd, RunError, Teller, spans};
+use super::{Publisher, RunEnd, RunError, spans};
+use crate::boxed::boxed;
 use crate::host::Host;
-use crate::placing::in_place;
 use crate::store::{Commit, CommitError, StoreError};
 use crate::tools::Toolbox;
 use futures::future::BoxFuture;
@@ -34,11 +34,11 @@ use tracing::Instrument as _;
 const MAX_CONFLICTS: u32 = 1_000;
 
 /// What a driver needs from its host.
-pub(crate) struct DriverParts {
+pub(crate) struct RunServices {
     /// Whose store, gates and hooks they are, and where the newest toolbox is published.
     pub(crate) host: Host,
     pub(crate) toolbox: Arc<Toolbox>,
-    pub(crate) teller: Teller,
+    pub(crate) teller: Publisher,
     pub(crate) cancel: CancellationToken,
     pub(crate) run_id: Arc<str>,
     pub(crate) thread_id: Arc<str>,
@@ -46,7 +46,7 @@ pub(crate) struct DriverParts {
 
 /// Carries one run until it ends or waits for a person.
 pub(crate) struct Driver {
-    pub(super) parts: DriverParts,
+    pub(super) parts: RunServices,
     pub(super) run: Run,
     pub(super) work: Work,
     /// Events that are committed with the next ones: those of a direct call, which is
@@ -67,13 +67,13 @@ pub(crate) struct Driver {
     last_call: Option<Arc<Finished>>,
     end_text: String,
     /// From its first commit until it rests.
-    carried: Option<Carried>,
+    carried: Option<RunLease>,
 }
 
 impl Driver {
     /// A driver of a run that stands as its record says.
-    pub(crate) fn new(parts: DriverParts, run: Run, known_messages: usize) -> Box<Self> {
-        in_place(|| Self {
+    pub(crate) fn new(parts: RunServices, run: Run, known_messages: usize) -> Box<Self> {
+        boxed(|| Self {
             children: Children::default(),
             deadline: None,
             parts,
@@ -98,7 +98,7 @@ impl Driver {
     /// Nothing was committed: the store failed, or somebody else carries the run, or another
     /// run of its thread.
     pub(crate) async fn begin(&mut self, first: Input) -> Result<(), CommitError> {
-        self.carried = Some(Carried::new(self.parts.host.clone(), Arc::clone(&self.parts.run_id)));
+        self.carried = Some(RunLease::new(self.parts.host.clone(), Arc::clone(&self.parts.run_id)));
         let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
         self.try_step(first).instrument(span).await
     }
@@ -130,7 +130,7 @@ impl Driver {
     async fn carry_to_rest(&mut self, first: Option<Input>) -> Result<(), RunError> {
         let begun = self.carried.take();
         let carried =
-            begun.unwrap_or_else(|| Carried::new(self.parts.host.clone(), Arc::clone(&self.parts.run_id)));
+            begun.unwrap_or_else(|| RunLease::new(self.parts.host.clone(), Arc::clone(&self.parts.run_id)));
         if let Some(first) = first {
             self.step(first).await?;
         }
@@ -155,7 +155,7 @@ impl Driver {
                     Input::CutShort { reason: None, stopped: self.stop_work().await? }
                 }
             };
-            self.take_in(input).await?;
+            self.accept(input).await?;
             if self.work.is_empty() {
                 self.outcomes.release();
             }
@@ -242,7 +242,7 @@ impl Driver {
     }
 
     async fn commit(&mut self, events: Vec<Event>, now_ms: u64) -> Result<(), CommitError> {
-        let DriverParts { run_id, thread_id, toolbox, host, .. } = &self.parts;
+        let RunServices { run_id, thread_id, toolbox, host, .. } = &self.parts;
         let messages = self.new_messages(&events);
         let held_back = std::mem::take(&mut self.held_back);
         let (applied, all) = (held_back.len(), held_back.into_iter().chain(events));
@@ -254,8 +254,8 @@ impl Driver {
         commit.charged = charges(&events, Some(&self.run));
         commit.audit = records_of(&self.run, commit.run_id(), &events);
         let trapped = commit.audit.iter().any(|record| record.sign() == Sign::Trapped);
-        commit.may_follow = commit.after() == 0 && !trapped && may_follow(&events);
-        if host.store().keeps_components() {
+        commit.may_follow = commit.after() == 0 && !trapped && durability(&events);
+        if host.store().archives() {
             commit.components = components_of(&events, toolbox);
         }
         let span = spans::commit(events.len());
@@ -314,13 +314,14 @@ impl Driver {
             if matches!(effect, Effect::AskModel { .. }) {
                 self.take_up_toolbox();
             }
-            let DriverParts { host, toolbox, cancel, .. } = &self.parts;
+            let RunServices { host, toolbox, cancel, .. } = &self.parts;
             let work: BoxFuture<'static, Input> = match effect {
                 Effect::Judge { round, questions } => {
                     if let Some(judged) = ask_native(&self.parts, &self.run, round, &questions) {
                         return Some(judged);
                     }
-                    let asking = Round::new(&self.parts, &self.run, round, questions, self.outcomes.clone());
+                    let asking =
+                        GateRound::new(&self.parts, &self.run, round, questions, self.outcomes.clone());
                     Box::pin(asking.ask().instrument(spans::gates()))
                 }
                 Effect::AskModel { ask: number } => self.ask_model(number),
@@ -330,7 +331,7 @@ impl Driver {
                 }
                 Effect::Execute(execution) => {
                     let span = spans::attempt(&execution);
-                    let trying = Trying {
+                    let trying = AttemptTask {
                         toolbox: Arc::clone(toolbox),
                         store: Arc::clone(host.store()),
                         spec: Arc::clone(self.run.spec()),
@@ -338,10 +339,10 @@ impl Driver {
                         lent: self.lent(&execution),
                         execution,
                     };
-                    Pin::from(in_place(|| async move { pin!(trying.run()).instrument(span).await }))
+                    Pin::from(boxed(|| async move { pin!(trying.run()).instrument(span).await }))
                 }
                 Effect::After(ended) => {
-                    let scene = Scene::new(host.hooks(), toolbox.catalog(), &self.run);
+                    let scene = HookContext::new(host.hooks(), toolbox.catalog(), &self.run);
                     Box::pin(scene.after_call(ended))
                 }
                 Effect::EndChild { call_id, ordinal, run_id } => {

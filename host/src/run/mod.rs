@@ -1,41 +1,41 @@
 //! Carrying a run through the world: effects are started, what comes of them is
 //! decided on, committed, applied and told, in that order.
 
-mod asking;
-mod audited;
-mod bus;
-mod carried;
+mod attempt;
+mod audit_records;
 mod charges;
+mod child_requests;
 mod children;
+mod clients;
+mod commit;
 mod committed;
 mod components;
-mod deciding;
+mod decisions;
 mod driver;
-mod hooking;
-mod hub;
-mod judging;
-mod perform;
+mod gate_round;
+mod hooks;
+mod lease;
+mod model_turn;
 mod room;
 mod spans;
-mod told;
-mod turn;
-mod unit;
-mod visible;
+mod subscribers;
+mod update;
+mod visibility;
 mod waiting;
 mod work;
 
-pub use bus::{Happening, Subscriber};
-pub use hub::EventStream;
-pub use told::{ChildTold, Piece, Told, Transient};
+pub use clients::EventStream;
+pub use subscribers::{RunEvent, Subscriber};
+pub use update::{ChildTold, LiveContent, LiveUpdate, RunUpdate};
 
-pub(crate) use bus::Bus;
+pub(crate) use attempt::{now_ms, overloaded};
 pub(crate) use charges::charges;
 pub(crate) use children::{ChildRan, ChildStart, ToldOfChild};
-pub(crate) use driver::{Driver, DriverParts};
-pub(crate) use hooking::Panel;
-pub(crate) use hub::{Hub, PATIENCE};
-pub(crate) use perform::{now_ms, overloaded};
-pub(crate) use told::Teller;
+pub(crate) use clients::{Hub, PATIENCE};
+pub(crate) use driver::{Driver, RunServices};
+pub(crate) use hooks::HookSet;
+pub(crate) use subscribers::Bus;
+pub(crate) use update::Publisher;
 
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -47,20 +47,20 @@ use tollgate_agent::run::{CallEnd, CallStatus, Phase, Run, RunStatus, RunUsage};
 /// A run under way.
 ///
 /// ```
-/// use tollgate::{Agent, Host, Piece, Recorded, RunRequest, Told, Turn};
+/// use tollgate::{Agent, Host, LiveContent, ScriptedModel, RunRequest, RunUpdate, ScriptedTurn};
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let model = Recorded::new(vec![Turn::text("One, two, three.")]);
+/// let model = ScriptedModel::new(vec![ScriptedTurn::text("One, two, three.")]);
 /// let host = Host::builder().agent(Agent::new("counter", model)).build()?;
 ///
 /// let mut run = host.run(RunRequest::new("counter", "Count.")).await?;
 /// let mut words = 0;
 /// while let Some(told) = run.events.next().await {
 ///     match told {
-///         Told::Transient(moment) if matches!(moment.piece, Piece::TextDelta { .. }) => words += 1,
-///         Told::Transient(_) | Told::Child(_) => {}
-///         Told::Stored(event) => println!("{}: {:?}", event.number, event.event),
+///         RunUpdate::Live(moment) if matches!(moment.piece, LiveContent::TextDelta { .. }) => words += 1,
+///         RunUpdate::Live(_) | RunUpdate::Child(_) => {}
+///         RunUpdate::Stored(event) => println!("{}: {:?}", event.number, event.event),
 ///     }
 /// }
 /// assert_eq!((words, run.wait().await?.text.as_str()), (3, "One, two, three."));

@@ -86,7 +86,7 @@ impl Driver {
             // What has not stopped by then is dropped, and that stops it.
             let _ = tokio::time::timeout(CANCEL_WAIT, all_stop).await;
             for input in counting {
-                self.take_in(input).await?;
+                self.accept(input).await?;
             }
         }
         self.work.stop();

@@ -1,7 +1,7 @@
 //! A store that ends with the process.
 
 use super::rebase::{WrittenKeys, moved, sizes_fit};
-use super::summary::{label, status_after};
+use super::runs::{label, status_after};
 use super::{
     AuditFilter, AuditRecord, Commit, CommitError, Committed, RunFilter, RunSummary, Store, StoreError,
     StoreLimits, ToolHealth,
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_agent::SmolStr;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::{Event, Numbered, Thread};
+use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, State, StateChange};
 
 /// Keeps everything in memory, but for components: those that are loaded are there
@@ -57,12 +57,12 @@ impl Tables {
 /// The events of a run, commit by commit; most are direct calls and have one.
 #[derive(Debug, Clone)]
 struct RunRow {
-    first: Arc<[Numbered]>,
-    more: Vec<Arc<[Numbered]>>,
+    first: Arc<[StoredEvent]>,
+    more: Vec<Arc<[StoredEvent]>>,
 }
 
 impl RunRow {
-    fn events(&self) -> impl DoubleEndedIterator<Item = &Numbered> {
+    fn events(&self) -> impl DoubleEndedIterator<Item = &StoredEvent> {
         std::iter::once(&self.first).chain(&self.more).flat_map(|events| events.iter())
     }
 
@@ -105,7 +105,7 @@ impl ThreadRow {
         if fits { Ok(moved) } else { Err(CommitError::Conflict(now)) }
     }
 
-    fn take_in<'a>(&mut self, changes: impl Iterator<Item = &'a StateChange>, messages: Vec<Message>) {
+    fn apply<'a>(&mut self, changes: impl Iterator<Item = &'a StateChange>, messages: Vec<Message>) {
         for change in changes {
             self.state.apply_scope(change, KeyScope::Thread);
             self.changes.push(change.clone());
@@ -153,7 +153,7 @@ impl Store for MemoryStore {
         }
         let thread_of = Arc::clone(&thread_id);
         // A thread that nothing is said or changed in needs no row.
-        let changes = |event: &'_ Numbered| event.event.change().is_some();
+        let changes = |event: &'_ StoredEvent| event.event.change().is_some();
         if !messages.is_empty() || events.iter().any(changes) {
             if let Some(thread) = threads.get(&thread_id) {
                 behind = thread.missed(events.iter().filter_map(|event| event.event.change()), limit)?;
@@ -164,7 +164,7 @@ impl Store for MemoryStore {
                 return Err(CommitError::Conflict(0));
             }
             let thread = threads.entry(thread_id).or_default();
-            thread.take_in(events.iter().filter_map(|event| event.event.change()), messages);
+            thread.apply(events.iter().filter_map(|event| event.event.change()), messages);
         }
         *thread_bytes.entry(thread_of).or_default() += sizes.iter().sum::<u64>();
         for (bytes, component) in sizes.iter().zip(charged) {
@@ -190,7 +190,7 @@ impl Store for MemoryStore {
         }))
     }
 
-    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         // The events are copied once the lock is given back.
         let log = self.tables().runs.get(run_id).cloned();
         let events = log.iter().flat_map(RunRow::events).filter(|event| event.number > after);
@@ -224,7 +224,7 @@ impl Store for MemoryStore {
         Ok(wanted.take(filter.limit).cloned().collect())
     }
 
-    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
         Ok(self.tables().health.values().cloned().collect())
     }
 
@@ -243,7 +243,7 @@ impl Store for MemoryStore {
         Ok(None)
     }
 
-    fn keeps_components(&self) -> bool {
+    fn archives(&self) -> bool {
         false
     }
 
@@ -254,7 +254,7 @@ impl Store for MemoryStore {
         if change.revision != thread.state.revision() + 1 {
             return Err(CommitError::Conflict(thread.state.revision()));
         }
-        thread.take_in(std::iter::once(&change), Vec::new());
+        thread.apply(std::iter::once(&change), Vec::new());
         Ok(())
     }
 
@@ -270,7 +270,7 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn let_go(&self, run_id: &str) {
+    fn release(&self, run_id: &str) {
         let mut tables = self.tables();
         if let Some((run_id, _)) = tables.runs.get_key_value(run_id) {
             let run_id = Arc::clone(run_id);

@@ -6,20 +6,20 @@
 //! whose record [may follow](Commit::may_follow).
 
 mod audit;
-mod kept;
+mod component;
 mod limits;
 pub mod memory;
 mod rebase;
+mod runs;
 pub mod sqlite;
-mod summary;
 mod upkeep;
 
 pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
-pub use kept::ComponentFile;
+pub use component::ComponentFile;
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
+pub use runs::{RunFilter, RunSummary};
 pub use sqlite::{ReadOnlyStore, SqliteStore};
-pub use summary::{RunFilter, RunSummary};
 pub use upkeep::{DamagedRun, HoldsBack, Pruned, Pruning, Record, Verified};
 
 pub(crate) use rebase::moved;
@@ -28,7 +28,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::{Event, Numbered, Thread};
+use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{KeyUpdate, State, StateChange};
 
 /// A store of runs and threads.
@@ -39,12 +39,12 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// ```
 /// use std::sync::Arc;
 /// use tollgate::store::RunFilter;
-/// use tollgate::{Agent, Event, Host, Recorded, RunRequest, SqliteStore, Store, Turn};
+/// use tollgate::{Agent, Event, Host, ScriptedModel, RunRequest, SqliteStore, Store, ScriptedTurn};
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let data = tempfile::tempdir()?;
-/// let agent = Agent::new("scribe", Recorded::new(vec![Turn::text("Noted.")]));
+/// let agent = Agent::new("scribe", ScriptedModel::new(vec![ScriptedTurn::text("Noted.")]));
 /// let host = Host::builder().agent(agent).store(Arc::new(SqliteStore::open(data.path())?)).build()?;
 /// host.run(RunRequest::new("scribe", "Remember the milk.")).await?.wait().await?;
 /// drop(host);
@@ -68,7 +68,7 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// use tollgate::store::{RunSummary, StoreError, ToolHealth};
 /// use tollgate::tollgate_agent::run::{Numbered, Thread};
 /// use tollgate::tollgate_agent::state::StateChange;
-/// use tollgate::{Agent, Host, MemoryStore, Recorded, RunRequest, Store, Turn, async_trait};
+/// use tollgate::{Agent, Host, MemoryStore, ScriptedModel, RunRequest, Store, ScriptedTurn, async_trait};
 ///
 /// /// Counts the events, and hands everything on.
 /// #[derive(Default)]
@@ -103,8 +103,8 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// #   async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
 /// #       self.store.audit(filter).await
 /// #   }
-/// #   async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
-/// #       self.store.trapping().await
+/// #   async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+/// #       self.store.tool_health().await
 /// #   }
 /// #   async fn changes(&self, thread_id: &str, after: u64, limit: usize) -> Result<Vec<StateChange>, StoreError> {
 /// #       self.store.changes(thread_id, after, limit).await
@@ -112,14 +112,14 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// #   async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
 /// #       self.store.component(digest).await
 /// #   }
-/// #   fn keeps_components(&self) -> bool {
-/// #       self.store.keeps_components()
+/// #   fn archives(&self) -> bool {
+/// #       self.store.archives()
 /// #   }
 /// #   async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
 /// #       self.store.change(thread_id, change).await
 /// #   }
-/// #   fn let_go(&self, run_id: &str) {
-/// #       self.store.let_go(run_id);
+/// #   fn release(&self, run_id: &str) {
+/// #       self.store.release(run_id);
 /// #   }
 /// #   async fn queue(&self, thread_id: &str) -> Result<tollgate::store::QueueTurn, StoreError> {
 /// #       self.store.queue(thread_id).await
@@ -132,7 +132,7 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = Arc::new(Counted::default());
-/// let agent = Agent::new("scribe", Recorded::new(vec![Turn::text("Noted.")]));
+/// let agent = Agent::new("scribe", ScriptedModel::new(vec![ScriptedTurn::text("Noted.")]));
 /// let host = Host::builder().agent(agent).store(store.clone()).build()?;
 /// let end = host.run(RunRequest::new("scribe", "Remember the milk.")).await?.wait().await?;
 /// assert_eq!(store.events.load(Ordering::Relaxed), store.events(&end.run_id, 0).await?.len());
@@ -163,7 +163,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError>;
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError>;
 
     /// Runs and direct calls, newest first.
     ///
@@ -188,7 +188,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError>;
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError>;
 
     /// The changes of a thread's state after a revision, oldest first, at most so
     /// many. Of keys that do not persist they hold what the store kept.
@@ -210,7 +210,7 @@ pub trait Store: Send + Sync {
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Whether it keeps components, and is to be told which ones a run refers to.
-    fn keeps_components(&self) -> bool {
+    fn archives(&self) -> bool {
         true
     }
 
@@ -224,7 +224,7 @@ pub trait Store: Send + Sync {
     /// Says that this process stopped carrying a run before it came to rest, because
     /// the host failed: whoever wants may carry it on. A later commit to the run
     /// takes it up again.
-    fn let_go(&self, run_id: &str);
+    fn release(&self, run_id: &str);
 
     /// That there is room for the records of another call, on this thread or of this
     /// component.
@@ -294,7 +294,7 @@ pub struct Commit {
     pub thread_id: Arc<str>,
     after: u64,
     at_ms: u64,
-    events: Arc<[Numbered]>,
+    events: Arc<[StoredEvent]>,
     /// Messages that join the thread's conversation.
     pub messages: Vec<Message>,
     /// The component that causes each of the events, where one does; it may be shorter.
@@ -324,7 +324,7 @@ impl Commit {
         at_ms: u64,
         events: impl IntoIterator<Item = Event>,
     ) -> Self {
-        let events = Numbered::list(&run_id, after, at_ms, events);
+        let events = StoredEvent::list(&run_id, after, at_ms, events);
         Self { run_id, thread_id, after, at_ms, events, ..Self::default() }
     }
 
@@ -349,7 +349,7 @@ impl Commit {
     /// What happened, numbered from there on. Changes in it count on from the thread's
     /// revision.
     #[must_use]
-    pub fn events(&self) -> &Arc<[Numbered]> {
+    pub fn events(&self) -> &Arc<[StoredEvent]> {
         &self.events
     }
 }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use tollgate_agent::run::Numbered;
+use tollgate_agent::run::StoredEvent;
 use tollgate_agent::state::change::MAX_VALUE_BYTES;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
@@ -21,7 +21,7 @@ const MAX_THREADS: usize = 64;
 /// The events of a commit, moved behind this many changes of others. Those before the
 /// commit's first change happened on the older state and stay.
 #[must_use]
-pub(crate) fn moved(events: &Arc<[Numbered]>, revisions: u64) -> Arc<[Numbered]> {
+pub(crate) fn moved(events: &Arc<[StoredEvent]>, revisions: u64) -> Arc<[StoredEvent]> {
     let first = events.iter().position(|event| event.event.change().is_some());
     let Some(first) = first.filter(|_| revisions > 0) else { return Arc::clone(events) };
     let mut events = events.to_vec();

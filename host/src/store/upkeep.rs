@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 use std::sync::Arc;
-use tollgate_agent::run::Numbered;
+use tollgate_agent::run::StoredEvent;
 
 /// The record of a run, as far as it can be read.
 #[derive(Debug, Clone, Default)]
 pub struct Record {
     /// Its events, in order.
-    pub events: Vec<Arc<Numbered>>,
+    pub events: Vec<Arc<StoredEvent>>,
     /// The first thing that is wrong with it. `None` if nothing was found.
     pub damage: Option<String>,
     /// How many events an earlier version wrote without a checksum.

@@ -1,10 +1,10 @@
 //! Tools of a WebAssembly component: the sandbox runs them, under the limits and
 //! grants that the operator gave.
 
-use super::places::Places;
+use super::concurrency::Places;
 use super::{Attempt, AttemptRequest, Reach, Runner};
+use crate::boxed::boxed;
 use crate::config::ToolLimits;
-use crate::placing::in_place;
 use crate::store::ComponentFile;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ impl Runner for ComponentRunner {
             children: attempt.children,
             cancel: attempt.cancel,
         };
-        Pin::from(in_place(|| self.component.call(call))).await
+        Pin::from(boxed(|| self.component.call(call))).await
     }
 
     async fn validate(&self, tool: &Tool, arguments: &Arguments) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
 //! A call as a closure sees it.
 
 use super::{Report, ReportSink, ToolCall};
-use crate::plugin::StateKey;
+use crate::plugins::StateKey;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,22 +5,22 @@
 //! and whatever comes later differ only in their runner; gate, limits on time,
 //! state rules and events are the same for all.
 
+mod archived;
 mod component;
+mod concurrency;
 mod context;
 pub mod directory;
 mod function;
-mod kept;
 pub mod native;
 mod open;
-mod places;
 mod returned;
 mod toolbox;
 
+pub use archived::ArchivedTools;
 pub use context::ToolContext;
 pub(crate) use directory::wasm_files;
 pub use directory::{Loaded, LoadedComponent};
 pub use function::FnTool;
-pub use kept::KeptTools;
 pub use native::{NativePlugin, NativeTool, ToolCall};
 pub use open::LoadError;
 pub use returned::{IntoOutput, Json};
@@ -39,8 +39,8 @@ use tollgate_agent::gate::Permit;
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{Fault, Outcome};
 use tollgate_agent::proposal::Arguments;
+use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::state::{KeySet, Snapshot};
-use tollgate_agent::taken::Taken;
 
 /// Runs the tools of one owner.
 ///
@@ -114,7 +114,7 @@ pub struct AttemptRequest<'a> {
     pub timeout: Duration,
     /// Plays back what a recorded attempt took from the world, where the call is run
     /// again from its record.
-    pub replay: Option<&'a Arc<Taken>>,
+    pub replay: Option<&'a Arc<RecordedInputs>>,
     /// Who is told what the tool reports.
     pub reports: Arc<dyn ReportSink>,
     /// Who runs other agents for it.

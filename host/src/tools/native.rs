@@ -2,7 +2,7 @@
 //! the same gate, limits on time, state rules and events.
 
 use super::{Attempt, AttemptRequest, Report, Runner, ToolContext, Toolbox};
-use crate::plugin::{self, StateKey, Typed};
+use crate::plugins::{self, StateKey, Typed};
 use async_trait::async_trait;
 use futures::FutureExt;
 use std::collections::BTreeMap;
@@ -192,7 +192,7 @@ impl NativePlugin {
     /// write.
     #[must_use]
     pub fn with_key<K: StateKey>(mut self) -> Self {
-        self.state.push(plugin::access::<K>());
+        self.state.push(plugins::access::<K>());
         self.natives.insert(K::NAME.to_owned(), Arc::new(Typed::<K>::new()));
         self
     }

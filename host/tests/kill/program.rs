@@ -10,11 +10,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate::config::Config;
-use tollgate::run::{RunEnd, RunHandle, Told};
+use tollgate::run::{RunEnd, RunHandle, RunUpdate};
 use tollgate::store::{RunFilter, RunSummary, SqliteStore};
 use tollgate::tools::directory;
 use tollgate::{Agent, CallRequest, Host, HostError, RunRequest};
-use tollgate_agent::run::{Decision, DecisionAnswer, Event, Numbered};
+use tollgate_agent::run::{Decision, DecisionAnswer, Event, StoredEvent};
 use tollgate_sandbox::{Sandbox, SandboxConfig};
 
 /// The thread of the agent's run, and that of the direct call.
@@ -118,14 +118,14 @@ async fn decide(host: &Host, run: &RunSummary) -> Result<RunHandle, HostError> {
 /// What a client is told is written at once, as a line for each stored event.
 async fn follow(mut handle: RunHandle, told: &File) -> RunEnd {
     while let Some(event) = handle.events.next().await {
-        if let Told::Stored(event) = event {
+        if let RunUpdate::Stored(event) = event {
             write_line(told, &line(&event));
         }
     }
     handle.wait().await.unwrap()
 }
 
-pub(crate) fn line(event: &Numbered) -> String {
+pub(crate) fn line(event: &StoredEvent) -> String {
     serde_json::to_string(event).unwrap()
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate::model::{DeltaSink, Model, ModelFault};
+use tollgate::models::{DeltaSink, Model, ModelFault};
 use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
 use tollgate_agent::child::{ChildRequest, ChildStatus};
 use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess, StateKey, ToolDescriptor};

@@ -10,7 +10,7 @@ use tollgate::store::{RunFilter, RunSummary, SqliteStore, Store};
 use tollgate_agent::code::Code;
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::Outcome;
-use tollgate_agent::run::{Event, Numbered};
+use tollgate_agent::run::{Event, StoredEvent};
 
 /// What was found beside that all is well.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl Verdict {
 }
 
 /// Numbers have no gap, and the run ended once, as it should.
-fn is_whole(run: &RunSummary, record: &[Arc<Numbered>], when: &str) {
+fn is_whole(run: &RunSummary, record: &[Arc<StoredEvent>], when: &str) {
     let numbers: Vec<u64> = record.iter().map(|event| event.number).collect();
     assert_eq!(numbers, (1..=run.events).collect::<Vec<_>>(), "{when}");
     assert_eq!(run.status, "completed", "{when}");
@@ -128,7 +128,7 @@ fn is_whole(run: &RunSummary, record: &[Arc<Numbered>], when: &str) {
 }
 
 /// A call that may not run twice began once, and left as many bytes as its end says.
-fn nothing_ran_twice(place: &Place, record: &[Arc<Numbered>], when: &str) {
+fn nothing_ran_twice(place: &Place, record: &[Arc<StoredEvent>], when: &str) {
     let bytes = |file: &str| std::fs::metadata(place.ran().join(file)).map_or(0, |file| file.len());
     for event in record {
         let Event::CallProposed(proposed) = &event.event else { continue };
@@ -138,7 +138,7 @@ fn nothing_ran_twice(place: &Place, record: &[Arc<Numbered>], when: &str) {
             "ask" => &event.run_id,
             _ => continue,
         };
-        let of_call = |event: &&Arc<Numbered>| match &event.event {
+        let of_call = |event: &&Arc<StoredEvent>| match &event.event {
             Event::CallFinished(finished) => finished.call_id == proposed.call_id,
             _ => false,
         };
@@ -154,7 +154,7 @@ fn nothing_ran_twice(place: &Place, record: &[Arc<Numbered>], when: &str) {
 }
 
 /// A call of the component that returned well has not failed since; how many there are.
-fn what_returned_counts(record: &[Arc<Numbered>], when: &str) -> u64 {
+fn what_returned_counts(record: &[Arc<StoredEvent>], when: &str) -> u64 {
     let mut counted = 0;
     for (at, event) in record.iter().enumerate() {
         let Event::CallReturned { call_id, outcome, .. } = &event.event else { continue };
@@ -176,7 +176,7 @@ fn what_returned_counts(record: &[Arc<Numbered>], when: &str) -> u64 {
 
 /// Every line that a client was told is in the record, letter by letter, and within
 /// one process none was left out.
-fn was_told(place: &Place, records: &BTreeMap<String, Vec<Arc<Numbered>>>, when: &str) {
+fn was_told(place: &Place, records: &BTreeMap<String, Vec<Arc<StoredEvent>>>, when: &str) {
     let told = std::fs::read_to_string(place.path().join("told")).unwrap();
     let mut last: BTreeMap<String, u64> = BTreeMap::new();
     for told in told.lines() {
@@ -198,7 +198,7 @@ fn was_told(place: &Place, records: &BTreeMap<String, Vec<Arc<Numbered>>>, when:
 /// The conversation has each call with its answer, and the state what the calls say.
 fn reads_well(
     thread: &tollgate_agent::run::Thread,
-    records: &BTreeMap<String, Vec<Arc<Numbered>>>,
+    records: &BTreeMap<String, Vec<Arc<StoredEvent>>>,
     when: &str,
 ) {
     let count = |wanted: fn(&Message) -> bool| thread.messages.iter().filter(|m| wanted(m)).count();

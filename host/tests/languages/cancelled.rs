@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tollgate::CallRequest;
-use tollgate::run::{Piece, Told, Transient};
+use tollgate::run::{LiveContent, LiveUpdate, RunUpdate};
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::context::{AgentView, RunIdentity};
-use tollgate_agent::gate::{Judgement, Permit, Recorded, Verdict, judge};
+use tollgate_agent::gate::{GateVerdict, Judgement, Permit, Verdict, judge};
 use tollgate_agent::outcome::Outcome;
 use tollgate_agent::proposal::{Arguments, Proposal};
 use tollgate_agent::run::RunStatus;
 use tollgate_agent::state::State;
 use tollgate_sandbox::{Call, Component, Grants, Limits, Report, ReportSink};
 
-fn is_report(told: &Told) -> bool {
-    matches!(told, Told::Transient(Transient { piece: Piece::CallReport { .. }, .. }))
+fn is_report(told: &RunUpdate) -> bool {
+    matches!(told, RunUpdate::Live(LiveUpdate { piece: LiveContent::CallReport { .. }, .. }))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +59,7 @@ impl ReportSink for Began {
 fn permit(catalog: &Catalog, language: &Language) -> Permit {
     let arguments = Arguments::read(endless()).unwrap();
     let proposal = Proposal::check(catalog, |_| true, "call-1", &language.tool(), &arguments).unwrap();
-    match judge(proposal, &[Recorded::new("test", Verdict::Allow)], &[]) {
+    match judge(proposal, &[GateVerdict::new("test", Verdict::Allow)], &[]) {
         Judgement::Permitted(permit) => permit,
         Judgement::Held(..) => panic!("the gate allows everything"),
     }

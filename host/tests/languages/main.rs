@@ -21,8 +21,8 @@ mod typescript;
 
 use built::{LANGUAGES, Language, compiled, serve};
 use serde_json::{Value, json};
-use tollgate::run::{Piece, RunHandle, Told, Transient};
-use tollgate::{Agent, CallRequest, Host, Recorded, RunEnd, RunRequest, Turn};
+use tollgate::run::{LiveContent, LiveUpdate, RunHandle, RunUpdate};
+use tollgate::{Agent, CallRequest, Host, RunEnd, RunRequest, ScriptedModel, ScriptedTurn};
 use tollgate_agent::run::Decision;
 use tollgate_sandbox::{Level, Report};
 
@@ -76,7 +76,7 @@ async fn answer(call: RunHandle, language: &Language) -> String {
 async fn attended(mut run: RunHandle) -> (RunEnd, Vec<Report>) {
     let mut reports = Vec::new();
     while let Some(told) = run.events.next().await {
-        if let Told::Transient(Transient { piece: Piece::CallReport { report, .. }, .. }) = told {
+        if let RunUpdate::Live(LiveUpdate { piece: LiveContent::CallReport { report, .. }, .. }) = told {
             reports.push(report);
         }
     }
@@ -222,8 +222,8 @@ async fn every_language_is_told_whose_call_it_is() {
     // Long, and in no character of one byte: nobody may cut it to fit.
     let thread = "€".repeat(150);
     for language in &LANGUAGES {
-        let turn = Turn::calls([(language.tool(), json!({"text": "a b"}))]);
-        let model = Recorded::new(vec![turn, Turn::text("Done.")]);
+        let turn = ScriptedTurn::calls([(language.tool(), json!({"text": "a b"}))]);
+        let model = ScriptedModel::new(vec![turn, ScriptedTurn::text("Done.")]);
         let agent = Agent::new("measurer", model).with_tools(["*"]);
         let host = Host::builder().toolbox(toolbox.clone()).agent(agent).build().unwrap();
         let request = RunRequest::new("measurer", "Measure it.").on_thread(&*thread);

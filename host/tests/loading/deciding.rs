@@ -5,8 +5,8 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 use tollgate::config::Config;
-use tollgate::powers::{Approvals, Approved, Asks, Decision, manifest_of};
-use tollgate::tools::directory::{Change, Live};
+use tollgate::grants::{Approvals, Approved, Decision, RequestedGrants, manifest_of};
+use tollgate::tools::directory::{Change, DirectoryState};
 use tollgate::{CallRequest, Host};
 use tollgate_agent::run::CallEnd;
 use tollgate_agent::surface::Surface;
@@ -48,9 +48,9 @@ async fn directories(host: &Host) -> Value {
     }
 }
 
-async fn live(place: &Place) -> (Host, Live) {
+async fn live(place: &Place) -> (Host, DirectoryState) {
     let (host, loaded) = place.host().await;
-    let live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     (host, live)
 }
 
@@ -144,7 +144,7 @@ async fn a_configuration_that_comes_later_is_taken_up() {
 }
 
 /// Approves the version that is there.
-async fn approve(place: &Place, file: &str, asks: Option<Asks>) {
+async fn approve(place: &Place, file: &str, asks: Option<RequestedGrants>) {
     let component = place.sandbox.load(&place.path(file)).await.unwrap();
     let powers = component.imports().iter().filter_map(|import| import.power);
     let surface = Surface::new(component.descriptor(), powers.map(|power| power.as_str()));
@@ -152,7 +152,7 @@ async fn approve(place: &Place, file: &str, asks: Option<Asks>) {
     Approvals::load(&place.config).unwrap().decide(&component.descriptor().id, approved).unwrap();
 }
 
-fn manifest(component: &Path, text: &str) -> Asks {
+fn manifest(component: &Path, text: &str) -> RequestedGrants {
     std::fs::write(manifest_of(component), format!("[asks]\n{text}\n")).unwrap();
     toml::from_str(text).unwrap()
 }
@@ -190,7 +190,7 @@ async fn a_manifest_that_asks_for_more_or_goes_does_not_widen_although_all_of_it
     place.put("version.wasm", &version(1));
     let (host, mut live) = live(&place).await;
     assert_eq!(live.look().await, Vec::new());
-    let refused = async |live: &mut Live, words: &str, still_serves: bool| {
+    let refused = async |live: &mut DirectoryState, words: &str, still_serves: bool| {
         let changes = live.look().await;
         let [.., Change::Refused(refused)] = changes.as_slice() else { panic!("{changes:?}") };
         assert!(refused.reason.contains(words), "{}", refused.reason);

@@ -4,10 +4,10 @@ use crate::versions::{Place, component};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tollgate::config::Config;
-use tollgate::model::{DeltaSink, Model, ModelFault, Recorded, Turn};
-use tollgate::powers::{Approvals, Approved, Decision};
+use tollgate::grants::{Approvals, Approved, Decision};
+use tollgate::models::{DeltaSink, Model, ModelFault, ScriptedModel, ScriptedTurn};
 use tollgate::tools::Loaded;
-use tollgate::tools::directory::{Change, Live};
+use tollgate::tools::directory::{Change, DirectoryState};
 use tollgate::{Agent, CallRequest, Host, RunRequest};
 use tollgate_agent::catalog::OwnerKind;
 use tollgate_agent::message::{ModelReply, ModelRequest};
@@ -45,9 +45,9 @@ fn name_of(file: &Path) -> String {
     file.file_name().unwrap().to_string_lossy().into_owned()
 }
 
-async fn live(place: &Place) -> (Host, Live) {
+async fn live(place: &Place) -> (Host, DirectoryState) {
     let (host, loaded) = place.host().await;
-    (host.clone(), Live::new(host, place.sandbox.clone(), place.config.clone(), &loaded))
+    (host.clone(), DirectoryState::new(host, place.sandbox.clone(), place.config.clone(), &loaded))
 }
 
 /// What the tool answers, or why it does not.
@@ -280,7 +280,7 @@ async fn z16_a_component_that_uses_a_configured_servers_names_is_refused() {
     for (file, reason) in refused(&loaded) {
         assert!(reason.contains("reserved for the server files"), "{file}: {reason}");
     }
-    let mut live = Live::new(host, place.sandbox.clone(), place.config.clone(), &loaded);
+    let mut live = DirectoryState::new(host, place.sandbox.clone(), place.config.clone(), &loaded);
     place.put("later.wasm", &component("later", "files__write", "666"));
     let changes = live.look().await;
     assert!(
@@ -325,7 +325,7 @@ impl Model for Told {
 
     async fn reply(&self, request: ModelRequest, tell: &mut DeltaSink<'_>) -> Result<ModelReply, ModelFault> {
         self.0.lock().unwrap().push(request.system.to_string());
-        Recorded::new(vec![Turn::text("Yes.")]).reply(request, tell).await
+        ScriptedModel::new(vec![ScriptedTurn::text("Yes.")]).reply(request, tell).await
     }
 }
 

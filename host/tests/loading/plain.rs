@@ -4,7 +4,7 @@
 use crate::versions::Place;
 use serde_json::json;
 use std::sync::Arc;
-use tollgate::tools::directory::Live;
+use tollgate::tools::directory::DirectoryState;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::run::CallEnd;
 use tollgate_artifacts::{Expectation, Guest, good};
@@ -50,7 +50,8 @@ async fn it_is_replaced_and_removed_while_it_is_called() {
     let place = Place::new();
     place.put("plain.wasm", &good::PLAIN_DIVIDE.bytes());
     let (host, loaded) = place.host().await;
-    let mut live = Live::new(host.clone(), place.sandbox.clone(), Arc::clone(&place.config), &loaded);
+    let mut live =
+        DirectoryState::new(host.clone(), place.sandbox.clone(), Arc::clone(&place.config), &loaded);
     assert_eq!(divided(&host, 7, 2).await, "\"uneven\"");
     let source = good::PLAIN_DIVIDE.source.replace("(i32.const 1)) (return", "(i32.const 0)) (return");
     let source = Box::leak(source.into_boxed_str());

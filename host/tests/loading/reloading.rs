@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tollgate::model::{DeltaSink, Model, ModelFault, Recorded, Turn};
-use tollgate::tools::directory::{Change, Live};
+use tollgate::models::{DeltaSink, Model, ModelFault, ScriptedModel, ScriptedTurn};
+use tollgate::tools::directory::{Change, DirectoryState};
 use tollgate::{Agent, CallRequest, Host, RunRequest};
 use tollgate_agent::message::{ModelReply, ModelRequest};
 use tollgate_agent::run::{CallEnd, Event};
@@ -65,7 +65,7 @@ async fn a_bad_version_leaves_the_old_one_serving_and_says_why() {
     let place = Place::new();
     place.put("version.wasm", &version(1));
     let (host, loaded) = place.host().await;
-    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     let first = loaded.components[0].digest.clone();
     for bytes in [
         version(2)[..200].to_vec(),
@@ -98,7 +98,7 @@ async fn a_removed_tool_is_gone_while_another_is_compiled() {
     let place = Place::compiling(shell(&line));
     place.put("version.wasm", &version(1));
     let (host, loaded) = place.host().await;
-    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     std::fs::write(&wait, "").unwrap();
     place.put("echo.wasm", &good::ECHO.bytes());
     let looking = tokio::spawn(async move { live.look().await });
@@ -173,7 +173,7 @@ async fn a_version_that_asks_for_more_does_not_replace_the_old_one() {
     let place = Place::new();
     place.put("version.wasm", &version(1));
     let (host, loaded) = place.host().await;
-    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     place.put("version.wasm", &curious(2));
     let changes = live.look().await;
     let [Change::Refused(refused)] = changes.as_slice() else { panic!("{changes:?}") };
@@ -201,7 +201,7 @@ async fn r1_a_newcomer_that_collides_is_refused_until_there_is_room() {
     let place = Place::new();
     place.put("b.wasm", &version(1));
     let (host, loaded) = place.host().await;
-    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     place.put("a.wasm", &version(2));
     assert!(
         matches!(live.look().await.as_slice(), [Change::Refused(refused)] if refused.still_serves.is_none())
@@ -224,7 +224,7 @@ async fn calls_under_way_finish_on_their_version() {
     let place = Place::new();
     place.put("waits.wasm", &slow());
     let (host, loaded) = place.host().await;
-    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     let under_way = host.start_call(CallRequest::new("waits", "{}")).await.unwrap();
     std::fs::remove_file(place.path("waits.wasm")).unwrap();
     assert!(matches!(live.look().await.as_slice(), [Change::Removed { .. }]));
@@ -247,21 +247,21 @@ async fn w9_a_run_takes_up_a_new_version_at_its_next_turn() {
     let place = Place::new();
     place.put("version.wasm", &version(1));
     let loaded = place.load().await;
-    let call = || Turn::calls([("version", serde_json::json!({}))]);
+    let call = || ScriptedTurn::calls([("version", serde_json::json!({}))]);
     let model = Arc::new(Replacing {
-        turns: Recorded::new(vec![call(), call(), call(), Turn::text("Done.")]),
+        turns: ScriptedModel::new(vec![call(), call(), call(), ScriptedTurn::text("Done.")]),
         asked: AtomicU32::new(0),
         live: OnceLock::new(),
     });
     let agent = Agent::new("default", Arc::clone(&model) as Arc<dyn Model>).with_tools(["*"]);
     let host = Host::builder().toolbox(loaded.toolbox.clone()).agent(agent).build().unwrap();
-    let live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     let in_place = (place, tokio::sync::Mutex::new(live));
     assert!(model.live.set(in_place).is_ok());
     let mut handle = host.run(RunRequest::new("default", "Which?")).await.unwrap();
     let mut answers = Vec::new();
     while let Some(told) = handle.events.next().await {
-        let tollgate::run::Told::Stored(event) = told else { continue };
+        let tollgate::run::RunUpdate::Stored(event) = told else { continue };
         if let Event::CallFinished(finished) = &event.event {
             let CallEnd::Result(result) = &finished.end else { panic!("{finished:?}") };
             answers.push(result.data.to_string());
@@ -272,9 +272,9 @@ async fn w9_a_run_takes_up_a_new_version_at_its_next_turn() {
 
 /// Plays recorded turns, and replaces a tool while it writes the second.
 struct Replacing {
-    turns: Recorded,
+    turns: ScriptedModel,
     asked: AtomicU32,
-    live: OnceLock<(Place, tokio::sync::Mutex<Live>)>,
+    live: OnceLock<(Place, tokio::sync::Mutex<DirectoryState>)>,
 }
 
 #[async_trait::async_trait]
@@ -298,7 +298,7 @@ async fn a_tool_that_traps_is_out_of_use_until_a_person_or_a_new_version() {
     let place = Place::new();
     place.put("version.wasm", &trapping(1));
     let (host, loaded) = place.host().await;
-    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     for _ in 0..5 {
         assert_eq!(asked(&host).await, "trapped");
     }
@@ -321,7 +321,7 @@ async fn z1_an_initial_value_that_costs_too_much_is_refused_while_other_tools_ar
     let place = Place::new();
     place.put("version.wasm", &version(1));
     let (host, loaded) = place.host().await;
-    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     place.put("costs.wasm", &hostile::INITIAL_VALUE_THAT_COSTS.bytes());
     let looking = tokio::spawn(async move { live.look().await });
     while !looking.is_finished() {

@@ -5,7 +5,7 @@ use crate::versions::{Place, version};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tollgate::store::SqliteStore;
-use tollgate::tools::directory::Live;
+use tollgate::tools::directory::DirectoryState;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::run::{CallEnd, Event};
 
@@ -31,7 +31,7 @@ async fn swaps_under_load_lose_no_call_and_leave_nothing_behind() {
     // A store in memory would grow with each call.
     let store = SqliteStore::open(&place.folder.path().join("data")).unwrap();
     let host = Host::builder().toolbox(loaded.toolbox.clone()).store(Arc::new(store)).build().unwrap();
-    let mut live = Live::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
+    let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     let digests: Arc<Vec<String>> = Arc::new(digests(&place, &versions).await);
     let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let callers: Vec<_> = (0..2)

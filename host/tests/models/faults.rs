@@ -5,7 +5,7 @@ use crate::server::{Reply, Server};
 use crate::{KEY, ask, hello, model};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tollgate::model::{Delta, FaultKind, ModelFault};
+use tollgate::models::{Delta, FaultKind, ModelFault};
 
 /// Asks once of a server that misbehaves first and is well then; returns the
 /// fault that made it ask again.

@@ -11,7 +11,7 @@ mod server;
 use server::Server;
 use std::path::Path;
 use std::sync::Arc;
-use tollgate::model::{Delta, Model, ModelConfig, ModelFault};
+use tollgate::models::{Delta, Model, ModelConfig, ModelFault};
 use tollgate_agent::message::{Answer, Message, ModelCall, ModelReply, ModelRequest, ToolSpec};
 
 const KEY: &str = "sk-very-secret";

@@ -3,7 +3,7 @@
 use crate::server::{Reply, Server};
 use crate::{KEY, ask, hello, model, text_of, with_tools};
 use serde_json::{Value, json};
-use tollgate::model::Delta;
+use tollgate::models::Delta;
 use tollgate_agent::message::{Finish, TokenUsage};
 
 pub fn delta(delta: &Value) -> Value {
@@ -78,7 +78,7 @@ async fn a_request_says_what_was_configured_and_nothing_else() {
 async fn a_server_of_ones_own_needs_no_key() {
     let server = Server::new(vec![saying("ok")]).await;
     let text = format!("provider = \"openai\"\nmodel = \"m\"\nbase_url = \"{}/?version=1\"", server.url);
-    let config: tollgate::model::ModelConfig = toml::from_str(&text).unwrap();
+    let config: tollgate::models::ModelConfig = toml::from_str(&text).unwrap();
     let model = config.build(std::path::Path::new("."), |_| None).unwrap();
     ask(&*model, hello()).await.0.unwrap();
     let seen = &server.seen()[0];

@@ -4,7 +4,7 @@
 use crate::server::{Reply, Server};
 use crate::{KEY, answer, ask, hello, model, request, text_of, with_tools};
 use serde_json::{Value, json};
-use tollgate::model::{Delta, FaultKind};
+use tollgate::models::{Delta, FaultKind};
 use tollgate_agent::message::{Finish, Message, ModelReply, ModelRequest, TokenUsage};
 
 const QUICK: &str = "[retry]\nmax_attempts = 1";

@@ -4,7 +4,7 @@ use crate::with_each_store;
 use crate::world::host;
 use serde_json::json;
 use std::path::Path;
-use tollgate::model::Turn;
+use tollgate::models::ScriptedTurn;
 use tollgate::store::{AuditFilter, AuditKind, AuditRecord};
 use tollgate::{CallRequest, RunRequest};
 
@@ -52,16 +52,16 @@ with_each_store! {
         let next = store.open();
         let records = next.audit(AuditFilter { run_id_prefix: Some("r".to_owned()), ..AuditFilter::default() }).await;
         assert_eq!(records.unwrap(), [full]);
-        let trapping: Vec<_> = next.trapping().await.unwrap().into_iter().map(|h| h.tool_name).collect();
+        let trapping: Vec<_> = next.tool_health().await.unwrap().into_iter().map(|h| h.tool_name).collect();
         assert_eq!(trapping, ["x", "y"]);
         next.note(vec![AuditRecord::new(AuditKind::Enabling, "person", "enabled").of_tool("x")]).await.unwrap();
-        assert_eq!(next.trapping().await.unwrap().len(), 1);
+        assert_eq!(next.tool_health().await.unwrap().len(), 1);
     }
 
     async fn each_call_of_a_run_is_in_the_audit_once(store: StoreAt) {
         let turns = vec![
-            Turn::calls([("echo", json!({"n": 2})), ("nope", json!({})), ("ask", json!({}))]),
-            Turn::text("Done."),
+            ScriptedTurn::calls([("echo", json!({"n": 2})), ("nope", json!({})), ("ask", json!({}))]),
+            ScriptedTurn::text("Done."),
         ];
         let host = host(&store, turns);
         let run_id = host.run(RunRequest::new("default", "Go!")).await.unwrap().wait().await.unwrap().run_id;

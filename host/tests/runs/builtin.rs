@@ -3,7 +3,7 @@
 use crate::overheard::Overheard;
 use crate::world::toolbox;
 use serde_json::json;
-use tollgate::{Agent, CallRequest, Composition, Host, Recorded, RunRequest, Toolbox, Turn};
+use tollgate::{Agent, CallRequest, Composition, Host, RunRequest, ScriptedModel, ScriptedTurn, Toolbox};
 use tollgate_agent::catalog::{ActionGrants, HOST_ID, OwnerKind};
 use tollgate_agent::code::Code;
 use tollgate_agent::run::{CallEnd, Event};
@@ -11,7 +11,7 @@ use tollgate_agent::run::{CallEnd, Event};
 /// A host with everything that switches something built in on: agents to hand to, one
 /// that is offered as a tool, one that is made of others.
 fn host(tools: Toolbox, model: &Overheard) -> Host {
-    let scout = Agent::new("scout", Recorded::new(Vec::new())).offered_as("ask_scout");
+    let scout = Agent::new("scout", ScriptedModel::new(Vec::new())).offered_as("ask_scout");
     let round = Composition::Loop { agents: vec!["scout".to_owned()], max_rounds: 2 };
     let agent = Agent::new("default", model.clone()).with_tools(["*"]).with_delegates(["scout"]);
     let builder = Host::builder().toolbox(tools).agent(agent).agent(scout);
@@ -34,7 +34,8 @@ const HOPES: [&str; 10] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b3_nothing_built_in_grants_installs_loads_or_approves() {
-    let asks = Turn::calls([("ask", json!({}))].into_iter().chain(HOPES.map(|name| (name, json!({})))));
+    let asks =
+        ScriptedTurn::calls([("ask", json!({}))].into_iter().chain(HOPES.map(|name| (name, json!({})))));
     let model = Overheard::new(vec![asks]);
     let host = host(toolbox(), &model);
 
@@ -64,7 +65,7 @@ async fn b3_nothing_built_in_grants_installs_loads_or_approves() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b3_a_models_prompt_holds_what_was_configured_and_nothing_of_the_hosts() {
-    let model = Overheard::new(vec![Turn::text("Yes.")]);
+    let model = Overheard::new(vec![ScriptedTurn::text("Yes.")]);
     let host = host(Toolbox::default(), &model);
     host.run(RunRequest::new("default", "Hello?")).await.unwrap().wait().await.unwrap();
     let request = model.requests().remove(0);
@@ -76,8 +77,8 @@ async fn b3_a_models_prompt_holds_what_was_configured_and_nothing_of_the_hosts()
 #[tokio::test(flavor = "multi_thread")]
 async fn b3_what_only_the_host_calls_is_refused_to_everybody_else() {
     let model = Overheard::new(vec![
-        Turn::calls([("tollgate_run_agent", json!({"agent": "scout", "request": "Go."}))]),
-        Turn::text("No."),
+        ScriptedTurn::calls([("tollgate_run_agent", json!({"agent": "scout", "request": "Go."}))]),
+        ScriptedTurn::text("No."),
     ]);
     let host = host(Toolbox::default(), &model);
     let end = host.run(RunRequest::new("default", "Go.")).await.unwrap().wait().await.unwrap();
@@ -90,9 +91,9 @@ async fn b3_what_only_the_host_calls_is_refused_to_everybody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a11_the_model_is_sent_the_state_that_its_instructions_name_as_it_is_then() {
     let turns = vec![
-        Turn::calls([("set_city", json!({"city": "Rome"}))]),
-        Turn::text("Done."),
-        Turn::text("Still there."),
+        ScriptedTurn::calls([("set_city", json!({"city": "Rome"}))]),
+        ScriptedTurn::text("Done."),
+        ScriptedTurn::text("Still there."),
     ];
     let model = Overheard::new(turns);
     let agent = Agent::new("default", model.clone()).with_tools(["*"]);

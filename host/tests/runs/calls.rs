@@ -3,8 +3,8 @@
 use crate::with_each_store;
 use crate::world::host;
 use serde_json::{Value, json};
-use tollgate::model::Turn;
-use tollgate::run::Told;
+use tollgate::models::ScriptedTurn;
+use tollgate::run::RunUpdate;
 use tollgate::{CallRequest, Host, HostError, RunRequest};
 use tollgate_agent::code::Code;
 use tollgate_agent::run::{CallEnd, Event, RunStatus};
@@ -24,14 +24,14 @@ fn data(end: CallEnd) -> Value {
 with_each_store! {
     async fn a1_a_run_calls_tools_and_answers(store: StoreAt) {
         let turns = vec![
-            Turn::calls([("add", json!({"n": 2})), ("add", json!({"n": 3})), ("nope", json!({}))]),
-            Turn::text("It is done."),
+            ScriptedTurn::calls([("add", json!({"n": 2})), ("add", json!({"n": 3})), ("nope", json!({}))]),
+            ScriptedTurn::text("It is done."),
         ];
         let host = host(&store, turns);
         let mut handle = host.run(RunRequest::new("default", "Add!").on_thread("t")).await.unwrap();
         let mut numbers = Vec::new();
         while let Some(told) = handle.events.next().await {
-            if let Told::Stored(event) = told {
+            if let RunUpdate::Stored(event) = told {
                 numbers.push(event.number);
             }
         }
@@ -81,10 +81,10 @@ with_each_store! {
     }
 
     async fn a8_a_thread_runs_one_run_at_a_time(store: StoreAt) {
-        let host = host(&store, vec![Turn::calls([("slow", json!({}))])]);
+        let host = host(&store, vec![ScriptedTurn::calls([("slow", json!({}))])]);
         let mut first = host.run(RunRequest::new("default", "one").on_thread("t")).await.unwrap();
         while let Some(told) = first.events.next().await {
-            if matches!(told, Told::Stored(event) if matches!(event.event, Event::CallStarted { .. })) {
+            if matches!(told, RunUpdate::Stored(event) if matches!(event.event, Event::CallStarted { .. })) {
                 break;
             }
         }

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate::model::{Recorded, Turn};
-use tollgate::run::{Piece, RunEnd, Told};
+use tollgate::models::{ScriptedModel, ScriptedTurn};
+use tollgate::run::{LiveContent, RunEnd, RunUpdate};
 use tollgate::store::RunFilter;
 use tollgate::tools::{NativePlugin, NativeTool, Report, ToolCall};
 use tollgate::{Agent, CallRequest, Host, HostBuilder, HostError, RunRequest};
@@ -85,8 +85,8 @@ impl NativeTool for Enough {
     }
 }
 
-pub(crate) fn agent(id: &str, turns: Vec<Turn>) -> Agent {
-    Agent::new(id, Arc::new(Recorded::new(turns))).with_tools(["*"])
+pub(crate) fn agent(id: &str, turns: Vec<ScriptedTurn>) -> Agent {
+    Agent::new(id, Arc::new(ScriptedModel::new(turns))).with_tools(["*"])
 }
 
 pub(crate) fn builder(store: &StoreAt, agents: Vec<Agent>) -> HostBuilder {
@@ -99,7 +99,7 @@ pub(crate) fn builder(store: &StoreAt, agents: Vec<Agent>) -> HostBuilder {
 
 /// A host whose agent `default` makes this call and then ends, beside these agents.
 pub(crate) fn calling(store: &StoreAt, call: (&str, Value), mut others: Vec<Agent>) -> Host {
-    others.push(agent("default", vec![Turn::calls([call]), Turn::text("Done.")]));
+    others.push(agent("default", vec![ScriptedTurn::calls([call]), ScriptedTurn::text("Done.")]));
     builder(store, others).build().unwrap()
 }
 
@@ -134,8 +134,8 @@ fn decision(id: &str, target: &str, value: Value) -> Decision {
 with_each_store! {
     async fn d1_d2_d3_a_child_is_seeded_and_hands_keys_back(store: StoreAt) {
         let scout = agent("scout", vec![
-            Turn::calls([("add", json!({"n": 2})), ("step", json!({}))]),
-            Turn::text("Found it."),
+            ScriptedTurn::calls([("add", json!({"n": 2})), ("step", json!({}))]),
+            ScriptedTurn::text("Found it."),
         ]);
         let args = json!({
             "seed": {"basics.total": 5},
@@ -164,7 +164,7 @@ with_each_store! {
     }
 
     async fn d8_a_suspended_child_is_decided_through_its_parent_by_another_process(store: StoreAt) {
-        let asks = || vec![agent("scout", vec![Turn::calls([("ask", json!({"what": "send"}))])])];
+        let asks = || vec![agent("scout", vec![ScriptedTurn::calls([("ask", json!({"what": "send"}))])])];
         let waiting = {
             let host = calling(&store, ("delegate", json!({})), asks());
             run(&host).await
@@ -174,8 +174,8 @@ with_each_store! {
         let child = asked.child.as_ref().unwrap();
         assert_eq!((asked.ticket.message.as_str(), child.tool_name.as_str()), ("May I?", "ask"));
 
-        let scout = agent("scout", vec![Turn::text("Sent.")]);
-        let front = agent("default", vec![Turn::text("All is sent.")]);
+        let scout = agent("scout", vec![ScriptedTurn::text("Sent.")]);
+        let front = agent("default", vec![ScriptedTurn::text("All is sent.")]);
         let next = builder(&store, vec![scout, front]).build().unwrap();
         let direct = next.decide(&child.run_id, decision("d0", &child.call_id, json!({"ok": true}))).await;
         assert!(matches!(direct, Err(HostError::Refused(_))), "only through the parent: {direct:?}");
@@ -190,15 +190,15 @@ with_each_store! {
     }
 
     async fn d9_a_transfer_is_the_threads_for_good(store: StoreAt) {
-        let front = agent("default", vec![Turn::calls([("transfer_to_agent", json!({"agent": "billing"}))])])
+        let front = agent("default", vec![ScriptedTurn::calls([("transfer_to_agent", json!({"agent": "billing"}))])])
             .with_delegates(["billing"]);
-        let billing = agent("billing", vec![Turn::text("Billing here.")]);
+        let billing = agent("billing", vec![ScriptedTurn::text("Billing here.")]);
         let host = builder(&store, vec![front, billing]).build().unwrap();
         let end = run(&host).await;
         assert_eq!((end.status.clone(), end.text.as_str()), (Some(RunStatus::Completed), "Billing here."));
 
-        let front = agent("default", vec![Turn::text("It should not be me.")]).with_delegates(["billing"]);
-        let billing = agent("billing", vec![Turn::text("Still billing.")]);
+        let front = agent("default", vec![ScriptedTurn::text("It should not be me.")]).with_delegates(["billing"]);
+        let billing = agent("billing", vec![ScriptedTurn::text("Still billing.")]);
         let host = builder(&store, vec![front, billing]).build().unwrap();
         assert_eq!(run(&host).await.text, "Still billing.");
     }
@@ -208,23 +208,24 @@ with_each_store! {
 async fn d5_the_childs_text_is_the_calls_output_unless_it_is_silent() {
     for (text, expected) in [("silent", ""), ("passthrough", "Here it is.")] {
         let store = StoreAt::memory();
-        let scout = agent("scout", vec![Turn::text("Here it is.")]);
+        let scout = agent("scout", vec![ScriptedTurn::text("Here it is.")]);
         let host = calling(&store, ("delegate", json!({"text": text})), vec![scout]);
         let mut handle = host.run(RunRequest::new("default", "Do it")).await.unwrap();
         let (mut output, mut of_child, mut said) = (String::new(), 0, String::new());
         while let Some(told) = handle.events.next().await {
             match &told {
-                Told::Transient(told) => {
-                    if let Piece::CallReport { call_id, report: Report::Output(text), .. } = &told.piece {
+                RunUpdate::Live(told) => {
+                    if let LiveContent::CallReport { call_id, report: Report::Output(text), .. } = &told.piece
+                    {
                         assert_eq!(call_id, "call-1-1");
                         output.push_str(text);
                     }
                 }
-                Told::Child(told) => {
-                    of_child += usize::from(matches!(*told.child, Told::Stored(_)));
+                RunUpdate::Child(told) => {
+                    of_child += usize::from(matches!(*told.child, RunUpdate::Stored(_)));
                     said.push_str(&serde_json::to_string(&told.child).unwrap());
                 }
-                Told::Stored(_) => {}
+                RunUpdate::Stored(_) => {}
             }
         }
         assert_eq!(output, expected);
@@ -249,8 +250,8 @@ async fn d5_errors_are_wrapped_as_output_unless_raw_ones_are_asked_for() {
         let mut handle = host.run(RunRequest::new("default", "Do it")).await.unwrap();
         let mut seen = Vec::new();
         while let Some(told) = handle.events.next().await {
-            if let Told::Transient(told) = told
-                && let Piece::CallReport { report, .. } = told.piece
+            if let RunUpdate::Live(told) = told
+                && let LiveContent::CallReport { report, .. } = told.piece
             {
                 seen.push(report);
             }
@@ -265,7 +266,7 @@ async fn d5_errors_are_wrapped_as_output_unless_raw_ones_are_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn t2_the_wait_for_a_child_does_not_count_against_the_tools_time() {
-    let slow = Recorded::new(vec![Turn::text("one two three four five six seven")]);
+    let slow = ScriptedModel::new(vec![ScriptedTurn::text("one two three four five six seven")]);
     let scout = Agent::new("scout", Arc::new(slow.with_pace(Duration::from_millis(120))));
     let host = calling(&StoreAt::memory(), ("delegate", json!({})), vec![scout]);
     assert_eq!(data(&run(&host).await)["status"], Value::Null, "840 ms of child in 400 ms of tool");
@@ -274,12 +275,12 @@ async fn t2_the_wait_for_a_child_does_not_count_against_the_tools_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn d6_cancelling_the_parent_cancels_the_child() {
     let store = StoreAt::memory();
-    let scout = agent("scout", vec![Turn::calls([("slow", json!({}))])]);
+    let scout = agent("scout", vec![ScriptedTurn::calls([("slow", json!({}))])]);
     let host = calling(&store, ("delegate", json!({})), vec![scout]);
     let mut handle = host.run(RunRequest::new("default", "Do it")).await.unwrap();
     while let Some(told) = handle.events.next().await {
-        let Told::Child(told) = told else { continue };
-        let Told::Stored(numbered) = *told.child else { continue };
+        let RunUpdate::Child(told) = told else { continue };
+        let RunUpdate::Stored(numbered) = *told.child else { continue };
         if matches!(numbered.event, Event::CallStarted { .. }) {
             break;
         }
@@ -294,7 +295,7 @@ async fn d6_cancelling_the_parent_cancels_the_child() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d6_a_child_that_nobody_waits_for_is_ended() {
-    let scout = agent("scout", vec![Turn::calls([("slow", json!({}))])]);
+    let scout = agent("scout", vec![ScriptedTurn::calls([("slow", json!({}))])]);
     let host = calling(&StoreAt::memory(), ("delegate", json!({"leave": true})), vec![scout]);
     let end = run(&host).await;
     assert_eq!((data(&end), end.text.as_str()), (json!("left"), "Done."));
@@ -305,7 +306,7 @@ async fn d6_a_child_that_nobody_waits_for_is_ended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn d8_a_new_message_ends_a_waiting_child() {
     let store = StoreAt::memory();
-    let scout = agent("scout", vec![Turn::calls([("ask", json!({}))])]);
+    let scout = agent("scout", vec![ScriptedTurn::calls([("ask", json!({}))])]);
     let host = calling(&store, ("delegate", json!({})), vec![scout]);
     assert_eq!(run(&host).await.status, None);
     let end = run(&host).await;
@@ -317,7 +318,7 @@ async fn d8_a_new_message_ends_a_waiting_child() {
 #[tokio::test(flavor = "multi_thread")]
 async fn d8_another_request_in_the_same_place_fails_the_call() {
     let store = StoreAt::memory();
-    let scout = agent("scout", vec![Turn::calls([("ask", json!({}))])]);
+    let scout = agent("scout", vec![ScriptedTurn::calls([("ask", json!({}))])]);
     let host = calling(&store, ("delegate", json!({"other_on_resume": true})), vec![scout]);
     let waiting = run(&host).await;
     let asked = &waiting.waiting[0];
@@ -328,14 +329,15 @@ async fn d8_another_request_in_the_same_place_fails_the_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d1_a_direct_call_may_run_a_child_too() {
-    let scout = agent("scout", vec![Turn::text("Seen.")]);
+    let scout = agent("scout", vec![ScriptedTurn::text("Seen.")]);
     let host = calling(&StoreAt::memory(), ("delegate", json!({})), vec![scout]);
     assert_eq!(data(&host.call(CallRequest::new("delegate", "{}")).await.unwrap())["response"], "Seen.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d2_a_key_that_the_child_does_not_register_fails_it_before_it_starts() {
-    let scout = agent("scout", vec![Turn::text("Seen.")]).with_tools(["echo"]).with_instructions("No keys.");
+    let scout =
+        agent("scout", vec![ScriptedTurn::text("Seen.")]).with_tools(["echo"]).with_instructions("No keys.");
     let call = ("delegate", json!({"seed": {"other.key": 1}}));
     let host = calling(&StoreAt::memory(), call, vec![scout]);
     assert!(message(&run(&host).await).contains("other.key"));

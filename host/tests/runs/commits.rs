@@ -8,20 +8,20 @@ use crate::world::toolbox;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tollgate::model::{Recorded, Turn};
-use tollgate::plugin::HookPoints;
+use tollgate::models::{ScriptedModel, ScriptedTurn};
+use tollgate::plugins::HookPoints;
 use tollgate::store::Store;
 use tollgate::{Agent, CallRequest, Host, HostBuilder, RunRequest};
 use tollgate_agent::run::{Run, RunLimits, Thread};
 
 /// A host on a store that counts, with an agent that asks for these turns.
-fn counted(at: &StoreAt, turns: Vec<Turn>) -> (Host, Arc<Watched<()>>) {
+fn counted(at: &StoreAt, turns: Vec<ScriptedTurn>) -> (Host, Arc<Watched<()>>) {
     counted_with(at, turns, |builder| builder)
 }
 
 fn counted_with(
     at: &StoreAt,
-    turns: Vec<Turn>,
+    turns: Vec<ScriptedTurn>,
     more: impl FnOnce(HostBuilder) -> HostBuilder,
 ) -> (Host, Arc<Watched<()>>) {
     let store = Watched::new(at.open(), ());
@@ -31,7 +31,8 @@ fn counted_with(
         identical_turns: u32::MAX,
         ..RunLimits::default()
     };
-    let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]).with_limits(limits);
+    let agent =
+        Agent::new("default", Arc::new(ScriptedModel::new(turns))).with_tools(["*"]).with_limits(limits);
     let builder = more(Host::builder().toolbox(toolbox()).agent(agent));
     (builder.store(Arc::clone(&store) as Arc<dyn Store>).build().unwrap(), store)
 }
@@ -43,8 +44,8 @@ async fn commits_of_a_run(at: &StoreAt, tool: &str, turns: usize) -> u64 {
 
 /// The same, with a plugin whose hooks are asked at these points.
 async fn commits_with_hooks(at: &StoreAt, tool: &str, turns: usize, points: HookPoints) -> u64 {
-    let asks = |_| Turn::calls([(tool, json!({"n": 1}))]);
-    let turns = (0..turns).map(asks).chain([Turn::text("Done.")]).collect();
+    let asks = |_| ScriptedTurn::calls([(tool, json!({"n": 1}))]);
+    let turns = (0..turns).map(asks).chain([ScriptedTurn::text("Done.")]).collect();
     let (host, store) = counted_with(at, turns, |builder| builder.plugin(Keeper { points, waits: None }));
     host.run(RunRequest::new("default", "Go")).await.unwrap().wait().await.unwrap();
     store.writes()
@@ -74,8 +75,8 @@ with_each_store! {
     async fn a_long_record_is_read_and_folded_in_time_that_grows_with_its_length(store: StoreAt) {
         let mut times = Vec::new();
         for turns in [100, 1_000] {
-            let asks = |_| Turn::calls([("echo", json!({"n": 1}))]);
-            let (host, _) = counted(&store, (0..turns).map(asks).chain([Turn::text("Done.")]).collect());
+            let asks = |_| ScriptedTurn::calls([("echo", json!({"n": 1}))]);
+            let (host, _) = counted(&store, (0..turns).map(asks).chain([ScriptedTurn::text("Done.")]).collect());
             let end = host.run(RunRequest::new("default", "Go")).await.unwrap().wait().await.unwrap();
             times.push(time_of_folding(&host, &end.run_id).await);
         }

@@ -7,7 +7,7 @@ use tollgate::store::{Commit, CommitError, RunFilter};
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{ToolResult, Usage};
 use tollgate_agent::run::event::Finished;
-use tollgate_agent::run::{AgentSpec, CallEnd, Event, Numbered, RunLimits, RunSpec, Task};
+use tollgate_agent::run::{AgentSpec, CallEnd, Event, RunLimits, RunSpec, StoredEvent, Task};
 use tollgate_agent::state::{Fold, KeyUpdate, Reducer, State, StateChange};
 
 pub(crate) fn started(run: &str) -> Event {
@@ -96,7 +96,7 @@ with_each_store! {
         assert_eq!(thread.state.get("k.list"), Some(&json!(["a", "c", "d"])));
         assert_eq!(thread.state.get("k.other"), Some(&json!(["e"])));
         assert_eq!(store.thread("t").await.unwrap().state, thread.state);
-        let revision = |event: &Numbered| event.event.change().map(|change| change.revision);
+        let revision = |event: &StoredEvent| event.event.change().map(|change| change.revision);
         let recorded = store.events("c", 0).await.unwrap();
         assert_eq!(recorded.iter().map(|event| revision(event)).collect::<Vec<_>>(), [None, Some(3), Some(4)]);
         let revisions: Vec<u64> = store.changes("t", 0, 9).await.unwrap().iter().map(|c| c.revision).collect();
@@ -291,7 +291,7 @@ with_each_store! {
         store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
         let at_work = async || store.runs(RunFilter::default()).await.unwrap()[0].at_work;
         assert!(at_work().await);
-        store.let_go("r");
+        store.release("r");
         assert!(!at_work().await);
         store.commit(commit("r", 1, vec![Event::StepStarted { step: 1 }])).await.unwrap();
         assert!(at_work().await);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tollgate::config::Config;
-use tollgate::{Agent, Event, FnTool, Host, Recorded, RunRequest, RunStatus, Told, Toolbox, Turn};
+use tollgate::{
+    Agent, Event, FnTool, Host, RunRequest, RunStatus, RunUpdate, ScriptedModel, ScriptedTurn, Toolbox,
+};
 use tollgate::{HostBuilder, tollgate_sandbox};
 use tollgate_artifacts::hostile;
 
@@ -16,8 +18,9 @@ fn two_cores() -> bool {
 
 /// A host whose run calls the tool twice in one turn.
 fn twice(tool: &str, host: HostBuilder) -> Host {
-    let turns = vec![Turn::calls([(tool, json!({})), (tool, json!({}))]), Turn::text("Done.")];
-    host.agent(Agent::new("default", Recorded::new(turns)).with_tools(["*"])).build().unwrap()
+    let turns =
+        vec![ScriptedTurn::calls([(tool, json!({})), (tool, json!({}))]), ScriptedTurn::text("Done.")];
+    host.agent(Agent::new("default", ScriptedModel::new(turns)).with_tools(["*"])).build().unwrap()
 }
 
 /// Neither gives way to anybody while it computes, as plain code in Rust does not.
@@ -85,7 +88,7 @@ async fn two_guests() -> (Option<f64>, Duration) {
     let mut run = host.run(RunRequest::new("default", "go")).await.unwrap();
     let mut started = 0;
     while started < 2 {
-        if let Told::Stored(event) = run.events.next().await.unwrap() {
+        if let RunUpdate::Stored(event) = run.events.next().await.unwrap() {
             started += usize::from(matches!(event.event, Event::CallStarted { .. }));
         }
     }

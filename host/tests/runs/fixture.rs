@@ -6,8 +6,8 @@ use crate::world::host_on;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tollgate::model::Turn;
-use tollgate::run::{RunEnd, Told};
+use tollgate::models::ScriptedTurn;
+use tollgate::run::{RunEnd, RunUpdate};
 use tollgate::store::{RunFilter, RunSummary, Store};
 use tollgate::{CallRequest, Host, RunRequest};
 use tollgate_agent::code::Code;
@@ -85,7 +85,8 @@ async fn a_store_of_an_earlier_release_is_read() {
 async fn what_waits_in_a_store_of_an_earlier_release_is_decided() {
     for name in FIXTURES {
         let (_data, store) = opened(name);
-        let host = host_on(Arc::clone(&store), vec![Turn::text("Decided."), Turn::text("Gone on.")]);
+        let host =
+            host_on(Arc::clone(&store), vec![ScriptedTurn::text("Decided."), ScriptedTurn::text("Gone on.")]);
         let run = run_of(&store, "asks").await;
         let end = decided(&host, &run.run_id, "call-1-1").await;
         assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Decided."), "{name}");
@@ -111,10 +112,10 @@ async fn the_fixture_of_this_release_is_made() {
     let kept = State::restored(0, [("gone.items".to_owned(), json!(["kept"]))]);
     store.restore("done", &kept).await.unwrap();
     let turns = vec![
-        Turn::calls([("add", json!({"n": 2})), ("add", json!({"n": 3})), ("nope", json!({}))]),
-        Turn::text("It is done."),
-        Turn::calls([("ask", json!({"what": "send"})), ("add", json!({"n": 1}))]),
-        Turn::calls([("slow", json!({}))]),
+        ScriptedTurn::calls([("add", json!({"n": 2})), ("add", json!({"n": 3})), ("nope", json!({}))]),
+        ScriptedTurn::text("It is done."),
+        ScriptedTurn::calls([("ask", json!({"what": "send"})), ("add", json!({"n": 1}))]),
+        ScriptedTurn::calls([("slow", json!({}))]),
     ];
     let host = host_on(Arc::clone(&store), turns);
     let say = |thread: &str| RunRequest::new("default", "Do it.").on_thread(thread);
@@ -125,7 +126,7 @@ async fn the_fixture_of_this_release_is_made() {
     host.call(CallRequest::new("ask", "{}").on_thread("asks-directly")).await.unwrap();
     let mut left = host.run(say("left")).await.unwrap();
     while let Some(told) = left.events.next().await {
-        if matches!(told, Told::Stored(event) if matches!(event.event, Event::CallStarted { .. })) {
+        if matches!(told, RunUpdate::Stored(event) if matches!(event.event, Event::CallStarted { .. })) {
             break;
         }
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate::gates::{AskedGate, ProposedCall, Verdict};
-use tollgate::model::{Recorded, Turn};
+use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::{Agent, Host, RunRequest};
 use tollgate_agent::code::Code;
 use tollgate_agent::run::{CallEnd, Event, RunStatus};
@@ -41,8 +41,8 @@ impl AskedGate for Silent {
     }
 }
 
-fn host(gate: impl AskedGate + 'static, turns: Vec<Turn>) -> Host {
-    let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]);
+fn host(gate: impl AskedGate + 'static, turns: Vec<ScriptedTurn>) -> Host {
+    let agent = Agent::new("default", Arc::new(ScriptedModel::new(turns))).with_tools(["*"]);
     let store = StoreAt::memory().open();
     Host::builder().toolbox(toolbox()).agent(agent).store(store).asked_gate(gate).build().unwrap()
 }
@@ -57,9 +57,9 @@ async fn ends(host: &Host) -> (RunStatus, Vec<Option<Code>>) {
     (end.status.unwrap(), codes.collect())
 }
 
-fn three_echoes() -> Vec<Turn> {
+fn three_echoes() -> Vec<ScriptedTurn> {
     let echo = || ("echo", json!({}));
-    vec![Turn::calls([echo(), echo(), echo()]), Turn::text("done")]
+    vec![ScriptedTurn::calls([echo(), echo(), echo()]), ScriptedTurn::text("done")]
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use crate::world::toolbox;
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
-use tollgate::model::{Recorded, Turn};
+use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::store::{
     AuditFilter, MemoryStore, Pruned, Pruning, ReadOnlyStore, RunFilter, SqliteStore, Store, StoreLimits,
 };
@@ -19,8 +19,8 @@ const NO_FLOOR: StoreLimits =
     StoreLimits { component_record_bytes: 1 << 30, thread_record_bytes: 1 << 30, min_free_bytes: 0 };
 
 fn host(store: impl Store + 'static) -> Host {
-    let turns = vec![Turn::calls([("echo", json!({}))]), Turn::text("Done.")];
-    let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]);
+    let turns = vec![ScriptedTurn::calls([("echo", json!({}))]), ScriptedTurn::text("Done.")];
+    let agent = Agent::new("default", Arc::new(ScriptedModel::new(turns))).with_tools(["*"]);
     Host::builder().toolbox(toolbox()).agent(agent).store(Arc::new(store)).build().unwrap()
 }
 

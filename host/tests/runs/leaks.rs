@@ -11,7 +11,9 @@ use tollgate::config::Config;
 use tollgate::mcp::Servers;
 use tollgate::tollgate_sandbox::{Occupancy, Sandbox};
 use tollgate::tools::directory;
-use tollgate::{Agent, CallRequest, Event, Host, Recorded, RunRequest, RunStatus, Told, Turn};
+use tollgate::{
+    Agent, CallRequest, Event, Host, RunRequest, RunStatus, RunUpdate, ScriptedModel, ScriptedTurn,
+};
 use tollgate_artifacts::{good, hostile};
 
 const RUNS: usize = 1_000;
@@ -102,9 +104,9 @@ impl World {
         }
         let turns = (0..RUNS).map(|n| {
             let tool = ["spin-for-ever", "sleep-for-ever", "other__waits", "sleep-for-ever"][n % 4];
-            Turn::calls([(tool, json!({}))])
+            ScriptedTurn::calls([(tool, json!({}))])
         });
-        let agent = Agent::new("default", Recorded::new(turns.collect())).with_tools(["*"]);
+        let agent = Agent::new("default", ScriptedModel::new(turns.collect())).with_tools(["*"]);
         let sandbox = Sandbox::new(config.limits.sandbox.clone()).unwrap();
         let toolbox = directory::load(&sandbox, &config, &|_, _, _| {}).await.unwrap().toolbox;
         let host = Host::builder()
@@ -200,7 +202,7 @@ impl World {
 async fn cancelled(host: Host) {
     let mut run = host.run(RunRequest::new("default", "go")).await.unwrap();
     while let Some(told) = run.events.next().await {
-        if matches!(told, Told::Stored(event) if matches!(event.event, Event::CallStarted { .. })) {
+        if matches!(told, RunUpdate::Stored(event) if matches!(event.event, Event::CallStarted { .. })) {
             break;
         }
     }

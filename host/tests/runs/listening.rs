@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tollgate::model::{Recorded, Turn};
-use tollgate::run::{EventStream, Happening, Told};
+use tollgate::models::{ScriptedModel, ScriptedTurn};
+use tollgate::run::{EventStream, RunEvent, RunUpdate};
 use tollgate::tools::NativePlugin;
 use tollgate::{Agent, CallRequest, FnTool, Host, HostBuilder, RunRequest, ToolOutput, ToolResult};
 use tollgate_agent::descriptor::StateAccess;
 use tollgate_agent::outcome::Mutation;
 use tollgate_agent::run::{Event, RunStatus};
 
-fn slow() -> Vec<Turn> {
-    vec![Turn::calls([("slow", json!({}))]), Turn::text("done")]
+fn slow() -> Vec<ScriptedTurn> {
+    vec![ScriptedTurn::calls([("slow", json!({}))]), ScriptedTurn::text("done")]
 }
 
 /// Reads until a call has started, and says the last number.
@@ -23,7 +23,9 @@ async fn until_a_call_started(events: &mut EventStream) -> u64 {
     let mut others = Vec::new();
     while let Some(told) = events.next().await {
         match told {
-            Told::Stored(event) if matches!(event.event, Event::CallStarted { .. }) => return event.number,
+            RunUpdate::Stored(event) if matches!(event.event, Event::CallStarted { .. }) => {
+                return event.number;
+            }
             other => others.push(other),
         }
     }
@@ -75,7 +77,7 @@ async fn e1_a_client_that_comes_back_misses_nothing_and_keeps_the_run_alive() {
     let mut again = host.follow(&run_id, last).await.unwrap();
     let mut numbers = Vec::new();
     while let Some(told) = again.next().await {
-        if let Told::Stored(event) = told {
+        if let RunUpdate::Stored(event) = told {
             numbers.push(event.number);
         }
     }
@@ -88,16 +90,16 @@ async fn e1_a_client_that_comes_back_misses_nothing_and_keeps_the_run_alive() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e1_a_finished_run_is_told_from_its_record() {
-    let host = host(&StoreAt::memory(), vec![Turn::text("done")]);
+    let host = host(&StoreAt::memory(), vec![ScriptedTurn::text("done")]);
     let end = host.run(RunRequest::new("default", "go")).await.unwrap().wait().await.unwrap();
     let mut again = host.follow(&end.run_id, 1).await.unwrap();
-    let Some(Told::Stored(first)) = again.next().await else { panic!() };
+    let Some(RunUpdate::Stored(first)) = again.next().await else { panic!() };
     assert_eq!(first.number, 2);
     assert!(host.follow("nope", 0).await.is_err());
 }
 
-fn subscribed(builder: HostBuilder, turns: Vec<Turn>) -> Host {
-    let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]);
+fn subscribed(builder: HostBuilder, turns: Vec<ScriptedTurn>) -> Host {
+    let agent = Agent::new("default", Arc::new(ScriptedModel::new(turns))).with_tools(["*"]);
     builder.toolbox(toolbox()).agent(agent).build().unwrap()
 }
 
@@ -116,12 +118,12 @@ async fn e6_names_prefixes_and_short_names_are_told() {
     let mut builder = Host::builder();
     for pattern in ["run.finished", "step.*", "*", "tool.call", "tool.result"] {
         let names = Arc::clone(&names);
-        builder = builder.subscribe(pattern, move |happening: &Happening| {
+        builder = builder.subscribe(pattern, move |happening: &RunEvent| {
             let payload = happening.payload.to_string();
             names.lock().unwrap().push((pattern, format!("{} {payload}", happening.name)));
         });
     }
-    let turns = vec![Turn::calls([("echo", json!({"a": 1}))]), Turn::text("done")];
+    let turns = vec![ScriptedTurn::calls([("echo", json!({"a": 1}))]), ScriptedTurn::text("done")];
     let host = subscribed(builder, turns);
     let end = host.run(RunRequest::new("default", "go")).await.unwrap().wait().await.unwrap();
     let stored = host.store().events(&end.run_id, 0).await.unwrap().len();
@@ -140,7 +142,7 @@ async fn e6_names_prefixes_and_short_names_are_told() {
 async fn e6_arguments_that_nest_as_deep_as_they_may_are_told() {
     let told: Arc<Mutex<Vec<Value>>> = Arc::default();
     let by = Arc::clone(&told);
-    let builder = Host::builder().subscribe("call.proposed", move |happening: &Happening| {
+    let builder = Host::builder().subscribe("call.proposed", move |happening: &RunEvent| {
         by.lock().unwrap().push(happening.payload["arguments"].clone());
     });
     let host = subscribed(builder, Vec::new());
@@ -156,12 +158,12 @@ async fn e5_a_subscriber_that_is_slow_or_panics_neither_delays_nor_fails_a_run()
     let told: Arc<Mutex<BTreeSet<u64>>> = Arc::default();
     let seen = Arc::clone(&told);
     let builder = Host::builder()
-        .subscribe("*", |_: &Happening| std::thread::sleep(Duration::from_secs(600)))
-        .subscribe("*", move |happening: &Happening| {
+        .subscribe("*", |_: &RunEvent| std::thread::sleep(Duration::from_secs(600)))
+        .subscribe("*", move |happening: &RunEvent| {
             seen.lock().unwrap().extend(happening.number);
             panic!("on purpose");
         });
-    let host = subscribed(builder, vec![Turn::text("done")]);
+    let host = subscribed(builder, vec![ScriptedTurn::text("done")]);
     let end = host.run(RunRequest::new("default", "go")).await.unwrap().wait().await.unwrap();
     assert_eq!(end.status, Some(RunStatus::Completed));
     let stored = host.store().events(&end.run_id, 0).await.unwrap().len();
@@ -174,7 +176,7 @@ async fn e5_what_a_slow_subscriber_lost_is_counted_and_told() {
     let gate = Mutex::new(gate);
     let lost: Arc<Mutex<u64>> = Arc::default();
     let counted = Arc::clone(&lost);
-    let builder = Host::builder().subscribe("*", move |happening: &Happening| {
+    let builder = Host::builder().subscribe("*", move |happening: &RunEvent| {
         if happening.name == "bus.dropped" {
             *counted.lock().unwrap() += happening.payload["count"].as_u64().unwrap();
         } else {
@@ -196,20 +198,20 @@ async fn e5_what_a_slow_subscriber_lost_is_counted_and_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e4_transient_events_stand_behind_a_stored_one_and_are_stored_nowhere() {
-    let host = host(&StoreAt::memory(), vec![Turn::text("one two three")]);
+    let host = host(&StoreAt::memory(), vec![ScriptedTurn::text("one two three")]);
     let mut handle = host.run(RunRequest::new("default", "go")).await.unwrap();
     let (mut last, mut indexes, mut text) = (0, Vec::new(), String::new());
     while let Some(told) = handle.events.next().await {
         match told {
-            Told::Stored(event) => last = event.number,
-            Told::Transient(transient) => {
+            RunUpdate::Stored(event) => last = event.number,
+            RunUpdate::Live(transient) => {
                 assert_eq!(transient.after, last);
                 indexes.push(transient.index);
-                if let tollgate::run::Piece::TextDelta { text: piece } = transient.piece {
+                if let tollgate::run::LiveContent::TextDelta { text: piece } = transient.piece {
                     text.push_str(&piece);
                 }
             }
-            Told::Child(child) => panic!("the run has no children: {child:?}"),
+            RunUpdate::Child(child) => panic!("the run has no children: {child:?}"),
         }
     }
     assert_eq!(indexes, (1..=indexes.len() as u64).collect::<Vec<_>>());
@@ -223,7 +225,7 @@ async fn e4_transient_events_stand_behind_a_stored_one_and_are_stored_nowhere() 
 async fn x1_a_thousand_cancelled_runs_leave_no_task_and_no_file_behind() {
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let turns = (0..1_000).map(|_| Turn::calls([("slow", json!({}))])).collect();
+    let turns = (0..1_000).map(|_| ScriptedTurn::calls([("slow", json!({}))])).collect();
     let host = host(&StoreAt::memory(), turns);
     let (tasks_before, files_before) = (alive(), files());
     let (mut run_ids, mut cancelled) = (Vec::new(), Vec::new());
@@ -262,15 +264,15 @@ fn quiet() -> NativePlugin {
 #[tokio::test(flavor = "multi_thread")]
 async fn e2_of_state_that_changed_the_keys_that_are_visible_are_told_and_no_others() {
     // The first call is slow: what the second returned is told before it is applied.
-    let turns = vec![Turn::calls([("ask_slowly", json!({})), ("quiet", json!({}))])];
+    let turns = vec![ScriptedTurn::calls([("ask_slowly", json!({})), ("quiet", json!({}))])];
     let (all, changed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
     let (hears_all, hears) = (Arc::clone(&all), Arc::clone(&changed));
     let host = host_with(&StoreAt::memory(), turns, |builder| {
         builder
             .plugin(quiet())
             .visible_keys(["basics.tot*"])
-            .subscribe("state.changed", move |h: &Happening| hears.lock().unwrap().push(h.payload.clone()))
-            .subscribe("*", move |h: &Happening| hears_all.lock().unwrap().push(json!([h.name, h.payload])))
+            .subscribe("state.changed", move |h: &RunEvent| hears.lock().unwrap().push(h.payload.clone()))
+            .subscribe("*", move |h: &RunEvent| hears_all.lock().unwrap().push(json!([h.name, h.payload])))
     });
     let mut run = host.run(RunRequest::new("default", "go")).await.unwrap();
     let mut told = Vec::new();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tollgate::{
-    Agent, CallRequest, Fault, FnTool, Host, HostError, IntoOutput, Json, NativeTool, Recorded, RunEnd,
+    Agent, CallRequest, Fault, FnTool, Host, HostError, IntoOutput, Json, NativeTool, RunEnd, ScriptedModel,
     ToolCall, ToolContext, ToolDescriptor, ToolOutput, ToolResult, async_trait,
 };
 use tollgate_agent::code::Code;
@@ -257,7 +257,7 @@ async fn l1_a_native_tools_own_check_refuses_before_it_runs() {
 #[test]
 fn r1_a_tool_whose_name_is_taken_is_refused_with_the_names_of_both() {
     let tool = |id: &str, name: &str| FnTool::new(id, name, "Does it.", |_: Value, _| async { "done" });
-    let scout = || Agent::new("scout", Recorded::new(Vec::new()));
+    let scout = || Agent::new("scout", ScriptedModel::new(Vec::new()));
     for (builder, one, other) in [
         (Host::builder().tool(tool("first", "read")).tool(tool("second", "Read")), "\"first\"", "\"second\""),
         (Host::builder().tool(tool("same", "one")).tool(tool("same", "two")), "\"same\"", "both bring"),

@@ -2,20 +2,20 @@
 
 use async_trait::async_trait;
 use std::sync::{Arc, Mutex};
-use tollgate::model::{DeltaSink, ModelFault};
-use tollgate::{Model, Recorded, Turn};
+use tollgate::models::{DeltaSink, ModelFault};
+use tollgate::{Model, ScriptedModel, ScriptedTurn};
 use tollgate_agent::message::{ModelReply, ModelRequest};
 
 /// Clones have the same ears.
 #[derive(Clone)]
 pub(crate) struct Overheard {
-    model: Arc<Recorded>,
+    model: Arc<ScriptedModel>,
     requests: Arc<Mutex<Vec<ModelRequest>>>,
 }
 
 impl Overheard {
-    pub(crate) fn new(turns: Vec<Turn>) -> Self {
-        Self { model: Arc::new(Recorded::new(turns)), requests: Arc::default() }
+    pub(crate) fn new(turns: Vec<ScriptedTurn>) -> Self {
+        Self { model: Arc::new(ScriptedModel::new(turns)), requests: Arc::default() }
     }
 
     /// Everything that it was asked so far.

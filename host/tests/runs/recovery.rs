@@ -9,8 +9,8 @@ use crate::world::{host_on, toolbox};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use tollgate::model::Turn;
-use tollgate::run::{RunHandle, Told};
+use tollgate::models::ScriptedTurn;
+use tollgate::run::{RunHandle, RunUpdate};
 use tollgate::store::{AuditFilter, RunFilter, RunSummary, Store, StoreError};
 use tollgate::tools::NativePlugin;
 use tollgate::{
@@ -74,7 +74,7 @@ async fn runs_of(at: &StoreAt, status: &str) -> Vec<RunSummary> {
 /// Waits until an event of this kind was told.
 async fn until(handle: &mut RunHandle, wanted: fn(&Event) -> bool) {
     while let Some(told) = handle.events.next().await {
-        if matches!(&told, Told::Stored(stored) if wanted(&stored.event)) {
+        if matches!(&told, RunUpdate::Stored(stored) if wanted(&stored.event)) {
             return;
         }
     }
@@ -128,7 +128,7 @@ with_each_store! {
 
     async fn w7_a_question_that_recovery_raises_is_not_superseded_unseen(at: StoreAt) {
         let store = Watched::new(at.open(), FailsFrom::default());
-        let turns = vec![Turn::calls([("ask", json!({})), ("slow", json!({}))]), Turn::text("Never mind.")];
+        let turns = vec![ScriptedTurn::calls([("ask", json!({})), ("slow", json!({}))]), ScriptedTurn::text("Never mind.")];
         let host = host_on(store.clone(), turns);
         let mut run = host.run(say("one")).await.unwrap();
         until(&mut run, |event| matches!(event, Event::CallSuspended(_))).await;
@@ -148,9 +148,9 @@ with_each_store! {
     }
 
     async fn w2_d8_a_run_that_waits_is_listed_so_though_a_child_had_to_be_ended(at: StoreAt) {
-        let slow = agent("scout", vec![Turn::calls([("slow", json!({}))])]);
+        let slow = agent("scout", vec![ScriptedTurn::calls([("slow", json!({}))])]);
         let leaves = ("delegate", json!({"agent": "scout", "leave": true}));
-        let default = agent("default", vec![Turn::calls([("ask", json!({})), leaves])]);
+        let default = agent("default", vec![ScriptedTurn::calls([("ask", json!({})), leaves])]);
         let host = builder(&at, vec![slow, default]).build().unwrap();
         let end = host.run(say("Go.")).await.unwrap().wait().await.unwrap();
         assert_eq!(end.waiting.len(), 1);
@@ -169,7 +169,7 @@ async fn a8_all_that_queue_for_a_thread_have_their_turn() {
     const RUNS: usize = 3;
     let data = tempfile::tempdir().unwrap();
     let hosts: Vec<Host> = (0..PROCESSES)
-        .map(|_| host_on(sqlite(data.path()), (0..RUNS).map(|_| Turn::text("Done.")).collect()))
+        .map(|_| host_on(sqlite(data.path()), (0..RUNS).map(|_| ScriptedTurn::text("Done.")).collect()))
         .collect();
     let queued = hosts.iter().flat_map(|host| (0..RUNS).map(|_| host.clone())).map(|host| {
         tokio::spawn(async move {

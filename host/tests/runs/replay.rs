@@ -3,7 +3,7 @@
 use crate::with_each_store;
 use crate::world::host;
 use serde_json::json;
-use tollgate::model::Turn;
+use tollgate::models::ScriptedTurn;
 use tollgate::{CallRequest, RunRequest};
 use tollgate_agent::run::replay::Finding;
 use tollgate_agent::run::{Decision, DecisionAnswer};
@@ -11,9 +11,9 @@ use tollgate_agent::run::{Decision, DecisionAnswer};
 with_each_store! {
     async fn a_run_with_others_on_its_thread_comes_to_the_same(store: StoreAt) {
         let turns = vec![
-            Turn::calls([("add", json!({"n": 2})), ("ask", json!({})), ("add", json!({"n": 3}))]),
-            Turn::calls([("add", json!({"n": 4}))]),
-            Turn::text("Done."),
+            ScriptedTurn::calls([("add", json!({"n": 2})), ("ask", json!({})), ("add", json!({"n": 3}))]),
+            ScriptedTurn::calls([("add", json!({"n": 4}))]),
+            ScriptedTurn::text("Done."),
         ];
         let host = host(&store, turns);
         let add = |n: u32| {

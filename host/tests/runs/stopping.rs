@@ -6,22 +6,22 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tollgate::model::{ModelFault, RetryPolicy, Retrying};
+use tollgate::models::{ModelFault, RetryPolicy, Retrying};
 use tollgate::store::RunFilter;
 use tollgate::{
-    Agent, CallRequest, Event, FnTool, Host, Piece, Recorded, RunEnd, RunLimits, RunRequest, RunStatus, Told,
-    Turn,
+    Agent, CallRequest, Event, FnTool, Host, LiveContent, RunEnd, RunLimits, RunRequest, RunStatus,
+    RunUpdate, ScriptedModel, ScriptedTurn,
 };
 use tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate_agent::message::{Finish, Message, TokenUsage};
 use tollgate_sandbox::MemoryBudget;
 
-fn echo() -> Turn {
-    Turn::calls([("echo", json!({}))]).with_text("Let me see.")
+fn echo() -> ScriptedTurn {
+    ScriptedTurn::calls([("echo", json!({}))]).with_text("Let me see.")
 }
 
-async fn ended(limits: RunLimits, turns: Vec<Turn>) -> (RunEnd, Host) {
-    let agent = Agent::new("default", Recorded::new(turns)).with_tools(["*"]).with_limits(limits);
+async fn ended(limits: RunLimits, turns: Vec<ScriptedTurn>) -> (RunEnd, Host) {
+    let agent = Agent::new("default", ScriptedModel::new(turns)).with_tools(["*"]).with_limits(limits);
     let host = Host::builder().toolbox(toolbox()).agent(agent).build().unwrap();
     let request = RunRequest::new("default", "go").on_thread("t");
     (host.run(request).await.unwrap().wait().await.unwrap(), host)
@@ -47,7 +47,7 @@ async fn a2_each_condition_ends_the_run_by_its_name_and_keeps_what_it_has() {
         change(&mut limits);
         limits
     };
-    let slow = || Turn::calls([("slow", json!({}))]).with_text("Let me see.");
+    let slow = || ScriptedTurn::calls([("slow", json!({}))]).with_text("Let me see.");
     let costly = echo().with_usage(TokenUsage { input_tokens: 90, output_tokens: 10 });
     for (name, limits, turns) in [
         ("model_turns", limits(|l| l.model_turns = 2), vec![echo(), echo()]),
@@ -67,9 +67,10 @@ async fn a2_each_condition_ends_the_run_by_its_name_and_keeps_what_it_has() {
 
 /// How a run ends whose model replies with a call that has so many numbers.
 async fn of_numbers(budget: &MemoryBudget, count: usize) -> RunEnd {
-    let turns = vec![Turn::calls([("echo", json!({"list": vec![7; count]}))]), Turn::text("Done.")];
+    let turns =
+        vec![ScriptedTurn::calls([("echo", json!({"list": vec![7; count]}))]), ScriptedTurn::text("Done.")];
     let limits = RunLimits { wall_ms: 300, ..RunLimits::default() };
-    let agent = Agent::new("default", Recorded::new(turns)).with_tools(["*"]).with_limits(limits);
+    let agent = Agent::new("default", ScriptedModel::new(turns)).with_tools(["*"]).with_limits(limits);
     let host = Host::builder().toolbox(toolbox()).agent(agent).memory_budget(budget.clone());
     let run = host.build().unwrap().run(RunRequest::new("default", "go")).await.unwrap();
     tokio::time::timeout(Duration::from_secs(60), run.wait()).await.unwrap().unwrap()
@@ -93,9 +94,9 @@ async fn z4_a_reply_does_not_take_the_memory_of_all_others_and_waits_as_long_as_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a3_a_reply_that_its_length_cut_off_is_one_answer_in_the_end() {
-    let part = |text: &str| Turn::text(text).with_finish(Finish::Length);
+    let part = |text: &str| ScriptedTurn::text(text).with_finish(Finish::Length);
     let (end, _) =
-        ended(RunLimits::default(), vec![part("One, "), part("two, "), Turn::text("three.")]).await;
+        ended(RunLimits::default(), vec![part("One, "), part("two, "), ScriptedTurn::text("three.")]).await;
     assert_eq!(
         (end.status, end.text.as_str(), end.usage.steps),
         (Some(RunStatus::Completed), "One, two, three.", 1)
@@ -103,10 +104,10 @@ async fn a3_a_reply_that_its_length_cut_off_is_one_answer_in_the_end() {
 }
 
 /// Answers the second time that it is asked.
-fn broken_once() -> Retrying<Recorded> {
+fn broken_once() -> Retrying<ScriptedModel> {
     let fault = ModelFault::transient("the stream broke", None);
-    let turns = vec![Turn::fault(fault).with_text("This is voi"), Turn::text("This is it.")];
-    Retrying::new(Recorded::new(turns), RetryPolicy { first_pause_ms: 1, ..RetryPolicy::default() })
+    let turns = vec![ScriptedTurn::fault(fault).with_text("This is voi"), ScriptedTurn::text("This is it.")];
+    Retrying::new(ScriptedModel::new(turns), RetryPolicy { first_pause_ms: 1, ..RetryPolicy::default() })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,21 +117,21 @@ async fn e4_a6_what_was_streamed_of_a_broken_attempt_is_void_and_the_rest_is_the
     let (mut streamed, mut restarts, mut whole) = (String::new(), Vec::new(), None);
     while let Some(told) = run.events.next().await {
         match told {
-            Told::Transient(moment) => match moment.piece {
-                Piece::TextDelta { text } => streamed.push_str(&text),
-                Piece::ReplyRestarted { attempt, reason, .. } => {
+            RunUpdate::Live(moment) => match moment.piece {
+                LiveContent::TextDelta { text } => streamed.push_str(&text),
+                LiveContent::ReplyRestarted { attempt, reason, .. } => {
                     assert_eq!((streamed.as_str(), reason.contains("broke")), ("This is voi", true));
                     restarts.push(attempt);
                     streamed.clear();
                 }
                 other => panic!("{other:?}"),
             },
-            Told::Stored(numbered) => {
+            RunUpdate::Stored(numbered) => {
                 if let Event::ModelReplied { reply, .. } = &numbered.event {
                     whole = Some((reply.message.text.clone(), streamed.clone()));
                 }
             }
-            Told::Child(_) => panic!("there is none"),
+            RunUpdate::Child(_) => panic!("there is none"),
         }
     }
     assert_eq!(restarts, [2], "the attempt that begins anew is announced");
@@ -144,11 +145,12 @@ async fn e4_a6_what_was_streamed_of_a_broken_attempt_is_void_and_the_rest_is_the
 #[tokio::test(flavor = "multi_thread")]
 async fn x1_a6_a_run_is_cancelled_while_its_model_is_waited_for() {
     let fault = ModelFault::transient("come back later", Some(Duration::from_secs(60)));
-    let model = Retrying::new(Recorded::new(vec![Turn::fault(fault)]), RetryPolicy::default());
+    let model = Retrying::new(ScriptedModel::new(vec![ScriptedTurn::fault(fault)]), RetryPolicy::default());
     let host = Host::builder().agent(Agent::new("default", model)).build().unwrap();
     let mut run = host.run(RunRequest::new("default", "go")).await.unwrap();
     while let Some(told) = run.events.next().await {
-        if matches!(&told, Told::Transient(moment) if matches!(moment.piece, Piece::ReplyRestarted { .. })) {
+        if matches!(&told, RunUpdate::Live(moment) if matches!(moment.piece, LiveContent::ReplyRestarted { .. }))
+        {
             break;
         }
     }
@@ -168,12 +170,12 @@ async fn x1_t4_a_run_is_cancelled_between_two_attempts_and_no_other_begins() {
         std::future::pending::<String>()
     });
     let policy = ExecutionPolicy { idempotent: true, timeout_ms: Some(20), ..ExecutionPolicy::default() };
-    let agent =
-        Agent::new("default", Recorded::new(vec![Turn::calls([("late", json!({}))])])).with_tools(["*"]);
+    let agent = Agent::new("default", ScriptedModel::new(vec![ScriptedTurn::calls([("late", json!({}))])]))
+        .with_tools(["*"]);
     let host = Host::builder().tool(late.with_execution(policy)).agent(agent).build().unwrap();
     let mut run = host.run(RunRequest::new("default", "go").on_thread("t")).await.unwrap();
     while let Some(told) = run.events.next().await {
-        if matches!(&told, Told::Stored(event) if matches!(event.event, Event::CallRetried { .. })) {
+        if matches!(&told, RunUpdate::Stored(event) if matches!(event.event, Event::CallRetried { .. })) {
             break;
         }
     }
@@ -188,12 +190,15 @@ async fn x1_t4_a_run_is_cancelled_between_two_attempts_and_no_other_begins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn x3_the_thread_of_a_cancelled_run_goes_on() {
-    let turns = vec![Turn::calls([("echo", json!({})), ("slow", json!({}))]), Turn::text("Now I am back.")];
+    let turns = vec![
+        ScriptedTurn::calls([("echo", json!({})), ("slow", json!({}))]),
+        ScriptedTurn::text("Now I am back."),
+    ];
     let host = host(&StoreAt::memory(), turns);
     let say = |text: &str| RunRequest::new("default", text).on_thread("t");
     let mut run = host.run(say("go")).await.unwrap();
     while let Some(told) = run.events.next().await {
-        if matches!(&told, Told::Stored(event) if matches!(event.event, Event::CallReturned { .. } | Event::CallFinished(_)))
+        if matches!(&told, RunUpdate::Stored(event) if matches!(event.event, Event::CallReturned { .. } | Event::CallFinished(_)))
         {
             break;
         }

@@ -3,7 +3,7 @@
 use crate::with_each_store;
 use crate::world::host;
 use serde_json::{Value, json};
-use tollgate::model::Turn;
+use tollgate::models::ScriptedTurn;
 use tollgate::{CallRequest, HostError, RunRequest};
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, RunStatus};
 
@@ -23,7 +23,7 @@ fn resume(value: Value) -> DecisionAnswer {
 
 with_each_store! {
     async fn w2_a_waiting_run_survives_its_host(store: StoreAt) {
-        let turns = vec![Turn::calls([("ask", json!({"what": "send"})), ("add", json!({"n": 1}))])];
+        let turns = vec![ScriptedTurn::calls([("ask", json!({"what": "send"})), ("add", json!({"n": 1}))])];
         let end = {
             let host = host(&store, turns);
             host.run(RunRequest::new("default", "Do it").on_thread("t")).await.unwrap().wait().await.unwrap()
@@ -32,7 +32,7 @@ with_each_store! {
         let asked = &end.waiting[0];
         assert_eq!((asked.ticket.action.as_str(), asked.tool_name.as_str()), ("approve", "ask"));
 
-        let next = host(&store, vec![Turn::text("Sent.")]);
+        let next = host(&store, vec![ScriptedTurn::text("Sent.")]);
         let wrong = next.decide(&end.run_id, decision("d0", &asked.call_id, resume(json!("yes")))).await;
         assert!(matches!(wrong, Err(HostError::Refused(_))), "w3: {wrong:?}");
         let handle = next.decide(&end.run_id, decision("d1", &asked.call_id, resume(json!({"ok": true})))).await;
@@ -55,9 +55,9 @@ with_each_store! {
     }
 
     async fn w7_a_new_message_supersedes_what_waits(store: StoreAt) {
-        let first = host(&store, vec![Turn::calls([("ask", json!({}))])]);
+        let first = host(&store, vec![ScriptedTurn::calls([("ask", json!({}))])]);
         let waiting = first.run(RunRequest::new("default", "Do it").on_thread("t")).await.unwrap().wait().await.unwrap();
-        let next = host(&store, vec![Turn::text("Never mind.")]);
+        let next = host(&store, vec![ScriptedTurn::text("Never mind.")]);
         let end = next.run(RunRequest::new("default", "Forget it").on_thread("t")).await.unwrap().wait().await.unwrap();
         assert_eq!((end.run_id, end.text.as_str()), (waiting.run_id, "Never mind."));
     }

@@ -4,7 +4,7 @@ use crate::children::{agent, builder, calling, data, message, run};
 use crate::place::StoreAt;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tollgate::model::{Recorded, Turn};
+use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::{Agent, CallRequest, Host, HostError, RunRequest};
 use tollgate_agent::backend::Capabilities;
 use tollgate_agent::child::Streaming;
@@ -13,7 +13,7 @@ use tollgate_agent::run::RunStatus;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d10_an_agent_is_offered_as_a_tool() {
-    let scout = agent("scout", vec![Turn::text("Behind the door.")]).offered_as("ask_scout");
+    let scout = agent("scout", vec![ScriptedTurn::text("Behind the door.")]).offered_as("ask_scout");
     let host = calling(&StoreAt::memory(), ("ask_scout", json!({"request": "Where?"})), vec![scout]);
     assert_eq!(data(&run(&host).await), json!({"response": "Behind the door."}));
     let wrong = host.call(CallRequest::new("ask_scout", "{}")).await.unwrap();
@@ -23,8 +23,8 @@ async fn d10_an_agent_is_offered_as_a_tool() {
 #[tokio::test(flavor = "multi_thread")]
 async fn d11_what_a_backend_lacks_is_refused_before_it_starts() {
     let text_only = Capabilities { cancellation: true, ..Capabilities::NONE };
-    let scout =
-        Agent::new("scout", Arc::new(Recorded::new(vec![Turn::text("Yes.")]))).with_backend(text_only);
+    let scout = Agent::new("scout", Arc::new(ScriptedModel::new(vec![ScriptedTurn::text("Yes.")])))
+        .with_backend(text_only);
     let call = ("delegate", json!({"seed": {"basics.total": 1}}));
     let host = calling(&StoreAt::memory(), call, vec![scout.clone()]);
     assert_eq!(message(&run(&host).await), "state");
@@ -38,8 +38,10 @@ async fn d11_what_a_backend_lacks_is_refused_before_it_starts() {
 async fn d12_agents_are_made_of_others() {
     let parts = || vec!["one".to_owned(), "two".to_owned()];
     let made = |composition| {
-        let one = agent("one", vec![Turn::text("first").expecting("Go."), Turn::text("third")]);
-        let two = agent("two", vec![Turn::text("second"), Turn::calls([("enough", json!({}))])]);
+        let one =
+            agent("one", vec![ScriptedTurn::text("first").expecting("Go."), ScriptedTurn::text("third")]);
+        let two =
+            agent("two", vec![ScriptedTurn::text("second"), ScriptedTurn::calls([("enough", json!({}))])]);
         builder(&StoreAt::memory(), vec![one, two, Agent::made_of("default", composition)]).build().unwrap()
     };
     let go = async |host: Host| {
@@ -57,7 +59,7 @@ async fn d12_agents_are_made_of_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a11_instructions_name_state() {
-    let scout = agent("scout", vec![Turn::text("Seen.")])
+    let scout = agent("scout", vec![ScriptedTurn::text("Seen.")])
         .with_tools(Vec::<String>::new())
         .with_instructions("You are in {city}; {nothing} stays.");
     let call = ("delegate", json!({"seed": {"basics.city": "Bern"}}));
@@ -73,7 +75,10 @@ async fn b1_search_history_is_a_tool_that_passes_the_gate() {
     assert_eq!(data(&end)["messages"][0]["text"], "Do it");
     let none = Agent::new(
         "default",
-        Arc::new(Recorded::new(vec![Turn::calls([("search_history", json!({}))]), Turn::text("Done.")])),
+        Arc::new(ScriptedModel::new(vec![
+            ScriptedTurn::calls([("search_history", json!({}))]),
+            ScriptedTurn::text("Done."),
+        ])),
     );
     let host = builder(&StoreAt::memory(), vec![none]).build().unwrap();
     assert!(message(&run(&host).await).contains("not_found"), "an agent without a list has none");

@@ -8,12 +8,12 @@ use crate::world::{host, host_on};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tollgate::model::Turn;
-use tollgate::run::{RunHandle, Told};
+use tollgate::models::ScriptedTurn;
+use tollgate::run::{RunHandle, RunUpdate};
 use tollgate::store::{RunFilter, StoreError};
 use tollgate::tools::NativePlugin;
 use tollgate::{
-    Agent, Busy, CallRequest, Fault, Host, HostError, NativeTool, Recorded, RunRequest, ToolCall,
+    Agent, Busy, CallRequest, Fault, Host, HostError, NativeTool, RunRequest, ScriptedModel, ToolCall,
     ToolDescriptor, ToolOutput, ToolResult, async_trait,
 };
 use tollgate_agent::code::Code;
@@ -49,7 +49,7 @@ impl NativeTool for Recall {
 
 async fn until_a_call_runs(handle: &mut RunHandle) {
     while let Some(told) = handle.events.next().await {
-        if matches!(told, Told::Stored(event) if matches!(event.event, Event::CallStarted { .. })) {
+        if matches!(told, RunUpdate::Stored(event) if matches!(event.event, Event::CallStarted { .. })) {
             return;
         }
     }
@@ -66,7 +66,7 @@ async fn add(host: &Host) -> Value {
 
 with_each_store! {
     async fn a8_a_second_run_is_queued_where_the_caller_says_so(at: StoreAt) {
-        let host = host(&at, vec![Turn::calls([("slow", json!({}))]), Turn::text("Second.")]);
+        let host = host(&at, vec![ScriptedTurn::calls([("slow", json!({}))]), ScriptedTurn::text("Second.")]);
         let mut first = host.run(say("one")).await.unwrap();
         until_a_call_runs(&mut first).await;
         let second = tokio::spawn({
@@ -81,7 +81,7 @@ with_each_store! {
     }
 
     async fn w7_a_queued_message_supersedes_what_the_run_before_it_asked(at: StoreAt) {
-        let host = host(&at, vec![Turn::calls([("ask", json!({}))]), Turn::text("Never mind.")]);
+        let host = host(&at, vec![ScriptedTurn::calls([("ask", json!({}))]), ScriptedTurn::text("Never mind.")]);
         let (first, second) = tokio::join!(host.run(say("one")), host.run(queued("two")));
         let first = first.unwrap().wait().await.unwrap();
         let second = second.unwrap().wait().await.unwrap();
@@ -120,7 +120,7 @@ with_each_store! {
 
     async fn a_run_whose_store_failed_goes_on_once_it_works_again(at: StoreAt) {
         let store = Watched::new(at.open(), Disk::default());
-        let host = host_on(store.clone(), vec![Turn::calls([("slow", json!({}))]), Turn::text("First."), Turn::text("Second.")]);
+        let host = host_on(store.clone(), vec![ScriptedTurn::calls([("slow", json!({}))]), ScriptedTurn::text("First."), ScriptedTurn::text("Second.")]);
         let mut first = host.run(say("one")).await.unwrap();
         until_a_call_runs(&mut first).await;
         store.watch.full.store(true, Ordering::Relaxed);
@@ -143,7 +143,7 @@ with_each_store! {
 
     async fn s1_a_call_that_runs_again_after_a_restart_sees_what_it_saw(at: StoreAt) {
         let store = Watched::new(at.open(), Disk::default());
-        let agent = Agent::new("default", Recorded::new(vec![Turn::calls([("recall", json!({}))]), Turn::text("Done.")]));
+        let agent = Agent::new("default", ScriptedModel::new(vec![ScriptedTurn::calls([("recall", json!({}))]), ScriptedTurn::text("Done.")]));
         let total = StateAccess { key: "basics.total".to_owned(), read: true, write: false, defines: None };
         let mut toolbox = crate::world::toolbox();
         NativePlugin::new("recalls").with_state(total).with_tool(Recall).install(&mut toolbox).unwrap();
@@ -190,8 +190,8 @@ with_each_store! {
 #[tokio::test(flavor = "multi_thread")]
 async fn a8_a_run_of_another_process_is_waited_for_or_refused() {
     let data = tempfile::tempdir().unwrap();
-    let one = host_on(sqlite(data.path()), vec![Turn::calls([("slow", json!({}))])]);
-    let other = host_on(sqlite(data.path()), vec![Turn::text("Second.")]);
+    let one = host_on(sqlite(data.path()), vec![ScriptedTurn::calls([("slow", json!({}))])]);
+    let other = host_on(sqlite(data.path()), vec![ScriptedTurn::text("Second.")]);
     let mut first = one.run(say("one")).await.unwrap();
     until_a_call_runs(&mut first).await;
     let refused = other.run(say("two")).await;

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate::model::{Recorded, Turn};
+use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::store::Store;
 use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
 use tollgate::{Agent, Host, HostBuilder};
@@ -122,22 +122,22 @@ pub(crate) fn toolbox() -> Toolbox {
 }
 
 /// A host with the agent `default`, which plays these turns.
-pub(crate) fn host(store: &StoreAt, turns: Vec<Turn>) -> Host {
+pub(crate) fn host(store: &StoreAt, turns: Vec<ScriptedTurn>) -> Host {
     host_on(store.open(), turns)
 }
 
 /// The same, with more in it.
 pub(crate) fn host_with(
     store: &StoreAt,
-    turns: Vec<Turn>,
+    turns: Vec<ScriptedTurn>,
     more: impl FnOnce(HostBuilder) -> HostBuilder,
 ) -> Host {
-    let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]);
+    let agent = Agent::new("default", Arc::new(ScriptedModel::new(turns))).with_tools(["*"]);
     more(Host::builder().toolbox(toolbox()).agent(agent).store(store.open())).build().unwrap()
 }
 
 /// The same, on this very store.
-pub(crate) fn host_on(store: Arc<dyn Store>, turns: Vec<Turn>) -> Host {
-    let agent = Agent::new("default", Arc::new(Recorded::new(turns))).with_tools(["*"]);
+pub(crate) fn host_on(store: Arc<dyn Store>, turns: Vec<ScriptedTurn>) -> Host {
+    let agent = Agent::new("default", Arc::new(ScriptedModel::new(turns))).with_tools(["*"]);
     Host::builder().toolbox(toolbox()).agent(agent).store(store).build().unwrap()
 }

@@ -8,7 +8,7 @@ use tollgate::store::{
     AuditFilter, AuditRecord, Commit, CommitError, Committed, QueueTurn, Record, RunFilter, RunSummary,
     Store, StoreError, ToolHealth,
 };
-use tollgate_agent::run::{Numbered, Thread};
+use tollgate_agent::run::{StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 
 /// Who watches what is written. The first write has the number 1.
@@ -59,8 +59,8 @@ impl<W: Watch> Store for Watched<W> {
         self.write(self.store.commit(commit)).await
     }
 
-    fn keeps_components(&self) -> bool {
-        self.store.keeps_components()
+    fn archives(&self) -> bool {
+        self.store.archives()
     }
 
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
@@ -75,7 +75,7 @@ impl<W: Watch> Store for Watched<W> {
         self.store.thread(thread_id).await
     }
 
-    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         self.store.events(run_id, after).await
     }
 
@@ -87,8 +87,8 @@ impl<W: Watch> Store for Watched<W> {
         self.store.audit(filter).await
     }
 
-    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
-        self.store.trapping().await
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.store.tool_health().await
     }
 
     async fn changes(
@@ -112,8 +112,8 @@ impl<W: Watch> Store for Watched<W> {
         self.store.record(run_id).await
     }
 
-    fn let_go(&self, run_id: &str) {
-        self.store.let_go(run_id);
+    fn release(&self, run_id: &str) {
+        self.store.release(run_id);
     }
 
     async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::Arc;
 use tollgate::config::Config;
-use tollgate::model::{Recorded, Turn};
+use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::store::{MemoryStore, SqliteStore, Store};
 use tollgate::tools::{Toolbox, directory};
 use tollgate::{Agent, CallRequest, Host, RunRequest};
@@ -87,15 +87,15 @@ fn agent_on(
     (turns, calls): (usize, usize),
 ) -> Host {
     let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
-    let asks = || Turn::calls((0..calls).map(|_| (tool, arguments.clone())));
-    let turns_of_model = (0..turns).map(|_| asks()).chain([Turn::text("It is done.")]).collect();
+    let asks = || ScriptedTurn::calls((0..calls).map(|_| (tool, arguments.clone())));
+    let turns_of_model = (0..turns).map(|_| asks()).chain([ScriptedTurn::text("It is done.")]).collect();
     let limits = RunLimits {
         model_turns: u32::MAX,
         tool_calls: u32::MAX,
         identical_turns: u32::MAX,
         ..RunLimits::default()
     };
-    let agent = Agent::new("default", Arc::new(Recorded::new(turns_of_model))).with_tools(["*"]);
+    let agent = Agent::new("default", Arc::new(ScriptedModel::new(turns_of_model))).with_tools(["*"]);
     let builder = Host::builder().toolbox(toolbox.clone()).agent(agent.with_limits(limits));
     builder.store(store).build().unwrap()
 }

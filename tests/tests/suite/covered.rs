@@ -16,7 +16,7 @@ enum Shown {
 }
 use Shown::{By, In};
 
-const EGRESS: &str = "host/sandbox/src/egress/tests.rs";
+const EGRESS: &str = "host/sandbox/src/egress/tests/mod.rs";
 const UPLOADS: &str = "host/sandbox/src/egress/tests/uploads.rs";
 const REPORTS: Shown = By("activity, progress, log, streamed output");
 

@@ -58,14 +58,14 @@ impl Verdict {
 
 /// A verdict with the id of the gate that gave it, as it is recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Recorded {
+pub struct GateVerdict {
     /// The gate.
     pub gate: SmolStr,
     /// Its answer.
     pub verdict: Verdict,
 }
 
-impl Recorded {
+impl GateVerdict {
     /// A gate's answer.
     #[must_use]
     pub fn new(gate: impl Into<SmolStr>, verdict: Verdict) -> Self {
@@ -124,7 +124,7 @@ pub const PERMISSIONS_ID: &str = "permissions";
 /// A gate in Rust. It looks and answers; it does nothing else.
 ///
 /// ```
-/// use tollgate_agent::gate::{Gate, ProposedCall, Recorded, Standing, Verdict, stands};
+/// use tollgate_agent::gate::{Gate, ProposedCall, GateVerdict, Resolution, Verdict, resolve};
 /// use tollgate_agent::outcome::Ticket;
 ///
 /// /// Wants a person's word before anything is deleted.
@@ -144,10 +144,10 @@ pub const PERMISSIONS_ID: &str = "permissions";
 /// }
 ///
 /// // Every gate is asked, and the severest answer stands, in whatever order they came.
-/// let asks = Recorded::new("careful", Verdict::Suspend(Box::new(Ticket::confirm("Sure?"))));
-/// let denies = Recorded::new("strict", Verdict::Deny("Never.".to_owned()));
-/// let answers = [asks, Recorded::new("mild", Verdict::Allow), denies.clone()];
-/// assert_eq!(stands(&answers, &[]), Standing::Held(&denies));
+/// let asks = GateVerdict::new("careful", Verdict::Suspend(Box::new(Ticket::confirm("Sure?"))));
+/// let denies = GateVerdict::new("strict", Verdict::Deny("Never.".to_owned()));
+/// let answers = [asks, GateVerdict::new("mild", Verdict::Allow), denies.clone()];
+/// assert_eq!(resolve(&answers, &[]), Resolution::Held(&denies));
 /// ```
 pub trait Gate: Send + Sync {
     /// `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.
@@ -163,7 +163,7 @@ pub enum Judgement {
     /// No gate holds the call back.
     Permitted(Permit),
     /// The verdict that stands, with the gate that gave it.
-    Held(Box<Proposal>, Recorded),
+    Held(Box<Proposal>, GateVerdict),
 }
 
 /// Leave to run one call with these arguments. Only [`judge`] makes one, and
@@ -199,40 +199,40 @@ impl Permit {
 /// Where a person has answered gates' questions about this very call,
 /// `approved_gates` names those gates: their `suspend` counts as allowed.
 #[must_use]
-pub fn judge(proposal: Proposal, recorded: &[Recorded], approved_gates: &[SmolStr]) -> Judgement {
-    match stands(recorded, approved_gates) {
-        Standing::Unasked => Judgement::Held(
+pub fn judge(proposal: Proposal, recorded: &[GateVerdict], approved_gates: &[SmolStr]) -> Judgement {
+    match resolve(recorded, approved_gates) {
+        Resolution::Unasked => Judgement::Held(
             Box::new(proposal),
-            Recorded::new("host", Verdict::Deny("No gate is configured, so nothing may run.".to_owned())),
+            GateVerdict::new("host", Verdict::Deny("No gate is configured, so nothing may run.".to_owned())),
         ),
-        Standing::Allowed => Judgement::Permitted(Permit { proposal }),
-        Standing::Held(held) => Judgement::Held(Box::new(proposal), held.clone()),
+        Resolution::Allowed => Judgement::Permitted(Permit { proposal }),
+        Resolution::Held(held) => Judgement::Held(Box::new(proposal), held.clone()),
     }
 }
 
 /// What stands among the answers of all gates.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Standing<'a> {
+pub enum Resolution<'a> {
     /// Nobody answered.
     Unasked,
     /// Nobody holds the call back.
     Allowed,
     /// This answer does.
-    Held(&'a Recorded),
+    Held(&'a GateVerdict),
 }
 
 /// What stands among the answers of all gates; see [`judge`].
 #[must_use]
-pub fn stands<'a>(recorded: &'a [Recorded], approved_gates: &[SmolStr]) -> Standing<'a> {
-    let severity = |r: &Recorded| {
+pub fn resolve<'a>(recorded: &'a [GateVerdict], approved_gates: &[SmolStr]) -> Resolution<'a> {
+    let severity = |r: &GateVerdict| {
         if r.verdict.asks() && approved_gates.contains(&r.gate) { 0 } else { r.verdict.severity() }
     };
     let severest =
         recorded.iter().min_by(|a, b| severity(b).cmp(&severity(a)).then_with(|| a.gate.cmp(&b.gate)));
     match severest {
-        None => Standing::Unasked,
-        Some(r) if severity(r) == 0 => Standing::Allowed,
-        Some(r) => Standing::Held(r),
+        None => Resolution::Unasked,
+        Some(r) if severity(r) == 0 => Resolution::Allowed,
+        Some(r) => Resolution::Held(r),
     }
 }
 
@@ -292,25 +292,25 @@ mod tests {
         ]
     }
 
-    fn answers() -> impl Strategy<Value = Vec<Recorded>> {
+    fn answers() -> impl Strategy<Value = Vec<GateVerdict>> {
         proptest::collection::btree_map("[a-z]{1,4}", verdict(), 0..8).prop_map(|gates| {
-            gates.into_iter().map(|(gate, verdict)| Recorded { gate: gate.into(), verdict }).collect()
+            gates.into_iter().map(|(gate, verdict)| GateVerdict { gate: gate.into(), verdict }).collect()
         })
     }
 
     proptest! {
         #[test]
         fn g2_the_order_of_gates_never_matters((one, other) in answers().prop_flat_map(|a| (Just(a.clone()), Just(a).prop_shuffle()))) {
-            prop_assert_eq!(stands(&one, &[]), stands(&other, &[]));
+            prop_assert_eq!(resolve(&one, &[]), resolve(&other, &[]));
         }
 
         #[test]
         fn g2_the_severest_stands_and_ties_go_to_the_first_id(answers in answers()) {
             let top = answers.iter().map(|r| r.verdict.severity()).max();
-            match stands(&answers, &[]) {
-                Standing::Unasked => prop_assert!(answers.is_empty()),
-                Standing::Allowed => prop_assert_eq!(top, Some(0)),
-                Standing::Held(held) => {
+            match resolve(&answers, &[]) {
+                Resolution::Unasked => prop_assert!(answers.is_empty()),
+                Resolution::Allowed => prop_assert_eq!(top, Some(0)),
+                Resolution::Held(held) => {
                     prop_assert_eq!(Some(held.verdict.severity()), top);
                     let first = answers.iter().filter(|r| Some(r.verdict.severity()) == top).map(|r| &r.gate).min();
                     prop_assert_eq!(Some(&held.gate), first);
@@ -321,18 +321,18 @@ mod tests {
 
     #[test]
     fn g3_no_gate_at_all_means_deny() {
-        assert_eq!(stands(&[], &[]), Standing::Unasked);
+        assert_eq!(resolve(&[], &[]), Resolution::Unasked);
     }
 
     #[test]
     fn g8_only_the_question_that_was_answered_counts_as_allowed() {
-        let suspend = |gate: &str| Recorded::new(gate, Verdict::Suspend(Box::new(Ticket::confirm("?"))));
+        let suspend = |gate: &str| GateVerdict::new(gate, Verdict::Suspend(Box::new(Ticket::confirm("?"))));
         let both = [suspend("a"), suspend("b")];
         let one = ["a".into()];
-        assert_eq!(stands(&both, &one), Standing::Held(&both[1]));
-        assert_eq!(stands(&both[..1], &one), Standing::Allowed);
-        assert_eq!(stands(&both, &["b".into(), "a".into()]), Standing::Allowed);
-        let denied = [suspend("a"), Recorded::new("c", Verdict::Deny("no".to_owned()))];
-        assert_eq!(stands(&denied, &one), Standing::Held(&denied[1]));
+        assert_eq!(resolve(&both, &one), Resolution::Held(&both[1]));
+        assert_eq!(resolve(&both[..1], &one), Resolution::Allowed);
+        assert_eq!(resolve(&both, &["b".into(), "a".into()]), Resolution::Allowed);
+        let denied = [suspend("a"), GateVerdict::new("c", Verdict::Deny("no".to_owned()))];
+        assert_eq!(resolve(&denied, &one), Resolution::Held(&denied[1]));
     }
 }

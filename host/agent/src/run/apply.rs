@@ -2,12 +2,12 @@
 
 use super::answer::answer;
 use super::call::{Call, CallStatus, Validation};
-use super::children::{Child, ChildStanding};
+use super::child_plan::{Child, ChildStanding};
 use super::event::{Event, Finished, Proposed, Suspended};
 use super::spec::{AgentSpec, Decision, DecisionAnswer, MAX_CONTINUATIONS, RunSpec, Task};
 use super::turn::{Batch, Turn};
 use super::{Phase, Run};
-use crate::gate::Recorded;
+use crate::gate::GateVerdict;
 use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::{Outcome, Usage};
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// record that was tampered with. The run ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the record of the run cannot be right: {0}")]
-pub struct ForbiddenMove(pub(super) String);
+pub struct InvalidTransition(pub(super) String);
 
 /// What the model is told before it continues a reply.
 const CONTINUE: &str = "Your reply was cut off by its length. Go on exactly where it stopped.";
@@ -30,9 +30,9 @@ impl Run {
     /// # Errors
     /// The event cannot follow from the ones before it. The run is not to be used
     /// any more.
-    pub fn apply(&mut self, event: &Event) -> Result<(), ForbiddenMove> {
+    pub fn apply(&mut self, event: &Event) -> Result<(), InvalidTransition> {
         if self.is_finished() {
-            return Err(ForbiddenMove("an event follows the end of the run".to_owned()));
+            return Err(InvalidTransition("an event follows the end of the run".to_owned()));
         }
         self.events += 1;
         self.is_told_waiting = matches!(event, Event::RunWaiting);
@@ -95,7 +95,7 @@ impl Run {
         Ok(())
     }
 
-    fn call_proposed(&mut self, proposed: &Proposed) -> Result<(), ForbiddenMove> {
+    fn call_proposed(&mut self, proposed: &Proposed) -> Result<(), InvalidTransition> {
         // A direct call has no model that could give an id twice.
         if self.step > 0 {
             self.call_ids.insert(proposed.call_id.clone());
@@ -105,7 +105,7 @@ impl Run {
         Ok(())
     }
 
-    fn call_gated(&mut self, call_id: &str, verdicts: &Arc<[Recorded]>) -> Result<(), ForbiddenMove> {
+    fn call_gated(&mut self, call_id: &str, verdicts: &Arc<[GateVerdict]>) -> Result<(), InvalidTransition> {
         let call = self.call_mut(call_id)?;
         call.let_through = Some(Arc::clone(verdicts));
         call.started = false;
@@ -212,7 +212,7 @@ impl Run {
         if last.as_ref().is_some_and(|last| asks_the_same(last, reply)) { times + 1 } else { 1 }
     }
 
-    fn start_batch(&mut self, call_ids: &[SmolStr]) -> Result<(), ForbiddenMove> {
+    fn start_batch(&mut self, call_ids: &[SmolStr]) -> Result<(), InvalidTransition> {
         let snapshot = self.state.snapshot();
         let Some(turn) = &mut self.turn else { return Err(no_turn()) };
         let calls = call_ids.iter().map(|id| turn.position(id).ok_or_else(|| unknown(id)));
@@ -222,14 +222,14 @@ impl Run {
         Ok(())
     }
 
-    fn used(&mut self, call_id: &str, usage: Usage) -> Result<(), ForbiddenMove> {
+    fn used(&mut self, call_id: &str, usage: Usage) -> Result<(), InvalidTransition> {
         self.usage.tools = self.usage.tools.plus(usage);
         let call = self.call_mut(call_id)?;
         call.usage = call.usage.plus(usage);
         Ok(())
     }
 
-    fn conflicted(&mut self, call_id: &str, usage: Usage) -> Result<(), ForbiddenMove> {
+    fn conflicted(&mut self, call_id: &str, usage: Usage) -> Result<(), InvalidTransition> {
         self.used(call_id, usage)?;
         let call = self.call_mut(call_id)?;
         call.conflicts += 1;
@@ -238,7 +238,7 @@ impl Run {
         self.leave_batch(call_id)
     }
 
-    fn call_finished(&mut self, finished: &Finished) -> Result<(), ForbiddenMove> {
+    fn call_finished(&mut self, finished: &Finished) -> Result<(), InvalidTransition> {
         self.used(&finished.call_id, finished.last_attempt())?;
         let call = self.call_mut(&finished.call_id)?;
         call.become_status(finished.end.status())?;
@@ -259,7 +259,7 @@ impl Run {
         Ok(())
     }
 
-    fn call_suspended(&mut self, suspended: &Suspended) -> Result<(), ForbiddenMove> {
+    fn call_suspended(&mut self, suspended: &Suspended) -> Result<(), InvalidTransition> {
         self.used(&suspended.call_id, suspended.usage)?;
         let call = self.call_mut(&suspended.call_id)?;
         // A question that is asked again, of another version, stays a question.
@@ -286,7 +286,7 @@ impl Run {
         call_id: &str,
         decision: &Decision,
         change: Option<&StateChange>,
-    ) -> Result<(), ForbiddenMove> {
+    ) -> Result<(), InvalidTransition> {
         self.changed(change);
         self.decisions.insert(decision.id.clone(), decision.clone());
         self.phase = Phase::Calling;
@@ -335,7 +335,7 @@ impl Run {
         self.take_in(change);
     }
 
-    fn leave_batch(&mut self, call_id: &str) -> Result<(), ForbiddenMove> {
+    fn leave_batch(&mut self, call_id: &str) -> Result<(), InvalidTransition> {
         let turn = self.turn_mut()?;
         let at = turn.position(call_id).ok_or_else(|| unknown(call_id))?;
         turn.leave_batch(at);
@@ -357,27 +357,29 @@ impl Run {
         }
     }
 
-    fn child_mut(&mut self, call_id: &str, ordinal: u32) -> Result<&mut Child, ForbiddenMove> {
+    fn child_mut(&mut self, call_id: &str, ordinal: u32) -> Result<&mut Child, InvalidTransition> {
         let child = self.children.get_mut(&(call_id.into(), ordinal));
-        child.ok_or_else(|| ForbiddenMove(format!("the child {ordinal} of the call {call_id} is not known")))
+        child.ok_or_else(|| {
+            InvalidTransition(format!("the child {ordinal} of the call {call_id} is not known"))
+        })
     }
 
-    fn turn_mut(&mut self) -> Result<&mut Turn, ForbiddenMove> {
+    fn turn_mut(&mut self) -> Result<&mut Turn, InvalidTransition> {
         self.turn.as_mut().ok_or_else(no_turn)
     }
 
-    pub(super) fn call_mut(&mut self, call_id: &str) -> Result<&mut Call, ForbiddenMove> {
+    pub(super) fn call_mut(&mut self, call_id: &str) -> Result<&mut Call, InvalidTransition> {
         let turn = self.turn_mut()?;
         turn.calls.iter_mut().find(|call| call.id == call_id).ok_or_else(|| unknown(call_id))
     }
 }
 
-fn no_turn() -> ForbiddenMove {
-    ForbiddenMove("a call is told of outside a turn".to_owned())
+fn no_turn() -> InvalidTransition {
+    InvalidTransition("a call is told of outside a turn".to_owned())
 }
 
-fn unknown(call_id: &str) -> ForbiddenMove {
-    ForbiddenMove(format!("the call {call_id} is not known"))
+fn unknown(call_id: &str) -> InvalidTransition {
+    InvalidTransition(format!("the call {call_id} is not known"))
 }
 
 /// Whether both ask for the very same calls.

@@ -1,13 +1,13 @@
 //! One call of a turn: its status, and which moves between statuses exist.
 
-use super::ForbiddenMove;
-use super::ending::Ending;
+use super::InvalidTransition;
+use super::completion::CallCompletion;
 use super::event::{Proposed, Suspended, ToolVersion};
 use super::spec::Decision;
 use crate::catalog::Tool;
 use crate::code::Code;
 use crate::context::Resumption;
-use crate::gate::Recorded;
+use crate::gate::GateVerdict;
 use crate::hook::HookAnswer;
 use crate::outcome::{Fault, Outcome, ResumeMode, ToolResult, Usage};
 use crate::proposal::Arguments;
@@ -135,7 +135,7 @@ pub struct Call {
     pub end: Option<CallEnd>,
     pub(super) tool: Option<Arc<Tool>>,
     pub(super) validation: Validation,
-    pub(super) let_through: Option<Arc<[Recorded]>>,
+    pub(super) let_through: Option<Arc<[GateVerdict]>>,
     /// Whether an attempt was started since the gates let it through.
     pub(super) started: bool,
     pub(super) returned: Option<(Arc<Outcome>, Usage)>,
@@ -159,7 +159,7 @@ pub struct Call {
     /// Whether what they wrote is part of the state already: the call asked a person.
     pub(super) hooks_kept: bool,
     /// How it ends, while the hooks after it are asked.
-    pub(super) ending: Option<Arc<Ending>>,
+    pub(super) ending: Option<Arc<CallCompletion>>,
 }
 
 /// Whether the tool's own check of the arguments was asked.
@@ -240,7 +240,7 @@ impl Call {
         attempt: u32,
         not_before_ms: u64,
         until_ms: u64,
-    ) -> Result<(), ForbiddenMove> {
+    ) -> Result<(), InvalidTransition> {
         if self.is_under_way() && !self.is_retrying {
             self.restarts += 1;
         }
@@ -249,9 +249,9 @@ impl Call {
         if self.status == CallStatus::Running { Ok(()) } else { self.become_status(CallStatus::Running) }
     }
 
-    pub(super) fn become_status(&mut self, next: CallStatus) -> Result<(), ForbiddenMove> {
+    pub(super) fn become_status(&mut self, next: CallStatus) -> Result<(), InvalidTransition> {
         if !self.status.may_become(next) {
-            return Err(ForbiddenMove(format!(
+            return Err(InvalidTransition(format!(
                 "the call {} goes from {:?} to {next:?}",
                 self.id, self.status
             )));

@@ -1,10 +1,10 @@
 //! One input, and the events that follow from it.
 
-use super::children::Seed;
-use super::draft::Draft;
+use super::child_plan::Seed;
 use super::event::{Event, Proposed, RunStatus, ToolVersion};
 use super::input::{Input, Refused};
 use super::spec::{RunSpec, Task};
+use super::transition::Transition;
 use super::{CallStatus, Phase, Run};
 use crate::catalog::Catalog;
 use crate::code::Code;
@@ -24,7 +24,7 @@ impl Run {
     /// The input is not taken, in words for whoever gave it: a second start, a
     /// decision that does not fit, a message to a run that is at work.
     pub fn decide(&self, catalog: &Catalog, now_ms: u64, input: &Input) -> Result<Vec<Event>, Refused> {
-        let mut draft = Draft::new(self, catalog, now_ms);
+        let mut draft = Transition::new(self, catalog, now_ms);
         match input {
             Input::Start(spec) => self.begin(&mut draft, spec, Seed::default(), None)?,
             Input::StartSeeded(spec, seed) => self.begin(&mut draft, spec, seed.clone(), None)?,
@@ -35,7 +35,7 @@ impl Run {
                 self.hear(&mut draft, reply.clone(), hooked.clone());
             }
             Input::ModelFailed { ask, error } if self.phase == Phase::Asking && *ask == self.asks => {
-                draft.finish_run(RunStatus::Failed { error: error.clone() });
+                draft.complete_run(RunStatus::Failed { error: error.clone() });
             }
             Input::Validated { call_id, fault } => draft.validated(call_id, fault.as_ref()),
             Input::Judged { round, answers, hooked } => draft.judged(*round, answers, hooked),
@@ -66,7 +66,7 @@ impl Run {
     }
 
     /// Ends the run for this reason, or because its wall time is used up.
-    fn cut(&self, draft: &mut Draft<'_>, reason: Option<&String>) {
+    fn cut(&self, draft: &mut Transition<'_>, reason: Option<&String>) {
         match reason {
             Some(reason) => {
                 draft.end_early(Code::Cancelled, RunStatus::Cancelled { reason: reason.clone() });
@@ -83,7 +83,7 @@ impl Run {
 
     fn begin(
         &self,
-        draft: &mut Draft<'_>,
+        draft: &mut Transition<'_>,
         spec: &Arc<RunSpec>,
         seed: Seed,
         refused: Option<&Fault>,
@@ -112,7 +112,7 @@ impl Run {
         Ok(())
     }
 
-    fn hear(&self, draft: &mut Draft<'_>, mut reply: ModelReply, hooked: Option<Box<ModelHooked>>) {
+    fn hear(&self, draft: &mut Transition<'_>, mut reply: ModelReply, hooked: Option<Box<ModelHooked>>) {
         self.give_ids(&mut reply);
         let reply = Arc::new(reply);
         let hidden = hooked.as_ref().map(|hooked| hooked.hidden.clone()).unwrap_or_default();
@@ -129,7 +129,7 @@ impl Run {
             return draft.settle();
         }
         if calls.is_empty() {
-            return draft.finish_run_with(RunStatus::Completed, self.said(&reply));
+            return draft.complete_run_with(RunStatus::Completed, self.said(&reply));
         }
         let offered =
             |name: &str| self.spec.offers(name) && self.filter.shows(name) && !hidden.contains(name);

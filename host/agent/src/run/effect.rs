@@ -2,7 +2,7 @@
 
 use super::Run;
 use super::call::{Call, Validation};
-use super::ending::Ended;
+use super::completion::Ended;
 use super::{Phase, turn::Turn};
 use crate::catalog::{Catalog, Tool};
 use crate::context::Resumption;

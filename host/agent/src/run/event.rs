@@ -7,17 +7,17 @@ pub use super::answer_schema::AnswerSchema;
 pub use super::usage::{ChildUsage, RunUsage};
 
 use super::call::CallEnd;
-use super::ending::{Afterwards, Ending};
+use super::completion::{AfterTurn, CallCompletion};
 use super::spec::{AgentSpec, Decision, RunSpec};
 use crate::catalog::Tool;
 use crate::child::ChildStatus;
-use crate::gate::Recorded;
+use crate::gate::GateVerdict;
 use crate::hook::{HookAnswer, HookPoint, ModelHooked, ToolFilter};
 use crate::message::{Message, ModelReply, TokenUsage};
 use crate::outcome::{Fault, Mutation, Outcome, ScheduledNote, Ticket, Usage};
 use crate::proposal::Arguments;
+use crate::recorded_inputs::RecordedInputs;
 use crate::state::StateChange;
-use crate::taken::Taken;
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ pub enum Event {
         /// The call.
         call_id: SmolStr,
         /// Every answer.
-        verdicts: Arc<[Recorded]>,
+        verdicts: Arc<[GateVerdict]>,
     },
     /// These calls run at once, on the state as it stands here.
     BatchStarted {
@@ -110,7 +110,7 @@ pub enum Event {
         /// Which attempt.
         attempt: u32,
         /// With what it can be run again.
-        taken: Arc<Taken>,
+        taken: Arc<RecordedInputs>,
     },
     /// An attempt timed out, and another follows.
     CallRetried {
@@ -160,7 +160,7 @@ pub enum Event {
         answers: Vec<HookAnswer>,
     },
     /// How the call ends is known; the hooks after it are asked before it does.
-    CallEnding(Box<Ending>),
+    CallEnding(Box<CallCompletion>),
     /// A person decided about a suspended call.
     CallDecided {
         /// The call.
@@ -219,7 +219,7 @@ pub enum Event {
     /// answered, this follows.
     TurnCut {
         /// What.
-        then: Afterwards,
+        then: AfterTurn,
     },
     /// The turn is over; every call of it has its answer.
     StepFinished {

@@ -1,12 +1,12 @@
 //! What the world tells a run.
 
-use super::children::{ChildEnd, Seed};
+use super::child_plan::{ChildEnd, Seed};
 use super::spec::{Decision, RunSpec};
-use crate::gate::Recorded;
+use crate::gate::GateVerdict;
 use crate::hook::{HookAnswer, ModelHooked};
 use crate::message::ModelReply;
 use crate::outcome::{Fault, Outcome, Usage};
-use crate::taken::Taken;
+use crate::recorded_inputs::RecordedInputs;
 use smol_str::SmolStr;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub enum Input {
         /// Which round of questions.
         round: u32,
         /// The calls' ids with every gate's answer.
-        answers: Vec<(SmolStr, Arc<[Recorded]>)>,
+        answers: Vec<(SmolStr, Arc<[GateVerdict]>)>,
         /// The ids of those calls that were let through and whose hooks were asked
         /// for, with what the hooks before them answered.
         hooked: Vec<(SmolStr, Vec<HookAnswer>)>,
@@ -64,7 +64,7 @@ pub enum Input {
         /// What it used.
         usage: Usage,
         /// What it took from the world; none where it took nothing.
-        taken: Option<Arc<Taken>>,
+        taken: Option<Arc<RecordedInputs>>,
     },
     /// The hooks after a call answered.
     Hooked {

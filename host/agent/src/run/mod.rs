@@ -13,51 +13,51 @@
 //! from applied events alone, and only committed events are applied; so nothing
 //! is done, and nothing is told, that a crash could take back.
 
+pub mod actions;
 pub mod answer;
 mod answer_schema;
 mod apply;
+mod attempts;
 pub mod call;
+mod call_counts;
 mod changes;
-mod child_end;
-pub mod children;
+mod child_outcome;
+pub mod child_plan;
+pub mod completion;
 mod decide;
-mod deciding;
-mod draft;
+mod decisions;
 pub mod effect;
-pub mod ending;
 pub mod event;
-pub mod handing;
-mod hooking;
+mod expensive;
+mod gates;
+mod hooks;
 pub mod input;
-mod judging;
-mod landing;
-mod long;
-mod numbered;
 pub mod replay;
 pub mod spec;
-mod tally;
+mod stored_event;
+mod transition;
 mod turn;
 mod usage;
 
-pub use apply::ForbiddenMove;
+pub use actions::{granted_actions, handed_to};
+pub use apply::InvalidTransition;
 pub use call::{Call, CallEnd, CallStatus};
-pub use children::{Child, ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Seed};
+pub use child_plan::{Child, ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Seed};
+pub use completion::{AfterTurn, CallCompletion, Ended};
 pub use effect::{Effect, EffectKey, Execution, Question};
-pub use ending::{Afterwards, Ended, Ending};
 pub use event::{Event, RunStatus, RunUsage};
-pub use handing::{granted_actions, handed_to};
+pub use expensive::SHORT_STEPS;
 pub use input::{Input, Refused};
-pub use long::SHORT_STEPS;
-pub use numbered::Numbered;
 pub use spec::{AgentSpec, Decision, DecisionAnswer, KnownAgent, RunLimits, RunSpec, Task, Thread};
+pub use stored_event::StoredEvent;
 
 use crate::hook::ToolFilter;
 use crate::message::{Message, ModelReply, ToolSpec};
 use crate::state::State;
+use call_counts::CallCounts;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
-use tally::Tally;
 use turn::Turn;
 
 /// What a run is given before it has begun.
@@ -90,17 +90,17 @@ pub struct Run {
     carried: String,
     last_text: String,
     call_ids: BTreeSet<SmolStr>,
-    let_through: Tally,
+    let_through: CallCounts,
     decisions: BTreeMap<String, Decision>,
     /// The last turn's calls and how many turns in a row asked for the same.
     repeated: (Option<Arc<ModelReply>>, u32),
     usage: RunUsage,
-    children: BTreeMap<children::ChildPlace, Child>,
+    children: BTreeMap<child_plan::ChildPlace, Child>,
     /// Whether a call ended the loop that the run is part of.
     escalated: bool,
     /// What follows once the hooks after the turn's calls have answered, where it was
     /// cut short.
-    cut: Option<Afterwards>,
+    cut: Option<AfterTurn>,
     /// Which tools the model is told of in this turn, and in the next.
     filter: ToolFilter,
     next_filter: ToolFilter,
@@ -142,7 +142,7 @@ impl Run {
             carried: String::new(),
             last_text: String::new(),
             call_ids: BTreeSet::new(),
-            let_through: Tally::default(),
+            let_through: CallCounts::default(),
             decisions: BTreeMap::new(),
             repeated: (None, 0),
             usage: RunUsage::default(),
@@ -243,7 +243,7 @@ impl Run {
                 name: descriptor.name.clone(),
                 description: descriptor.description.clone(),
                 parameters: match descriptor.name == crate::name::TRANSFER {
-                    true => handing::parameters(&self.spec.agent.view, catalog),
+                    true => actions::parameters(&self.spec.agent.view, catalog),
                     false => descriptor.parameters.clone(),
                 },
             })

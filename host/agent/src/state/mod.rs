@@ -8,14 +8,14 @@
 //! the change holds each key's resulting value, or names the built-in reducer by which
 //! the value follows from the update.
 
-pub mod aside;
 pub mod change;
-mod held;
 pub mod key;
 pub mod native;
 pub mod pending;
 pub mod reducer;
+pub mod set_aside;
 mod size;
+mod stored_value;
 pub mod update;
 
 pub use change::StateChange;
@@ -25,10 +25,10 @@ pub use pending::PendingMutation;
 pub use reducer::Reducer;
 pub use update::{Fold, KeyUpdate};
 
-use held::Held;
 use litemap::LiteMap;
 use serde_json::Value;
 use std::sync::Arc;
+use stored_value::Held;
 
 /// Values by their keys: few, so that a sorted list is smaller and faster than a tree.
 type Values = LiteMap<Arc<str>, Held>;

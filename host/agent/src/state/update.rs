@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// One key's update. A record holds only the key's name if the key does not persist, and
 /// listeners are told only the name if the key is not visible.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "Recorded")]
+#[serde(from = "StoredUpdate")]
 pub struct KeyUpdate {
     /// The key.
     pub key: Arc<str>,
@@ -147,7 +147,7 @@ impl StateChange {
 
 /// An update as a record holds it.
 #[derive(Deserialize)]
-struct Recorded {
+struct StoredUpdate {
     key: Arc<str>,
     scope: KeyScope,
     persistent: bool,
@@ -161,9 +161,9 @@ struct Recorded {
     initial: Option<Arc<Value>>,
 }
 
-impl From<Recorded> for KeyUpdate {
-    fn from(recorded: Recorded) -> Self {
-        let Recorded { key, scope, persistent, update, value, reducer, initial } = recorded;
+impl From<StoredUpdate> for KeyUpdate {
+    fn from(recorded: StoredUpdate) -> Self {
+        let StoredUpdate { key, scope, persistent, update, value, reducer, initial } = recorded;
         let fold = reducer.map(|reducer| Fold { reducer, initial, is_free: false });
         Self { key, scope, persistent, update, value, fold }
     }

@@ -3,7 +3,7 @@
 use crate::world::{World, allow, block, deny, done, pends, sets, suspend};
 use serde_json::json;
 use tollgate_agent::code::Code;
-use tollgate_agent::gate::{Recorded, Verdict};
+use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::outcome::{Ticket, ToolResult};
 use tollgate_agent::run::{Event, Question, Run, RunLimits, RunStatus};
 
@@ -11,7 +11,7 @@ fn id(question: &Question) -> &str {
     question.proposal.call_id()
 }
 
-fn three(gates: impl Fn(&Question, &Run) -> Vec<Recorded> + 'static) -> World {
+fn three(gates: impl Fn(&Question, &Run) -> Vec<GateVerdict> + 'static) -> World {
     let mut world = World::asked(RunLimits::default()).with_gates(gates);
     world.reply(&[("a", "act", "{}"), ("b", "act", "{}"), ("c", "act", "{}")]);
     world
@@ -67,7 +67,7 @@ fn g4_deny_answers_suspend_parks_set_result_answers_and_others_go_on() {
     let mut world = World::asked(RunLimits::default()).with_gates(|q, _| match id(q) {
         "a" => vec![deny("x")],
         "b" => vec![suspend("x")],
-        "c" => vec![Recorded::new("x", Verdict::SetResult(Box::new(ToolResult::success("cached"))))],
+        "c" => vec![GateVerdict::new("x", Verdict::SetResult(Box::new(ToolResult::success("cached"))))],
         _ => vec![allow("x")],
     });
     world.reply(&[("a", "act", "{}"), ("b", "act", "{}"), ("c", "act", "{}"), ("d", "act", "{}")]);
@@ -81,7 +81,7 @@ fn g4_deny_answers_suspend_parks_set_result_answers_and_others_go_on() {
     assert!(world.answer("a").contains("denied: no"));
 }
 
-fn guarded(question: &Question, run: &Run) -> Vec<Recorded> {
+fn guarded(question: &Question, run: &Run) -> Vec<GateVerdict> {
     let unlocked = run.state().get("kit.city") == Some(&json!("open"));
     if id(question) == "guarded" && !unlocked { vec![deny("lock")] } else { vec![allow("lock")] }
 }
@@ -194,7 +194,9 @@ fn g8_a_tool_keeps_the_answer_to_its_own_question() {
 fn g8_a_supplied_result_that_waits_is_asked_once() {
     let pending = || Verdict::SetResult(Box::new(ToolResult::suspended("Really?")));
     let mut world =
-        three(move |q, _| if id(q) == "a" { vec![Recorded::new("x", pending())] } else { vec![deny("x")] });
+        three(
+            move |q, _| if id(q) == "a" { vec![GateVerdict::new("x", pending())] } else { vec![deny("x")] },
+        );
     assert_eq!(world.call("a").suspended.as_ref().unwrap().ticket.message, "Really?");
     world.resume("1", "a", json!(null));
     assert_eq!(world.running(), ["a"]);

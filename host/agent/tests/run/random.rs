@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::code::Code;
 use tollgate_agent::context::{AgentView, RunIdentity};
-use tollgate_agent::gate::{PERMISSIONS_ID, Recorded, Verdict};
+use tollgate_agent::gate::{GateVerdict, PERMISSIONS_ID, Verdict};
 use tollgate_agent::hook::{HookAnswer, ToolFilter};
 use tollgate_agent::message::{Finish, TokenUsage};
 use tollgate_agent::outcome::{Action, Fault, Outcome, ResumeMode, ScheduledNote, Ticket, ToolResult, Usage};
@@ -72,15 +72,15 @@ impl Choice {
         ("Text.".to_owned(), calls.collect(), finish)
     }
 
-    fn verdicts(&mut self) -> Vec<Recorded> {
+    fn verdicts(&mut self) -> Vec<GateVerdict> {
         (0..1 + self.of(3))
             .map(|gate| {
                 let gate = ["first", PERMISSIONS_ID, "second"][usize::from(gate)];
                 match self.of(16) {
                     0 => deny(gate),
                     1 | 2 => suspend(gate),
-                    3 => Recorded::new(gate, Verdict::SetResult(Box::new(ToolResult::success("cached")))),
-                    4 => Recorded::new(gate, Verdict::SetResult(Box::new(ToolResult::suspended("?")))),
+                    3 => GateVerdict::new(gate, Verdict::SetResult(Box::new(ToolResult::success("cached")))),
+                    4 => GateVerdict::new(gate, Verdict::SetResult(Box::new(ToolResult::suspended("?")))),
                     5 if self.of(8) == 0 => block(gate),
                     _ => allow(gate),
                 }

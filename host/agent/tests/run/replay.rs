@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::PERMISSIONS_ID;
 use tollgate_agent::outcome::{Outcome, Usage};
+use tollgate_agent::recorded_inputs::{Reading, RecordedInputs};
 use tollgate_agent::run::replay::{Again, Finding, Replay};
-use tollgate_agent::run::{Event, Input, Numbered, RunLimits};
+use tollgate_agent::run::{Event, Input, RunLimits, StoredEvent};
 use tollgate_agent::state::{KeyUpdate, StateChange};
-use tollgate_agent::taken::{Reading, Taken};
 
 /// Reads the world's record again, with these outcomes for the attempts as they come.
 fn replay(world: &World, mut outcomes: Vec<Outcome>) -> Vec<(String, Finding)> {
@@ -17,7 +17,7 @@ fn replay(world: &World, mut outcomes: Vec<Outcome>) -> Vec<(String, Finding)> {
     let mut replay = Replay::default();
     let mut found = Vec::new();
     for (number, event) in (1..).zip(&world.events) {
-        let recorded = Numbered { run_id: Arc::from("r"), number, at_ms: 1_000, event: event.clone() };
+        let recorded = StoredEvent { run_id: Arc::from("r"), number, at_ms: 1_000, event: event.clone() };
         assert_eq!(replay.behind(event), None, "nobody else wrote to the thread");
         if let Some(attempt) = replay.ended_by(event) {
             let finding = match replay.inputs(&attempt, event, &world.catalog) {
@@ -74,9 +74,9 @@ fn what_time_or_a_person_ended_is_not_judged() {
 #[test]
 fn what_an_attempt_took_is_given_to_it_again_or_refused() {
     for (taken, replayable) in [
-        (Taken { readings: vec![(Reading::Wall(5), 2)], ..Taken::default() }, true),
-        (Taken { lost_readings: 1, ..Taken::default() }, false),
-        (Taken { powers: vec!["files".to_owned()], ..Taken::default() }, false),
+        (RecordedInputs { readings: vec![(Reading::Wall(5), 2)], ..RecordedInputs::default() }, true),
+        (RecordedInputs { lost_readings: 1, ..RecordedInputs::default() }, false),
+        (RecordedInputs { powers: vec!["files".to_owned()], ..RecordedInputs::default() }, false),
     ] {
         let mut world = World::calling(&[("a", "look", "{}")]);
         world.end_after_taking("a", done("seen"), taken);

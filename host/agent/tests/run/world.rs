@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tollgate_agent::catalog::Catalog;
 use tollgate_agent::code::Code;
-use tollgate_agent::gate::{Recorded, Standing, Verdict, stands};
+use tollgate_agent::gate::{GateVerdict, Resolution, Verdict, resolve};
 use tollgate_agent::hook::HookAnswer;
 use tollgate_agent::message::{AssistantMessage, Finish, Message, ModelCall, ModelReply};
 use tollgate_agent::outcome::{Fault, Mutation, Outcome, Ticket, ToolOutput, ToolResult, Usage};
+use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::run::{
     AgentSpec, Call, CallEnd, Decision, DecisionAnswer, Effect, EffectKey, Ended, Event, Execution, Input,
-    Numbered, Phase, Question, Refused, Run, RunLimits, RunSpec, RunStatus, Task, Thread,
+    Phase, Question, Refused, Run, RunLimits, RunSpec, RunStatus, StoredEvent, Task, Thread,
 };
 use tollgate_agent::state::StateChange;
-use tollgate_agent::taken::Taken;
 
-type Gates = Box<dyn Fn(&Question, &Run) -> Vec<Recorded>>;
+type Gates = Box<dyn Fn(&Question, &Run) -> Vec<GateVerdict>>;
 type Before = Box<dyn Fn(&Question) -> HookAnswer>;
 type After = Box<dyn Fn(&Ended) -> HookAnswer>;
 
@@ -85,7 +85,10 @@ impl World {
         self.give(Input::Start(Arc::new(spec)));
     }
 
-    pub(crate) fn with_gates(mut self, gates: impl Fn(&Question, &Run) -> Vec<Recorded> + 'static) -> Self {
+    pub(crate) fn with_gates(
+        mut self,
+        gates: impl Fn(&Question, &Run) -> Vec<GateVerdict> + 'static,
+    ) -> Self {
         self.gates = Box::new(gates);
         self
     }
@@ -96,9 +99,9 @@ impl World {
         for event in &events {
             let number = self.run.events() + 1;
             let stored =
-                Numbered { run_id: Arc::from("r"), number, at_ms: self.now_ms, event: event.clone() };
+                StoredEvent { run_id: Arc::from("r"), number, at_ms: self.now_ms, event: event.clone() };
             let line = serde_json::to_string(&stored).unwrap();
-            let read: Numbered = serde_json::from_str(&line).unwrap();
+            let read: StoredEvent = serde_json::from_str(&line).unwrap();
             assert_eq!(serde_json::to_string(&read).unwrap(), line, "a record is read as it was written");
             let revision = self.run.state().revision();
             self.run.apply(event).unwrap();
@@ -143,7 +146,7 @@ impl World {
         for kept in &self.record {
             match kept {
                 Kept::Own(line) => {
-                    let event = serde_json::from_str::<Numbered>(line).unwrap().event;
+                    let event = serde_json::from_str::<StoredEvent>(line).unwrap().event;
                     assert_eq!(self.run.behind(&event), None, "{line}");
                     self.run.apply(&event).unwrap();
                 }
@@ -198,7 +201,7 @@ impl World {
         let (mut answers, mut hooked) = (Vec::new(), Vec::new());
         for question in questions {
             let verdicts = (self.gates)(question, &self.run);
-            let goes_on = stands(&verdicts, &question.approved_gates) == Standing::Allowed;
+            let goes_on = resolve(&verdicts, &question.approved_gates) == Resolution::Allowed;
             answers.push((question.proposal.call_id().clone(), verdicts.into()));
             if !goes_on {
                 break;
@@ -212,7 +215,7 @@ impl World {
 
     /// The running attempt of a call ends so; gates are asked where they must be.
     pub(crate) fn end(&mut self, call_id: &str, outcome: impl Into<Outcome>) -> Vec<Event> {
-        self.end_after_taking(call_id, outcome, Taken::default())
+        self.end_after_taking(call_id, outcome, RecordedInputs::default())
     }
 
     /// The same, and it took this from the world.
@@ -220,7 +223,7 @@ impl World {
         &mut self,
         call_id: &str,
         outcome: impl Into<Outcome>,
-        taken: Taken,
+        taken: RecordedInputs,
     ) -> Vec<Event> {
         let taken = Some(Arc::new(taken)).filter(|taken| !taken.is_nothing());
         let attempt = self.execution(call_id).attempt;
@@ -347,20 +350,20 @@ pub(crate) fn stopped(limit: &str) -> RunStatus {
     RunStatus::Stopped { limit: limit.to_owned() }
 }
 
-pub(crate) fn allow(gate: &str) -> Recorded {
-    Recorded::new(gate, Verdict::Allow)
+pub(crate) fn allow(gate: &str) -> GateVerdict {
+    GateVerdict::new(gate, Verdict::Allow)
 }
 
-pub(crate) fn deny(gate: &str) -> Recorded {
-    Recorded::new(gate, Verdict::Deny("no".to_owned()))
+pub(crate) fn deny(gate: &str) -> GateVerdict {
+    GateVerdict::new(gate, Verdict::Deny("no".to_owned()))
 }
 
-pub(crate) fn block(gate: &str) -> Recorded {
-    Recorded::new(gate, Verdict::Block("stop".to_owned()))
+pub(crate) fn block(gate: &str) -> GateVerdict {
+    GateVerdict::new(gate, Verdict::Block("stop".to_owned()))
 }
 
-pub(crate) fn suspend(gate: &str) -> Recorded {
-    Recorded::new(gate, Verdict::Suspend(Box::new(Ticket::confirm("Sure?"))))
+pub(crate) fn suspend(gate: &str) -> GateVerdict {
+    GateVerdict::new(gate, Verdict::Suspend(Box::new(Ticket::confirm("Sure?"))))
 }
 
 /// A success with this answer.

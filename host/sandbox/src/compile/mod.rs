@@ -19,7 +19,7 @@ pub(crate) use failure::{CompileFailure, Lasts};
 
 use crate::config::SandboxConfig;
 use crate::engine::Layout;
-use crate::load::{Artefact, Checked};
+use crate::load::{Artifact, ValidatedBytes};
 use failure::refused;
 use message::Purpose;
 use parent::{Failed, Job};
@@ -145,8 +145,8 @@ impl Compiling {
     pub(crate) async fn compile(
         &self,
         engine: &Engine,
-        checked: &Arc<Checked>,
-    ) -> Result<Artefact, CompileFailure> {
+        checked: &Arc<ValidatedBytes>,
+    ) -> Result<Artifact, CompileFailure> {
         let Ok(_turn) = self.turns.acquire().await else {
             return Err(CompileFailure::new("is not compiled: the sandbox is shutting down", Lasts::No));
         };
@@ -171,7 +171,7 @@ impl Compiling {
         if artefact.len() as u64 > most_bytes {
             return Err(self.failure(Failed::TooLarge(artefact.len() as u64), most_bytes));
         }
-        Ok(Artefact::compiled(artefact, checked.images))
+        Ok(Artifact::compiled(artefact, checked.images))
     }
 
     /// Starts the process that compiles and has it try what it must not be able to do.

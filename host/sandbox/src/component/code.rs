@@ -1,12 +1,12 @@
 //! A component's code, linked: by the contract that it was built for, or by the
 //! functions that it exports.
 
-use crate::ending::Ending;
 use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::load::{CodeShare, Exports, LoadedCode};
 use crate::plain::Plain;
-use crate::sandbox::Inner as Host;
+use crate::sandbox::Shared as Host;
+use crate::termination::Termination;
 use crate::v0_1_0::{Tool, ToolPre};
 use std::sync::OnceLock;
 use tollgate_agent::text::clean;
@@ -51,13 +51,13 @@ impl Code {
     }
 
     /// Of a component of the contract, for what it is asked without power.
-    pub(super) fn sealed(&self, host: &Host) -> Result<&ToolPre<Instance>, Ending> {
+    pub(super) fn sealed(&self, host: &Host) -> Result<&ToolPre<Instance>, Termination> {
         if let Some(sealed) = self.sealed.get() {
             return Ok(sealed);
         }
         let sealed = host.sealed.instantiate_pre(&self.compiled).and_then(ToolPre::new);
-        let sealed =
-            sealed.map_err(|why| Ending::Host(format!("the sealed linker has another shape: {why:#}")))?;
+        let sealed = sealed
+            .map_err(|why| Termination::Host(format!("the sealed linker has another shape: {why:#}")))?;
         Ok(self.sealed.get_or_init(|| sealed))
     }
 }

@@ -10,21 +10,21 @@ mod reading;
 
 pub(crate) use reading::{LARGE_BYTES, aside};
 
+use crate::admission::Slot;
 use crate::attempt::{Attempt, Call};
-use crate::attend::Term;
-use crate::blanking::Blanked;
 use crate::component_places::ComponentPlaces;
-use crate::ending::{Ending, Under};
 use crate::error::Refusal;
+use crate::granted_imports::Import;
 use crate::grants::Power;
-use crate::import::Import;
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load::{self, Identity, LoadedCode};
 use crate::plain::{self, Docs, LeftOut};
-use crate::sandbox::{Inner as Host, blocking};
-use crate::turns::Turn;
+use crate::redact::Redacted;
+use crate::sandbox::{Shared as Host, blocking};
+use crate::termination::{Termination, Under};
 use crate::v0_1_0::{self, Lifted, ToolPre};
+use crate::watchdog::CallDeadline;
 use code::{Code as Linkage, Entry};
 use reading::{Reading, Returned};
 use std::path::PathBuf;
@@ -166,7 +166,8 @@ impl Component {
         let began = Instant::now();
         // A replay takes no notice of how long things took; a guest is told the same.
         let patience = if call.replay.is_some() { host.config.timeout_ceiling } else { timeout };
-        let term = Term::new(began, patience, call.cancel).using_files(!call.grants.files().is_empty());
+        let term =
+            CallDeadline::new(began, patience, call.cancel).using_files(!call.grants.files().is_empty());
         let store = host.store(Instance::serving(&call, &limits, &term, &turn), &limits);
         let (mut attempt, lifted) = match store {
             Ok(mut store) => {
@@ -190,13 +191,14 @@ impl Component {
             }
             Err(ending) => {
                 // It was not counted to its end.
-                let cut = matches!(ending, Ending::Deadline | Ending::Cancelled | Ending::Host(_));
+                let cut =
+                    matches!(ending, Termination::Deadline | Termination::Cancelled | Termination::Host(_));
                 attempt.usage.at_least = cut;
                 attempt.outcome = Outcome::Faulted(ending.fault(tool, &under));
             }
         }
         attempt.usage.wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Blanked::for_grants(call.grants).attempt(&mut attempt);
+        Redacted::for_grants(call.grants).attempt(&mut attempt);
         attempt
     }
 
@@ -295,7 +297,7 @@ impl Linked {
     }
 
     /// Its code and leave to run, where nothing has to be waited for.
-    fn ready_at_once(&self, memory_bytes: u64) -> Option<(&Linkage, Turn)> {
+    fn ready_at_once(&self, memory_bytes: u64) -> Option<(&Linkage, Slot)> {
         let code = self.code.get()?;
         Some((code, self.host.turns.take_at_once(Some(&self.places), memory_bytes)?))
     }
@@ -306,16 +308,16 @@ impl Linked {
         memory_bytes: u64,
         timeout: Duration,
         cancel: &CancellationToken,
-    ) -> Result<(&Linkage, Turn), Ending> {
+    ) -> Result<(&Linkage, Slot), Termination> {
         let ready = async {
-            let code = self.code().await.map_err(Ending::of_refusal)?;
+            let code = self.code().await.map_err(Termination::of_refusal)?;
             let turn = self.host.turns.take(Some(&self.places), memory_bytes, timeout).await;
-            Ok((code, turn.map_err(|_| Ending::NoSlot)?))
+            Ok((code, turn.map_err(|_| Termination::NoSlot)?))
         };
         tokio::select! {
             biased;
             ready = ready => ready,
-            () = cancel.cancelled() => Err(Ending::Cancelled),
+            () = cancel.cancelled() => Err(Termination::Cancelled),
         }
     }
 
@@ -352,8 +354,8 @@ impl Linked {
     async fn sealed<T>(
         &self,
         work: impl AsyncFnOnce(&mut Store<Instance>, &ToolPre<Instance>) -> wasmtime::Result<T>,
-    ) -> Result<T, Ending> {
-        let code = self.code().await.map_err(Ending::of_refusal)?;
+    ) -> Result<T, Termination> {
+        let code = self.code().await.map_err(Termination::of_refusal)?;
         let sealed = code.sealed(&self.host)?;
         let work = async |store: &mut Store<Instance>| work(store, sealed).await;
         let places = Some(&self.places);
@@ -361,7 +363,7 @@ impl Linked {
         self.host.run_sealed(places, &sealed_limits(), times, work, async |answer, _| Ok(answer)).await
     }
 
-    fn sealed_fault(&self, ending: Ending, what: &str) -> Fault {
+    fn sealed_fault(&self, ending: Termination, what: &str) -> Fault {
         let limits = sealed_limits();
         ending.fault(what, &Under { limits: &limits, timeout: DESCRIBE_TIME, host: &self.host.config })
     }

@@ -2,15 +2,15 @@
 //! share of the host's memory.
 
 use super::code::Entry;
+use crate::admission::Slot;
 use crate::attempt::Call;
-use crate::attend::Term;
-use crate::ending::Ending;
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::meter::Boundary;
 use crate::plain;
-use crate::turns::Turn;
+use crate::termination::Termination;
 use crate::v0_1_0::{self, Lifted, lift_returned, returned_bytes};
+use crate::watchdog::CallDeadline;
 use std::pin::pin;
 use std::sync::Arc;
 use wasmtime::Store;
@@ -32,11 +32,11 @@ pub(super) struct Reading<'a> {
     boundary: Boundary,
     crossing_bytes: u64,
     json_nodes: u32,
-    turn: &'a Arc<Turn>,
+    turn: &'a Arc<Slot>,
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn of(call: &Call<'a>, limits: &Limits, store: &Store<Instance>, turn: &'a Arc<Turn>) -> Self {
+    pub(super) fn of(call: &Call<'a>, limits: &Limits, store: &Store<Instance>, turn: &'a Arc<Slot>) -> Self {
         Self {
             tool_name: &call.permit.tool().descriptor.name,
             looked_into: call.grants.http().is_some_and(|http| !http.blanks().is_empty()),
@@ -52,8 +52,8 @@ impl<'a> Reading<'a> {
         self,
         entry: &Entry,
         returned: Returned,
-        term: &Term<'_>,
-    ) -> Result<Lifted, Ending> {
+        term: &CallDeadline<'_>,
+    ) -> Result<Lifted, Termination> {
         let Self { tool_name, looked_into, boundary, crossing_bytes, json_nodes, turn } = self;
         let lifted = match (returned, entry) {
             (Returned::Contract(returned), _) if returned_bytes(&returned) > LARGE_BYTES => {
@@ -82,7 +82,7 @@ impl<'a> Reading<'a> {
                 Err(wasmtime::Error::msg("a value was returned where the contract has a text"))
             }
         };
-        lifted.map_err(|error| Ending::of(&error))
+        lifted.map_err(|error| Termination::of(&error))
     }
 }
 

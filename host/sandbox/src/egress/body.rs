@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
-use tollgate_agent::blank::BlankStream;
+use tollgate_agent::redact::BlankStream;
 use wasmtime_wasi_http::Error;
 
 /// A body of which no more than so many bytes are passed on. Trailers are not.

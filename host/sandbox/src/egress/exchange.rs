@@ -3,11 +3,11 @@
 use super::body::Bounded;
 use super::upload::Upload;
 use super::{HttpGrant, Patience, headers};
+use crate::admission::Slot;
 use crate::descriptors::Descriptors;
 use crate::ledger::Ledger;
 use crate::meter::Boundary;
 use crate::share::Charge;
-use crate::turns::Turn;
 use http_body_util::BodyExt as _;
 use hyper::client::conn::http1;
 use std::error::Error as _;
@@ -35,7 +35,7 @@ pub(crate) struct Exchange {
     pub(super) target: Target,
     pub(super) request: http::Request<WasiBody>,
     /// To what the memory that it takes is charged.
-    pub(super) turn: Option<Arc<Turn>>,
+    pub(super) turn: Option<Arc<Slot>>,
     /// The places of the call's exchanges. One is held until the response's body was read
     /// or dropped.
     pub(super) places: Arc<Semaphore>,
@@ -98,7 +98,7 @@ impl Exchange {
 }
 
 /// Charges memory of an exchange, if there is a turn to charge it to.
-pub(super) fn charged(turn: Option<&Arc<Turn>>, bytes: u64) -> Result<Option<Charge>, Error> {
+pub(super) fn charged(turn: Option<&Arc<Slot>>, bytes: u64) -> Result<Option<Charge>, Error> {
     let charge = turn.map(|turn| turn.charge_while(bytes)).transpose();
     charge.map_err(|_| Error::ConnectionLimitReached)
 }

@@ -23,18 +23,18 @@ pub use resolve::{
 };
 pub use secret::Secret;
 
+use crate::admission::Slot;
 use crate::deadline::Deadline;
 use crate::ledger::Ledger;
 use crate::limits::Limits;
 use crate::meter::Boundary;
-use crate::turns::Turn;
 use connect::Connector;
 use exchange::Exchange;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tollgate_agent::blank::Blanks;
 use tollgate_agent::egress::{Egress, Target};
+use tollgate_agent::redact::Redactor;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 /// How long a guest that does not say waits for each step of a request.
@@ -45,7 +45,7 @@ const STEP_TIME: Duration = Duration::from_secs(30);
 pub struct HttpGrant {
     egress: Egress,
     secrets: Vec<Secret>,
-    blanks: Blanks,
+    blanks: Redactor,
     connector: Connector,
 }
 
@@ -53,13 +53,13 @@ impl HttpGrant {
     /// Lets these requests through, under TLS that trusts the usual authorities.
     #[must_use]
     pub fn new(egress: Egress) -> Self {
-        Self { egress, secrets: Vec::new(), blanks: Blanks::default(), connector: Connector::default() }
+        Self { egress, secrets: Vec::new(), blanks: Redactor::default(), connector: Connector::default() }
     }
 
     /// Joins these secrets to requests that go where they are bound to.
     #[must_use]
     pub fn with_secrets(mut self, secrets: Vec<Secret>) -> Self {
-        self.blanks = Blanks::of(secrets.iter().map(Secret::expose));
+        self.blanks = Redactor::of(secrets.iter().map(Secret::expose));
         self.secrets = secrets;
         self
     }
@@ -78,7 +78,7 @@ impl HttpGrant {
     }
 
     /// What is taken out of all that the component's calls read and say.
-    pub(crate) fn blanks(&self) -> &Blanks {
+    pub(crate) fn blanks(&self) -> &Redactor {
         &self.blanks
     }
 }
@@ -92,7 +92,7 @@ pub(crate) struct Outbound {
     pub(crate) requests: u32,
     pub(crate) ledger: Arc<Ledger>,
     /// To what the host's memory for exchanges is charged.
-    turn: Option<Arc<Turn>>,
+    turn: Option<Arc<Slot>>,
     /// The places of exchanges that are in progress.
     places: Arc<Semaphore>,
     lookups: Arc<Semaphore>,
@@ -128,7 +128,7 @@ impl Outbound {
     }
 
     /// Charges the host's memory for exchanges to this turn.
-    pub(crate) fn charging(mut self, turn: &Arc<Turn>) -> Self {
+    pub(crate) fn charging(mut self, turn: &Arc<Slot>) -> Self {
         self.turn = Some(Arc::clone(turn));
         self
     }

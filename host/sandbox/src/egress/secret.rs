@@ -3,8 +3,8 @@
 use crate::error::SandboxError;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
-use tollgate_agent::blank::{MAX_SECRET_BYTES, MIN_SECRET_BYTES};
 use tollgate_agent::egress::{Origin, Target};
+use tollgate_agent::redact::{MAX_SECRET_BYTES, MIN_SECRET_BYTES};
 
 /// A secret, bound to one host and one header. It prints as a placeholder.
 #[derive(Clone)]

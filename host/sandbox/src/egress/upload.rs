@@ -6,8 +6,8 @@
 //! servers that take no chunked request are served, too.
 
 use super::exchange::charged;
+use crate::admission::Slot;
 use crate::share::Charge;
-use crate::turns::Turn;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http_body::{Body, Frame, SizeHint};
@@ -45,7 +45,7 @@ impl Upload {
         headers: &HeaderMap,
         body: WasiBody,
         limit: u64,
-        turn: Option<&Arc<Turn>>,
+        turn: Option<&Arc<Slot>>,
     ) -> Result<Self, Error> {
         let mut charges = Vec::new();
         let (body, length) = match announced(headers)? {
@@ -151,7 +151,7 @@ fn announced(headers: &HeaderMap) -> Result<Option<u64>, Error> {
 async fn collect(
     mut body: WasiBody,
     limit: u64,
-    turn: Option<&Arc<Turn>>,
+    turn: Option<&Arc<Slot>>,
     charges: &mut Vec<Charge>,
 ) -> Result<Bytes, Error> {
     let mut bytes = BytesMut::new();

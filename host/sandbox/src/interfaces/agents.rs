@@ -50,7 +50,7 @@ async fn run_child(
     let child = async {
         // The time goes on once the call has its turn again.
         let _paused = deadline.pause();
-        turn.lend(children.run_child(request)).await
+        turn.yield_slot(children.run_child(request)).await
     };
     let (answer, bytes) = match child.await {
         Ok(Ok(outcome)) => lower_child(outcome),

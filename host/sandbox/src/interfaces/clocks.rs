@@ -1,7 +1,7 @@
 //! `wasi:clocks`, in steps of a millisecond: finer ones tell a guest more about its
 //! neighbours than about the time. What they answer is noted, or played back.
 
-use crate::world::World;
+use crate::nondeterminism::Nondeterminism;
 use std::time::Duration;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 
@@ -9,7 +9,7 @@ const STEP: Duration = Duration::from_millis(1);
 const STEP_NANOS: u64 = 1_000_000;
 
 /// The time of day.
-pub(crate) struct Wall(pub(crate) World);
+pub(crate) struct Wall(pub(crate) Nondeterminism);
 
 impl HostWallClock for Wall {
     fn resolution(&self) -> Duration {
@@ -22,7 +22,7 @@ impl HostWallClock for Wall {
 }
 
 /// Time since the guest first asked for it. It begins at one step: Go's runtime takes a clock at zero for a broken one.
-pub(crate) struct Monotonic(pub(crate) World);
+pub(crate) struct Monotonic(pub(crate) Nondeterminism);
 
 impl HostMonotonicClock for Monotonic {
     fn resolution(&self) -> u64 {
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn time_goes_in_steps_of_a_millisecond() {
-        let world = World::new(None);
+        let world = Nondeterminism::new(None);
         let clock = Monotonic(world.clone());
         assert!(clock.now() >= STEP_NANOS, "a clock that begins at zero stops Go's runtime");
         std::thread::sleep(Duration::from_micros(1_300));

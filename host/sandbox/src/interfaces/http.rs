@@ -10,7 +10,7 @@ use crate::grants::Power;
 use crate::instance::Instance;
 use crate::ledger::Ledger;
 use crate::meter::Boundary;
-use crate::world::World;
+use crate::nondeterminism::Nondeterminism;
 use std::sync::Arc;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -160,7 +160,7 @@ impl Pollable for Counted {
 pub(crate) struct Egress {
     pub(crate) outbound: Option<Outbound>,
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) world: World,
+    pub(crate) world: Nondeterminism,
 }
 
 /// What becomes of a request: the response, and what goes on beside it.

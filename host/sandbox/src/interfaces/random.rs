@@ -4,7 +4,7 @@
 //! records outlive libraries.
 
 use crate::instance::Instance;
-use crate::world::World;
+use crate::nondeterminism::Nondeterminism;
 use rand::rngs::ChaCha12Rng;
 use rand::{Rng, SeedableRng, TryRng};
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ pub(crate) const INSECURE: u64 = 1;
 const INSECURE_SEED: u64 = 2;
 
 /// One of the streams that an attempt's seed gives.
-pub(crate) fn stream(world: &World, stream: u64) -> Box<dyn Rng + Send> {
+pub(crate) fn stream(world: &Nondeterminism, stream: u64) -> Box<dyn Rng + Send> {
     Box::new(Seeded { world: world.clone(), stream, numbers: None })
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn add_seed(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
 
 /// Made when the guest first asks, which most never do.
 struct Seeded {
-    world: World,
+    world: Nondeterminism,
     stream: u64,
     numbers: Option<ChaCha12Rng>,
 }
@@ -50,7 +50,7 @@ impl Seeded {
     }
 }
 
-fn numbers(world: &World, stream: u64) -> ChaCha12Rng {
+fn numbers(world: &Nondeterminism, stream: u64) -> ChaCha12Rng {
     let mut numbers = ChaCha12Rng::from_seed(world.seed().0);
     numbers.set_stream(stream);
     numbers
@@ -77,23 +77,23 @@ impl TryRng for Seeded {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use tollgate_agent::taken::{Seed, Taken};
+    use tollgate_agent::recorded_inputs::{RecordedInputs, Seed};
 
-    fn three(world: &World) -> [u64; 3] {
+    fn three(world: &Nondeterminism) -> [u64; 3] {
         [SECURE, INSECURE, INSECURE_SEED].map(|stream| numbers(world, stream).next_u64())
     }
 
     #[test]
     fn a_seed_gives_the_same_numbers_on_every_machine_for_ever() {
-        let taken = Taken { seed: Some(Seed([7; 32])), ..Taken::default() };
-        let world = World::new(Some(Arc::new(taken)));
+        let taken = RecordedInputs { seed: Some(Seed([7; 32])), ..RecordedInputs::default() };
+        let world = Nondeterminism::new(Some(Arc::new(taken)));
         let numbers = [2_363_194_108_971_422_454, 6_306_438_559_307_962_806, 15_203_462_170_932_221_866];
         assert_eq!(three(&world), numbers);
     }
 
     #[test]
     fn each_attempt_has_numbers_of_its_own_and_its_streams_differ() {
-        let (one, other) = (World::new(None), World::new(None));
+        let (one, other) = (Nondeterminism::new(None), Nondeterminism::new(None));
         let mut all: Vec<u64> = three(&one).into_iter().chain(three(&other)).collect();
         all.sort_unstable();
         all.dedup();

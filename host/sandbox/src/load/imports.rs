@@ -1,8 +1,8 @@
 //! What a component asks for and offers, read from its type.
 
 use crate::error::Refusal;
+use crate::granted_imports::Import;
 use crate::grants::Power;
-use crate::import::Import;
 use crate::interfaces::config;
 use crate::v0_1_0::{GATE, TOOL, TYPES, VERSION};
 use tollgate_agent::text::clean;

@@ -2,7 +2,7 @@
 //!
 //! They are reserved before the code is loaded, and given back when the component is dropped.
 
-use super::Artefact;
+use super::Artifact;
 use crate::budget::{CodeReservation, MemoryBudget, NoCodeMemory};
 use crate::descriptors::{Descriptors, Held};
 use crate::error::Refusal;
@@ -89,7 +89,7 @@ impl CodeMemory {
     pub(crate) fn load(
         &self,
         engine: &Engine,
-        artefact: &Artefact,
+        artefact: &Artifact,
         mut share: CodeShare,
     ) -> Result<wasmtime::Result<LoadedCode>, NoRoomForCode> {
         let images = artefact.images();
@@ -151,7 +151,7 @@ impl NoRoomForCode {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::ending::Ending;
+    use crate::termination::Termination;
     use tollgate_agent::code::Code;
 
     fn memory(most_bytes: u64, budget_bytes: u64) -> CodeMemory {
@@ -198,7 +198,7 @@ mod tests {
             let (memory, engine) = (memory(1 << 30, 1 << 20), Engine::default());
             let component = engine.precompile_component(&wat::parse_str("(component)").unwrap()).unwrap();
             let load = |images| {
-                let artefact = Artefact::compiled(component.clone(), images);
+                let artefact = Artifact::compiled(component.clone(), images);
                 memory.load(&engine, &artefact, memory.reserve(1).unwrap()).map(Result::unwrap)
             };
             let first = load(7).unwrap();
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn z4_a_call_without_room_for_its_code_is_overloaded_and_no_fault_of_the_host() {
-        let full = Ending::of_refusal(Refusal::for_want_of_room("all of it is taken"));
+        let full = Termination::of_refusal(Refusal::for_want_of_room("all of it is taken"));
         assert_eq!(full.code(), Code::Overloaded);
-        let lost = Ending::of_refusal(Refusal::new("its file is another now"));
+        let lost = Termination::of_refusal(Refusal::new("its file is another now"));
         assert_eq!(lost.code(), Code::HostFailed);
     }
 }

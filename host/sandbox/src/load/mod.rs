@@ -7,7 +7,6 @@
 //! with what this host knows ([`imports`]), and it is asked to describe itself, sealed.
 //! Every step works on the bytes that were read; the file is never opened again.
 
-mod bytes;
 mod cache;
 mod census;
 mod file;
@@ -16,10 +15,10 @@ mod images;
 mod imports;
 mod loaded;
 mod native;
-mod private;
+mod private_dir;
 mod rewrite;
+mod validate;
 
-pub(crate) use bytes::{Checked, check};
 pub(crate) use cache::{Cache, Words};
 pub use census::{
     IMAGE_SLACK_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_IMAGES, MAX_NESTING,
@@ -33,9 +32,10 @@ pub(crate) use imports::{
 };
 pub use loaded::LOADED_CODE_BYTES;
 pub(crate) use loaded::{CodeMemory, CodeShare, LoadedCode};
-pub(crate) use native::Artefact;
+pub(crate) use native::Artifact;
 #[cfg(target_os = "linux")]
 pub(crate) use native::own_process;
+pub(crate) use validate::{ValidatedBytes, check};
 
 /// The largest component that is read, in bytes.
 pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;

@@ -14,14 +14,14 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 /// Machine code of which it is known who made it.
-pub(crate) struct Artefact {
+pub(crate) struct Artifact {
     bytes: Vec<u8>,
     /// Where the code begins; what precedes it is the cache's.
     begins: usize,
     images: u32,
 }
 
-impl Artefact {
+impl Artifact {
     /// What the compiler of this host wrote, in this process or in a child of it.
     pub(crate) fn compiled(bytes: Vec<u8>, images: u32) -> Self {
         Self { bytes, begins: 0, images }

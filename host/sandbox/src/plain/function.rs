@@ -8,9 +8,9 @@ use super::preparation::{is_of_javascript, is_of_python};
 use super::schema;
 use super::shape::{Reader, Shape, separated};
 use super::surface::Exported;
+use crate::admission::Slot;
 use crate::instance::Instance;
 use crate::meter::{Boundary, Stop};
-use crate::turns::Turn;
 use crate::v0_1_0::Lifted;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -128,7 +128,7 @@ impl Function {
         (value, measure): (Option<Val>, Measure),
         boundary: &Boundary,
         (crossing_bytes, json_nodes): (u64, u32),
-        turn: &Turn,
+        turn: &Slot,
     ) -> wasmtime::Result<Lifted> {
         if let Err(why) = NodesLeft::up_to(json_nodes as usize).take(&measure) {
             let message = format!("Tool '{tool_name}' returned a value that is too large: {why}.");

@@ -23,10 +23,10 @@ pub(crate) use docs::Docs;
 pub use surface::LeftOut;
 pub(crate) use surface::id_of;
 
+use crate::admission::Slot;
 use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::meter::Boundary;
-use crate::turns::Turn;
 use crate::v0_1_0::Lifted;
 use function::Function;
 use lift::measure;
@@ -121,7 +121,7 @@ impl Plain {
         returned: Returned,
         boundary: &Boundary,
         most: (u64, u32),
-        turn: &Arc<Turn>,
+        turn: &Arc<Slot>,
     ) -> wasmtime::Result<Lifting> {
         let value = match returned {
             Returned::Misfit(fault) => {

@@ -1,20 +1,20 @@
 //! The compiled code of components: compiled, kept, and loaded within its memory.
 
-use super::{Inner, blocking};
+use super::{Shared, blocking};
 use crate::component::Origin;
 use crate::error::Refusal;
-use crate::load::{self, Artefact, Checked, Fingerprint, LoadedCode};
+use crate::load::{self, Artifact, Fingerprint, LoadedCode, ValidatedBytes};
 use std::sync::{Arc, PoisonError};
 use tollgate_agent::text::clean;
 
-impl Inner {
+impl Shared {
     /// Compiles a component, unless it is known to fail.
     pub(crate) async fn compile(
         self: &Arc<Self>,
         name: &str,
         of: &Fingerprint,
-        checked: &Arc<Checked>,
-    ) -> Result<Artefact, Refusal> {
+        checked: &Arc<ValidatedBytes>,
+    ) -> Result<Artifact, Refusal> {
         let terms = self.compiling.terms();
         let (inner, of, asked) = (Arc::clone(self), *of, terms.clone());
         let failed = blocking(move || Ok(inner.cache.as_ref().and_then(|cache| cache.failure(&of, &asked))));
@@ -70,7 +70,7 @@ impl Inner {
         &self,
         name: &str,
         of: &Fingerprint,
-    ) -> Result<Option<(LoadedCode, Artefact)>, Refusal> {
+    ) -> Result<Option<(LoadedCode, Artifact)>, Refusal> {
         let Some(cache) = &self.cache else { return Ok(None) };
         let Some(bytes) = cache.entry_bytes(of) else { return Ok(None) };
         let share = self.code_memory.reserve(bytes).map_err(|why| why.refusal(name))?;
@@ -86,7 +86,7 @@ impl Inner {
     }
 
     /// Makes code callable that was compiled just now.
-    pub(super) fn load(&self, name: &str, artefact: &Artefact) -> Result<LoadedCode, Refusal> {
+    pub(super) fn load(&self, name: &str, artefact: &Artifact) -> Result<LoadedCode, Refusal> {
         let bytes = artefact.bytes().len() as u64;
         let share = self.code_memory.reserve(bytes).map_err(|why| why.refusal(name))?;
         let loaded = self.code_memory.load(&self.engine, artefact, share).map_err(|why| why.refusal(name))?;
@@ -97,7 +97,7 @@ impl Inner {
     }
 
     /// Keeps code for the next start.
-    pub(super) fn keep(&self, of: &Fingerprint, words: Option<&load::Words>, artefact: &Artefact) {
+    pub(super) fn keep(&self, of: &Fingerprint, words: Option<&load::Words>, artefact: &Artifact) {
         let kept = self.cache.as_ref().map(|cache| cache.keep(of, words, artefact));
         self.note_unkept(kept.and_then(Result::err));
     }

@@ -4,7 +4,7 @@ use super::{Sandbox, blocking};
 use crate::component::{Component, Origin};
 use crate::error::Refusal;
 use crate::gate::GateComponent;
-use crate::load::{self, Artefact, Identity, LoadedCode};
+use crate::load::{self, Artifact, Identity, LoadedCode};
 use crate::plain::Docs;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub enum Guest {
 struct Linkable {
     identity: Identity,
     code: LoadedCode,
-    artefact: Artefact,
+    artefact: Artifact,
     docs: Docs,
 }
 

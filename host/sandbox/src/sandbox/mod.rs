@@ -5,21 +5,21 @@ mod gates;
 
 pub use gates::Guest;
 
-use crate::attend::{Term, watch};
+use crate::admission::{Admission, Occupancy, Slot};
 use crate::budget::MemoryBudget;
 use crate::compile::{Compatibility, Compiling};
 use crate::component::{Component, Described, Linked, Origin};
 use crate::component_places::ComponentPlaces;
 use crate::config::SandboxConfig;
 use crate::descriptors::Descriptors;
-use crate::ending::Ending;
 use crate::error::{Refusal, SandboxError};
 use crate::instance::Instance;
 use crate::limits::Limits;
-use crate::load::{Artefact, Cache, Checked, CodeMemory, Identity, Words};
+use crate::load::{Artifact, Cache, CodeMemory, Identity, ValidatedBytes, Words};
 use crate::plain::Docs;
+use crate::termination::Termination;
 use crate::ticker::Ticker;
-use crate::turns::{Occupancy, Turn, Turns};
+use crate::watchdog::{CallDeadline, watch};
 use crate::{engine, interfaces, load};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -32,14 +32,14 @@ use wasmtime::{Engine, Store};
 /// Loads components and runs their tools. Cloning is cheap.
 #[derive(Clone)]
 pub struct Sandbox {
-    inner: Arc<Inner>,
+    inner: Arc<Shared>,
 }
 
 /// What all components of a sandbox share.
-pub(crate) struct Inner {
+pub(crate) struct Shared {
     pub(crate) config: SandboxConfig,
     pub(crate) ticker: Ticker,
-    pub(crate) turns: Turns,
+    pub(crate) turns: Admission,
     pub(crate) engine: Engine,
     pub(crate) real: Linker<Instance>,
     pub(crate) sealed: Linker<Instance>,
@@ -62,13 +62,13 @@ impl Sandbox {
         let compatibility = Compatibility::of(&engine);
         let mut notices = Vec::from_iter(notice);
         let sealed = interfaces::sealed(&engine).map_err(unlinked)?;
-        let turns = Turns::new(&config);
+        let turns = Admission::new(&config);
         let code_memory = CodeMemory::new(
             config.loaded_code_bytes,
             turns.memory().clone(),
             Descriptors::of_process().clone(),
         );
-        let inner = Inner {
+        let inner = Shared {
             ticker: Ticker::start(engine.clone())
                 .map_err(|why| SandboxError::new(format!("the system gives no thread: {why}")))?,
             turns,
@@ -176,7 +176,7 @@ impl Sandbox {
 
     /// Lets it describe itself, and keeps that with its code for the next start. The
     /// code is kept even where it does not describe itself, for that is what took long.
-    async fn describe(&self, linked: Linked, docs: &Docs, artefact: Artefact) -> Result<Component, Refusal> {
+    async fn describe(&self, linked: Linked, docs: &Docs, artefact: Artifact) -> Result<Component, Refusal> {
         let identity = linked.identity().clone();
         let described = linked.describe(docs).await;
         let words = described.as_ref().ok().map(|component| Words {
@@ -200,9 +200,9 @@ enum Begun {
     /// The cache knows what it is, and will have its code when it is needed.
     Known(Component),
     /// The cache has its code.
-    Compiled(Box<Linked>, Docs, Artefact),
+    Compiled(Box<Linked>, Docs, Artifact),
     /// Its bytes.
-    New(Origin, Arc<Checked>),
+    New(Origin, Arc<ValidatedBytes>),
 }
 
 impl From<Words> for Described {
@@ -211,7 +211,7 @@ impl From<Words> for Described {
     }
 }
 
-impl Inner {
+impl Shared {
     /// Of a component that the cache knows, its file is not even kept in memory.
     fn begin_file(self: Arc<Self>, path: PathBuf) -> Result<Begun, Refusal> {
         let opened = load::Opened::at(&path)?;
@@ -264,14 +264,14 @@ fn open_cache(
     }
 }
 
-impl Inner {
+impl Shared {
     /// A store for one instance, under these limits.
-    pub(crate) fn store(&self, instance: Instance, limits: &Limits) -> Result<Store<Instance>, Ending> {
+    pub(crate) fn store(&self, instance: Instance, limits: &Limits) -> Result<Store<Instance>, Termination> {
         let mut store = Store::new(&self.engine, instance);
         store.limiter(|instance| &mut instance.meter);
         store.set_hostcall_fuel(usize::try_from(limits.crossing_bytes).unwrap_or(usize::MAX));
         store.set_max_component_handles(limits.handles as usize);
-        store.set_fuel(limits.fuel).map_err(|error| Ending::Host(error.to_string()))?;
+        store.set_fuel(limits.fuel).map_err(|error| Termination::Host(error.to_string()))?;
         watch(&mut store, self.ticker.company());
         Ok(store)
     }
@@ -285,13 +285,13 @@ impl Inner {
         limits: &Limits,
         (patience, timeout): (Duration, Duration),
         work: impl AsyncFnOnce(&mut Store<Instance>) -> wasmtime::Result<T>,
-        read: impl AsyncFnOnce(T, &Arc<Turn>) -> wasmtime::Result<R>,
-    ) -> Result<R, Ending> {
+        read: impl AsyncFnOnce(T, &Arc<Slot>) -> wasmtime::Result<R>,
+    ) -> Result<R, Termination> {
         let turn = self.turns.take(places, limits.memory_bytes, patience).await;
-        let turn = Arc::new(turn.map_err(|_| Ending::NoSlot)?.under(limits));
+        let turn = Arc::new(turn.map_err(|_| Termination::NoSlot)?.under(limits));
         let _ticking = self.ticker.keep_ticking();
         let cancel = CancellationToken::new();
-        let term = Term::new(Instant::now(), timeout, &cancel);
+        let term = CallDeadline::new(Instant::now(), timeout, &cancel);
         let mut store = self.store(Instance::sealed(limits, &term), limits)?;
         let answer = term.attend(pin!(work(&mut store))).await?;
         drop(store);

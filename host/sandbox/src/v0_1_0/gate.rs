@@ -4,10 +4,10 @@ use super::context::{lent_agent, lent_identity};
 use super::generated::of_gates::exports::tollgate::tool::gate as wit;
 use super::output::{check_question, check_result, lift_result, lift_ticket, result_bytes, ticket_bytes};
 use super::types;
+use crate::admission::Slot;
 use crate::budget::Reservation;
 use crate::component::{LARGE_BYTES, aside};
 use crate::meter::Stop;
-use crate::turns::Turn;
 use serde_json::Value;
 use std::sync::Arc;
 use tollgate_agent::gate::{GateDescriptor, ProposedCall, Verdict};
@@ -36,7 +36,7 @@ type Read = Result<(Verdict, Option<Arc<Reservation>>), Fault>;
 pub(crate) async fn read_verdict(
     gate: &str,
     given: wit::Verdict,
-    turn: &Arc<Turn>,
+    turn: &Arc<Slot>,
 ) -> wasmtime::Result<Read> {
     if verdict_bytes(&given) <= LARGE_BYTES {
         return Ok(read(gate, given, turn)?);
@@ -45,7 +45,7 @@ pub(crate) async fn read_verdict(
     Ok(aside(move || read(&gate, given, &turn)).await?)
 }
 
-fn read(gate: &str, given: wit::Verdict, turn: &Turn) -> Result<Read, Stop> {
+fn read(gate: &str, given: wit::Verdict, turn: &Slot) -> Result<Read, Stop> {
     let held = match &given {
         wit::Verdict::SetResult(result) => check_result(gate, result),
         wit::Verdict::Suspend(ticket) => check_question(gate, ticket),

@@ -1,8 +1,8 @@
 //! What a tool hands back, in the host's words, or the fault that it is.
 
 use super::types;
+use crate::admission::Slot;
 use crate::meter::Stop;
-use crate::turns::Turn;
 use serde_json::Value;
 use std::sync::Arc;
 use tollgate_agent::code::Code;
@@ -77,7 +77,7 @@ pub(crate) fn lift_returned(
     tool_name: &str,
     returned: Returned,
     looked_into: bool,
-    turn: &Turn,
+    turn: &Slot,
     json_nodes: u32,
 ) -> Result<Lifted, Stop> {
     let mut bytes = 0;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
-use tollgate_agent::gate::{Judgement, Permit, Recorded, Verdict, judge};
+use tollgate_agent::gate::{GateVerdict, Judgement, Permit, Verdict, judge};
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput};
 use tollgate_agent::proposal::{Arguments, Proposal};
+use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::state::State;
-use tollgate_agent::taken::Taken;
 use tollgate_artifacts::{Expectation, Guest};
 use tollgate_sandbox::{
     Attempt, Call, ChildRunner, Component, Grants, Limits, Refusal, Report, ReportSink, Sandbox,
@@ -40,7 +40,7 @@ pub(crate) struct Bench {
     pub(crate) reports: Arc<Kept>,
     pub(crate) children: Arc<dyn ChildRunner>,
     pub(crate) resume: Option<Resumption>,
-    pub(crate) replay: Option<Arc<Taken>>,
+    pub(crate) replay: Option<Arc<RecordedInputs>>,
 }
 
 /// Keeps the reports.
@@ -102,7 +102,7 @@ impl Bench {
     pub(crate) fn judged(&self, arguments: Value) -> Result<Permit, Fault> {
         let arguments = Arguments::from_value(arguments);
         let proposal = Proposal::check(&self.catalog, |_| true, "call-1", self.tool(), &arguments)?;
-        match judge(proposal, &[Recorded::new("test", Verdict::Allow)], &[]) {
+        match judge(proposal, &[GateVerdict::new("test", Verdict::Allow)], &[]) {
             Judgement::Permitted(permit) => Ok(permit),
             Judgement::Held(_, held) => panic!("{held:?}"),
         }

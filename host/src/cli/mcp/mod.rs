@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate::Host;
 use tollgate::config::Config;
-use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, Offer, new_token, serve_stdio_until};
+use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, ToolList, new_token, serve_stdio_until};
 use tollgate::metrics::Metrics;
 
 /// Offers the tools to clients that speak the Model Context Protocol
@@ -74,7 +74,7 @@ impl McpVerb {
         let answers_may_be_remembered = config.clients_may_remember;
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
         let host = self.host(opened, metrics.as_ref(), store).await?;
-        host.settle(loaded.to_audit()).await?;
+        host.record_loaded(loaded.to_audit()).await?;
         let pruning = keep_pruned(globals, &config)?;
         let servers = with_servers(&host, &config, output).await?;
         let stop = shutdown::take_signals();
@@ -83,7 +83,8 @@ impl McpVerb {
         if let Some(why) = unwatched {
             output.warn(&why.to_string());
         }
-        let offer = Offer { agents: self.agent, thread_id: self.thread, decide, answers_may_be_remembered };
+        let offer =
+            ToolList { agents: self.agent, thread_id: self.thread, decide, answers_may_be_remembered };
         let work = async {
             offer.check(&host).map_err(|e| Failure::usage(e.to_string()))?;
             match self.http {
@@ -177,7 +178,7 @@ async fn warn_of_gaps(sandbox: tollgate_sandbox::Sandbox) {
 }
 
 async fn serve_over_http(
-    (host, offer): (Host, Offer),
+    (host, offer): (Host, ToolList),
     options: HttpOptions,
     metrics: Option<Metrics>,
     show_token: bool,

@@ -10,9 +10,7 @@
 mod audit;
 mod checksum;
 mod explain;
-mod known;
 mod open;
-mod pen;
 mod place;
 mod process;
 mod prune;
@@ -21,10 +19,12 @@ mod read;
 mod read_only;
 mod sizes;
 mod state;
+mod thread_cache;
 mod turns;
 mod verify;
 mod waiting;
 mod write;
+mod write_connection;
 mod writer;
 
 pub use read_only::ReadOnlyStore;
@@ -34,14 +34,14 @@ use super::{
     Store, StoreError, StoreLimits, ToolHealth, Verified,
 };
 use async_trait::async_trait;
-use known::Known;
 use process::Process;
 use read::Readers;
 use sizes::{Sizes, Subject};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use tollgate_agent::run::{Numbered, Thread};
+use thread_cache::ThreadCache;
+use tollgate_agent::run::{StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use waiting::Waiting;
 use writer::Writer;
@@ -53,7 +53,7 @@ type Volatile = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
 pub struct SqliteStore {
     writer: Writer,
     readers: Arc<Readers>,
-    known: Arc<Known>,
+    known: Arc<ThreadCache>,
     process: Arc<Process>,
     limits: StoreLimits,
     sizes: Arc<Sizes>,
@@ -73,7 +73,7 @@ impl SqliteStore {
         let (file, connection) = open::prepare(directory)?;
         let process = Arc::new(Process::register(directory)?);
         let connection = Arc::new(Mutex::new(connection));
-        let known = Arc::new(Known::new(Arc::clone(&connection)));
+        let known = Arc::new(ThreadCache::new(Arc::clone(&connection)));
         let sizes = Arc::new(Sizes::default());
         let (of_known, of_process) = (Arc::clone(&known), Arc::clone(&process));
         let writer = Writer::start(connection, of_known, &file, of_process, Arc::clone(&sizes))?;
@@ -158,7 +158,7 @@ impl Store for SqliteStore {
         Ok(thread)
     }
 
-    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         let run_id: Arc<str> = Arc::from(run_id);
         self.writer.catch_up().await?;
         self.readers.ask(move |reader| reader.events(&run_id, after)).await
@@ -178,7 +178,7 @@ impl Store for SqliteStore {
         self.readers.ask(move |reader| reader.audit(&filter)).await
     }
 
-    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
         self.writer.catch_up().await?;
         self.readers.ask(|reader| reader.trapping()).await
     }
@@ -202,7 +202,7 @@ impl Store for SqliteStore {
         self.writer.change(Arc::from(thread_id), change).await.map(drop)
     }
 
-    fn let_go(&self, run_id: &str) {
+    fn release(&self, run_id: &str) {
         self.process.let_go(run_id);
     }
 

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::json;
-use tollgate_agent::run::{Event, Numbered};
+use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 
 /// How many runs are removed in one transaction, so that others get their turn to write.
@@ -183,7 +183,7 @@ fn remove(connection: &Connection, run: &Old, pruned: &mut Pruned, dry_run: bool
     let mut find = connection.prepare_cached(
         "SELECT number, at_ms, body, checksum IS NOT NULL FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32 ORDER BY id",
     )?;
-    let (mut events, mut lengths): (Vec<Numbered>, Vec<(usize, bool)>) = (Vec::new(), Vec::new());
+    let (mut events, mut lengths): (Vec<StoredEvent>, Vec<(usize, bool)>) = (Vec::new(), Vec::new());
     let run_id: Arc<str> = Arc::from("");
     let mut rows = find.query([run.id])?;
     let mut all = 0;
@@ -196,7 +196,7 @@ fn remove(connection: &Connection, run: &Old, pruned: &mut Pruned, dry_run: bool
             lengths.push((body.len(), row.get::<_, bool>(3)?));
             let (number, at_ms) =
                 (row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned());
-            events.push(Numbered { run_id: Arc::clone(&run_id), number, at_ms, event });
+            events.push(StoredEvent { run_id: Arc::clone(&run_id), number, at_ms, event });
         }
     }
     pruned.runs += 1;

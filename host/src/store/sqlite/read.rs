@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::json;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::{Event, Numbered, Thread};
+use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 
 /// Connections for reading; a few are kept.
@@ -140,7 +140,7 @@ impl Reader<'_> {
         state::read(self.connection, thread).map_err(|e| self.explain(&e))
     }
 
-    pub(super) fn events(&self, run_id: &Arc<str>, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+    pub(super) fn events(&self, run_id: &Arc<str>, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         let (rows, damage) = self.rows(run_id, after)?;
         // What cannot be read says more than a checksum that does not fit.
         let events = rows.iter().map(|row| self.event(run_id, row)).collect::<Result<_, _>>()?;
@@ -169,10 +169,10 @@ impl Reader<'_> {
         Ok(record)
     }
 
-    fn event(&self, run_id: &Arc<str>, row: &EventRow) -> Result<Arc<Numbered>, StoreError> {
+    fn event(&self, run_id: &Arc<str>, row: &EventRow) -> Result<Arc<StoredEvent>, StoreError> {
         let event: Event = self.parse("event", &row.body)?;
         let (number, at_ms) = (row.number, row.at_ms);
-        Ok(Arc::new(Numbered { run_id: Arc::clone(run_id), number, at_ms, event }))
+        Ok(Arc::new(StoredEvent { run_id: Arc::clone(run_id), number, at_ms, event }))
     }
 
     /// The rows of a run's events after one number, and what is wrong with them.

@@ -12,7 +12,7 @@ use crate::store::{
 use async_trait::async_trait;
 use std::path::Path;
 use std::sync::Arc;
-use tollgate_agent::run::{Numbered, Thread};
+use tollgate_agent::run::{StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 
 /// Reads a store and writes nothing at all, not even beside it.
@@ -71,7 +71,7 @@ impl Store for ReadOnlyStore {
         self.readers.ask(move |reader| reader.thread(&id)).await
     }
 
-    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         let run_id: Arc<str> = Arc::from(run_id);
         self.readers.ask(move |reader| reader.events(&run_id, after)).await
     }
@@ -88,7 +88,7 @@ impl Store for ReadOnlyStore {
         self.readers.ask(move |reader| reader.audit(&filter)).await
     }
 
-    async fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
         self.readers.ask(|reader| reader.trapping()).await
     }
 
@@ -111,7 +111,7 @@ impl Store for ReadOnlyStore {
         Err(refused().into())
     }
 
-    fn let_go(&self, _run_id: &str) {}
+    fn release(&self, _run_id: &str) {}
 
     async fn admit(&self, _thread_id: Option<&str>, _component_id: Option<&str>) -> Result<(), StoreError> {
         Err(refused())

@@ -2,7 +2,7 @@
 //! that are known.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::{Known, Process, SqliteStore, Writer, open, process};
+use super::{Process, SqliteStore, ThreadCache, Writer, open, process};
 use crate::store::{Commit, CommitError, Pruning, RunFilter, Store};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ fn writer(directory: &Path, max_pages: i64) -> Writer {
         assert_eq!(given, max_pages);
     }
     let connection = Arc::new(Mutex::new(connection));
-    let known = Arc::new(Known::new(Arc::clone(&connection)));
+    let known = Arc::new(ThreadCache::new(Arc::clone(&connection)));
     Writer::start(connection, known, &file, Arc::new(Process::register(directory).unwrap()), Arc::default())
         .unwrap()
 }

@@ -2,13 +2,13 @@
 
 use super::audit;
 use super::checksum::checksum;
-use super::known::Known;
 use super::process::Process;
 use super::read::changes_since;
 use super::state;
+use super::thread_cache::ThreadCache;
 use super::writer::{Job, Prepared, Written};
 use crate::store::rebase::{Recent, WrittenKeys, sizes_fit};
-use crate::store::summary::{label, status_after};
+use crate::store::runs::{label, status_after};
 use crate::store::{CommitError, Committed, ComponentFile};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tollgate_agent::run::RunSpec;
@@ -21,7 +21,7 @@ const CHANGES_AT_ONCE: usize = 256;
 /// written before it is known that all of it may be. An error of SQLite undoes all.
 pub(super) fn write_group(
     transaction: Transaction<'_>,
-    known: &Known,
+    known: &ThreadCache,
     process: &Process,
     recent: &mut Recent,
     jobs: &[Job],

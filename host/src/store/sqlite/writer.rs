@@ -1,11 +1,11 @@
 //! Who asks for something to be written, and the thread that writes: one transaction for
 //! all that waits.
 
-use super::known::Known;
-use super::pen::Pen;
 use super::process::Process;
 use super::queue::Queue;
 use super::sizes::{Bytes, Sizes};
+use super::thread_cache::ThreadCache;
+use super::write_connection::WriteConnection;
 use crate::store::rebase::moved;
 use crate::store::{AuditRecord, Commit, CommitError, Committed, ComponentFile, StoreError};
 use rusqlite::Connection;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tollgate_agent::run::{Event, Numbered, RunSpec};
+use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 use tollgate_agent::state::StateChange;
 
 type Reply<T> = oneshot::Sender<T>;
@@ -68,7 +68,7 @@ impl Prepared {
     }
 
     /// The events as they are written behind this many changes of others, and their rows.
-    pub(super) fn moved(&self, revisions: u64) -> Result<(Arc<[Numbered]>, Cow<'_, Rows>), StoreError> {
+    pub(super) fn moved(&self, revisions: u64) -> Result<(Arc<[StoredEvent]>, Cow<'_, Rows>), StoreError> {
         let mut rows = self.rows()?;
         let events = moved(&self.commit.events, revisions);
         if revisions > 0 {
@@ -105,19 +105,19 @@ fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
 /// The thread that writes; it ends when this is dropped.
 pub(super) struct Writer {
     queue: Arc<Queue>,
-    pen: Arc<Pen>,
+    pen: Arc<WriteConnection>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Writer {
     pub(super) fn start(
         connection: Arc<Mutex<Connection>>,
-        known: Arc<Known>,
+        known: Arc<ThreadCache>,
         file: &Path,
         process: Arc<Process>,
         sizes: Arc<Sizes>,
     ) -> Result<Self, StoreError> {
-        let pen = Arc::new(Pen::new(connection, known, file, process, sizes)?);
+        let pen = Arc::new(WriteConnection::new(connection, known, file, process, sizes)?);
         let queue = Arc::new(Queue::default());
         let (served, of_thread) = (Served(Arc::clone(&queue)), Arc::clone(&pen));
         let write = move || write_all(&of_thread, &served.0);
@@ -198,7 +198,7 @@ impl Drop for Served {
     }
 }
 
-fn write_all(pen: &Pen, queue: &Queue) {
+fn write_all(pen: &WriteConnection, queue: &Queue) {
     while let Some(jobs) = queue.next_group() {
         let followed = jobs.iter().filter_map(Job::following).count();
         pen.write(jobs);

@@ -1,6 +1,6 @@
 //! What changed in a tools directory, for whoever watches it and for the audit.
 
-use super::judging::served;
+use super::approval::served;
 use crate::store::{AuditKind, AuditRecord};
 use crate::tools::RefusedFile;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@
 //! none of the files gets it, until a person decides.
 
 use super::file_name;
-use crate::powers::{self, Approvals, Asks};
+use crate::grants::{self, Approvals, RequestedGrants};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tollgate_agent::text::clean;
@@ -27,7 +27,7 @@ struct Claim {
     id: String,
     digest: String,
     /// What the manifest beside the file asks for; an error if it cannot be read.
-    asks: Result<Option<Asks>, ()>,
+    asks: Result<Option<RequestedGrants>, ()>,
 }
 
 /// Why a file may not bring the component that it claims to be.
@@ -52,7 +52,7 @@ impl Claims {
         let claim = claim.map(|(id, digest)| Claim {
             id: id.to_owned(),
             digest: digest.to_owned(),
-            asks: powers::read_manifest(file).map_err(drop),
+            asks: grants::read_manifest(file).map_err(drop),
         });
         if let Some(claim) = &claim {
             self.by_id.entry(claim.id.clone()).or_default().insert(file.to_owned());

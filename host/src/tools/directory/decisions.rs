@@ -4,7 +4,7 @@
 
 use super::stamp::Stamp;
 use crate::config::{ComponentGrants, Config, SecretConfig};
-use crate::powers::{Approvals, Approved};
+use crate::grants::{Approvals, Approved};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl Decided {
     /// Whether a person looked at the version of this digest and approved it.
     pub(super) fn approves(&self, digest: &str) -> bool {
         self.approved.as_ref().is_some_and(|approved| {
-            approved.digest == digest && approved.decision == crate::powers::Decision::Approved
+            approved.digest == digest && approved.decision == crate::grants::Decision::Approved
         })
     }
 }

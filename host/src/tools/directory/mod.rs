@@ -6,26 +6,26 @@
 //! served, and otherwise the first by file name. Of two that claim one id without such a
 //! decision, neither is.
 
+mod approval;
 mod change;
 mod claims;
 mod decisions;
 mod files;
-mod judging;
-mod live;
 mod notices;
+mod reload;
 mod stamp;
 mod watch;
 
+pub use approval::{Approval, NoMoreThanServed};
 pub use change::Change;
 pub(crate) use files::wasm_files;
-pub use judging::{Approval, NoMoreThanServed};
-pub use live::Live;
+pub use reload::DirectoryState;
 pub use watch::{Watch, WatchError};
 
 use super::component::ComponentRunner;
 use super::{RefusedFile, Runner, Toolbox};
 use crate::config::{ComponentGrants, Config, ToolLimits};
-use crate::powers::{self, Approvals, Asks};
+use crate::grants::{self, Approvals, RequestedGrants};
 use crate::store::AuditRecord;
 use claims::Claims;
 use files::{component_files, digest_of, file_name};
@@ -82,7 +82,7 @@ pub struct HeldComponent {
     /// The SHA-256 of the file, in hexadecimal.
     pub digest: String,
     /// What it asks for; none where nothing says so.
-    pub asks: Option<Asks>,
+    pub asks: Option<RequestedGrants>,
     /// What it shows and needs.
     pub surface: Surface,
 }
@@ -105,7 +105,7 @@ pub struct LoadedComponent {
     /// What it was granted.
     pub grants: ComponentGrants,
     /// What it asks for; none where nothing says so.
-    pub asks: Option<Asks>,
+    pub asks: Option<RequestedGrants>,
     /// The limits of each of its tools, by the tool's name.
     pub limits: BTreeMap<String, ToolLimits>,
     /// What it shows and needs; an approval is of this.
@@ -239,7 +239,7 @@ impl Loaded {
         let loads = self
             .components
             .iter()
-            .map(|entry| judging::served(&entry.file, &entry.id, &entry.digest, &entry.reworded));
+            .map(|entry| approval::served(&entry.file, &entry.id, &entry.digest, &entry.reworded));
         loads.chain(self.toolbox.refused().iter().map(RefusedFile::to_audit)).collect()
     }
 
@@ -261,7 +261,7 @@ impl Loaded {
             unready.reason
         })?;
         ready.join(&mut self.toolbox)?;
-        self.notices.extend(judging::notice_of(&ready.entry));
+        self.notices.extend(approval::notice_of(&ready.entry));
         self.components.push(ready.entry);
         Ok(())
     }
@@ -303,7 +303,7 @@ impl Ready {
             held: None,
             unopened: None,
         })?;
-        if let Err(reason) = judging::judge(&found, approvals) {
+        if let Err(reason) = approval::judge(&found, approvals) {
             return Err(Unready { reason, held: Some(Box::new(found)), unopened: None });
         }
         let mut prepared =
@@ -315,7 +315,7 @@ impl Ready {
         prepared.set_timeouts(|tool| limits.get(tool)?.timeout_ms);
         let given = found.asks.as_ref().map_or_else(|| granted.clone(), |asks| asks.narrow(&granted));
         let delegates = given.catalog.delegates != Delegates::None;
-        let grants = match powers::open(&granted, found.asks.as_ref(), &descriptor.id, config) {
+        let grants = match grants::open(&granted, found.asks.as_ref(), &descriptor.id, config) {
             Ok(grants) => grants.with_delegates(delegates),
             Err(reason) => {
                 return Err(Unready { reason, held: None, unopened: Some(Box::new(found)) });
@@ -371,7 +371,7 @@ impl HeldComponent {
             file: file.to_owned(),
             id: descriptor.id.clone(),
             digest: component.digest().to_owned(),
-            asks: approvals.asks_of(&descriptor.id, powers::read_manifest(file)?),
+            asks: approvals.asks_of(&descriptor.id, grants::read_manifest(file)?),
             surface: Surface::new(descriptor, powers),
         })
     }

@@ -6,9 +6,9 @@
 //! few seconds even so: it costs one listing.
 
 use super::Loaded;
+use super::approval::other_words;
 use super::change::Change;
-use super::judging::other_words;
-use super::live::Live;
+use super::reload::DirectoryState;
 use crate::Host;
 use crate::config::Config;
 use notify::event::{AccessKind, AccessMode, EventKind};
@@ -41,7 +41,7 @@ impl Host {
         config: Arc<Config>,
         loaded: &Loaded,
     ) -> (Watch, Option<WatchError>) {
-        Watch::start(Live::new(self.clone(), sandbox, config, loaded))
+        Watch::start(DirectoryState::new(self.clone(), sandbox, config, loaded))
     }
 }
 
@@ -64,7 +64,7 @@ impl Watch {
     /// Begins to watch. Where the system does not tell of changes, they are looked for
     /// every few seconds, and the second value says why.
     #[must_use]
-    pub fn start(live: Live) -> (Self, Option<WatchError>) {
+    pub fn start(live: DirectoryState) -> (Self, Option<WatchError>) {
         let happened = Arc::new(Notify::new());
         let mut told = Told { dir: live.dir().to_owned(), happened, watcher: None, _decisions: None };
         let problem = told.watch().err().map(|why| WatchError { dir: told.dir.clone(), why });
@@ -88,7 +88,7 @@ impl Drop for Watch {
     }
 }
 
-async fn keep_up(mut live: Live, mut told: Told, tell: mpsc::Sender<Change>) {
+async fn keep_up(mut live: DirectoryState, mut told: Told, tell: mpsc::Sender<Change>) {
     loop {
         let changes = live.look().await;
         let noted = changes.iter().map(Change::to_audit).collect();

@@ -4,7 +4,7 @@ use super::{all_data, all_fault, all_tour, host, written};
 use crate::built::LANGUAGES;
 use crate::{all_equal, attended};
 use serde_json::{Value, json};
-use tollgate::run::{Piece, Told, Transient};
+use tollgate::run::{LiveContent, LiveUpdate, RunUpdate};
 use tollgate::{CallRequest, Decision, Host, RunEnd, RunStatus};
 use tollgate_sandbox::Report;
 
@@ -110,7 +110,7 @@ async fn cancelled(host: &Host, tool: String) -> (RunEnd, Vec<Report>) {
     let mut call = host.start_call(request).await.unwrap();
     let mut reports = Vec::new();
     while let Some(told) = call.events.next().await {
-        if let Told::Transient(Transient { piece: Piece::CallReport { report, .. }, .. }) = told {
+        if let RunUpdate::Live(LiveUpdate { piece: LiveContent::CallReport { report, .. }, .. }) = told {
             reports.push(report);
             call.cancel();
         }

@@ -4,13 +4,15 @@ use super::{ALL, all_fault, building};
 use crate::built::{LANGUAGES, Language};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
-use tollgate::model::{DeltaSink, ModelFault};
+use tollgate::models::{DeltaSink, ModelFault};
 use tollgate::tollgate_agent::message::{ModelReply, ModelRequest};
-use tollgate::{Agent, Composition, Host, Model, Recorded, RunEnd, RunRequest, Turn, async_trait};
+use tollgate::{
+    Agent, Composition, Host, Model, RunEnd, RunRequest, ScriptedModel, ScriptedTurn, async_trait,
+};
 use tollgate_agent::run::{CallEnd, RunStatus};
 
 /// A model that keeps what it was asked last.
-struct Overheard(Recorded, Arc<Mutex<String>>);
+struct Overheard(ScriptedModel, Arc<Mutex<String>>);
 
 #[async_trait]
 impl Model for Overheard {
@@ -29,12 +31,12 @@ impl Model for Overheard {
 }
 
 /// An agent whose model plays these turns.
-fn agent(id: &str, turns: Vec<Turn>) -> Agent {
-    Agent::new(id, Recorded::new(turns)).with_tools(["*"])
+fn agent(id: &str, turns: Vec<ScriptedTurn>) -> Agent {
+    Agent::new(id, ScriptedModel::new(turns)).with_tools(["*"])
 }
 
-fn turn(language: &Language, arguments: Value) -> Turn {
-    Turn::calls([(language.tour(), arguments)])
+fn turn(language: &Language, arguments: Value) -> ScriptedTurn {
+    ScriptedTurn::calls([(language.tour(), arguments)])
 }
 
 async fn run(host: &Host, agent: &str) -> RunEnd {
@@ -64,7 +66,7 @@ async fn every_language_leaves_a_note_for_the_model() {
     for language in &LANGUAGES {
         let heard = Arc::new(Mutex::new(String::new()));
         let act = json!({"what": "act", "how": "add-context", "text": "Mind the gap."});
-        let recorded = Recorded::new(vec![turn(language, act), Turn::text("Done.")]);
+        let recorded = ScriptedModel::new(vec![turn(language, act), ScriptedTurn::text("Done.")]);
         let agent = Agent::new("walker", Overheard(recorded, Arc::clone(&heard))).with_tools(["*"]);
         let host = building(ALL).await.agent(agent).build().unwrap();
         assert_eq!(data(&run(&host, "walker").await), "acted", "{}", language.name);
@@ -81,7 +83,7 @@ async fn every_language_hands_the_conversation_over() {
     for language in &LANGUAGES {
         let act = json!({"what": "act", "how": "transfer", "text": "other"});
         let first = agent("first", vec![turn(language, act)]).with_delegates(["other"]);
-        let other = agent("other", vec![Turn::text("Here I am.")]);
+        let other = agent("other", vec![ScriptedTurn::text("Here I am.")]);
         let host = building(ALL).await.agent(first).agent(other).build().unwrap();
         assert_eq!(run(&host, "first").await.text, "Here I am.", "{}", language.name);
     }
@@ -92,7 +94,8 @@ async fn every_language_hands_the_conversation_over() {
 async fn every_language_ends_the_loop_around_it() {
     for language in &LANGUAGES {
         let act = json!({"what": "act", "how": "escalate"});
-        let one = agent("one", vec![Turn::text("first"), turn(language, act), Turn::text("third")]);
+        let one =
+            agent("one", vec![ScriptedTurn::text("first"), turn(language, act), ScriptedTurn::text("third")]);
         let rounds = Composition::Loop { agents: vec!["one".to_owned()], max_rounds: 9 };
         let looped = Agent::made_of("looped", rounds);
         let host = building(ALL).await.agent(one).agent(looped).build().unwrap();
@@ -109,7 +112,7 @@ async fn every_language_finds_the_state_of_its_run_and_is_told_whose_it_is() {
         let turns = vec![
             turn(language, json!({"what": "reduce", "text": "somebody"})),
             turn(language, json!({"what": "read"})),
-            Turn::text(format!("{{{{{}}}}}", language.tour())),
+            ScriptedTurn::text(format!("{{{{{}}}}}", language.tour())),
         ];
         let host = building(ALL).await.agent(agent("walker", turns)).build().unwrap();
         assert_eq!(data(&run(&host, "walker").await)["passing"], "somebody", "{}", language.name);
@@ -121,13 +124,14 @@ async fn every_language_finds_the_state_of_its_run_and_is_told_whose_it_is() {
 async fn every_language_is_told_of_the_call_above_it() {
     for language in &LANGUAGES {
         let tour = language.tour();
-        let below = vec![turn(language, json!({"what": "context"})), Turn::text(format!("{{{{{tour}}}}}"))];
+        let below =
+            vec![turn(language, json!({"what": "context"})), ScriptedTurn::text(format!("{{{{{tour}}}}}"))];
         let below = agent("below", below)
             .with_description("Asks who it is.")
             .with_delegates(["above"])
             .offered_as("ask_below");
-        let ask = Turn::default().with_call("asks-1", "ask_below", json!({"request": "Who?"}));
-        let above = agent("above", vec![ask, Turn::text("{{ask_below/response}}")]);
+        let ask = ScriptedTurn::default().with_call("asks-1", "ask_below", json!({"request": "Who?"}));
+        let above = agent("above", vec![ask, ScriptedTurn::text("{{ask_below/response}}")]);
         let host = building(ALL).await.agent(below).agent(above).build().unwrap();
         let end = run(&host, "above").await;
         let told: Value = serde_json::from_str(&end.text).unwrap();

@@ -7,7 +7,7 @@ use crate::with_each_store;
 use crate::world::host_with;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tollgate::model::Turn;
+use tollgate::models::ScriptedTurn;
 use tollgate::{CallRequest, Host, RunRequest};
 use tollgate_agent::code::Code;
 use tollgate_agent::run::replay::Finding;
@@ -19,7 +19,7 @@ fn left_while_hooks_are_asked(store: &StoreAt) -> Arc<str> {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let run_id = runtime.block_on(async {
             let (keeper, reached, _leave) = waiting();
-            let turns = vec![Turn::calls([("add", json!({"n": 2}))])];
+            let turns = vec![ScriptedTurn::calls([("add", json!({"n": 2}))])];
             let host = host_with(store, turns, |builder| builder.plugin(keeper).hook_timeout(LONG));
             let handle = host.run(RunRequest::new("default", "go").on_thread("t")).await.unwrap();
             reached.acquire().await.unwrap().forget();
@@ -40,16 +40,16 @@ fn decision(target: &str, answer: DecisionAnswer) -> Decision {
     Decision { id: "d".to_owned(), target: target.to_owned(), answer, reason: None, at_ms: 1 }
 }
 
-fn keeping(store: &StoreAt, turns: Vec<Turn>) -> Host {
+fn keeping(store: &StoreAt, turns: Vec<ScriptedTurn>) -> Host {
     host_with(store, turns, |builder| builder.plugin(Keeper::default()))
 }
 
 with_each_store! {
     async fn h1_a_call_that_goes_on_in_another_process_is_not_hooked_again(store: StoreAt) {
-        let end = run(&keeping(&store, vec![Turn::calls([("ask", json!({}))])])).await;
+        let end = run(&keeping(&store, vec![ScriptedTurn::calls([("ask", json!({}))])])).await;
         assert_eq!(end.waiting.len(), 1);
         assert_eq!(diary(&store).await, json!(["before ask"]));
-        let next = keeping(&store, vec![Turn::text("Sent.")]);
+        let next = keeping(&store, vec![ScriptedTurn::text("Sent.")]);
         let decided = decision(&end.waiting[0].call_id, DecisionAnswer::Resume(json!({"ok": true})));
         let end = next.decide(&end.run_id, decided).await.unwrap().wait().await.unwrap();
         assert_eq!(end.text, "Sent.");
@@ -60,7 +60,7 @@ with_each_store! {
 
     async fn h3_what_a_call_returned_survives_its_host_while_hooks_are_asked(store: StoreAt) {
         let run_id = left_while_hooks_are_asked(&store);
-        let next = keeping(&store, vec![Turn::text("Done.")]);
+        let next = keeping(&store, vec![ScriptedTurn::text("Done.")]);
         let end = next.recover(&run_id).await.unwrap().wait().await.unwrap();
         assert_eq!((end.text.as_str(), codes(&next, &end).await), ("Done.", vec![None]));
         let started = events(&next, &end).await.into_iter().filter(|event| matches!(event, Event::CallStarted { .. }));
@@ -70,10 +70,10 @@ with_each_store! {
     }
 
     async fn h1_a_cancelled_call_has_its_hooks_and_the_run_ends(store: StoreAt) {
-        let host = keeping(&store, vec![Turn::calls([("slow", json!({})), ("ask", json!({}))])]);
+        let host = keeping(&store, vec![ScriptedTurn::calls([("slow", json!({})), ("ask", json!({}))])]);
         let mut handle = host.run(RunRequest::new("default", "go").on_thread("t")).await.unwrap();
         while let Some(told) = handle.events.next().await {
-            let tollgate::run::Told::Stored(event) = told else { continue };
+            let tollgate::run::RunUpdate::Stored(event) = told else { continue };
             if matches!(event.event, Event::CallReturned { .. }) {
                 break;
             }
@@ -89,9 +89,9 @@ with_each_store! {
 
     async fn h3_a_replay_takes_nothing_of_hooks_for_a_difference(store: StoreAt) {
         let turns = vec![
-            Turn::calls([("add", json!({"n": 2})), ("set_city", json!({"city": "Bern"})), ("set_city", json!({"city": "Rome"}))]),
-            Turn::calls([("echo", json!({"n": 4}))]),
-            Turn::text("Done."),
+            ScriptedTurn::calls([("add", json!({"n": 2})), ("set_city", json!({"city": "Bern"})), ("set_city", json!({"city": "Rome"}))]),
+            ScriptedTurn::calls([("echo", json!({"n": 4}))]),
+            ScriptedTurn::text("Done."),
         ];
         let end = run(&keeping(&store, turns)).await;
         // A host that has the plugin, and one that knows nothing of it.

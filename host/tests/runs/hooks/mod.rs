@@ -12,11 +12,11 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tollgate::model::Turn;
-use tollgate::plugin::{
+use tollgate::models::ScriptedTurn;
+use tollgate::plugins::{
     BeforeModel, Effects, HookError, HookPoints, HookedCall, HookedTurn, Hooks, Parts, Plugin, async_trait,
 };
-use tollgate::run::{Happening, RunEnd};
+use tollgate::run::{RunEnd, RunEvent};
 use tollgate::tools::NativePlugin;
 use tollgate::{CallRequest, Host, RunRequest};
 use tollgate_agent::code::Code;
@@ -57,19 +57,19 @@ impl<H: Hooks + 'static> Plugin for Tested<H> {
 with_each_store! {
     async fn h1_hooks_add_to_calls_and_commit_with_them(store: StoreAt) {
         let turns = vec![
-            Turn::calls([("add", json!({"n": 2})), ("echo", json!({})), ("nope", json!({}))]),
-            Turn::text("Done."),
+            ScriptedTurn::calls([("add", json!({"n": 2})), ("echo", json!({})), ("nope", json!({}))]),
+            ScriptedTurn::text("Done."),
         ];
         let (send, told) = std::sync::mpsc::channel();
         let host = host_with(&store, turns, |builder| {
-            let tell = move |happening: &Happening| send.send(happening.payload.clone()).unwrap_or_default();
+            let tell = move |happening: &RunEvent| send.send(happening.payload.clone()).unwrap_or_default();
             builder.plugin(Keeper::default()).subscribe("custom", tell)
         });
         let end = run(&host).await;
         assert_eq!(end.status, Some(RunStatus::Completed));
         let state = store.open().thread("t").await.unwrap().state;
         let diary = json!(["before add", "after add: success", "before echo", "after echo: success"]);
-        assert_eq!(state.get(<Diary as tollgate::plugin::StateKey>::NAME), Some(&diary));
+        assert_eq!(state.get(<Diary as tollgate::plugins::StateKey>::NAME), Some(&diary));
         assert_eq!(state.get("basics.total"), Some(&json!(2)));
         assert_eq!(state.revision(), 2, "h3: one change for each call");
         for known in 0..2 {
@@ -80,9 +80,9 @@ with_each_store! {
 
     async fn h4_hooks_that_fail_fail_their_calls_alone(store: StoreAt) {
         let turns = vec![
-            Turn::calls([("echo", json!({"how": "errs"})), ("add", json!({"n": 1}))]),
-            Turn::calls([("echo", json!({"how": "panics"})), ("echo", json!({"how": "hangs"}))]),
-            Turn::text("Done."),
+            ScriptedTurn::calls([("echo", json!({"how": "errs"})), ("add", json!({"n": 1}))]),
+            ScriptedTurn::calls([("echo", json!({"how": "panics"})), ("echo", json!({"how": "hangs"}))]),
+            ScriptedTurn::text("Done."),
         ];
         let host = host_with(&store, turns, |builder| {
             builder.plugin(Tested(Fails)).hook_timeout(Duration::from_millis(50))
@@ -98,7 +98,7 @@ with_each_store! {
     }
 
     async fn h2_hooks_answer_in_the_models_place_with_calls_that_are_made(store: StoreAt) {
-        let host = host_with(&store, vec![Turn::text("The model's own.")], |builder| builder.plugin(Tested(Answers)));
+        let host = host_with(&store, vec![ScriptedTurn::text("The model's own.")], |builder| builder.plugin(Tested(Answers)));
         let end = run(&host).await;
         assert_eq!(end.text, "The model's own.", "the hook answers the first turn alone");
         assert_eq!(codes(&host, &end).await, [None]);
@@ -201,7 +201,7 @@ impl Hooks for Watches {
 #[tokio::test(flavor = "multi_thread")]
 async fn h2_hooks_change_requests_hide_tools_add_notes_and_change_replies() {
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let turns = vec![Turn::calls([("add", json!({"n": 1}))]), Turn::text("Give.")];
+    let turns = vec![ScriptedTurn::calls([("add", json!({"n": 1}))]), ScriptedTurn::text("Give.")];
     let watches = Watches(Arc::clone(&asked));
     let host = host_with(&StoreAt::memory(), turns, |builder| builder.plugin(Tested(Polite)).plugin(watches));
     let end = run(&host).await;
@@ -273,7 +273,7 @@ async fn h5_a_plugin_stays_installed_whatever_toolbox_is_published() {
     assert_eq!(end.last_call.unwrap().end.code(), None);
     let diary = json!(["before leaf", "after leaf: success"]);
     assert_eq!(host.store().thread("t").await.unwrap().state.get("keeper.diary"), Some(&diary));
-    let taken = host.amend(|toolbox| NativePlugin::new("keeper").install(toolbox));
+    let taken = host.update_toolbox(|toolbox| NativePlugin::new("keeper").install(toolbox));
     assert!(taken.is_err());
 }
 
@@ -297,7 +297,7 @@ impl Hooks for Replaces {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn h1_a_result_is_replaced_and_the_model_reads_that() {
-    let turns = vec![Turn::calls([("echo", json!({}))]), Turn::text("Done.")];
+    let turns = vec![ScriptedTurn::calls([("echo", json!({}))]), ScriptedTurn::text("Done.")];
     let host = host_with(&StoreAt::memory(), turns, |builder| builder.plugin(Tested(Replaces)));
     run(&host).await;
     let messages = host.store().thread("t").await.unwrap().messages;

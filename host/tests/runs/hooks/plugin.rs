@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tollgate::plugin::{
+use tollgate::plugins::{
     Effects, HookError, HookPoints, HookedCall, Hooks, Parts, Plugin, StateKey, async_trait,
 };
 use tollgate_agent::run::CallEnd;

@@ -1,8 +1,8 @@
 //! The first difference between what a record holds and what came of it now.
 
+use crate::recorded_inputs::RecordedInputs;
 use crate::run::Event;
 use crate::state::{State, StateChange};
-use crate::taken::Taken;
 use crate::text::clean;
 use serde::Serialize;
 use serde_json::Value;
@@ -30,8 +30,8 @@ pub struct Difference {
 pub(super) fn first_difference(
     recorded: &Event,
     now: Option<&Event>,
-    recorded_taken: &Taken,
-    taken: &Taken,
+    recorded_taken: &RecordedInputs,
+    taken: &RecordedInputs,
 ) -> Option<Difference> {
     let counted = fuel_of(recorded) > 0;
     let of_events = match now {

@@ -12,14 +12,14 @@ pub use compare::Difference;
 
 use super::effect::{Effect, Execution};
 use super::event::{Event, ToolVersion};
-use super::numbered::Numbered;
 use super::spec::Thread;
-use super::{CallEnd, ForbiddenMove, Input, Run};
+use super::stored_event::StoredEvent;
+use super::{CallEnd, Input, InvalidTransition, Run};
 use crate::catalog::Catalog;
 use crate::code::Code;
 use crate::outcome::{Fault, Outcome, Usage};
+use crate::recorded_inputs::RecordedInputs;
 use crate::state::{KeyScope, StateChange};
-use crate::taken::Taken;
 use serde::Serialize;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// A record that is read again.
 pub struct Replay {
     run: Run,
-    took: BTreeMap<(SmolStr, u32), Arc<Taken>>,
+    took: BTreeMap<(SmolStr, u32), Arc<RecordedInputs>>,
     /// Keys that do not persist and were changed: no record holds their values.
     unknown_keys: BTreeSet<String>,
 }
@@ -54,7 +54,7 @@ pub struct Again {
     /// What it used.
     pub usage: Usage,
     /// What it took from the world, or was played back.
-    pub taken: Option<Arc<Taken>>,
+    pub taken: Option<Arc<RecordedInputs>>,
 }
 
 /// What a replay found of one attempt.
@@ -121,7 +121,7 @@ impl Replay {
         attempt: &RecordedAttempt,
         event: &Event,
         catalog: &Catalog,
-    ) -> Result<(Execution, Arc<Taken>), String> {
+    ) -> Result<(Execution, Arc<RecordedInputs>), String> {
         if let Some(why) = fault_of(event).and_then(|fault| ended_from_outside(fault.code)) {
             return Err(why.to_owned());
         }
@@ -154,7 +154,7 @@ impl Replay {
     pub fn judge(
         &self,
         attempt: &RecordedAttempt,
-        recorded: &Numbered,
+        recorded: &StoredEvent,
         catalog: &Catalog,
         again: &Again,
     ) -> Finding {
@@ -194,7 +194,7 @@ impl Replay {
     ///
     /// # Errors
     /// The event cannot follow from the ones before it.
-    pub fn pass(&mut self, event: &Event) -> Result<(), ForbiddenMove> {
+    pub fn pass(&mut self, event: &Event) -> Result<(), InvalidTransition> {
         if let Event::CallTook { call_id, attempt, taken } = event {
             self.took.insert((call_id.clone(), *attempt), Arc::clone(taken));
         }
@@ -218,7 +218,7 @@ impl Replay {
         (run, written)
     }
 
-    fn taken(&self, attempt: &RecordedAttempt) -> Option<Arc<Taken>> {
+    fn taken(&self, attempt: &RecordedAttempt) -> Option<Arc<RecordedInputs>> {
         self.took.get(&(attempt.call_id.clone(), attempt.attempt)).cloned()
     }
 

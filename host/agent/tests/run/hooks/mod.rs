@@ -90,10 +90,10 @@ fn h1_hooks_after_a_call_run_whatever_its_outcome() {
 
 #[test]
 fn h1_a_call_that_is_held_back_has_no_hooks_and_one_that_is_supplied_those_after_it() {
-    use tollgate_agent::gate::{Recorded, Verdict};
+    use tollgate_agent::gate::{GateVerdict, Verdict};
     let mut world = asked().with_gates(|question, _| match question.proposal.call_id().as_str() {
         "a" => vec![deny("list")],
-        _ => vec![Recorded::new("list", Verdict::SetResult(Box::new(ToolResult::success("cached"))))],
+        _ => vec![GateVerdict::new("list", Verdict::SetResult(Box::new(ToolResult::success("cached"))))],
     });
     world.reply(&[("a", "act", "{}"), ("b", "act", "{}"), ("c", "nothing", "{}")]);
     assert_eq!(

@@ -14,10 +14,10 @@
 mod failures;
 
 use super::identity::Fingerprint;
-use super::native::Artefact;
-use super::private::{PART, PrivateDir, random};
+use super::native::Artifact;
+use super::private_dir::{PART, PrivateDir, random};
 use crate::compile::Compatibility;
-use crate::import::Import;
+use crate::granted_imports::Import;
 use crate::plain::LeftOut;
 use rustix::fs::{Timespec, Timestamps, futimens};
 use serde::{Deserialize, Serialize};
@@ -114,7 +114,7 @@ impl Cache {
 
     /// The code of the component of these bytes, if there is an authentic entry of at most
     /// this many bytes.
-    pub(crate) fn code(&self, of: &Fingerprint, most_bytes: u64) -> Option<Artefact> {
+    pub(crate) fn code(&self, of: &Fingerprint, most_bytes: u64) -> Option<Artifact> {
         let name = self.name_of(of);
         let (_, entry) = self.dir.read(&name, most_bytes.min(MAX_ENTRY_BYTES)).ok()?;
         let code = self.authenticate(of, entry);
@@ -134,7 +134,7 @@ impl Cache {
         &self,
         of: &Fingerprint,
         words: Option<&Words>,
-        artefact: &Artefact,
+        artefact: &Artifact,
     ) -> io::Result<()> {
         let words = words.map(serde_json::to_vec).transpose()?.unwrap_or_default();
         // One entry must not take the place of all others.
@@ -193,11 +193,11 @@ impl Cache {
     }
 
     /// Works on the bytes that were read, which are those that are then loaded.
-    fn authenticate(&self, of: &Fingerprint, entry: Vec<u8>) -> Option<Artefact> {
+    fn authenticate(&self, of: &Fingerprint, entry: Vec<u8>) -> Option<Artifact> {
         let head = self.head(of, &entry)?;
         let code = entry.get(head.code_begins..)?;
         same(&self.tag(of, &[b"code", code]), &head.code_tag)
-            .then(|| Artefact::authenticated(entry, head.code_begins, head.images))
+            .then(|| Artifact::authenticated(entry, head.code_begins, head.images))
     }
 
     /// Removes the entries that were not used for longest, down to nine tenths of the

@@ -41,8 +41,8 @@ impl Rig {
     }
 }
 
-fn code(text: &str) -> Artefact {
-    Artefact::compiled(text.as_bytes().to_vec(), 7)
+fn code(text: &str) -> Artifact {
+    Artifact::compiled(text.as_bytes().to_vec(), 7)
 }
 
 fn words(times: usize) -> Words {

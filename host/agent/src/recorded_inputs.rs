@@ -1,0 +1,164 @@
+//! What an attempt takes from the world: random numbers, times, answers that come
+//! from elsewhere. With it beside its record a call can be run again and must come
+//! to the same; what it used that no record holds is named.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt::Write as _;
+
+/// The most readings of clocks that are kept of one attempt. The same reading again
+/// and again counts once.
+pub const MAX_READINGS: usize = 1_024;
+/// The most places of one wait's answer that are kept.
+const MAX_READY: usize = 16;
+
+/// What one attempt took from the world beside what its call gave it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedInputs {
+    /// From what its random numbers were made; none where it asked for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<Seed>,
+    /// What clocks and waits answered, in order, each with how often in a row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<(Reading, u32)>,
+    /// Readings beyond [`MAX_READINGS`], which are not kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_readings: u64,
+    /// The powers that it used, as configuration spells them: what they answered is
+    /// not kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub powers: Vec<String>,
+}
+
+/// One answer of a clock, or of a wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    /// The time of day, in milliseconds since the Unix epoch.
+    Wall(u64),
+    /// Milliseconds since the attempt first asked for anything of the kind.
+    Monotonic(u64),
+    /// What a wait answered: the places of what was ready, among what was waited for.
+    Ready(Vec<u32>),
+}
+
+/// From what the random numbers of one attempt are made. In a record it is
+/// hexadecimal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seed(pub [u8; 32]);
+
+impl RecordedInputs {
+    /// Whether nothing was taken: then there is nothing to record.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds a reading, or counts it where it cannot be kept. None is kept after one
+    /// that was not.
+    pub fn read(&mut self, reading: Reading) {
+        if self.lost_readings == 0 {
+            if let Some((last, times)) = self.readings.last_mut()
+                && *last == reading
+                && *times < u32::MAX
+            {
+                *times += 1;
+                return;
+            }
+            let short = !matches!(&reading, Reading::Ready(places) if places.len() > MAX_READY);
+            if short && self.readings.len() < MAX_READINGS {
+                return self.readings.push((reading, 1));
+            }
+        }
+        self.lost_readings += 1;
+    }
+
+    /// Notes that a power was used.
+    pub fn used(&mut self, power: &str) {
+        if !self.powers.iter().any(|known| known == power) {
+            self.powers.push(power.to_owned());
+        }
+    }
+
+    /// Why no record can give back what this took; none where one can.
+    #[must_use]
+    pub fn beyond_record(&self) -> Option<String> {
+        if !self.powers.is_empty() {
+            return Some(format!(
+                "it used {}, and what that answered is not kept",
+                self.powers.join(" and ")
+            ));
+        }
+        (self.lost_readings > 0).then(|| {
+            format!(
+                "it read the clocks {} times more often than is kept ({MAX_READINGS} different readings)",
+                self.lost_readings
+            )
+        })
+    }
+}
+
+impl Serialize for Seed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let hex = self.0.iter().fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a string does not fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        });
+        serializer.serialize_str(&hex)
+    }
+}
+
+impl<'de> Deserialize<'de> for Seed {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        let hex = String::deserialize(reader)?;
+        let mut seed = [0; 32];
+        let digits: Option<Vec<u32>> = hex.chars().map(|digit| digit.to_digit(16)).collect();
+        match digits {
+            Some(digits) if digits.len() == 64 => {
+                for (byte, pair) in seed.iter_mut().zip(digits.chunks(2)) {
+                    *byte = u8::try_from(pair[0] * 16 + pair[1]).unwrap_or(0);
+                }
+                Ok(Self(seed))
+            }
+            _ => Err(serde::de::Error::custom("a seed is 64 hexadecimal digits")),
+        }
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_was_taken_reads_back_as_it_was_written() {
+        let mut taken = RecordedInputs { seed: Some(Seed([0xa5; 32])), ..RecordedInputs::default() };
+        for reading in [Reading::Wall(7), Reading::Wall(7), Reading::Monotonic(1), Reading::Ready(vec![0, 2])]
+        {
+            taken.read(reading);
+        }
+        taken.used("files");
+        taken.used("files");
+        let text = serde_json::to_string(&taken).unwrap();
+        assert_eq!(serde_json::from_str::<RecordedInputs>(&text).unwrap(), taken);
+        assert!(text.contains(r#"[{"wall":7},2]"#) && text.contains(r#""powers":["files"]"#), "{text}");
+        assert_eq!(serde_json::to_string(&RecordedInputs::default()).unwrap(), "{}");
+        assert!(serde_json::from_str::<RecordedInputs>(r#"{"seed":"a5"}"#).is_err());
+    }
+
+    #[test]
+    fn readings_beyond_the_bound_are_counted_and_none_after_them_is_kept() {
+        let mut taken = RecordedInputs::default();
+        (0..MAX_READINGS as u64 + 2).for_each(|ms| taken.read(Reading::Wall(ms)));
+        taken.read(Reading::Wall(MAX_READINGS as u64 - 1));
+        assert_eq!((taken.readings.len(), taken.lost_readings), (MAX_READINGS, 3));
+        assert!(taken.beyond_record().unwrap().contains("1024"));
+        let mut wide = RecordedInputs::default();
+        wide.read(Reading::Ready(vec![0; 1_000]));
+        assert_eq!((wide.readings.len(), wide.lost_readings), (0, 1));
+    }
+}

@@ -1,0 +1,284 @@
+//! What a call may ask of the loop beside its result: a note for the model, another
+//! agent for the conversation, the end of the loop that the run is part of.
+
+use super::event::{Event, Finished};
+use super::spec::{AgentSpec, Task};
+use super::transition::Transition;
+use crate::catalog::{ActionGrants, Catalog, Tool};
+use crate::code::Code;
+use crate::context::AgentView;
+use crate::hook::ToolFilter;
+use crate::outcome::{Action, Fault, ScheduledNote, ToolResult};
+use crate::state::{KeyScope, KeyUpdate, State, StateChange};
+use crate::text::clean;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The most actions that one call may ask for.
+const MAX_ACTIONS: usize = 16;
+/// The most turns ahead for which a note may be scheduled.
+const MAX_TURNS_AHEAD: u32 = 256;
+/// The most scheduled notes of one run that wait.
+const MAX_SCHEDULED: usize = 64;
+/// The longest note that a call may leave for the model, in bytes.
+const MAX_NOTE_BYTES: usize = 16 * 1024;
+/// The thread's own key that says whom it was handed to.
+const AGENT_KEY: &str = "host.agent";
+
+/// What a call asked of the loop, and may.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoopActions {
+    /// Notes for the model's next turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// The agent that is to go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<String>,
+    /// Whether the loop that the run is part of is to end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub escalates: bool,
+    /// Notes for later turns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scheduled: Vec<ScheduledNote>,
+    /// Which tools the model is told of in its next turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<Box<ToolFilter>>,
+}
+
+impl LoopActions {
+    /// Adds what others asked.
+    pub(super) fn join(&mut self, other: LoopActions) {
+        self.notes.extend(other.notes);
+        self.scheduled.extend(other.scheduled);
+        self.escalates |= other.escalates;
+        self.transfer = self.transfer.take().or(other.transfer);
+        self.filter = match (self.filter.take(), other.filter) {
+            (Some(mine), Some(theirs)) => Some(Box::new(mine.and(&theirs))),
+            (mine, theirs) => mine.or(theirs),
+        };
+    }
+}
+
+/// Who asks for actions, in words, and which it was granted.
+pub(super) struct Actor<'a> {
+    /// Such as `tool`.
+    kind: &'static str,
+    name: &'a str,
+    /// The component or plugin.
+    owner: &'a str,
+    grants: ActionGrants,
+}
+
+impl<'a> Actor<'a> {
+    fn tool(tool: &'a Tool) -> Self {
+        Self { kind: "tool", name: &tool.descriptor.name, owner: &tool.owner.id, grants: tool.actions }
+    }
+
+    pub(super) fn plugin(name: &'a str, grants: ActionGrants) -> Self {
+        Self { kind: "plugin", name, owner: name, grants }
+    }
+
+    fn bad(&self, why: &str) -> Fault {
+        Fault::new(Code::BadAction, format!("The {} '{}' {why}", self.kind, self.name))
+    }
+
+    fn ungranted(&self, action: &str) -> Fault {
+        self.bad(&format!("asked for the action {action}, which is not granted to '{}'.", self.owner))
+    }
+
+    fn second_transfer(&self) -> Fault {
+        self.bad("asked for a second transfer in one turn; the first stands.")
+    }
+
+    /// A note as the model reads it: marked with who left it.
+    fn note(&self, note: &str) -> String {
+        format!("Note left by the {} '{}':\n{}", self.kind, self.name, clean(note, MAX_NOTE_BYTES))
+    }
+}
+
+/// What the actions of a call come to.
+///
+/// # Errors
+/// `bad_action`: too many actions, one that is not granted to the tool's owner, or
+/// two agents to hand to.
+pub fn granted_actions(tool: &Tool, actions: &[Action]) -> Result<LoopActions, Fault> {
+    granted(&Actor::tool(tool), actions)
+}
+
+pub(super) fn granted(by: &Actor<'_>, actions: &[Action]) -> Result<LoopActions, Fault> {
+    if actions.len() > MAX_ACTIONS {
+        let count = actions.len();
+        return Err(
+            by.bad(&format!("asked for {count} actions; at most {MAX_ACTIONS} are taken from one call."))
+        );
+    }
+    let mut asked = LoopActions::default();
+    for action in actions {
+        match action {
+            Action::AddContext(note) if by.grants.add_context => asked.notes.push(by.note(note)),
+            Action::ScheduleContext(later) if by.grants.add_context => {
+                if !(1..=MAX_TURNS_AHEAD).contains(&later.in_turns) {
+                    let words = format!(
+                        "scheduled a note in {} turns; 1 to {MAX_TURNS_AHEAD} are accepted.",
+                        later.in_turns
+                    );
+                    return Err(by.bad(&words));
+                }
+                asked.scheduled.push(ScheduledNote { note: by.note(&later.note), ..*later });
+            }
+            Action::FilterTools(filter) if by.grants.filter_tools => {
+                asked.join(LoopActions { filter: Some(Box::new(filter.clone())), ..LoopActions::default() });
+            }
+            Action::TransferToAgent(agent) if by.grants.transfer => {
+                if asked.transfer.replace(agent.clone()).is_some() {
+                    return Err(by.second_transfer());
+                }
+            }
+            Action::Escalate if by.grants.escalate => asked.escalates = true,
+            Action::AddContext(_) | Action::ScheduleContext(_) => return Err(by.ungranted("add-context")),
+            Action::FilterTools(_) => return Err(by.ungranted("filter-tools")),
+            Action::TransferToAgent(_) => return Err(by.ungranted("transfer")),
+            Action::Escalate => return Err(by.ungranted("escalate")),
+        }
+    }
+    Ok(asked)
+}
+
+/// The agent to which the thread was handed, where that is another than the one
+/// that is asked for.
+#[must_use]
+pub fn handed_to<'a>(thread: &'a State, asked_for: &str) -> Option<&'a str> {
+    let handed = thread.get(AGENT_KEY)?;
+    let from = handed["from"].as_array()?;
+    from.iter().any(|agent| agent == asked_for).then(|| handed["agent"].as_str()).flatten()
+}
+
+impl Transition<'_> {
+    /// Checks what a tool asks of the loop against where the run stands. An agent that
+    /// is not known gives a result in the place of the tool's.
+    pub(super) fn check_asked(
+        &self,
+        tool: &Tool,
+        asked: &mut LoopActions,
+    ) -> Result<Option<ToolResult>, Fault> {
+        let by = Actor::tool(tool);
+        self.check_place(&by, asked)?;
+        let Some(target) = asked.transfer.take() else { return Ok(None) };
+        if self.knows_delegate(&target) {
+            asked.transfer = Some(target);
+            return Ok(None);
+        }
+        Ok(Some(unknown_agent(&target, self.delegates())))
+    }
+
+    /// Whether what is asked of the loop makes sense where the run stands.
+    pub(super) fn check_place(&self, by: &Actor<'_>, asked: &LoopActions) -> Result<(), Fault> {
+        if asked.escalates && !self.run.spec.identity.in_loop {
+            return Err(by.bad("asked to end a loop, and there is none."));
+        }
+        if self.run.scheduled.len() + asked.scheduled.len() > MAX_SCHEDULED {
+            return Err(
+                by.bad(&format!("scheduled a note; {MAX_SCHEDULED} wait already, and that is the most."))
+            );
+        }
+        if asked.transfer.is_some() && matches!(self.run.spec.task, Task::Call { .. }) {
+            let message = "A direct call has no conversation that could be handed over.".to_owned();
+            return Err(Fault::new(Code::BadAction, message));
+        }
+        if asked.transfer.is_some() && self.transfer().is_some() {
+            return Err(by.second_transfer());
+        }
+        Ok(())
+    }
+
+    pub(super) fn knows_delegate(&self, target: &str) -> bool {
+        self.delegates().any(|id| id == target)
+    }
+
+    /// The agents to which the run may be handed.
+    pub(super) fn delegates(&self) -> impl Iterator<Item = &String> {
+        let delegates = &self.run.spec.agent.view.delegates;
+        delegates.iter().filter(|id| self.catalog.agent(id).is_some())
+    }
+
+    /// The agent to which a call of this turn hands the conversation.
+    pub(super) fn transfer(&self) -> Option<&str> {
+        let now = self.finished().find_map(|finished| finished.transfer.as_deref());
+        now.or_else(|| self.run.turn.as_ref()?.transfer.as_deref())
+    }
+
+    /// Whether a call ended the loop that the run is part of.
+    pub(super) fn escalates(&self) -> bool {
+        self.run.escalated || self.finished().any(|finished| finished.escalates)
+    }
+
+    /// Hands the conversation over, where a call of this turn asked for it.
+    pub(super) fn hand_over(&mut self) {
+        let Some(to) = self.transfer() else { return };
+        let Some(agent) = self.catalog.agent(to).map(|known| Arc::clone(&known.spec)) else { return };
+        let from = self.run.spec.identity.agent_id.clone();
+        let change = handed_over(&self.state(), &from, &agent);
+        self.push(Event::Transferred { from: from.into(), agent, change });
+    }
+
+    fn finished(&self) -> impl Iterator<Item = &Finished> {
+        self.events.iter().filter_map(|event| match event {
+            Event::CallFinished(finished) => Some(finished.as_ref()),
+            _ => None,
+        })
+    }
+}
+
+/// The arguments of a transfer as the agent's model is told of them: whom it may
+/// hand to, and what each is for.
+pub(super) fn parameters(agent: &AgentView, catalog: &Catalog) -> Value {
+    let known = agent.delegates.iter().filter_map(|id| Some((id, catalog.agent(id)?)));
+    let (ids, lines): (Vec<&String>, Vec<String>) = known
+        .map(|(id, known)| match &known.spec.view.description {
+            Some(description) => (id, format!("{id}: {}", clean(description, 500))),
+            None => (id, id.clone()),
+        })
+        .unzip();
+    json!({
+        "type": "object",
+        "properties": {"agent": {"type": "string", "enum": ids, "description": lines.join("\n")}},
+        "required": ["agent"],
+        "additionalProperties": false,
+    })
+}
+
+/// The error result of a transfer to nobody.
+#[must_use]
+pub fn unknown_agent<'a>(target: &str, known: impl Iterator<Item = &'a String>) -> ToolResult {
+    let known: Vec<&str> = known.map(String::as_str).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    ToolResult::error_with_code(
+        "unknown_agent",
+        format!("There is no agent '{}' to hand to; known: {known}.", clean(target, 64)),
+    )
+}
+
+/// Later messages to anyone who handed the thread on go to the new agent.
+fn handed_over(state: &State, from: &str, to: &AgentSpec) -> StateChange {
+    let to = to.view.id.as_str();
+    let mut before: Vec<&str> = state
+        .get(AGENT_KEY)
+        .and_then(|handed| handed["from"].as_array())
+        .map(|agents| agents.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    before.push(from);
+    before.retain(|agent| *agent != to);
+    before.sort_unstable();
+    before.dedup();
+    let value = Some(Arc::new(json!({"agent": to, "from": before})));
+    let update = KeyUpdate {
+        key: Arc::from(AGENT_KEY),
+        scope: KeyScope::Thread,
+        persistent: true,
+        update: value.clone(),
+        value,
+        fold: None,
+    };
+    StateChange { revision: state.revision() + 1, updates: [update].into() }
+}

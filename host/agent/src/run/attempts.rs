@@ -1,0 +1,298 @@
+//! From what calls return to what becomes of it: retries, conflicts, commits in
+//! the order of the calls.
+
+use super::actions::{LoopActions, granted_actions};
+use super::call::Call;
+use super::completion::Did;
+use super::event::{Event, RunStatus};
+use super::hooks::{lost, state_conflict};
+use super::spec::{MAX_RERUNS, RETRY_PAUSE_MS, max_retries};
+use super::transition::{Asker, Transition, question};
+use super::{CallEnd, CallStatus, Phase};
+use crate::code::Code;
+use crate::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus, Usage};
+use crate::recorded_inputs::RecordedInputs;
+use crate::state::StateChange;
+use crate::state::change::{Joining, conflict};
+use std::sync::Arc;
+
+impl Transition<'_> {
+    pub(super) fn attempted(
+        &mut self,
+        call_id: &str,
+        attempt: u32,
+        outcome: &Arc<Outcome>,
+        usage: Usage,
+        taken: Option<&Arc<RecordedInputs>>,
+    ) {
+        let Some(call) = self.call(call_id).filter(|c| c.is_under_way() && c.attempts == attempt) else {
+            return;
+        };
+        if let Some(taken) = taken {
+            self.push(Event::CallTook { call_id: call.id.clone(), attempt, taken: Arc::clone(taken) });
+        }
+        if let Outcome::Faulted(fault) = outcome.as_ref()
+            && fault.code == Code::TimedOut
+            && self.may_retry(call)
+        {
+            if !self.has_time(call, RETRY_PAUSE_MS) {
+                let mut fault = fault.clone();
+                fault.detail.get_or_insert_with(|| self.no_more_time());
+                return self.accept_result(&[(call.id.as_str(), Arc::new(fault.into()), usage)]);
+            }
+            self.push(Event::CallRetried { call_id: call.id.clone(), attempt, fault: fault.clone(), usage });
+            return self.start_call(call, attempt + 1, self.now_ms + RETRY_PAUSE_MS);
+        }
+        self.accept_result(&[(call.id.as_str(), Arc::clone(outcome), usage)]);
+    }
+
+    /// What was under way when the host stopped runs again where that is harmless.
+    pub(super) fn restarted(&mut self) {
+        let run = self.run;
+        let mut interrupted = Vec::new();
+        for call in run.calls().iter().filter(|call| call.is_under_way()) {
+            match self.not_restarted(call) {
+                None => {
+                    // The time in which no host ran does not count.
+                    let anew = Call { until_ms: 0, ..call.clone() };
+                    self.start_call(&anew, call.attempts + 1, 0);
+                }
+                Some(fault) => {
+                    let outcome = Arc::new(fault.into());
+                    interrupted.push((call.id.as_str(), outcome, Usage::of_a_lost_attempt()));
+                }
+            }
+        }
+        if !interrupted.is_empty() {
+            self.accept_result(&interrupted);
+        } else if run.phase == Phase::Waiting && !run.is_told_waiting {
+            // Records of earlier versions end with something else, and are listed as running.
+            self.wait_if_suspended();
+        }
+    }
+
+    /// Ends a direct call whose caller is gone. A question to a person stays open: answering it
+    /// needs no caller.
+    pub(super) fn abandoned(&mut self) {
+        let run = self.run;
+        let open = run.calls().iter().find(|call| !call.status.is_final());
+        match open {
+            Some(call) if call.status != CallStatus::Suspended && call.returned.is_none() => {
+                let name = &call.tool_name;
+                let message = match self.not_restarted(call) {
+                    _ if !call.is_under_way() => {
+                        format!("The host stopped before '{name}' ran, and its caller is gone.")
+                    }
+                    Some(fault) => fault.message,
+                    None => format!(
+                        "The host stopped while '{name}' was running. It may have taken effect, and it is not run \
+                         again because its caller is gone."
+                    ),
+                };
+                self.end_early_because(Code::Interrupted, &message, RunStatus::Completed);
+            }
+            _ => self.restarted(),
+        }
+    }
+
+    /// Why a call whose process ended is not run again; `None` if it is.
+    fn not_restarted(&self, call: &Call) -> Option<Fault> {
+        let name = &call.tool_name;
+        let message = match call.tool(self.catalog) {
+            None => format!(
+                "The host stopped while '{name}' was running, and this version of it is no longer loaded. \
+                 It may have taken effect."
+            ),
+            Some(tool) if !tool.descriptor.execution.idempotent => format!(
+                "The host stopped while '{name}' was running. It may have taken effect, and it is not run \
+                 again because it is not idempotent."
+            ),
+            Some(_) if call.restarts < MAX_RERUNS => return None,
+            Some(_) => format!(
+                "The host stopped {} times while '{name}' was running, so it is not run again.",
+                call.restarts + 1
+            ),
+        };
+        Some(Fault::new(Code::Interrupted, message))
+    }
+
+    /// Whether another attempt follows one that timed out.
+    fn may_retry(&self, call: &Call) -> bool {
+        let tool = call.tool(self.catalog);
+        tool.is_some_and(|tool| call.retries < max_retries(&tool.descriptor.execution))
+    }
+
+    /// The most time that all attempts of a call together may take, in milliseconds.
+    pub(super) fn ceiling_ms(&self) -> u64 {
+        u64::from(self.run.spec.limits.timeout_ceiling_ms.max(1))
+    }
+
+    /// When the call must have ended, pauses and further attempts included; `None` before its
+    /// first. While it waited for child runs its time stood still: then each attempt counts
+    /// by the time that it might have taken.
+    pub(super) fn until_ms(&self, call: &Call) -> Option<u64> {
+        let until_ms = Some(call.until_ms).filter(|until_ms| *until_ms > 0)?;
+        if !self.run.children.keys().any(|(call_id, _)| *call_id == call.id) {
+            return Some(until_ms);
+        }
+        let policy = call.tool(self.catalog).map(|tool| tool.descriptor.execution);
+        let each_ms = self.run.spec.limits.attempt_timeout_ms(&policy.unwrap_or_default());
+        let taken_ms = u64::from(call.attempts) * (u64::from(each_ms) + RETRY_PAUSE_MS);
+        Some(until_ms.max(self.now_ms + self.ceiling_ms().saturating_sub(taken_ms)))
+    }
+
+    /// Whether another attempt may begin after a pause.
+    fn has_time(&self, call: &Call, pause_ms: u64) -> bool {
+        self.until_ms(call).is_none_or(|until_ms| self.now_ms + pause_ms < until_ms)
+    }
+
+    fn no_more_time(&self) -> String {
+        format!(
+            "it is not tried again: all attempts of a call together may take timeout_ceiling_ms = {}, pauses \
+             included; an operator can raise it in tollgate.toml, under [limits]",
+            self.ceiling_ms()
+        )
+    }
+
+    /// Applies what has returned already, as far as it is its turn now.
+    pub(super) fn land_more(&mut self) {
+        self.accept_result(&[]);
+    }
+
+    /// Applies what has returned, in the order of the calls; what is early waits.
+    fn accept_result(&mut self, landed: &[(&str, Arc<Outcome>, Usage)]) {
+        let run = self.run;
+        let Some(turn) = &run.turn else { return };
+        let Some(batch) = &turn.batch else { return };
+        let mut in_order = true;
+        let mut under_way = batch.calls.iter().filter(|at| turn.calls[**at].is_under_way()).count();
+        for at in &batch.calls {
+            let call = &turn.calls[*at];
+            if self.has_ended(*at) {
+                continue;
+            }
+            if self.is_ending(call) {
+                in_order = false;
+            }
+            match (landed.iter().find(|(call_id, ..)| call.id == *call_id), &call.returned) {
+                (Some((_, outcome, usage)), _) => {
+                    under_way -= 1;
+                    if in_order {
+                        self.commit(call, outcome, *usage);
+                        in_order = !self.is_ending(call);
+                    } else {
+                        self.returned_early(call, Arc::clone(outcome), *usage);
+                    }
+                }
+                (None, Some((outcome, usage))) if in_order => {
+                    self.commit(call, outcome, *usage);
+                    in_order = !self.is_ending(call);
+                }
+                (None, Some(_)) => {}
+                (None, None) => in_order = false,
+            }
+        }
+        let mut free = (run.spec.limits.concurrency.max(1) as usize).saturating_sub(under_way);
+        for call in batch.calls.iter().map(|at| &turn.calls[*at]).filter(|call| call.is_queued()) {
+            if free == 0 {
+                break;
+            }
+            if call.tool(self.catalog).is_none() {
+                self.without_tool(call);
+                continue;
+            }
+            self.start_call(call, call.attempts + 1, 0);
+            free -= 1;
+        }
+        self.settle();
+    }
+
+    fn returned_early(&mut self, call: &Call, outcome: Arc<Outcome>, usage: Usage) {
+        let keys = self.catalog.keys();
+        let persists = |key: &str| keys.get(key).is_none_or(|key| key.persistent);
+        let (outcome, unrecorded) = Outcome::parted(outcome, persists);
+        self.push(Event::CallReturned { call_id: call.id.clone(), outcome, unrecorded, usage });
+    }
+
+    fn commit(&mut self, call: &Call, outcome: &Outcome, usage: Usage) {
+        let output = match outcome {
+            Outcome::Faulted(fault) => return self.complete_call_after(&call.id, fault.clone(), usage),
+            Outcome::Returned(output) => output,
+        };
+        if let Some(key) = self.conflict(output) {
+            return self.conflicted(call, key, usage);
+        }
+        let Checked { change, asked, instead } = match self.check_output(call, output) {
+            Ok(checked) => checked,
+            Err(fault) => return self.complete_call_after(&call.id, fault, usage),
+        };
+        match self.question(call, &output.result) {
+            Some((ticket, asker)) => match Self::check_question(call, &ticket, &asker) {
+                Ok(answer) => self.suspend(call, (ticket, answer), asker, change, usage),
+                Err(fault) => self.complete_call_after(&call.id, fault, usage),
+            },
+            None => {
+                let result = instead.map_or_else(|| Arc::clone(&output.result), Arc::new);
+                let did = Did { mutations: &output.mutations, change, asked, supplied: false };
+                self.complete_call_with(&call.id, CallEnd::Result(result), did, usage);
+            }
+        }
+    }
+
+    /// What a result that waits asks, and who: the tool by a ticket of its own, a
+    /// child that it waits with, or the tool plainly.
+    fn question(&self, call: &Call, result: &ToolResult) -> Option<(Ticket, Asker)> {
+        let ToolStatus::Pending(ticket) = &result.status else { return None };
+        if ticket.is_none()
+            && let Some(of_child) = self.run.question_of_child(&call.id)
+        {
+            // The answer is the child's to read; this call then runs again.
+            let ticket = Ticket { resume_mode: ResumeMode::ReplayToolCall, ..of_child.ticket.clone() };
+            return Some((ticket, Asker::Child(Box::new(of_child.clone()))));
+        }
+        Some((question(&call.tool_name, result, ticket.as_deref()), Asker::Tool))
+    }
+
+    /// The key of a mutation that was meant for a state that is gone.
+    fn conflict(&self, output: &ToolOutput) -> Option<String> {
+        if output.mutations.is_empty() {
+            return None;
+        }
+        conflict(self.catalog.keys(), &self.changed_since(), &output.mutations).map(str::to_owned)
+    }
+
+    fn conflicted(&mut self, call: &Call, key: String, usage: Usage) {
+        let is_idempotent = call.tool(self.catalog).is_some_and(|tool| tool.descriptor.execution.idempotent);
+        if is_idempotent && call.conflicts < MAX_RERUNS && self.has_time(call, 0) {
+            return self.push(Event::CallConflicted { call_id: call.id.clone(), key, usage });
+        }
+        self.complete_call_after(&call.id, state_conflict(call, &key, is_idempotent), usage);
+    }
+
+    fn check_output(&self, call: &Call, output: &ToolOutput) -> Result<Checked, Fault> {
+        let (snapshot, before) = (self.state().snapshot(), self.unkept(call));
+        let mut joining = Joining::on(self.catalog.keys(), &snapshot);
+        self.join_before(call, &mut joining, &before)?;
+        let (mut asked, mut instead) = (LoopActions::default(), None);
+        match call.tool_or_successor(self.catalog) {
+            Some(tool) => {
+                asked = granted_actions(tool, &output.actions)?;
+                instead = self.check_asked(tool, &mut asked)?;
+                joining.add(&tool.access, &output.mutations)?;
+            }
+            // Nobody is left who could say what it may change or ask for.
+            None if !output.mutations.is_empty() || !output.actions.is_empty() => return Err(lost(call)),
+            None => {}
+        }
+        let change = joining.into_change();
+        Ok(Checked { change, asked, instead })
+    }
+}
+
+/// What of a call's output may be done.
+struct Checked {
+    change: Option<StateChange>,
+    asked: LoopActions,
+    /// What the model reads in the place of the tool's result.
+    instead: Option<ToolResult>,
+}

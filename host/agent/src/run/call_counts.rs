@@ -1,0 +1,65 @@
+//! How many calls of a run the gates let through: gates remember nothing, so a
+//! budget's count is the host's.
+
+use super::call::Call;
+use crate::gate::CallsBefore;
+use smallvec::SmallVec;
+use smol_str::SmolStr;
+
+/// Counts of the calls that ran, or run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CallCounts {
+    of_tool: ByTool<SmolStr>,
+    in_run: u32,
+}
+
+impl CallCounts {
+    /// The call was let through; it counts once, however often that happens.
+    pub(super) fn count(&mut self, call: &mut Call) {
+        if !std::mem::replace(&mut call.counted, true) {
+            self.of_tool.add(call.tool_name.clone());
+            self.in_run += 1;
+        }
+    }
+
+    /// For each of these calls in order, how many others were let through once
+    /// those that stand before it are.
+    pub(super) fn before<'a>(
+        &'a self,
+        calls: impl IntoIterator<Item = &'a Call>,
+    ) -> impl Iterator<Item = CallsBefore> {
+        // The calls that stand before, and do not count yet; the last of them is added once
+        // there is one after it.
+        let (mut fresh_of_tool, mut fresh) = (ByTool::default(), 0);
+        let mut last: Option<&Call> = None;
+        calls.into_iter().map(move |call| {
+            if let Some(last) = last.replace(call).filter(|last| !last.counted) {
+                fresh_of_tool.add(last.tool_name.as_str());
+                fresh += 1;
+            }
+            let name = call.tool_name.as_str();
+            let itself = u32::from(call.counted);
+            CallsBefore {
+                of_tool: self.of_tool.get(name) + fresh_of_tool.get(name) - itself,
+                in_run: self.in_run + fresh - itself,
+            }
+        })
+    }
+}
+
+/// A count for each tool. A run calls few different ones, so they are kept in a list.
+#[derive(Debug, Clone, Default)]
+struct ByTool<N>(SmallVec<[(N, u32); 1]>);
+
+impl<N: AsRef<str>> ByTool<N> {
+    fn get(&self, name: &str) -> u32 {
+        self.0.iter().find(|(tool, _)| tool.as_ref() == name).map_or(0, |(_, count)| *count)
+    }
+
+    fn add(&mut self, name: N) {
+        match self.0.iter_mut().find(|(tool, _)| tool.as_ref() == name.as_ref()) {
+            Some((_, count)) => *count += 1,
+            None => self.0.push((name, 1)),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! How a child left off, for whoever asked for it: its status, its answer, the keys
+//! that it hands back, and the question that it waits with.
+
+use super::call::Call;
+use super::child_plan::ChildEnd;
+use super::event::ChildQuestion;
+use super::{CallStatus, Phase, Run, RunStatus};
+use crate::child::{ChildOutcome, ChildStatus, MAX_CHILD_TEXT_BYTES};
+use crate::json;
+use crate::state::{KeyScope, KeySet};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+impl Run {
+    /// How a run that ended or waits stands, for whoever asked for it.
+    #[must_use]
+    pub fn child_status(&self) -> ChildStatus {
+        match &self.phase {
+            Phase::Finished(RunStatus::Completed) => ChildStatus::Completed,
+            Phase::Finished(RunStatus::Stopped { limit }) => match limit.as_str() {
+                "stop_on_tools" | "stop_on_texts" => ChildStatus::Completed,
+                "wall_ms" => ChildStatus::Timeout,
+                limit => ChildStatus::Failed(format!("it met its limit {limit}")),
+            },
+            Phase::Finished(RunStatus::Cancelled { .. }) => ChildStatus::Cancelled,
+            Phase::Finished(RunStatus::Blocked { reason }) => {
+                ChildStatus::Failed(format!("it was blocked: {reason}"))
+            }
+            Phase::Finished(RunStatus::Failed { error }) => ChildStatus::Failed(error.clone()),
+            Phase::Waiting => {
+                let asked = self.calls().iter().filter(|call| call.status == CallStatus::Suspended);
+                let message = |call: &Call| Some(call.suspended.as_ref()?.ticket.message.clone());
+                ChildStatus::Suspended(asked.into_iter().find_map(message))
+            }
+            Phase::New | Phase::Asking | Phase::Calling => ChildStatus::Failed("it did not end".to_owned()),
+        }
+    }
+
+    /// What whoever asked for this run is handed, now that it ended or waits.
+    #[must_use]
+    pub fn child_outcome(&self, keys: &KeySet, exports: &[String]) -> ChildOutcome {
+        let mut status = self.child_status();
+        let output = match (&status, self.output()) {
+            (ChildStatus::Completed, Err(why)) => {
+                status = ChildStatus::Failed(why);
+                None
+            }
+            (ChildStatus::Completed, Ok(output)) => output,
+            _ => None,
+        };
+        let mut response = self.last_text.clone();
+        if response.len() > MAX_CHILD_TEXT_BYTES {
+            crate::text::cut(&mut response, MAX_CHILD_TEXT_BYTES);
+        }
+        let snapshot = self.state.snapshot();
+        let exported = |scope: KeyScope| -> BTreeMap<String, Value> {
+            let wanted = exports.iter().filter(|key| keys.get(key).is_some_and(|key| key.scope == scope));
+            wanted.filter_map(|key| Some((key.clone(), snapshot.get(keys, key)?.clone()))).collect()
+        };
+        let has_state = self.spec.agent.backend.state;
+        ChildOutcome {
+            run_id: self.spec.identity.run_id.to_string(),
+            status,
+            response: Some(response).filter(|text| !text.is_empty()),
+            output,
+            steps: self.usage.all_steps(),
+            state: has_state.then(|| exported(KeyScope::Run)),
+            thread_state: has_state.then(|| exported(KeyScope::Thread)),
+            escalated: self.escalated,
+        }
+    }
+
+    /// How this run left off, for its parent's record.
+    #[must_use]
+    pub fn child_end(&self, status: ChildStatus) -> ChildEnd {
+        let suspended = self.calls().iter().filter(|call| call.status == CallStatus::Suspended);
+        let question = suspended.into_iter().find_map(|call| {
+            let asked = call.suspended.as_ref()?;
+            Some(Box::new(ChildQuestion {
+                run_id: self.spec.identity.run_id.to_string(),
+                agent_id: self.spec.identity.agent_id.to_string(),
+                call_id: call.id.clone(),
+                suspension_id: asked.suspension_id.clone(),
+                tool_name: call.tool_name.clone(),
+                arguments: call.arguments.clone(),
+                ticket: asked.ticket.clone(),
+            }))
+        });
+        match question.filter(|_| self.phase == Phase::Waiting) {
+            Some(question) => ChildEnd::Waiting(question),
+            None => {
+                ChildEnd::Ended { status, steps: self.usage.all_steps(), tokens: self.usage.all_tokens() }
+            }
+        }
+    }
+
+    /// The run's answer in the shape of its agent's schema, where it has one.
+    ///
+    /// # Errors
+    /// The answer is no JSON, or does not fit; in words.
+    pub fn output(&self) -> Result<Option<Value>, String> {
+        let Some(schema) = &self.spec.agent.output else { return Ok(None) };
+        let text = self.last_text.trim();
+        let fenced = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+        let text = fenced.map_or(text, |inner| inner.trim_start_matches("json").trim());
+        let value =
+            json::parse(text).map_err(|why| format!("its answer is not the JSON asked for: {why}"))?;
+        let compiled = crate::schema::Schema::compile(schema).map_err(|e| e.to_string())?;
+        let violations = compiled.violations(&value);
+        match violations.is_empty() {
+            true => Ok(Some(value)),
+            false => {
+                Err(format!("its answer does not fit its schema:\n{}", crate::schema::describe(&violations)))
+            }
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! Runs of other agents that belong to calls of this one: who may be run, with
+//! what is left of the parent's budget, and how each stands.
+//!
+//! A child is recorded in its parent before it starts, by its call and its place
+//! among that call's requests. Its own record tells the rest.
+
+use super::Run;
+use super::call::Call;
+use super::event::{ChildQuestion, Event};
+use super::spec::{AgentSpec, Decision, KnownAgent, RunLimits, RunSpec, Task};
+use super::transition::Transition;
+use crate::backend::Capabilities;
+use crate::catalog::Catalog;
+use crate::child::{
+    ChildError, ChildRequest, ChildStatus, MAX_CHILD_MESSAGES, MAX_CHILD_MESSAGES_BYTES, MAX_CHILDREN,
+    MAX_DEPTH,
+};
+use crate::context::RunIdentity;
+use crate::json;
+use crate::message::{Message, TokenUsage};
+use crate::prompt;
+use crate::schema::MAX_STEPS;
+use crate::state::{KeyUpdate, StateChange};
+use crate::text::clean;
+use serde_json::Value;
+use smol_str::SmolStr;
+use std::sync::Arc;
+
+/// Which child of which call.
+pub type ChildPlace = (SmolStr, u32);
+
+/// A child run as its parent knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Child {
+    /// The child's run.
+    pub run_id: String,
+    /// What tells its request from another.
+    pub digest: String,
+    /// How it stands.
+    pub standing: ChildStanding,
+}
+
+/// How a child stands, as its parent's record tells.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChildStanding {
+    /// It was started and has not ended.
+    Running,
+    /// It waits for a person.
+    Waiting(Box<ChildQuestion>),
+    /// It ended.
+    Ended,
+}
+
+/// How a child left off.
+#[derive(Debug, Clone)]
+pub enum ChildEnd {
+    /// It waits for a person.
+    Waiting(Box<ChildQuestion>),
+    /// It ended.
+    Ended {
+        /// How.
+        status: ChildStatus,
+        /// The turns of the model that it and its own children took.
+        steps: u32,
+        /// The tokens that they took.
+        tokens: TokenUsage,
+    },
+}
+
+/// A request for a child, as a call's attempt made it.
+#[derive(Debug, Clone, Copy)]
+pub struct ChildAsk<'a> {
+    /// The call.
+    pub call_id: &'a str,
+    /// Which attempt of it.
+    pub attempt: u32,
+    /// The request's place among the call's requests; 1 for the first.
+    pub ordinal: u32,
+    /// What tells the request from another.
+    pub digest: &'a str,
+    /// The request.
+    pub request: &'a ChildRequest,
+}
+
+/// Why a request for a child is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChildRefusal {
+    /// The tool is told so.
+    Error(ChildError),
+    /// Another request stood in this place before: the call fails.
+    AnotherRequest,
+}
+
+impl From<ChildError> for ChildRefusal {
+    fn from(error: ChildError) -> Self {
+        ChildRefusal::Error(error)
+    }
+}
+
+/// What a new child is to begin with.
+#[derive(Debug, Clone)]
+pub struct ChildPlan {
+    /// Its run's first event.
+    pub spec: Arc<RunSpec>,
+    /// Its first state and conversation.
+    pub seed: Seed,
+}
+
+/// What a run begins with beside its task.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Seed {
+    /// Keys that are set before the first step.
+    pub change: Option<StateChange>,
+    /// What was said before.
+    pub messages: Vec<Message>,
+}
+
+impl Run {
+    /// The child that the request is for, where the call already has it; none where
+    /// it is to be made.
+    ///
+    /// # Errors
+    /// The call is over, the agent is not known or not granted, or the call asked
+    /// for something else in this place before.
+    pub fn find_child(&self, catalog: &Catalog, ask: &ChildAsk<'_>) -> Result<Option<&Child>, ChildRefusal> {
+        let call = self.calls().iter().find(|call| call.id == ask.call_id);
+        let call = call.filter(|call| call.is_under_way() && call.attempts == ask.attempt);
+        let tool = call.and_then(|call| call.tool(catalog)).ok_or_else(|| failed("the call is over"))?;
+        tool.delegates.check(ask.request)?;
+        match self.children.get(&(ask.call_id.into(), ask.ordinal)) {
+            Some(child) if child.digest != ask.digest => Err(ChildRefusal::AnotherRequest),
+            found => Ok(found),
+        }
+    }
+
+    /// What a new child begins with, under this run id; `wall_ms` is what is left of
+    /// this run's time.
+    ///
+    /// # Errors
+    /// Why it cannot be run, for the tool.
+    pub fn plan_child(
+        &self,
+        catalog: &Catalog,
+        ask: &ChildAsk<'_>,
+        run_id: &str,
+        wall_ms: Option<u64>,
+    ) -> Result<ChildPlan, ChildError> {
+        let request = ask.request;
+        let depth = self.spec.identity.depth + 1;
+        let unknown = || ChildError::AgentNotFound(clean(&request.agent_id, 64));
+        let agent = catalog.agent(&request.agent_id).ok_or_else(unknown)?;
+        if depth > MAX_DEPTH {
+            return Err(ChildError::TooDeep(depth));
+        }
+        if ask.ordinal > MAX_CHILDREN {
+            return Err(ChildError::ExecutionFailed(format!(
+                "one call may run {MAX_CHILDREN} children at most"
+            )));
+        }
+        let (prompt, earlier) = conversation(&request.messages)?;
+        let lacking = agent.spec.backend.lacking(needs(&agent.spec, request));
+        if !lacking.is_empty() {
+            return Err(ChildError::Unsupported(lacking));
+        }
+        let change = seed(catalog, &agent.spec, &request.seed)?;
+        let parent = &self.spec.identity;
+        let spec = RunSpec {
+            identity: RunIdentity {
+                run_id: run_id.into(),
+                thread_id: run_id.into(),
+                agent_id: SmolStr::new(&request.agent_id),
+                parent_run_id: Some(parent.run_id.clone()),
+                parent_thread_id: Some(parent.thread_id.clone()),
+                parent_call_id: Some(ask.call_id.into()),
+                depth,
+                in_loop: self.spec.agent.is_loop || self.hands_on_its_loop(),
+            },
+            agent: Arc::clone(&agent.spec),
+            limits: self.limits_of_child(agent, wall_ms)?,
+            task: Task::Prompt(prompt.to_owned()),
+        };
+        Ok(ChildPlan { spec: Arc::new(spec), seed: Seed { change, messages: earlier.to_vec() } })
+    }
+
+    /// Whether what runs below belongs to the loop that this run belongs to: it does
+    /// where this run is made of other agents.
+    fn hands_on_its_loop(&self) -> bool {
+        self.spec.agent.is_made_of_agents() && self.spec.identity.in_loop
+    }
+
+    /// The child's own limits, and no more than what is left of this run's.
+    fn limits_of_child(&self, agent: &KnownAgent, wall_ms: Option<u64>) -> Result<RunLimits, ChildError> {
+        let mut limits = agent.limits.clone();
+        let own = &self.spec.limits;
+        let left = own.model_turns.saturating_sub(self.usage.all_steps());
+        limits.model_turns = limits.model_turns.min(left);
+        if let Some(most) = own.tokens {
+            let left = most.saturating_sub(self.usage.all_tokens().total());
+            limits.tokens = Some(limits.tokens.map_or(left, |of_child| of_child.min(left)));
+        }
+        limits.wall_ms = limits.wall_ms.min(wall_ms.unwrap_or(u64::MAX));
+        for (what, left) in [
+            ("model_turns", u64::from(limits.model_turns)),
+            ("tokens", limits.tokens.unwrap_or(1)),
+            ("wall_ms", limits.wall_ms),
+        ] {
+            if left == 0 {
+                return Err(ChildError::ExecutionFailed(format!("nothing is left of the run's {what}")));
+            }
+        }
+        Ok(limits)
+    }
+
+    /// The decision that a person gave about the question of this call's child, as
+    /// the child is to be told it.
+    #[must_use]
+    pub fn decision_for_child(&self, call_id: &str, run_id: &str) -> Option<&Decision> {
+        let call = self.calls().iter().find(|call| call.id == call_id)?;
+        call.child_decision.as_ref().filter(|(child, _)| child == run_id).map(|(_, decision)| decision)
+    }
+
+    /// The children that have not ended, with their places.
+    pub fn open_children(&self) -> impl Iterator<Item = (&ChildPlace, &Child)> {
+        self.children.iter().filter(|(_, child)| child.standing != ChildStanding::Ended)
+    }
+
+    /// The open children whose call has ended: nobody waits for them any more.
+    pub(super) fn orphans(&self) -> impl Iterator<Item = (&ChildPlace, &Child)> {
+        let over = |call_id: &str| {
+            let call = self.calls().iter().find(|call| call.id == call_id);
+            call.is_none_or(|call| call.status.is_final() || call.ending.is_some())
+        };
+        self.open_children().filter(move |((call_id, _), _)| over(call_id))
+    }
+
+    /// The question of the call's first child that waits for a person.
+    pub(super) fn question_of_child(&self, call_id: &str) -> Option<&ChildQuestion> {
+        self.children.iter().find_map(|((of, _), child)| match &child.standing {
+            ChildStanding::Waiting(question) if of == call_id => Some(question.as_ref()),
+            _ => None,
+        })
+    }
+}
+
+impl Transition<'_> {
+    /// A call asks for a child that it does not have yet.
+    pub(super) fn child_asked(
+        &mut self,
+        place: ChildPlace,
+        attempt: u32,
+        agent_id: String,
+        digest: String,
+        run_id: String,
+    ) {
+        let asks = |call: &&Call| call.is_under_way() && call.attempts == attempt;
+        if self.call(&place.0).filter(asks).is_none() || self.run.children.contains_key(&place) {
+            return;
+        }
+        let (call_id, ordinal) = place;
+        self.push(Event::ChildStarted { call_id, ordinal, child_run_id: run_id, agent_id, digest });
+    }
+
+    /// Whether a child is still to be ended because its call has ended.
+    pub(super) fn has_orphans(&self) -> bool {
+        let call_is_over =
+            |call_id: &str| self.position(call_id).is_none_or(|at| self.statuses[at].is_final());
+        let ended_here = |place: &ChildPlace| {
+            self.events.iter().any(|event| {
+                matches!(event, Event::ChildFinished { call_id, ordinal, .. }
+                    if (call_id, ordinal) == (&place.0, &place.1))
+            })
+        };
+        self.run.open_children().any(|(place, _)| call_is_over(&place.0) && !ended_here(place))
+    }
+
+    /// A child ended or waits.
+    pub(super) fn child_stands(&mut self, place: ChildPlace, end: ChildEnd) {
+        let Some(child) = self.run.children.get(&place) else { return };
+        if self.run.is_finished() || child.standing == ChildStanding::Ended {
+            return;
+        }
+        let (call_id, ordinal) = place;
+        match end {
+            ChildEnd::Ended { status, steps, tokens } => {
+                self.push(Event::ChildFinished { call_id, ordinal, status, steps, tokens });
+                self.wait_if_suspended();
+            }
+            ChildEnd::Waiting(question) => {
+                let same = |old: &ChildQuestion| old.suspension_id == question.suspension_id;
+                if !matches!(&child.standing, ChildStanding::Waiting(old) if same(old)) {
+                    self.push(Event::ChildWaiting { call_id, ordinal, question });
+                }
+            }
+        }
+    }
+}
+
+/// What a request needs of the backend of its agent.
+fn needs(agent: &AgentSpec, request: &ChildRequest) -> Capabilities {
+    Capabilities {
+        cancellation: true,
+        transcript: request.messages.len() > 1,
+        state: !request.seed.is_empty() || !request.exports.is_empty(),
+        ..agent.needs()
+    }
+}
+
+/// The child's task, and what was said before it.
+fn conversation(messages: &[Message]) -> Result<(&str, &[Message]), ChildError> {
+    let failed = |why: String| Err(ChildError::ExecutionFailed(why));
+    let bytes = |message: &Message| match message {
+        Message::User(text) | Message::Note(text) => text.len(),
+        Message::Assistant(said) => said.text.len(),
+        Message::Answer(answer) => answer.content.len(),
+    };
+    if messages.len() > MAX_CHILD_MESSAGES
+        || messages.iter().map(bytes).sum::<usize>() > MAX_CHILD_MESSAGES_BYTES
+    {
+        return failed(format!(
+            "a child begins with {MAX_CHILD_MESSAGES} messages of {MAX_CHILD_MESSAGES_BYTES} bytes in all at most"
+        ));
+    }
+    match messages.split_last() {
+        Some((Message::User(prompt), earlier)) => Ok((prompt, earlier)),
+        _ => failed("the last message to a child must be the user's".to_owned()),
+    }
+}
+
+/// The seed as the child's first change.
+fn seed(
+    catalog: &Catalog,
+    agent: &AgentSpec,
+    entries: &[(String, Value)],
+) -> Result<Option<StateChange>, ChildError> {
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    if entries.len() > crate::state::change::MAX_MUTATIONS {
+        return Err(ChildError::BadSeed(format!("more than {} keys", crate::state::change::MAX_MUTATIONS)));
+    }
+    let mut steps_left = MAX_STEPS;
+    let updates = entries.iter().map(|(key, value)| seeded(catalog, agent, key, value, &mut steps_left));
+    Ok(Some(StateChange { revision: 1, updates: updates.collect::<Result<_, _>>()? }))
+}
+
+fn seeded(
+    catalog: &Catalog,
+    agent: &AgentSpec,
+    key: &str,
+    value: &Value,
+    steps_left: &mut u64,
+) -> Result<KeyUpdate, ChildError> {
+    let bad = |why: &str| ChildError::BadSeed(format!("the key \"{}\" {why}", clean(key, 140)));
+    let definition = catalog
+        .keys()
+        .get(key)
+        .filter(|_| registers(catalog, agent, key))
+        .ok_or_else(|| bad("is not one that its tools or its instructions use"))?;
+    let schema = definition.schema.as_ref();
+    let fits = schema.is_none_or(|schema| schema.violations_within(value, steps_left).is_empty());
+    if !definition.reducer.accepts(value) || !fits || json::depth(value) > json::MAX_DEPTH {
+        return Err(bad("does not take that value"));
+    }
+    Ok(KeyUpdate::set(definition, value, Arc::new(value.clone())))
+}
+
+/// Whether the agent has a use for the key: one of its tools reads or writes it, or
+/// its instructions name it.
+fn registers(catalog: &Catalog, agent: &AgentSpec, key: &str) -> bool {
+    let uses = |access: &crate::state::Access| access.may_read(key) || access.may_write(key);
+    prompt::names(catalog, agent, key)
+        || catalog.tools().any(|tool| agent.lists(&tool.descriptor.name) && uses(&tool.access))
+}
+
+fn failed(why: &str) -> ChildRefusal {
+    ChildRefusal::Error(ChildError::ExecutionFailed(why.to_owned()))
+}

@@ -1,0 +1,139 @@
+//! A person's decision about a call, and a message in the place of one.
+
+use super::call::Call;
+use super::completion::{AfterTurn, Did};
+use super::event::{Event, Suspended};
+use super::input::Refused;
+use super::spec::{Decision, DecisionAnswer, Task};
+use super::transition::Transition;
+use super::{CallEnd, CallStatus, Phase, Run};
+use crate::code::Code;
+use crate::gate::permissions;
+use crate::outcome::{Fault, ResumeMode, ToolResult, Usage};
+use crate::proposal::{Arguments, Proposal};
+use crate::schema;
+use serde_json::Value;
+use std::sync::Arc;
+
+impl Run {
+    pub(super) fn take_decision(
+        &self,
+        draft: &mut Transition<'_>,
+        decision: Decision,
+    ) -> Result<(), Refused> {
+        if let Some(before) = self.decisions.get(&decision.id) {
+            return if before.answer == decision.answer && before.target == decision.target {
+                Ok(())
+            } else {
+                Err(Refused(format!("the decision id {} was used for another decision", decision.id)))
+            };
+        }
+        let (call, asked) = self.asked(&decision.target)?;
+        match decision.answer.clone() {
+            DecisionAnswer::Resume(value) => self.resume(draft, call, asked, decision, value)?,
+            // What is cancelled is the child's call: this one goes on and learns of it.
+            DecisionAnswer::Cancel if asked.child.is_some() => {
+                self.go_on(draft, call, asked, decision, Value::Null)?;
+            }
+            DecisionAnswer::Cancel => {
+                let words = decision.reason.clone().unwrap_or_else(|| "no reason was given".to_owned());
+                draft.push(Event::CallDecided {
+                    call_id: call.id.clone(),
+                    decision: Box::new(decision),
+                    change: None,
+                });
+                let message = format!("A person cancelled this call: {words}.");
+                draft.complete_call(&call.id, Fault::new(Code::Cancelled, message));
+            }
+        }
+        draft.settle();
+        Ok(())
+    }
+
+    /// The call that waits for a decision on this target.
+    fn asked(&self, target: &str) -> Result<(&Call, &Suspended), Refused> {
+        let named = |call: &&Call| {
+            call.id == target || call.suspended.as_ref().is_some_and(|s| s.suspension_id == target)
+        };
+        let call = self.calls().iter().find(named).ok_or_else(|| {
+            Refused(format!("no call or suspension {target} of this run waits for a decision"))
+        })?;
+        match &call.suspended {
+            Some(asked) if call.status == CallStatus::Suspended => Ok((call, asked)),
+            Some(_) => Err(Refused(format!("the call {} does not wait: it was decided already", call.id))),
+            None => Err(Refused(format!("the call {} does not wait for a decision", call.id))),
+        }
+    }
+
+    fn resume(
+        &self,
+        draft: &mut Transition<'_>,
+        call: &Call,
+        asked: &Suspended,
+        decision: Decision,
+        value: Value,
+    ) -> Result<(), Refused> {
+        check_answer(asked, &value)?;
+        self.go_on(draft, call, asked, decision, value)
+    }
+
+    fn go_on(
+        &self,
+        draft: &mut Transition<'_>,
+        call: &Call,
+        asked: &Suspended,
+        decision: Decision,
+        value: Value,
+    ) -> Result<(), Refused> {
+        let mode = asked.ticket.resume_mode;
+        let runs = mode != ResumeMode::UseDecisionAsToolResult;
+        if runs && draft.catalog.tool(&call.tool_name).is_none() {
+            let name = &call.tool_name;
+            return Err(Refused(format!("the tool '{name}' is not loaded; load it and decide again")));
+        }
+        let change = permissions::change(&draft.state(), draft.catalog, asked, &value);
+        draft.push(Event::CallDecided { call_id: call.id.clone(), decision: Box::new(decision), change });
+        draft.set_status(&call.id, CallStatus::Resuming);
+        if runs && call.tool(draft.catalog).is_none() {
+            draft.without_tool(call);
+            return Ok(());
+        }
+        match mode {
+            ResumeMode::ReplayToolCall => {}
+            ResumeMode::UseDecisionAsToolResult => {
+                let did = Did { supplied: true, ..Did::default() };
+                let result = CallEnd::Result(Arc::new(ToolResult::success(value)));
+                draft.complete_call_with(&call.id, result, did, Usage::default());
+            }
+            ResumeMode::PassDecisionToTool => {
+                let (arguments, offered) =
+                    (Arguments::from_value(value), |name: &str| self.spec.offers(name));
+                if let Err(fault) =
+                    Proposal::check(draft.catalog, offered, &call.id, &call.tool_name, &arguments)
+                {
+                    draft.complete_call(&call.id, fault);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn supersede(&self, draft: &mut Transition<'_>, text: String) -> Result<(), Refused> {
+        if self.phase != Phase::Waiting || matches!(self.spec.task, Task::Call { .. }) {
+            return Err(Refused("the run is at work; wait until it has ended, or cancel it".to_owned()));
+        }
+        let message = "A new message came before this call was decided.";
+        draft.cut_short(Code::Superseded, message, AfterTurn::Message(text));
+        Ok(())
+    }
+}
+
+fn check_answer(asked: &Suspended, value: &Value) -> Result<(), Refused> {
+    let schema = asked.answer_schema().map_err(|e| Refused(e.to_string()))?;
+    let Some(schema) = schema else { return Ok(()) };
+    let violations = schema.violations(value);
+    if violations.is_empty() {
+        return Ok(());
+    }
+    Err(Refused(format!("the answer does not fit what was asked:\n{}", schema::describe(&violations))))
+}

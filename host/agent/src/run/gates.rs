@@ -1,0 +1,155 @@
+//! From the gates' answers to what runs: batches, and calls that are held back.
+
+use super::call::{Call, Validation};
+use super::completion::Did;
+use super::event::{Event, RunStatus};
+use super::transition::{Asker, Transition, question};
+use super::turn::Turn;
+use super::{CallEnd, CallStatus, Phase};
+use crate::code::Code;
+use crate::gate::{GateVerdict, Resolution, Verdict, resolve};
+use crate::hook::HookAnswer;
+use crate::outcome::{Fault, Ticket, ToolStatus, Usage};
+use crate::text::clean;
+use smol_str::SmolStr;
+use std::sync::Arc;
+
+impl Transition<'_> {
+    /// A tool's own check of its arguments answered.
+    pub(super) fn validated(&mut self, call_id: &str, fault: Option<&Fault>) {
+        let asked = |call: &&Call| call.wants_judgement() && call.validation == Validation::Unasked;
+        let Some(call) = self.call(call_id).filter(asked) else { return };
+        self.push(Event::CallValidated { call_id: call.id.clone(), fault: fault.cloned() });
+        if let Some(fault) = fault {
+            self.complete_call(call_id, fault.clone());
+            self.settle();
+        }
+    }
+
+    /// The allowed calls up to the first that is held back become a batch. A call
+    /// that is held back first is dealt with; the ones after it are asked again.
+    pub(super) fn judged(
+        &mut self,
+        round: u32,
+        answers: &[(SmolStr, Arc<[GateVerdict]>)],
+        hooked: &[(SmolStr, Vec<HookAnswer>)],
+    ) {
+        let run = self.run;
+        let current = |turn: &&Turn| turn.rounds == round && turn.batch.is_none();
+        let Some(turn) = run.turn.as_ref().filter(|_| run.phase == Phase::Calling).filter(current) else {
+            return;
+        };
+        let catalog = self.catalog;
+        let wanting = || turn.calls.iter().filter(|call| call.wants_judgement());
+        for call in wanting().filter(|call| call.tool(catalog).is_none()) {
+            self.without_tool(call);
+        }
+        let (mut batch, mut first): (Vec<&Call>, bool) = (Vec::with_capacity(answers.len()), true);
+        let pending = wanting().filter(|call| call.tool(catalog).is_some());
+        for (call, (call_id, verdicts)) in pending.zip(answers) {
+            if call.id != *call_id {
+                break;
+            }
+            let gated = || Event::CallGated { call_id: call_id.clone(), verdicts: Arc::clone(verdicts) };
+            let Some(held) = held(verdicts, &call.approved_gates) else {
+                self.push(gated());
+                first = false;
+                if self.pass_hooks(call, hooked) {
+                    batch.push(call);
+                }
+                if run.spec.limits.concurrency == 1 {
+                    break;
+                }
+                continue;
+            };
+            if first {
+                self.push(gated());
+                self.hold(call, held);
+            }
+            break;
+        }
+        self.start_batch(&batch);
+    }
+
+    /// Whether the call may run, as far as the hooks before it are concerned. One that
+    /// fails ends the call.
+    fn pass_hooks(&mut self, call: &Call, hooked: &[(SmolStr, Vec<HookAnswer>)]) -> bool {
+        let answers = hooked.iter().find(|(call_id, _)| *call_id == call.id && call.hooked.is_none());
+        let Some((_, answers)) = answers else { return true };
+        let Some(fault) = self.hooked_before(call, answers.clone()) else { return true };
+        self.complete_call(&call.id, fault);
+        false
+    }
+
+    fn start_batch(&mut self, batch: &[&Call]) {
+        if batch.is_empty() {
+            return self.settle();
+        }
+        self.push(Event::BatchStarted {
+            call_ids: batch.iter().map(|call| call.id.clone()).collect(),
+            revision: self.state().revision(),
+        });
+        for call in batch.iter().take(self.run.spec.limits.concurrency.max(1) as usize) {
+            self.start_call(call, call.attempts + 1, 0);
+        }
+    }
+
+    pub(super) fn start_call(&mut self, call: &Call, attempt: u32, not_before_ms: u64) {
+        let until_ms = self.until_ms(call).unwrap_or_else(|| self.now_ms + self.ceiling_ms());
+        self.set_status(&call.id, CallStatus::Running);
+        self.push(Event::CallStarted { call_id: call.id.clone(), attempt, not_before_ms, until_ms });
+    }
+
+    fn hold(&mut self, call: &Call, held: GateVerdict) {
+        match held.verdict {
+            Verdict::Allow => {}
+            Verdict::Deny(reason) => {
+                let message =
+                    format!("The call of '{}' was denied: {}", call.tool_name, clean(&reason, 2_000));
+                let by = format!("gate {}", held.gate);
+                self.complete_call(&call.id, Fault::new(Code::Denied, message).with_detail(by));
+            }
+            Verdict::Block(reason) => {
+                let reason = clean(&reason, 2_000);
+                let message =
+                    format!("The call of '{}' was blocked, and the run with it: {reason}", call.tool_name);
+                let by = format!("gate {}", held.gate);
+                self.complete_call(&call.id, Fault::new(Code::Blocked, message).with_detail(by));
+                self.end_early(Code::NotRun, RunStatus::Blocked { reason });
+            }
+            Verdict::Suspend(ticket) => self.ask(call, *ticket, held.gate),
+            Verdict::SetResult(result) => match &result.status {
+                ToolStatus::Pending(asked) => {
+                    self.ask(call, question(&call.tool_name, &result, asked.as_deref()), held.gate);
+                }
+                _ => {
+                    let did = Did { supplied: true, ..Did::default() };
+                    let end = CallEnd::Result(Arc::new(*result));
+                    self.complete_call_with(&call.id, end, did, Usage::default());
+                }
+            },
+        }
+    }
+
+    /// A gate asks a person.
+    fn ask(&mut self, call: &Call, ticket: Ticket, gate: SmolStr) {
+        let by = format!("gate {gate}");
+        let asker = Asker::Gate(gate);
+        match Self::check_question(call, &ticket, &asker) {
+            Ok(answer) => self.suspend(call, (ticket, answer), asker, None, Usage::default()),
+            Err(fault) => self.complete_call(&call.id, fault.with_detail(by)),
+        }
+    }
+}
+
+/// The verdict that holds the call back.
+fn held(verdicts: &[GateVerdict], approved_gates: &[SmolStr]) -> Option<GateVerdict> {
+    match resolve(verdicts, approved_gates) {
+        Resolution::Allowed => None,
+        Resolution::Held(held) => Some(held.clone()),
+        Resolution::Unasked => {
+            let reason = "No gate is configured, so nothing may run.".to_owned();
+            Some(GateVerdict::new("host", Verdict::Deny(reason)))
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Values that a key's present definition does not take: they are set aside, and
+//! the key starts anew.
+//!
+//! A component's new version may want another shape of a key than the value that an
+//! older version left. Nothing is dropped then: the value goes to a key of the
+//! host's own, which names the revision that still had it.
+
+use super::stored_value::Held;
+use super::{KeyDefinition, KeySet, KeyUpdate, State, StateChange};
+use crate::run::SHORT_STEPS;
+use crate::schema::parts;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// How the names of the keys begin under which values are set aside. No tool reads
+/// or writes them.
+pub const SET_ASIDE: &str = "host.set-aside/";
+
+/// A value that its key does not take.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Misfit<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// The value.
+    pub value: &'a Value,
+    /// What is wrong with it, in words.
+    pub why: String,
+    /// What the key starts from.
+    pub initial: &'a Value,
+}
+
+/// The values of a state that their keys do not take, sorted by key. What no key is
+/// defined for is kept as it is: it belongs to something that is not loaded.
+#[must_use]
+pub fn misfits<'a>(keys: &'a KeySet, state: &'a State) -> Vec<Misfit<'a>> {
+    let misfit = |(key, held): (&'a Arc<str>, &'a Held)| {
+        let definition = keys.shared(key)?;
+        // It is asked for each call, and a value that only grew by what fits still does.
+        if held.is_known_to_fit(definition) {
+            return None;
+        }
+        let value = held.value();
+        let Some(why) = definition.refusal(value) else {
+            held.note_fit(definition);
+            return None;
+        };
+        Some(Misfit { key, value, why, initial: &definition.initial })
+    };
+    state.values.iter().filter_map(misfit).collect()
+}
+
+/// Whether finding the misfits of a state could take more than a few milliseconds.
+#[must_use]
+pub fn takes_long(keys: &KeySet, state: &State) -> bool {
+    let mut left = SHORT_STEPS;
+    let fits = state.values.iter().try_for_each(|(key, held)| {
+        let Some(definition) = keys.shared(key).filter(|definition| !held.is_known_to_fit(definition)) else {
+            return Some(());
+        };
+        let Some(schema) = &definition.schema else { return Some(()) };
+        left = left.checked_sub(schema.most_steps(parts(held.value())))?;
+        Some(())
+    });
+    fits.is_none()
+}
+
+/// The change that sets aside what does not fit; none where everything does.
+#[must_use]
+pub fn set_aside(misfits: &[Misfit<'_>], revision: u64) -> Option<StateChange> {
+    let updates = misfits.iter().flat_map(|misfit| {
+        let aside = format!("{SET_ASIDE}{}@{revision}", misfit.key);
+        [
+            KeyUpdate::restored(&aside, misfit.value.clone()),
+            KeyUpdate::restored(misfit.key, misfit.initial.clone()),
+        ]
+    });
+    let change = StateChange { revision: revision + 1, updates: updates.collect() };
+    (!change.updates.is_empty()).then_some(change)
+}
+
+impl KeyDefinition {
+    /// Why the key does not take a value; none where it does.
+    #[must_use]
+    pub fn refusal(&self, value: &Value) -> Option<String> {
+        let violations = self.schema.as_ref().map(|schema| schema.violations(value)).unwrap_or_default();
+        if let Some(first) = violations.first() {
+            return Some(format!("{} at \"{}\"", first.problem, first.pointer));
+        }
+        let reducer = &self.reducer;
+        (!reducer.accepts(value)).then(|| format!("its reducer {} does not take the value", reducer.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{KeyScope, Reducer};
+    use serde_json::json;
+
+    fn keys() -> KeySet {
+        let mut keys = KeySet::default();
+        let list = Some(json!({"type": "array", "items": {"type": "string"}}));
+        for (name, initial, schema, reducer) in
+            [("notes.items", json!([]), list, Reducer::Append), ("notes.count", json!(0), None, Reducer::Add)]
+        {
+            keys.insert(KeyDefinition::new(name, initial, schema, reducer, KeyScope::Thread, true).unwrap())
+                .unwrap();
+        }
+        keys
+    }
+
+    fn state(values: &[(&str, Value)]) -> State {
+        State::restored(7, values.iter().map(|(key, value)| ((*key).to_owned(), value.clone())))
+    }
+
+    #[test]
+    fn s7_a_value_that_no_longer_fits_is_kept_aside_and_the_key_starts_anew() {
+        let (keys, mut state) =
+            (keys(), state(&[("notes.items", json!({"old": "shape"})), ("notes.count", json!("three"))]));
+        let misfits = misfits(&keys, &state);
+        assert_eq!(misfits.iter().map(|m| m.key).collect::<Vec<_>>(), ["notes.count", "notes.items"]);
+        assert!(misfits[0].why.contains("add"), "{}", misfits[0].why);
+        let change = set_aside(&misfits, state.revision()).unwrap();
+        state.apply(&change);
+        assert_eq!((state.get("notes.items"), state.get("notes.count")), (Some(&json!([])), Some(&json!(0))));
+        assert_eq!(state.get("host.set-aside/notes.items@7"), Some(&json!({"old": "shape"})));
+        assert_eq!(state.revision(), 8);
+        assert!(super::misfits(&keys, &state).is_empty(), "it is done once");
+    }
+
+    #[test]
+    fn s7_what_fits_and_what_nobody_defines_stays_as_it_is() {
+        let (keys, state) = (keys(), state(&[("notes.items", json!(["a"])), ("gone.thing", json!(1))]));
+        assert!(misfits(&keys, &state).is_empty());
+        assert_eq!(set_aside(&[], 7), None);
+    }
+}

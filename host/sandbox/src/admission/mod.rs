@@ -1,0 +1,283 @@
+//! Who may run now: the calls that run at once fit the host's memory, there are not
+//! too many of them, and of those that wait there are not too many either.
+//!
+//! A call that waits for a child run keeps its memory and lends its place among the
+//! running, so that its child's calls have room. Calls that wait so hold half of the
+//! memory at most: the other half is always there for those that run.
+//!
+//! The calls of one component hold some of the places only: see [`ComponentPlaces`].
+//!
+//! A call's share holds the guest's memory and what the host holds for the call: see
+//! [`Share`](crate::share::Share).
+
+use crate::budget::{Exhausted, MemoryBudget, Reservation};
+use crate::component_places::ComponentPlaces;
+use crate::config::SandboxConfig;
+use crate::limits::Limits;
+use crate::share::{Charge, Share};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The host's memory for calls, dealt out in the order in which they asked, and the
+/// places of those that run.
+pub(crate) struct Admission {
+    memory: MemoryBudget,
+    places: Arc<Semaphore>,
+    all_places: u32,
+    waiting: AtomicU32,
+    max_waiting: u32,
+    lent: Arc<YieldedSlot>,
+}
+
+/// What the calls hold that wait for child runs.
+struct YieldedSlot {
+    bytes: AtomicU64,
+    memory: MemoryBudget,
+    calls: AtomicU32,
+    most_calls: u32,
+}
+
+/// How much of a sandbox is in use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Calls that run.
+    pub running_calls: u32,
+    /// Calls that wait for their turn.
+    pub waiting_calls: u32,
+    /// Calls that wait for a child run and keep their memory.
+    pub lending_calls: u32,
+    /// Bytes of `memory_budget_bytes` that are reserved, whether they are used or not,
+    /// beside those of loaded code.
+    pub memory_bytes: u64,
+}
+
+/// A call's leave to run; its share goes back when this is dropped.
+pub(crate) struct Slot {
+    share: Share,
+    place: Mutex<Option<HeldPlace>>,
+    places: Arc<Semaphore>,
+    /// The component's places, and the parts of them that the call takes.
+    of_component: Option<(Arc<Semaphore>, u32)>,
+    lent: Arc<YieldedSlot>,
+}
+
+/// A place among the calls that run, given back when this is dropped.
+struct HeldPlace {
+    _of_host: OwnedSemaphorePermit,
+    _of_component: Option<OwnedSemaphorePermit>,
+}
+
+/// Why a call does not get its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoTurn {
+    /// Too many calls wait already.
+    QueueFull,
+    /// It waited for as long as it may run.
+    TooLate,
+}
+
+impl Admission {
+    pub(crate) fn new(config: &SandboxConfig) -> Self {
+        let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
+        let calls = config.concurrent_calls.clamp(1, most);
+        let memory = MemoryBudget::new(config.memory_budget_bytes);
+        Self {
+            places: Arc::new(Semaphore::new(calls as usize)),
+            all_places: calls,
+            waiting: AtomicU32::new(0),
+            max_waiting: config.waiting_calls,
+            lent: Arc::new(YieldedSlot {
+                bytes: AtomicU64::new(0),
+                memory: memory.clone(),
+                calls: AtomicU32::new(0),
+                most_calls: calls,
+            }),
+            memory,
+        }
+    }
+
+    /// The memory that all calls share.
+    pub(crate) fn memory(&self) -> &MemoryBudget {
+        &self.memory
+    }
+
+    /// Room for a call of this much memory, where there is some and nobody waits for it.
+    /// The call is one of a component's, or of none that is bounded by itself.
+    pub(crate) fn take_at_once(&self, of: Option<&ComponentPlaces>, memory_bytes: u64) -> Option<Slot> {
+        let of_component = self.parts_of(of, memory_bytes);
+        let _of_component = match &of_component {
+            Some((free, parts)) => Some(Arc::clone(free).try_acquire_many_owned(*parts).ok()?),
+            None => None,
+        };
+        let reserved = self.memory.try_reserve(memory_bytes.clamp(1, self.memory.most_for_calls_bytes()))?;
+        let _of_host = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        Some(self.turn(memory_bytes, reserved, of_component, HeldPlace { _of_host, _of_component }))
+    }
+
+    /// Waits for room for a call of this much memory. A call waits for its component first:
+    /// the calls that wait there are not in the way of those of other components.
+    pub(crate) async fn take(
+        &self,
+        of: Option<&ComponentPlaces>,
+        memory_bytes: u64,
+        patience: Duration,
+    ) -> Result<Slot, NoTurn> {
+        if let Some(turn) = self.take_at_once(of, memory_bytes) {
+            return Ok(turn);
+        }
+        let _waits_in_component = of.map(|of| Place::among(&of.waiting, of.max_waiting)).transpose()?;
+        let _waits = Place::among(&self.waiting, self.max_waiting)?;
+        let of_component = self.parts_of(of, memory_bytes);
+        let room = async {
+            let of_component = acquire(of_component.as_ref()).await;
+            let reserved = self.memory.reserve(memory_bytes.max(1)).await;
+            Arc::clone(&self.places).acquire_owned().await.map(|place| (of_component, reserved, place))
+        };
+        match tokio::time::timeout(patience, room).await {
+            Ok(Ok((_of_component, reserved, _of_host))) => {
+                Ok(self.turn(memory_bytes, reserved, of_component, HeldPlace { _of_host, _of_component }))
+            }
+            // The semaphore is never closed.
+            Ok(Err(_)) | Err(_) => Err(NoTurn::TooLate),
+        }
+    }
+
+    /// What is in use now. The parts are read one after the other, while calls come and go.
+    pub(crate) fn occupancy(&self) -> Occupancy {
+        let free = |semaphore: &Semaphore| u32::try_from(semaphore.available_permits()).unwrap_or(u32::MAX);
+        Occupancy {
+            running_calls: self.all_places.saturating_sub(free(&self.places)),
+            waiting_calls: self.waiting.load(Relaxed),
+            lending_calls: self.lent.calls.load(Relaxed),
+            memory_bytes: self.memory.reserved_bytes(),
+        }
+    }
+
+    fn parts_of(&self, of: Option<&ComponentPlaces>, memory_bytes: u64) -> Option<(Arc<Semaphore>, u32)> {
+        let of = of?;
+        let parts = of.parts_of(memory_bytes, self.memory.most_for_calls_bytes(), self.all_places);
+        Some((Arc::clone(&of.free_parts), parts))
+    }
+
+    fn turn(
+        &self,
+        memory_bytes: u64,
+        reserved: Reservation,
+        of_component: Option<(Arc<Semaphore>, u32)>,
+        place: HeldPlace,
+    ) -> Slot {
+        let (places, lent) = (Arc::clone(&self.places), Arc::clone(&self.lent));
+        let place = Mutex::new(Some(place));
+        Slot { share: Share::new(memory_bytes, reserved), place, places, of_component, lent }
+    }
+}
+
+/// Waits for a place among the calls of a component. The semaphore is never closed.
+async fn acquire(of_component: Option<&(Arc<Semaphore>, u32)>) -> Option<OwnedSemaphorePermit> {
+    let (free, parts) = of_component?;
+    Arc::clone(free).acquire_many_owned(*parts).await.ok()
+}
+
+impl Slot {
+    /// Charges memory that the host holds on behalf of the call. Charge before you
+    /// allocate. It stays charged until the turn ends; what outlives the turn is taken out
+    /// of it by [`hand_over`](Self::hand_over), and what ends earlier is charged by
+    /// [`charge_while`](Self::charge_while).
+    ///
+    /// The call's share has room for it as far as the guest does not use it: only what
+    /// exceeds the share is reserved from the budget.
+    ///
+    /// # Errors
+    /// There is no room for it. Nothing was charged.
+    pub(crate) fn charge(&self, bytes: u64) -> Result<(), Exhausted> {
+        self.share.take(bytes)
+    }
+
+    /// Charges memory as [`charge`](Self::charge) does, until what this gives is dropped.
+    ///
+    /// # Errors
+    /// As [`charge`](Self::charge).
+    pub(crate) fn charge_while(self: &Arc<Self>, bytes: u64) -> Result<Charge, Exhausted> {
+        Charge::of(self, bytes)
+    }
+
+    /// With the most that may be charged to it under these limits.
+    pub(crate) fn under(mut self, limits: &Limits) -> Self {
+        self.share.bound(limits.memory_bytes.saturating_add(limits.host_memory_bytes));
+        self
+    }
+
+    /// Gives back what was charged and is no longer held.
+    pub(crate) fn release(&self, bytes: u64) {
+        self.share.give_back(bytes);
+    }
+
+    /// Ends the turn, and keeps reserved what the host holds beyond it: the call's answer,
+    /// of this many bytes. `None` if they are so few that nobody needs to count them.
+    pub(crate) fn hand_over(&self, bytes: u64) -> Option<Reservation> {
+        self.share.hand_over(bytes)
+    }
+
+    /// Does this while others run in the call's place, and waits for a place again.
+    ///
+    /// # Errors
+    /// Too many calls wait so already; nothing was done.
+    pub(crate) async fn yield_slot<T>(&self, work: impl Future<Output = T>) -> Result<T, NoTurn> {
+        let _lent = self.lent.take(self.share.reserved_bytes())?;
+        drop(self.hold(None));
+        let done = work.await;
+        let _of_component = acquire(self.of_component.as_ref()).await;
+        if let Ok(_of_host) = Arc::clone(&self.places).acquire_owned().await {
+            self.hold(Some(HeldPlace { _of_host, _of_component }));
+        }
+        Ok(done)
+    }
+
+    fn hold(&self, place: Option<HeldPlace>) -> Option<HeldPlace> {
+        std::mem::replace(&mut *self.place.lock().unwrap_or_else(PoisonError::into_inner), place)
+    }
+}
+
+impl YieldedSlot {
+    fn take(self: &Arc<Self>, bytes: u64) -> Result<LentShare, NoTurn> {
+        let share = LentShare { lent: Arc::clone(self), bytes };
+        let before = (self.bytes.fetch_add(bytes, Relaxed), self.calls.fetch_add(1, Relaxed));
+        let fits = before.0.saturating_add(bytes) <= self.memory.most_for_calls_bytes() / 2
+            && before.1 < self.most_calls;
+        fits.then_some(share).ok_or(NoTurn::QueueFull)
+    }
+}
+
+/// What one call holds while it waits for its child, given back when it is dropped.
+struct LentShare {
+    lent: Arc<YieldedSlot>,
+    bytes: u64,
+}
+
+impl Drop for LentShare {
+    fn drop(&mut self) {
+        self.lent.bytes.fetch_sub(self.bytes, Relaxed);
+        self.lent.calls.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A place in the queue, given up when it is dropped.
+struct Place<'a>(&'a AtomicU32);
+
+impl<'a> Place<'a> {
+    fn among(waiting: &'a AtomicU32, most: u32) -> Result<Self, NoTurn> {
+        let place = Self(waiting);
+        (waiting.fetch_add(1, Relaxed) < most).then_some(place).ok_or(NoTurn::QueueFull)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! What a guest takes from the world: the time, random numbers, how its waits ended.
+//! It is noted as it is taken. In a replay the notes of an earlier attempt are played
+//! back instead; what the guest asks beyond them it gets made up, and noted, so that
+//! the two attempts' notes differ from there on.
+
+use crate::grants::Power;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tollgate_agent::recorded_inputs::{Reading, RecordedInputs, Seed};
+
+/// What one instance takes. Cloning is cheap; clones are the same.
+#[derive(Clone)]
+pub(crate) struct Nondeterminism(Arc<Mutex<Notes>>);
+
+struct Notes {
+    taken: RecordedInputs,
+    /// When the guest first asked for the monotonic time.
+    began: Option<Instant>,
+    played: Option<Played>,
+}
+
+/// An earlier attempt's notes, and how far they were played.
+struct Played {
+    notes: Arc<RecordedInputs>,
+    at: usize,
+    /// How often the reading at that place was given.
+    times: u32,
+}
+
+impl Nondeterminism {
+    /// The world itself, or what an earlier attempt saw of it.
+    pub(crate) fn new(replay: Option<Arc<RecordedInputs>>) -> Self {
+        let played = replay.map(|notes| Played { notes, at: 0, times: 0 });
+        Self(Arc::new(Mutex::new(Notes { taken: RecordedInputs::default(), began: None, played })))
+    }
+
+    /// The time of day, in milliseconds since the Unix epoch.
+    pub(crate) fn wall_ms(&self) -> u64 {
+        let mut notes = self.notes();
+        let ms = match notes.played(|reading| matches!(reading, Reading::Wall(_))) {
+            Some(Some(Reading::Wall(ms))) => ms,
+            Some(_) => {
+                notes.last(|reading| if let Reading::Wall(ms) = reading { Some(*ms) } else { None }) + 1
+            }
+            None => {
+                // A clock before 1970 reads as 1970.
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+            }
+        };
+        notes.taken.read(Reading::Wall(ms));
+        ms
+    }
+
+    /// Milliseconds since the guest first asked for them.
+    pub(crate) fn monotonic_ms(&self) -> u64 {
+        let mut notes = self.notes();
+        let ms = match notes.played(|reading| matches!(reading, Reading::Monotonic(_))) {
+            Some(Some(Reading::Monotonic(ms))) => ms,
+            Some(_) => {
+                notes.last(|reading| if let Reading::Monotonic(ms) = reading { Some(*ms) } else { None }) + 1
+            }
+            None => {
+                let began = *notes.began.get_or_insert_with(Instant::now);
+                u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
+            }
+        };
+        notes.taken.read(Reading::Monotonic(ms));
+        ms
+    }
+
+    /// Whether an earlier attempt's notes are played back.
+    pub(crate) fn is_played(&self) -> bool {
+        self.notes().played.is_some()
+    }
+
+    /// Notes what a wait answered.
+    pub(crate) fn waited(&self, ready: &[u32]) {
+        self.notes().taken.read(Reading::Ready(ready.to_vec()));
+    }
+
+    /// What the next wait answered in the attempt that is played back; none where it
+    /// did not wait there.
+    pub(crate) fn played_wait(&self) -> Option<Vec<u32>> {
+        let mut notes = self.notes();
+        let ready = match notes.played(|reading| matches!(reading, Reading::Ready(_))) {
+            Some(Some(Reading::Ready(ready))) => Some(ready),
+            _ => None,
+        };
+        notes.taken.read(Reading::Ready(ready.clone().unwrap_or_default()));
+        ready
+    }
+
+    /// From what the guest's random numbers are made.
+    pub(crate) fn seed(&self) -> Seed {
+        let mut notes = self.notes();
+        let recorded = notes.played.as_ref().and_then(|played| played.notes.seed);
+        *notes.taken.seed.get_or_insert_with(|| recorded.unwrap_or_else(new_seed))
+    }
+
+    /// Notes that a power was used, whose answers no record holds.
+    pub(crate) fn used(&self, power: Power) {
+        self.notes().taken.used(power.as_str());
+    }
+
+    /// What was taken so far.
+    pub(crate) fn taken(&self) -> RecordedInputs {
+        self.notes().taken.clone()
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        // Notes are whole between any two lines that could panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One that nobody can guess.
+fn new_seed() -> Seed {
+    let mut bytes = [0; 32];
+    // As many bytes at once; `random` makes each of a word.
+    rand::fill(&mut bytes);
+    Seed(bytes)
+}
+
+impl Notes {
+    /// In a replay, the next reading if it is of that kind.
+    #[expect(clippy::option_option, reason = "no replay, no such reading, or the reading")]
+    fn played(&mut self, fits: impl Fn(&Reading) -> bool) -> Option<Option<Reading>> {
+        let played = self.played.as_mut()?;
+        let next = played.notes.readings.get(played.at).filter(|(reading, _)| fits(reading));
+        let reading = next.map(|(reading, times)| {
+            played.times += 1;
+            if played.times >= *times {
+                (played.at, played.times) = (played.at + 1, 0);
+            }
+            reading.clone()
+        });
+        Some(reading)
+    }
+
+    /// The last reading of a kind, for what has to be made up beyond the notes: time
+    /// that goes on, lest a guest waits for ever.
+    fn last(&self, of: impl Fn(&Reading) -> Option<u64>) -> u64 {
+        self.taken.readings.iter().rev().find_map(|(reading, _)| of(reading)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_played_back_in_their_order() {
+        let world = Nondeterminism::new(None);
+        let seed = world.seed();
+        let times = [world.wall_ms(), world.wall_ms(), world.monotonic_ms()];
+        world.waited(&[1]);
+        let notes = world.taken();
+
+        let again = Nondeterminism::new(Some(Arc::new(notes.clone())));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!([again.wall_ms(), again.wall_ms(), again.monotonic_ms()], times);
+        assert_eq!((again.played_wait(), again.seed()), (Some(vec![1]), seed));
+        assert_eq!(again.taken(), notes);
+    }
+
+    #[test]
+    fn what_is_asked_beyond_the_notes_is_made_up_and_shows() {
+        let mut notes = RecordedInputs::default();
+        notes.read(Reading::Wall(1_000));
+        let again = Nondeterminism::new(Some(Arc::new(notes.clone())));
+        assert_eq!((again.monotonic_ms(), again.wall_ms(), again.wall_ms()), (1, 1_000, 1_001));
+        assert_ne!(again.taken(), notes);
+        assert!(Nondeterminism::new(Some(Arc::new(notes))).played_wait().is_none());
+    }
+}

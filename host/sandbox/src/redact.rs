@@ -1,0 +1,108 @@
+//! Secrets taken out of what a call says: its result, its errors, what it reports,
+//! what it prints, and what it tells other agents. The responses that it reads are
+//! blanked as they arrive.
+
+use crate::attempt::Attempt;
+use crate::grants::Grants;
+use crate::report::Report;
+use std::sync::Arc;
+use tollgate_agent::child::ChildRequest;
+use tollgate_agent::message::Message;
+use tollgate_agent::outcome::{Action, Fault, Outcome, Ticket, ToolOutput, ToolResult, ToolStatus};
+use tollgate_agent::redact::Redactor;
+
+/// Blanks the secrets that join a component's requests.
+#[derive(Clone, Default)]
+pub(crate) struct Redacted(Redactor);
+
+impl Redacted {
+    pub(crate) fn for_grants(grants: &Grants) -> Self {
+        Self(grants.http().map(|http| http.blanks().clone()).unwrap_or_default())
+    }
+
+    pub(crate) fn report(&self, report: &mut Report) {
+        if self.0.is_empty() {
+            return;
+        }
+        match report {
+            Report::Activity { kind, content } => {
+                self.0.in_place(kind);
+                self.0.in_place(content);
+            }
+            Report::ActivityDelta { kind, patch } => {
+                self.0.in_place(kind);
+                self.0.value(patch);
+            }
+            Report::Progress { message, .. } => self.some(message.as_mut()),
+            Report::Output(text) | Report::Log { message: text, .. } => self.0.in_place(text),
+        }
+    }
+
+    pub(crate) fn attempt(&self, attempt: &mut Attempt) {
+        if self.0.is_empty() {
+            return;
+        }
+        match &mut attempt.outcome {
+            Outcome::Returned(output) => self.output(output),
+            Outcome::Faulted(fault) => self.fault(fault),
+        }
+        self.0.in_place(&mut attempt.console.text);
+        attempt.denied.iter_mut().for_each(|denied| self.0.in_place(denied));
+    }
+
+    /// What a child is told goes to its model, and into its record.
+    pub(crate) fn child(&self, request: &mut ChildRequest) {
+        if self.0.is_empty() {
+            return;
+        }
+        request.messages.iter_mut().for_each(|message| self.message(message));
+        request.seed.iter_mut().for_each(|(_, value)| self.0.value(value));
+    }
+
+    pub(crate) fn fault(&self, fault: &mut Fault) {
+        self.0.in_place(&mut fault.message);
+        self.some(fault.detail.as_mut());
+    }
+
+    fn output(&self, output: &mut ToolOutput) {
+        let ToolOutput { result, mutations, actions } = output;
+        let ToolResult { status, data, message } = Arc::make_mut(result);
+        data.change(|value| self.0.value(value));
+        self.some(message.as_mut());
+        if let ToolStatus::Pending(Some(ticket)) = status {
+            self.ticket(ticket);
+        }
+        mutations.iter_mut().for_each(|mutation| self.0.value(&mut mutation.update));
+        for action in actions {
+            match action {
+                Action::TransferToAgent(text) | Action::AddContext(text) => self.0.in_place(text),
+                Action::ScheduleContext(later) => self.0.in_place(&mut later.note),
+                Action::FilterTools(_) | Action::Escalate => {}
+            }
+        }
+    }
+
+    /// A guest writes texts alone, no calls and no answers to calls.
+    fn message(&self, message: &mut Message) {
+        match message {
+            Message::User(text) | Message::Note(text) => self.0.in_place(text),
+            Message::Assistant(said) => self.0.in_place(&mut said.text),
+            Message::Answer(_) => {}
+        }
+    }
+
+    fn ticket(&self, ticket: &mut Ticket) {
+        self.0.in_place(&mut ticket.action);
+        self.0.in_place(&mut ticket.message);
+        self.0.value(&mut ticket.parameters);
+        if let Some(schema) = &mut ticket.response_schema {
+            self.0.value(schema);
+        }
+    }
+
+    fn some(&self, text: Option<&mut String>) {
+        if let Some(text) = text {
+            self.0.in_place(text);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Watches over a guest while it runs, so that it ends when it must: at its
+//! deadline, or when its call is cancelled, whether it computes or waits.
+//!
+//! A guest that computes is stopped by the tick that interrupts it. A guest that
+//! waits within a host function is not interrupted by any tick, so the whole call
+//! is waited for beside a timer. A panic of a host function ends here.
+//!
+//! A file operation that was handed to the system cannot be taken back. A call that
+//! may use files is therefore given a moment to see it through, lest its retry, or
+//! whoever is told that the call is over, meets the operation half done.
+
+use crate::deadline::Deadline;
+use crate::instance::Instance;
+use crate::meter::Stop;
+use crate::termination::Termination;
+use crate::ticker::TickerHandle;
+use futures::FutureExt as _;
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use wasmtime::{Store, UpdateDeadline};
+
+/// How long a cancelled call may go on to end by itself. Guests are promised that they
+/// are stopped within 100 ms; this leaves time to stop those that compute.
+const GRACE: Duration = Duration::from_millis(60);
+
+/// How long a file operation may go on once its call must end.
+const FILE_GRACE: Duration = Duration::from_millis(30);
+
+/// When a guest must end.
+pub(crate) struct CallDeadline<'a> {
+    deadline: Deadline,
+    cancel: &'a CancellationToken,
+    file_grace: Duration,
+}
+
+impl<'a> CallDeadline<'a> {
+    /// From this moment on, for so long, unless it is cancelled.
+    pub(crate) fn new(began: Instant, timeout: Duration, cancel: &'a CancellationToken) -> Self {
+        Self { deadline: Deadline::at(began + timeout), cancel, file_grace: Duration::ZERO }
+    }
+
+    /// Sees file operations through.
+    pub(crate) fn using_files(mut self, uses_files: bool) -> Self {
+        self.file_grace = if uses_files { FILE_GRACE } else { Duration::ZERO };
+        self
+    }
+
+    /// The moment at which it must end, which waits for child runs put off.
+    pub(crate) fn deadline(&self) -> &Deadline {
+        &self.deadline
+    }
+
+    /// What ends it early.
+    pub(crate) fn cancel(&self) -> &CancellationToken {
+        self.cancel
+    }
+
+    /// Waits for the guest's work, or for the moment at which it must end. The work is
+    /// pinned by whoever began it: a future that is passed on is in memory twice.
+    pub(crate) async fn attend<T>(
+        &self,
+        work: Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
+    ) -> Result<T, Termination> {
+        let mut work = AssertUnwindSafe(work).catch_unwind();
+        let ending = tokio::select! {
+            // Work that is done counts as done, and most is done at the first look:
+            // then no timer was ever set.
+            biased;
+            done = &mut work => return match done {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(error)) => Err(Termination::of(&error)),
+                Err(panic) => Err(Termination::Host(panic_message(&*panic))),
+            },
+            ending = self.end() => ending,
+        };
+        if !self.file_grace.is_zero() {
+            // The guest itself is stopped at its next tick; what it would still
+            // answer comes too late.
+            let _ = tokio::time::timeout(self.file_grace, work).await;
+        }
+        Err(ending)
+    }
+
+    async fn end(&self) -> Termination {
+        tokio::select! {
+            () = self.deadline.passed() => Termination::Deadline,
+            () = cancelled_and_grace(self.cancel) => Termination::Cancelled,
+        }
+    }
+}
+
+/// Has the guest of this store interrupted at each tick but the first, up to which it ran
+/// for less than the time between two: it ends, or it gives way to others.
+pub(crate) fn watch(store: &mut Store<Instance>, company: TickerHandle) {
+    let mut cancelled_at = None;
+    let mut stayed = false;
+    store.epoch_deadline_callback(move |store| {
+        let Instance { deadline, cancel, .. } = store.data();
+        if deadline.has_passed() {
+            return Err(Stop::Deadline.into());
+        }
+        if cancel.is_cancelled() && cancelled_at.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+            return Err(Stop::Cancelled.into());
+        }
+        stayed = !stayed && company.is_alone();
+        Ok(give_way(stayed))
+    });
+    store.set_epoch_deadline(2);
+}
+
+/// Lets others go first until the next tick, on the thread where the guest is or on
+/// whichever takes it.
+///
+/// To give way fairly is to stand last in the queue of this thread, from where a thread
+/// that is idle takes it at once: the guest goes on with cold caches, which costs some 50
+/// us. To stay is to go on as soon as this thread has looked at its timers and sockets, in
+/// front of its queue, which the idle thread empties meanwhile. Where all threads are
+/// busy, nobody would: so a guest stays while it is the only one, and never twice in a row.
+fn give_way(stays: bool) -> UpdateDeadline {
+    match stays {
+        true => UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())),
+        false => UpdateDeadline::Yield(1),
+    }
+}
+
+/// Waits until a call that is cancelled has had its time to end by itself.
+pub async fn cancelled_and_grace(cancel: &CancellationToken) {
+    cancel.cancelled().await;
+    tokio::time::sleep(GRACE).await;
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("a host function panicked: {}", text.unwrap_or("without a message"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+
+    #[tokio::test]
+    async fn a_panic_of_the_host_is_an_ending() {
+        let cancel = CancellationToken::new();
+        let term = CallDeadline::new(Instant::now(), Duration::from_secs(60), &cancel);
+        let panics = async { if !term.deadline.has_passed() { panic!("on purpose") } else { Ok(()) } };
+        let ending = term.attend(pin!(panics)).await;
+        assert_eq!(ending, Err(Termination::Host("a host function panicked: on purpose".to_owned())));
+    }
+
+    #[tokio::test]
+    async fn x1_a_file_operation_under_way_is_waited_for() {
+        for (file_grace, done) in [(Duration::from_secs(60), true), (Duration::ZERO, false)] {
+            let cancel = CancellationToken::new();
+            let term = CallDeadline {
+                file_grace,
+                ..CallDeadline::new(Instant::now(), Duration::from_millis(1), &cancel)
+            };
+            let (tell, told) = std::sync::mpsc::channel();
+            let operation = async {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                tell.send(()).map_err(wasmtime::Error::from)
+            };
+            assert_eq!(term.attend(pin!(operation)).await, Err(Termination::Deadline));
+            assert_eq!(told.try_recv().is_ok(), done);
+        }
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_at_the_deadline_and_after_the_grace() {
+        let cancel = CancellationToken::new();
+        let forever = || std::future::pending::<wasmtime::Result<()>>();
+        let term = CallDeadline::new(Instant::now(), Duration::from_millis(20), &cancel);
+        assert_eq!(term.attend(pin!(forever())).await, Err(Termination::Deadline));
+        let term = CallDeadline::new(Instant::now(), Duration::from_secs(60), &cancel);
+        cancel.cancel();
+        let began = Instant::now();
+        assert_eq!(term.attend(pin!(forever())).await, Err(Termination::Cancelled));
+        assert!(began.elapsed() >= GRACE);
+    }
+}

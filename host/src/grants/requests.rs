@@ -1,0 +1,345 @@
+//! What a component asks for, as its manifest says it: the words of a stranger, read
+//! into the types that grants are made of.
+
+use crate::config::ComponentGrants;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use tollgate_agent::child::Delegates;
+use tollgate_agent::egress::HttpPattern;
+use tollgate_agent::text::clean;
+use tollgate_sandbox::FileAccess;
+
+/// The most of one kind that a component may ask for.
+const MAX_OF_A_KIND: usize = 32;
+/// The longest name of a setting, a variable or a directory, in bytes.
+const MAX_NAME_BYTES: usize = 200;
+
+/// What a component asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RequestedGrants {
+    /// What it needs this for, in the words of whoever wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Directories, by the path at which it looks for them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileAsk>,
+    /// HTTP requests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub http: Vec<HttpPattern>,
+    /// Secrets that shall join its requests, by name.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub secrets: BTreeSet<String>,
+    /// Settings, by name.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub settings: BTreeSet<String>,
+    /// Variables of the host's environment, by name.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub environment: BTreeSet<String>,
+    /// Actions of the agent loop.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub actions: BTreeSet<String>,
+    /// Agents of the configuration that its tools run, by id. Which keys go along is
+    /// said where they are granted.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub delegates: BTreeSet<String>,
+}
+
+/// A directory that a component asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileAsk {
+    /// The path at which it looks for it.
+    pub guest: String,
+    /// What it does there.
+    #[serde(default = "read_only")]
+    pub access: FileAccess,
+}
+
+/// Something that a component asks for and was not granted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MissingGrant {
+    /// What it is, in a person's words, cleaned.
+    pub what: String,
+    /// What to type behind `tollgate grant COMPONENT` to grant it.
+    pub grant: String,
+}
+
+impl RequestedGrants {
+    /// Whether it asks for nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.each().is_empty()
+    }
+
+    /// What is wrong with it, if anything: more than a person would read, or names
+    /// that no grant could have.
+    ///
+    /// # Errors
+    /// A sentence that says which.
+    pub fn check(&self) -> Result<(), String> {
+        let names = self.names().map(|(_, names)| names);
+        let most = names.iter().map(|names| names.len()).chain([self.files.len(), self.http.len()]).max();
+        if most.is_some_and(|most| most > MAX_OF_A_KIND) {
+            return Err(format!("it asks for more than {MAX_OF_A_KIND} things of one kind"));
+        }
+        let guests = self.files.iter().map(|file| &file.guest);
+        let odd = names.into_iter().flatten().chain(guests).find(|name| !is_plain(name));
+        match odd {
+            Some(name) => Err(format!("it asks for \"{}\", which is no plain name", clean(name, 60))),
+            None => Ok(()),
+        }
+    }
+
+    /// What was granted, without what is not asked for. Requests are compared one by
+    /// one when they are made, and stay as they are here.
+    #[must_use]
+    pub fn narrow(&self, granted: &ComponentGrants) -> ComponentGrants {
+        let mut given = granted.clone();
+        given.files.retain_mut(|file| {
+            let asked = self.files.iter().find(|asked| asked.guest == file.guest);
+            if asked.is_some_and(|asked| asked.access == FileAccess::Read) {
+                file.access = FileAccess::Read;
+            }
+            asked.is_some()
+        });
+        given.secrets.retain(|name| self.secrets.contains(name));
+        given.settings.retain(|name, _| self.settings.contains(name));
+        given.environment.retain(|name| self.environment.contains(name));
+        let actions = &mut given.catalog.actions;
+        actions.add_context &= self.actions.contains("add-context");
+        actions.transfer &= self.actions.contains("transfer");
+        actions.escalate &= self.actions.contains("escalate");
+        if let Delegates::Granted(agents) = &mut given.catalog.delegates {
+            agents.retain(|agent, _| self.delegates.contains(agent));
+            if agents.is_empty() {
+                given.catalog.delegates = Delegates::None;
+            }
+        }
+        given
+    }
+
+    /// What it asks for beyond what another version asked for, in words.
+    #[must_use]
+    pub fn beyond(&self, before: &RequestedGrants) -> Vec<String> {
+        let mut beyond = Vec::new();
+        for (lack, file) in self.files.iter().map(|file| (file.lack(), file)) {
+            let known =
+                before.files.iter().any(|known| known.guest == file.guest && known.allows(file.access));
+            beyond.extend((!known).then_some(lack.what));
+        }
+        for pattern in &self.http {
+            let known = before.http.iter().any(|known| known.covers(pattern));
+            beyond.extend((!known).then(|| http_lack(pattern).what));
+        }
+        for ((kind, names), (_, known)) in self.names().into_iter().zip(before.names()) {
+            beyond.extend(names.difference(known).map(|name| named_lack(kind, name).what));
+        }
+        beyond
+    }
+
+    /// What it asks for and was not granted.
+    #[must_use]
+    pub fn lacking(&self, granted: &ComponentGrants) -> Vec<MissingGrant> {
+        let mut lacking = Vec::new();
+        for file in &self.files {
+            let has = granted.files.iter().any(|given| {
+                given.guest == file.guest
+                    && (given.access == FileAccess::ReadWrite || file.access == FileAccess::Read)
+            });
+            lacking.extend((!has).then(|| file.lack()));
+        }
+        for pattern in &self.http {
+            let has = granted.http.iter().any(|given| given.covers(pattern));
+            lacking.extend((!has).then(|| http_lack(pattern)));
+        }
+        for (kind, names) in self.names() {
+            let has = |name: &String| match kind {
+                Kind::Secret => granted.secrets.contains(name),
+                Kind::Setting => granted.settings.contains_key(name),
+                Kind::Variable => granted.environment.contains(name),
+                Kind::Action => granted.catalog.actions.names().any(|granted| granted == name),
+                Kind::Delegate => granted.delegates().any(|(granted, _)| granted == name),
+            };
+            lacking.extend(names.iter().filter(|name| !has(name)).map(|name| named_lack(kind, name)));
+        }
+        lacking
+    }
+
+    /// Everything that it asks for, in a person's words.
+    #[must_use]
+    pub fn each(&self) -> Vec<String> {
+        self.beyond(&RequestedGrants::default())
+    }
+
+    fn names(&self) -> [(Kind, &BTreeSet<String>); 5] {
+        [
+            (Kind::Secret, &self.secrets),
+            (Kind::Setting, &self.settings),
+            (Kind::Variable, &self.environment),
+            (Kind::Action, &self.actions),
+            (Kind::Delegate, &self.delegates),
+        ]
+    }
+}
+
+/// What is asked for by name alone.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Secret,
+    Setting,
+    Variable,
+    Action,
+    Delegate,
+}
+
+impl FileAsk {
+    fn allows(&self, access: FileAccess) -> bool {
+        self.access == FileAccess::ReadWrite || access == FileAccess::Read
+    }
+
+    fn lack(&self) -> MissingGrant {
+        let (what, flag) = match self.access {
+            FileAccess::Read => ("read the files of a directory, as", "--read"),
+            FileAccess::ReadWrite => ("read, change and delete the files of a directory, as", "--write"),
+        };
+        MissingGrant {
+            what: format!("{what} {}", self.guest),
+            grant: format!("{flag} DIRECTORY={}", self.guest),
+        }
+    }
+}
+
+fn http_lack(pattern: &HttpPattern) -> MissingGrant {
+    // A pattern shows itself in letters that no shell reads as anything else.
+    MissingGrant { what: format!("send HTTP requests: {pattern}"), grant: format!("--http '{pattern}'") }
+}
+
+fn named_lack(kind: Kind, name: &str) -> MissingGrant {
+    let (what, grant) = match kind {
+        Kind::Secret => ("have a secret join its requests:", format!("--secret {name}")),
+        Kind::Setting => ("read the setting", format!("--setting {name}=VALUE")),
+        Kind::Variable => ("see the variable of the environment", format!("--env {name}")),
+        Kind::Action => ("do in the agent loop:", format!("--action {name}")),
+        Kind::Delegate => ("run the agent", format!("--delegate {name}")),
+    };
+    MissingGrant { what: format!("{what} {name}"), grant }
+}
+
+/// A name that can be shown and typed as it is.
+fn is_plain(name: &str) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./".contains(&b))
+        && !name.starts_with('-')
+        && !name.contains("..")
+}
+
+fn read_only() -> FileAccess {
+    FileAccess::Read
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::config::Config;
+    use std::path::Path;
+
+    fn asks(text: &str) -> RequestedGrants {
+        toml::from_str(text).unwrap()
+    }
+
+    fn granted(text: &str) -> ComponentGrants {
+        let text = format!(
+            "[secrets.key]\nenv = \"K\"\nto = \"https://a.test\"\nheader = \"x-key\"\n[grants.it]\n{text}"
+        );
+        Config::parse(Path::new("tollgate.toml"), &text).unwrap().grants_of("it")
+    }
+
+    #[test]
+    fn a_component_gets_what_is_asked_and_granted() {
+        let asks = asks(
+            "files = [{ guest = \"/a\" }, { guest = \"/b\", access = \"read-write\" }]\nsettings = [\"x\"]",
+        );
+        let given = asks.narrow(&granted(
+            "files = [{ host = \"h\", guest = \"/a\", access = \"read-write\" }, { host = \"h\", guest = \"/b\" }, \
+             { host = \"h\", guest = \"/c\" }]\nsettings = { x = \"1\", y = \"2\" }\nenvironment = [\"PATH\"]\n\
+             secrets = [\"key\"]\nactions = [\"add-context\"]\ndelegates = [{ agent = \"default\" }]",
+        ));
+        let files: Vec<_> = given.files.iter().map(|file| (file.guest.as_str(), file.access)).collect();
+        assert_eq!(files, [("/a", FileAccess::Read), ("/b", FileAccess::Read)], "each the lesser of the two");
+        assert_eq!(given.settings.into_iter().collect::<Vec<_>>(), [("x".to_owned(), "1".to_owned())]);
+        assert!(given.environment.is_empty() && given.secrets.is_empty());
+        assert!(!given.catalog.actions.add_context);
+        assert_eq!(given.catalog.delegates, Delegates::None, "no agent was asked for");
+    }
+
+    #[test]
+    fn agents_are_run_that_are_asked_for_and_granted() {
+        let granted = granted(
+            "delegates = [{ agent = \"default\", seed = [\"it.brief\"] }, { agent = \"other\" }]\n[agents.default]\n[agents.other]",
+        );
+        let asks = asks("delegates = [\"default\", \"third\"]");
+        let given = asks.narrow(&granted);
+        let agents: Vec<_> =
+            given.delegates().map(|(agent, grant)| (agent.as_str(), grant.seed.len())).collect();
+        assert_eq!(agents, [("default", 1)], "with the keys that were granted");
+        let lacking: Vec<_> = asks.lacking(&granted).into_iter().map(|lack| lack.grant).collect();
+        assert_eq!(lacking, ["--delegate third"]);
+        assert_eq!(
+            asks.beyond(&RequestedGrants::default()),
+            ["run the agent default", "run the agent third"]
+        );
+    }
+
+    #[test]
+    fn what_is_lacking_can_be_typed() {
+        let asks = asks(
+            "files = [{ guest = \"/a\", access = \"read-write\" }]\nhttp = [\"https://a.test/v1\", \"https://b.test/\"]\n\
+             secrets = [\"key\"]\nsettings = [\"units\"]\nenvironment = [\"LANG\"]\nactions = [\"add-context\"]",
+        );
+        let lacking = asks
+            .lacking(&granted("http = [\"https://a.test/\"]\nfiles = [{ host = \"h\", guest = \"/a\" }]"));
+        let typed: Vec<_> = lacking.iter().map(|lack| lack.grant.as_str()).collect();
+        assert_eq!(
+            typed,
+            [
+                "--write DIRECTORY=/a",
+                "--http 'https://b.test/'",
+                "--secret key",
+                "--setting units=VALUE",
+                "--env LANG",
+                "--action add-context"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_version_that_asks_for_more_is_noticed_and_one_that_asks_for_less_is_not() {
+        let before = asks("http = [\"https://a.test/\"]\nfiles = [{ guest = \"/a\" }]");
+        let less = asks("http = [\"https://a.test/v1\"]");
+        assert!(less.beyond(&before).is_empty());
+        let more =
+            asks("http = [\"POST https://a.test/\"]\nfiles = [{ guest = \"/a\", access = \"read-write\" }]");
+        assert_eq!(more.beyond(&before).len(), 2);
+        let also = asks("secrets = [\"key\"]");
+        assert_eq!(also.beyond(&before), ["have a secret join its requests: key"]);
+    }
+
+    #[test]
+    fn names_that_could_not_be_typed_are_refused() {
+        for text in [
+            "settings = [\"a b\"]",
+            "environment = [\"$(reboot)\"]",
+            "secrets = [\"\"]",
+            "files = [{ guest = \"/a/../b\" }]",
+            "actions = [\"--all\"]",
+            "settings = [\"\\u202Etxt\"]",
+        ] {
+            assert!(asks(text).check().is_err(), "{text}");
+        }
+        let many: Vec<String> = (0..33).map(|number| format!("\"v{number}\"")).collect();
+        assert!(asks(&format!("settings = [{}]", many.join(","))).check().is_err());
+        assert!(asks("settings = [\"units\"]").check().is_ok());
+    }
+}

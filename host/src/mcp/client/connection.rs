@@ -1,0 +1,296 @@
+//! One connection to a server, from its beginning to its end.
+
+use super::super::reader::MAX_MESSAGE_BYTES;
+use super::http::MeteredClient;
+use super::late_replies::Patient;
+use super::list_changes::Changes;
+use super::meter::{End, Message, Meter};
+use super::process::{Program, ServerProcess};
+use super::runner::{Link, Unasked};
+use super::unreached;
+use crate::config::ServerPlace;
+use crate::models::http_client;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ListToolsResult,
+    ProgressNotificationParam, ProtocolVersion, Tool as Listed,
+};
+use rmcp::service::{
+    ClientCacheConfig, ClientLifecycleMode, NotificationContext, Peer, RequestContext, RunningService,
+    serve_client_with_lifecycle,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientHandler, RoleClient};
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tollgate_agent::text::one_line;
+use tollgate_sandbox::MemoryBudget;
+
+/// The most tools that a server's list may have, over all its pages.
+pub const MAX_LISTED: usize = 1_024;
+/// How often a server is looked at, whether it is still there.
+const LOOK: Duration = Duration::from_millis(100);
+/// The most bytes of its list, as JSON, over all its pages.
+pub const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
+/// The most JSON nodes of its list, over all its pages.
+pub const MAX_LISTED_NODES: usize = 100_000;
+/// The longest reason why a server is not there, in bytes.
+pub(super) const MAX_WHY_BYTES: usize = 1_000;
+
+/// Why a server is not there.
+#[derive(Debug)]
+pub(super) struct Gone {
+    /// A sentence without its end.
+    pub(super) why: String,
+    /// Nothing was there to be spoken to, in whatever way.
+    pub(super) nobody: bool,
+    /// It sends or lists more than a server may, and is not served.
+    pub(super) exceeds: bool,
+}
+
+impl Gone {
+    /// The reason may quote the server: it becomes one clean line.
+    pub(super) fn because(why: impl AsRef<str>) -> Self {
+        Self { why: one_line(why.as_ref(), MAX_WHY_BYTES), nobody: false, exceeds: false }
+    }
+
+    pub(super) fn nobody(why: impl AsRef<str>) -> Self {
+        Self { nobody: true, ..Self::because(why) }
+    }
+
+    fn exceeds(why: impl AsRef<str>) -> Self {
+        Self { exceeds: true, ..Self::because(why) }
+    }
+}
+
+/// How a connection begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The server is asked which versions it speaks, and spoken to in the newest that both
+    /// know; one that answers that it does not know the question is spoken to as before.
+    Newest,
+    /// With the handshake of the versions before 2026-07-28. There are servers of those that
+    /// end, or say nothing, when anything comes before it.
+    Handshake,
+}
+
+impl Way {
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Newest => Self::Handshake,
+            Self::Handshake => Self::Newest,
+        }
+    }
+
+    fn lifecycle(self) -> ClientLifecycleMode {
+        match self {
+            Self::Newest => ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: None,
+            },
+            Self::Handshake => ClientLifecycleMode::Initialize,
+        }
+    }
+}
+
+/// A server that is there.
+pub(super) struct Connection {
+    serving: RunningService<RoleClient, Listener>,
+    changes: Changes,
+    /// It is ended with the connection.
+    process: Option<ServerProcess>,
+}
+
+impl Connection {
+    /// Connects, and begins to speak.
+    pub(super) async fn begin(
+        place: &ServerPlace,
+        (base_dir, launcher, keeper): (&Path, &[OsString], &[OsString]),
+        (link, budget): (&Arc<Link>, &MemoryBudget),
+        connect_timeout: Duration,
+        way: Way,
+    ) -> Result<Self, Gone> {
+        let changed = Arc::<Notify>::default();
+        let listener = Listener { link: Arc::clone(link), changed: Arc::clone(&changed) };
+        let meter = Meter::new(Arc::clone(link), budget.clone());
+        let (serving, process) = match place {
+            ServerPlace::Process { command, args, env } => {
+                let program = Program { command, args, env, base_dir, launcher, keeper };
+                let mut process = ServerProcess::start(&program)?;
+                let (stdout, stdin) =
+                    process.streams().ok_or_else(|| Gone::nobody("it has no standard streams"))?;
+                link.output.set(process.output());
+                let stdout = process.output().first_of(meter.lines(stdout));
+                let wire =
+                    AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
+                let serving = serve_client_with_lifecycle(listener, Patient::new(wire), way.lifecycle());
+                match serving.await {
+                    Ok(serving) => (serving, Some(process)),
+                    Err(why) => return Err(unreached::process(&why, &mut process, link.server()).await),
+                }
+            }
+            ServerPlace::Http { url, token_env } => {
+                let at = url.parse().map_err(|e| Gone::nobody(format!("{url} is no address: {e}")))?;
+                let client = http_client(&at, connect_timeout).map_err(Gone::nobody)?;
+                let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+                    .max_sse_event_size(MAX_MESSAGE_BYTES);
+                if let Some(name) = token_env {
+                    let token = std::env::var(name)
+                        .map_err(|_| Gone::nobody(format!("the variable {name} is not set")))?;
+                    config = config.auth_header(token);
+                }
+                let wire =
+                    StreamableHttpClientTransport::with_client(MeteredClient::new(client, meter), config);
+                let serving = serve_client_with_lifecycle(listener, wire, way.lifecycle());
+                let serving = serving.await;
+                (serving.map_err(|why| unreached::url(&why, &at, link.server()))?, None)
+            }
+        };
+        // What it lists is what it lists now.
+        serving.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
+        let changes = Changes::of(link.server(), serving.peer().clone(), changed);
+        Ok(Self { serving, changes, process })
+    }
+
+    pub(super) fn peer(&self) -> Peer<RoleClient> {
+        self.serving.peer().clone()
+    }
+
+    /// Ends the connection, and the server's process in order.
+    pub(super) async fn end(self) {
+        let Self { serving, changes, process } = self;
+        drop(changes);
+        // Closes its input.
+        let _ = serving.cancel().await;
+        if let Some(process) = process {
+            process.end().await;
+        }
+    }
+
+    /// Has itself told of changes, where that has to be asked for.
+    pub(super) async fn subscribe(&mut self) {
+        self.changes.subscribe().await;
+    }
+
+    /// All its tools, page after page.
+    pub(super) async fn list(&self) -> Result<Vec<Listed>, Gone> {
+        let (mut all, mut cursor) = (Vec::new(), None);
+        let mut size = ListSize::default();
+        loop {
+            let mut page = rmcp::model::PaginatedRequestParams::default();
+            page.cursor = cursor;
+            let listed = self.serving.list_tools(Some(page)).await;
+            let listed = listed.map_err(|why| unreached::listing(&why))?;
+            size.add(&listed)?;
+            all.extend(listed.tools);
+            match listed.next_cursor {
+                Some(next) if !all.is_empty() => cursor = Some(next),
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    /// Waits until its list is another, or until it is gone: then why.
+    pub(super) async fn changed_or_gone(&mut self, link: &Link) -> Option<Gone> {
+        let Self { serving, changes, process } = self;
+        let mut changed = std::pin::pin!(changes.next());
+        loop {
+            tokio::select! {
+                () = &mut changed => return None,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            if let Some(status) = process.as_mut().and_then(ServerProcess::ended) {
+                let output = process.as_ref().map(|process| process.output().shown()).unwrap_or_default();
+                return Some(Gone::because(format!(
+                    "its process ended ({}){output}",
+                    unreached::how(status)
+                )));
+            }
+            if link.has_flooded() {
+                return Some(Gone::exceeds("it flooded the connection"));
+            }
+            if serving.is_transport_closed() {
+                return Some(Gone::because("it closed the connection"));
+            }
+        }
+    }
+}
+
+/// How much the pages of a list hold together.
+#[derive(Default)]
+struct ListSize {
+    entries: usize,
+    bytes: usize,
+    nodes: usize,
+}
+
+impl ListSize {
+    /// Adds a page. One without entries counts as one, or there could be any number.
+    fn add(&mut self, page: &ListToolsResult) -> Result<(), Gone> {
+        let text = serde_json::to_vec(page).map_err(|e| Gone::because(e.to_string()))?;
+        let mut message = Message::new(End::Stream);
+        let read = message.read(&text);
+        self.entries += page.tools.len().max(1);
+        self.bytes += text.len();
+        self.nodes += message.nodes;
+        for (what, has, limit) in [
+            ("entries", self.entries, MAX_LISTED),
+            ("bytes", self.bytes, MAX_LISTED_BYTES),
+            ("JSON nodes", self.nodes, MAX_LISTED_NODES),
+        ] {
+            if has > limit {
+                return Err(Gone::exceeds(format!("its list of tools has more than {limit} {what}")));
+            }
+        }
+        read.map_err(|_| Gone::exceeds("a page of its list is too large"))
+    }
+}
+
+/// What a server may say without being asked.
+struct Listener {
+    link: Arc<Link>,
+    changed: Arc<Notify>,
+}
+
+impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        let forms = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+        let capabilities = ClientCapabilities::builder().enable_elicitation_with(forms).build();
+        ClientConfig::new(capabilities, Implementation::new("tollgate", env!("CARGO_PKG_VERSION")))
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        match self.link.asks(&request) {
+            Ok(answer) => Ok(ElicitResult::new(ElicitationAction::Accept).with_content(answer)),
+            // The person is asked, and the call made again with the answer.
+            Err(Unasked::Suspended) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            Err(Unasked::NotAForm) => Err(ErrorData::invalid_params("only forms are shown here", None)),
+            Err(Unasked::Unclear) => {
+                let words = "it is not known for which call this asks; it is asked for one call at a time";
+                Err(ErrorData::invalid_request(words, None))
+            }
+        }
+    }
+
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.link.progress(params);
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}

@@ -1,0 +1,254 @@
+//! How much a server may send, over whichever transport: at what rate, and in one message.
+//! It is counted before a message is parsed, as parsing takes many times as much memory.
+
+use super::super::reader::MAX_MESSAGE_BYTES;
+use super::runner::Link;
+use super::weight::{LineWeight, TooHeavy, VALUE_BYTES};
+use bytes::Bytes;
+use futures::Stream;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, ReadBuf};
+use tollgate_agent::json::MAX_NODES;
+use tollgate_sandbox::{MemoryBudget, Reservation};
+
+/// The most bytes that a server may send within a second; one that sends more floods.
+pub const MAX_BYTES_PER_SECOND: usize = 64 * 1024 * 1024;
+
+/// What all streams of one connection carry together. Clones count as one.
+#[derive(Clone)]
+pub(super) struct Meter {
+    link: Arc<Link>,
+    /// From which the memory of messages is reserved.
+    budget: MemoryBudget,
+    second: Arc<Mutex<(Instant, usize)>>,
+}
+
+impl Meter {
+    pub(super) fn new(link: Arc<Link>, budget: MemoryBudget) -> Self {
+        Self { link, budget, second: Arc::new(Mutex::new((Instant::now(), 0))) }
+    }
+
+    /// Counts bytes of a stream. Whether they may still come.
+    fn is_slow(&self, bytes: usize) -> bool {
+        let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
+        if second.0.elapsed() >= Duration::from_secs(1) {
+            *second = (Instant::now(), 0);
+        }
+        second.1 += bytes;
+        second.1 <= MAX_BYTES_PER_SECOND
+    }
+
+    /// The stream of a server's process, of which each line is a message.
+    pub(super) fn lines<R>(&self, read: R) -> Metered<R> {
+        self.body(read, End::Line)
+    }
+
+    /// A body whose messages end so.
+    pub(super) fn body<S>(&self, stream: S, end: End) -> Metered<S> {
+        Metered {
+            inner: stream,
+            meter: self.clone(),
+            message: Message::new(end),
+            line: LineWeight::new(self.budget.clone()),
+            memory: None,
+        }
+    }
+}
+
+/// Where a message of a stream ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// With its line.
+    Line,
+    /// With an empty line, as events do.
+    EmptyLine,
+    /// With the stream.
+    Stream,
+}
+
+/// What a message has too many of.
+#[derive(Debug)]
+pub(super) enum Excess {
+    Bytes,
+    Nodes,
+}
+
+/// What was read of a message.
+pub(super) struct Message {
+    end: End,
+    bytes: usize,
+    /// Its values, counted by the characters that begin the next.
+    pub(super) nodes: usize,
+    in_text: bool,
+    is_escaped: bool,
+    line: LineSoFar,
+}
+
+impl Message {
+    pub(super) fn new(end: End) -> Self {
+        Self { end, bytes: 0, nodes: 1, in_text: false, is_escaped: false, line: LineSoFar::Empty }
+    }
+
+    /// Reads on, as long as it is within its bounds.
+    pub(super) fn read(&mut self, piece: &[u8]) -> Result<(), Excess> {
+        let mut rest = piece;
+        loop {
+            if self.in_text && !self.is_escaped {
+                let skipped = memchr::memchr3(b'"', b'\\', b'\n', rest).unwrap_or(rest.len());
+                self.bytes += skipped;
+                rest = &rest[skipped..];
+            }
+            if self.bytes > MAX_MESSAGE_BYTES {
+                return Err(Excess::Bytes);
+            }
+            if self.nodes > MAX_NODES {
+                return Err(Excess::Nodes);
+            }
+            let Some((byte, after)) = rest.split_first() else { return Ok(()) };
+            self.take(*byte);
+            rest = after;
+        }
+    }
+
+    fn take(&mut self, byte: u8) {
+        self.bytes += 1;
+        match byte {
+            b'\n' | b'\r' if self.end != End::Stream => return self.end_line(byte),
+            _ if self.is_escaped => self.is_escaped = false,
+            b'\\' if self.in_text => self.is_escaped = true,
+            b'"' => self.in_text = !self.in_text,
+            b',' | b'[' | b'{' if !self.in_text => self.nodes += 1,
+            _ => {}
+        }
+        self.line = LineSoFar::Text;
+    }
+
+    /// No text of JSON goes on over the end of a line.
+    fn end_line(&mut self, byte: u8) {
+        // The two bytes of one end are one end.
+        if self.line == LineSoFar::AfterReturn && byte == b'\n' {
+            self.line = LineSoFar::Empty;
+            return;
+        }
+        (self.in_text, self.is_escaped) = (false, false);
+        if self.end == End::Line || self.line != LineSoFar::Text {
+            (self.bytes, self.nodes) = (0, 1);
+        }
+        self.line = if byte == b'\r' { LineSoFar::AfterReturn } else { LineSoFar::Empty };
+    }
+}
+
+/// What there is of the present line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LineSoFar {
+    Empty,
+    /// Nothing yet, and the last one ended in a carriage return.
+    AfterReturn,
+    Text,
+}
+
+/// A stream that breaks off when more comes than anybody could mean.
+pub(super) struct Metered<S> {
+    inner: S,
+    meter: Meter,
+    message: Message,
+    /// The weight of lines, and the memory of any other message.
+    line: LineWeight,
+    memory: Option<Reservation>,
+}
+
+impl<S> Metered<S> {
+    /// Counts a piece of the stream.
+    ///
+    /// # Errors
+    /// The server sends more than it may, and is cut off.
+    fn count(&mut self, piece: &[u8]) -> io::Result<()> {
+        if !self.meter.is_slow(piece.len()) {
+            return Err(self.floods());
+        }
+        let weighed = match self.message.read(piece) {
+            Err(Excess::Bytes) => return Err(self.floods()),
+            Err(Excess::Nodes) => Err(TooHeavy::Values),
+            Ok(()) if self.message.end == End::Line => self.line.add(piece),
+            Ok(()) => self.reserve(),
+        };
+        weighed.map_err(|heavy| {
+            self.meter.link.is_too_heavy(heavy);
+            io::Error::other("a message of the server is not read")
+        })
+    }
+
+    fn floods(&self) -> io::Error {
+        self.meter.link.floods();
+        io::Error::other("the server floods")
+    }
+
+    fn reserve(&mut self) -> Result<(), TooHeavy> {
+        let needed = 2 * self.message.bytes as u64 + self.message.nodes as u64 * VALUE_BYTES;
+        let memory = match &mut self.memory {
+            Some(memory) => memory,
+            None => self.memory.insert(self.meter.budget.try_reserve(0).ok_or(TooHeavy::Budget)?),
+        };
+        match needed.checked_sub(memory.bytes()) {
+            Some(more) if more > 0 && !memory.try_grow(more) => Err(TooHeavy::Budget),
+            Some(_) => Ok(()),
+            None => {
+                memory.shrink_to(needed);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = into.filled().len();
+        let polled = Pin::new(&mut this.inner).poll_read(cx, into);
+        if let Err(floods) = this.count(&into.filled()[before..]) {
+            return Poll::Ready(Err(floods));
+        }
+        polled
+    }
+}
+
+impl<S: Stream<Item = reqwest::Result<Bytes>> + Unpin> Stream for Metered<S> {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        let next = std::task::ready!(Pin::new(&mut this.inner).poll_next(cx));
+        Poll::Ready(next.map(|piece| {
+            let piece = piece.map_err(io::Error::other)?;
+            this.count(&piece)?;
+            Ok(piece)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reads(end: End, text: &str, times: usize) -> bool {
+        let mut message = Message::new(end);
+        (0..times).all(|_| message.read(text.as_bytes()).is_ok())
+    }
+
+    #[test]
+    fn z15_a_message_is_bounded_in_bytes_and_nodes_and_the_next_begins_anew() {
+        assert!(!reads(End::Line, "[0,0,0,0]", 200_000), "nodes");
+        assert!(!reads(End::Line, "xxxxxxxxx", 500_000), "bytes");
+        assert!(reads(End::Line, "[0,0,0,0]\n", 600_000));
+        assert!(reads(End::Stream, "\",\\\",[{\"", 400_000), "within texts");
+        assert!(!reads(End::Stream, "[0,\n0]\n\n", 300_000), "a body is one message");
+        for end in ["\n\n", "\r\n\r\n", "\r\r"] {
+            assert!(reads(End::EmptyLine, &format!("data: [0,0,0,0]{end}"), 300_000), "{end:?}");
+        }
+        assert!(!reads(End::EmptyLine, "data: [0,0,0]\n", 300_000), "an event ends with an empty line");
+    }
+}

@@ -1,0 +1,295 @@
+//! Servers of the protocol that bring tools: each is kept connected while the host
+//! lives, and its tools are called behind the same gate as any other.
+//!
+//! A server is a stranger. What it says of its tools is bounded, cleaned and checked
+//! like a component's; what it answers is, too. One that dies, floods, hangs or lies
+//! fails the calls of its own tools, by its name, and is tried again after pauses
+//! that grow.
+
+mod backoff;
+mod call_result;
+mod connection;
+mod http;
+mod late_replies;
+mod list_changes;
+mod meter;
+mod negotiate;
+mod output;
+mod process;
+mod questions;
+mod runner;
+mod tools;
+mod unreached;
+mod weight;
+
+pub use connection::{MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES};
+pub use meter::MAX_BYTES_PER_SECOND;
+
+use crate::Host;
+use crate::blocking::aside;
+use crate::config::{Config, ServerConfig};
+use backoff::Pauses;
+use connection::{Connection, Gone, Way};
+use negotiate::Ways;
+use runner::{Link, RemoteRunner};
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::SmolStr;
+use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
+use tollgate_agent::text::one_line;
+
+/// How long a changed list is left alone before it is read: one that changes all the time
+/// is read so often at the most.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// How long servers may take to end, all at once.
+const END_WAIT: Duration = Duration::from_secs(4);
+
+/// The servers of a host. Dropping it breaks their connections off and kills their processes;
+/// [`end`](Self::end) ends them in order.
+#[derive(Debug)]
+pub struct Servers {
+    kept: Vec<tokio::task::JoinHandle<()>>,
+    stop: CancellationToken,
+    /// What is wrong with servers and their tools, for the operator.
+    pub notices: Vec<String>,
+}
+
+impl Servers {
+    /// Connects to every server of the configuration and adds their tools to the host.
+    /// One that does not begin in its time is noted, and tried again.
+    pub async fn connect(host: &Host, config: &Config) -> Self {
+        let reserved: Result<(), std::convert::Infallible> = host.update_toolbox(|toolbox| {
+            toolbox.reserve_servers(config.servers.keys().map(String::as_str));
+            Ok(())
+        });
+        let Ok(()) = reserved;
+        let mut kept = Vec::new();
+        let mut firsts = Vec::new();
+        let stop = CancellationToken::new();
+        for (name, server) in &config.servers {
+            let (tell, mut first) = watch::channel(None);
+            let kept_server = Kept {
+                host: host.clone(),
+                name: name.clone(),
+                config: server.clone(),
+                base_dir: config.base_dir.clone(),
+                launcher: config.launcher.clone(),
+                group_keeper: config.group_keeper.clone(),
+                stop: stop.clone(),
+                link: Arc::new(Link::new(name.clone(), server.answer_bytes)),
+                tell,
+            };
+            kept.push(tokio::spawn(kept_server.keep()));
+            firsts.push(async move {
+                let told = first.wait_for(Option::is_some).await;
+                told.ok().and_then(|told| told.clone()).unwrap_or_default()
+            });
+        }
+        let notices = futures::future::join_all(firsts).await.concat();
+        Self { kept, stop, notices }
+    }
+
+    /// Ends the connections, and the processes in order: each has its input closed, is then told
+    /// to end, and then killed, with all that it started.
+    pub async fn end(mut self) {
+        self.stop.cancel();
+        let kept = futures::future::join_all(std::mem::take(&mut self.kept));
+        let _ = tokio::time::timeout(END_WAIT, kept).await;
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.kept.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+/// One server that is kept connected.
+struct Kept {
+    host: Host,
+    name: String,
+    config: ServerConfig,
+    base_dir: PathBuf,
+    launcher: Vec<OsString>,
+    group_keeper: Vec<OsString>,
+    stop: CancellationToken,
+    link: Arc<Link>,
+    /// What came of the first try.
+    tell: watch::Sender<Option<Vec<String>>>,
+}
+
+impl Kept {
+    async fn keep(self) {
+        let (mut pauses, mut ways) = (Pauses::new(), Ways::default());
+        loop {
+            let begun = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                begun = self.begin(&mut ways) => begun,
+            };
+            let (gone, mut stayed) = match begun {
+                Ok(mut connection) => {
+                    let began = Instant::now();
+                    let gone = tokio::select! {
+                        biased;
+                        () = self.stop.cancelled() => return connection.end().await,
+                        gone = self.stay(&mut connection) => gone,
+                    };
+                    (gone, began.elapsed())
+                }
+                Err(gone) => (gone, Duration::ZERO),
+            };
+            let why = gone.why;
+            if gone.exceeds || self.link.has_flooded() {
+                // One that does too much is not one that works, however long it did.
+                stayed = Duration::ZERO;
+                self.withdraw();
+            }
+            self.link.lost(&why);
+            let is_notice = self.tell.send_if_modified(|told| {
+                let first = told.is_none();
+                told.get_or_insert_with(|| vec![format!("the server {} does not begin: {why}", self.name)]);
+                first
+            });
+            // What is in the notices need not be read twice.
+            if !is_notice {
+                tracing::warn!("the server {} is gone: {why}", self.name);
+            }
+            if self.stop.run_until_cancelled(tokio::time::sleep(pauses.after(stayed))).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Connects within the time that a server has, by the way that is known to work. Where
+    /// none is known, both are tried.
+    async fn begin(&self, ways: &mut Ways) -> Result<Connection, Gone> {
+        let whole = self.config.start_timeout;
+        let begun = async {
+            match ways.known() {
+                Some(way) => Ok((self.begin_by(way).await?, Some(way))),
+                None => self.begin_by_either(whole / 2).await,
+            }
+        };
+        match tokio::time::timeout(whole, begun).await {
+            Ok(Ok((connection, way))) => {
+                if let Some(way) = way {
+                    ways.works(way);
+                }
+                Ok(connection)
+            }
+            Ok(Err(gone)) => {
+                if !gone.nobody {
+                    ways.failed();
+                }
+                Err(gone)
+            }
+            Err(_) => {
+                ways.timed_out();
+                Err(Gone::because(format!(
+                    "it did not begin within {} ms{}; correct [mcp.{}], or give it longer with `start_timeout_ms`",
+                    whole.as_millis(),
+                    self.link.output.shown(),
+                    self.name
+                )))
+            }
+        }
+    }
+
+    /// Connects by the newest way, and with the handshake if that fails. Where the newest
+    /// is silent for so long, the handshake is tried beside it: a server that takes its
+    /// time comes up by whichever is answered first. The way that works is named unless
+    /// the newest may work as well.
+    async fn begin_by_either(&self, silent: Duration) -> Result<(Connection, Option<Way>), Gone> {
+        let mut newest = std::pin::pin!(self.begin_by(Way::Newest));
+        let newest_failed = match tokio::time::timeout(silent, &mut newest).await {
+            Ok(Ok(connection)) => return Ok((connection, Some(Way::Newest))),
+            Ok(Err(gone)) if gone.nobody => return Err(gone),
+            Ok(Err(_)) => true,
+            Err(_) => false,
+        };
+        let mut handshake = std::pin::pin!(self.begin_by(Way::Handshake));
+        if !newest_failed {
+            tokio::select! {
+                biased;
+                begun = &mut newest => if let Ok(connection) = begun {
+                    return Ok((connection, Some(Way::Newest)));
+                },
+                begun = &mut handshake => return match begun {
+                    Ok(connection) => Ok((connection, None)),
+                    Err(_) => Ok((newest.await?, Some(Way::Newest))),
+                },
+            }
+        }
+        Ok((handshake.await?, Some(Way::Handshake)))
+    }
+
+    async fn begin_by(&self, way: Way) -> Result<Connection, Gone> {
+        let ServerConfig { place, start_timeout, .. } = &self.config;
+        let at = (self.base_dir.as_path(), self.launcher.as_slice(), self.group_keeper.as_slice());
+        let link = (&self.link, self.host.memory_budget());
+        Connection::begin(place, at, link, *start_timeout, way).await
+    }
+
+    /// Offers the server's tools for as long as it is there; why it is not any more.
+    async fn stay(&self, connection: &mut Connection) -> Gone {
+        connection.subscribe().await;
+        loop {
+            match tokio::time::timeout(self.config.start_timeout, connection.list()).await {
+                Ok(Ok(listed)) => {
+                    let notices = self.offer(&listed);
+                    if self.tell.borrow().is_some() {
+                        notices.iter().for_each(|notice| tracing::warn!("{notice}"));
+                    }
+                    self.link.found(connection.peer());
+                    self.tell.send_replace(Some(notices));
+                }
+                Ok(Err(gone)) => return gone,
+                Err(_) => return Gone::because("it did not list its tools in time"),
+            }
+            if let Some(gone) = connection.changed_or_gone(&self.link).await {
+                return gone;
+            }
+            tokio::time::sleep(SETTLE).await;
+        }
+    }
+
+    /// Puts the tools as they are now in the place of those before.
+    fn offer(&self, listed: &[rmcp::model::Tool]) -> Vec<String> {
+        // Compiling a server's schemas can take long, and happens before anybody waits for it.
+        let taken = aside(|| tools::taken(&self.name, listed, self.config.timeout_ms));
+        let mut notices = taken.notices;
+        let owner = Owner {
+            id: SmolStr::new(&self.name),
+            kind: OwnerKind::Mcp,
+            origin: format!("the server {}", self.name),
+            version: taken.version.into(),
+        };
+        let changed = self.host.update_toolbox(|toolbox| {
+            toolbox.remove(&self.name);
+            let Some(prepared) = taken.prepared else { return Ok(()) };
+            let runner = Arc::new(RemoteRunner::new(Arc::clone(&self.link), taken.names));
+            toolbox.add_prepared(owner, prepared, &CatalogGrants::default(), runner)
+        });
+        if let Err(why) = changed {
+            let why = one_line(&why.to_string(), 500);
+            notices.push(format!("the server {} is not served: {why}", self.name));
+        }
+        notices
+    }
+
+    /// Takes the server's tools away; calls of them end as of any that is not there.
+    fn withdraw(&self) {
+        let Ok(()) = self.host.update_toolbox(|toolbox| {
+            toolbox.remove(&self.name);
+            Ok::<(), Infallible>(())
+        });
+    }
+}

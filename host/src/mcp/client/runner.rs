@@ -1,0 +1,397 @@
+//! Calls of a server's tools: the fourth kind of runner, beside components, native
+//! tools and agents.
+
+use super::call_result::outcome;
+use super::connection::MAX_WHY_BYTES;
+use super::output::LatestOutput;
+use super::questions::{self, Asked, Decided, Next, OTHER};
+use super::tools::RemoteTool;
+use super::weight::TooHeavy;
+use crate::tools::{Attempt, AttemptRequest, Report, ReportSink, Runner};
+use async_trait::async_trait;
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest,
+    ElicitRequestParams, ErrorData, InputRequiredResult, ProgressNotificationParam, ProgressToken,
+    ProtocolVersion, RequestId, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::RwLock;
+use tollgate_agent::catalog::Tool;
+use tollgate_agent::code::Code;
+use tollgate_agent::outcome::{Fault, Outcome, Ticket, ToolResult, Usage};
+use tollgate_agent::proposal::Arguments;
+use tollgate_agent::text::{clean, one_line};
+use tollgate_sandbox::{Console, ProgressStatus};
+
+/// The longest word of progress that is passed on, in bytes.
+const MAX_PROGRESS_BYTES: usize = 4 * 1024;
+/// How often a call is made again because its answer said that it needs input.
+const MAX_ROUNDS: u32 = 8;
+
+/// What is known of a server's connection, whichever it is just now.
+pub(super) struct Link {
+    server: String,
+    answer_bytes: usize,
+    peer: Mutex<Result<Peer<RoleClient>, String>>,
+    calls: Mutex<HashMap<ProgressToken, OpenCall>>,
+    /// The server has asked a person something.
+    asks: AtomicBool,
+    /// It was cut off because it sent more than anybody could mean.
+    flooded: AtomicBool,
+    /// It was cut off because a message of it could not be read: why.
+    heavy: Mutex<Option<TooHeavy>>,
+    /// What the process wrote that was started last.
+    pub(super) output: LatestOutput,
+    /// Calls have the server together until it asks; from then on each has it alone.
+    alone: RwLock<()>,
+}
+
+/// A call that the server has.
+struct OpenCall {
+    reports: Arc<dyn ReportSink>,
+    heard: Heard,
+}
+
+/// What a server asked during a call.
+#[derive(Default)]
+struct Heard {
+    /// What is left of the answer that a person gave to what it asked before.
+    decided: Decided,
+    /// What it asks of a person.
+    asked: Option<Ticket>,
+    /// It asked something else than what was answered.
+    asked_other: bool,
+    /// The server asked while it had other calls, too: it may have been for this one.
+    may_have_asked: bool,
+}
+
+/// Why a server's question goes to nobody.
+pub(super) enum Unasked {
+    /// The call is suspended with it.
+    Suspended,
+    /// It is none that a person can be asked here.
+    NotAForm,
+    /// The server has several calls, and does not say for which it asks; or none.
+    Unclear,
+}
+
+impl Link {
+    pub(super) fn new(server: String, answer_bytes: usize) -> Self {
+        let peer = Mutex::new(Err("it is being connected".to_owned()));
+        let (asks, flooded) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (calls, heavy, alone) = (Mutex::default(), Mutex::default(), RwLock::new(()));
+        let output = LatestOutput::default();
+        Self { server, answer_bytes, peer, calls, asks, flooded, heavy, output, alone }
+    }
+
+    /// The server's name.
+    pub(super) fn server(&self) -> &str {
+        &self.server
+    }
+
+    pub(super) fn found(&self, peer: Peer<RoleClient>) {
+        self.flooded.store(false, Ordering::Relaxed);
+        *self.heavy.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Ok(peer);
+    }
+
+    pub(super) fn lost(&self, why: &str) {
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Err(one_line(why, MAX_WHY_BYTES));
+    }
+
+    fn peer(&self) -> Result<Peer<RoleClient>, Fault> {
+        let peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        peer.map_err(|why| self.gone(&why))
+    }
+
+    /// The server is cut off.
+    pub(super) fn floods(&self) {
+        self.flooded.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_flooded(&self) -> bool {
+        self.flooded.load(Ordering::Relaxed)
+    }
+
+    /// The server is cut off, because a message of it cannot be read.
+    pub(super) fn is_too_heavy(&self, heavy: TooHeavy) {
+        *self.heavy.lock().unwrap_or_else(PoisonError::into_inner) = Some(heavy);
+    }
+
+    /// Why the message was not read that may have been the answer.
+    fn unread(&self) -> Option<Fault> {
+        let heavy = (*self.heavy.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some(heavy.fault(&self.server))
+    }
+
+    /// Passes a server's progress on to whoever watches the call.
+    pub(super) fn progress(&self, told: ProgressNotificationParam) {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(call) = calls.get(&told.progress_token) else { return };
+        let fraction =
+            told.total.filter(|total| *total > 0.0).map(|total| (told.progress / total).clamp(0.0, 1.0));
+        call.reports.offer(Report::Progress {
+            status: ProgressStatus::Running,
+            message: told.message.map(|message| clean(&message, MAX_PROGRESS_BYTES)),
+            progress: fraction.filter(|fraction| fraction.is_finite()),
+        });
+    }
+
+    /// A server asks a person: the answer, where one was given before. Otherwise the
+    /// call is suspended with the question, and the server asks again when it is
+    /// repeated. Which call asks is known only where there is one, so that a server that
+    /// has asked gets its calls one at a time.
+    ///
+    /// # Errors
+    /// Nobody answers the server now: why.
+    pub(super) fn asks(&self, params: &ElicitRequestParams) -> Result<Value, Unasked> {
+        if !matches!(params, ElicitRequestParams::FormElicitationParams { .. }) {
+            return Err(Unasked::NotAForm);
+        }
+        self.asks.store(true, Ordering::Relaxed);
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let several = calls.len() > 1;
+        let mut open = calls.values_mut();
+        let (Some(OpenCall { heard, .. }), false) = (open.next(), several) else {
+            calls.values_mut().for_each(|call| call.heard.may_have_asked = true);
+            return Err(Unasked::Unclear);
+        };
+        match questions::asked(&self.server, params, &mut heard.decided) {
+            Asked::Answered(value) => return Ok(value),
+            Asked::New(ticket) => heard.asked = Some(ticket),
+            Asked::Other => heard.asked_other = true,
+            Asked::NotAForm => return Err(Unasked::NotAForm),
+        }
+        Err(Unasked::Suspended)
+    }
+
+    /// What becomes of a call that failed and may be the one that asked.
+    fn unclear(&self) -> Fault {
+        let message = format!(
+            "The server '{}' asked a person while it had several calls, and failed this one, which may be \
+             the one that it asked for. It gets its calls one at a time from now on; check what this one did \
+             before you repeat it.",
+            self.server
+        );
+        Fault::new(Code::ToolFailed, message)
+    }
+
+    fn failed(&self, why: &str) -> Fault {
+        let message = format!("The server '{}' failed the call: {}", self.server, one_line(why, 500));
+        Fault::new(Code::ToolFailed, message)
+    }
+
+    /// The server answered that it did not make the call.
+    fn refused(&self, error: &ErrorData) -> Fault {
+        let (code, words) = (error.code.0, one_line(&error.message, 500));
+        let message = format!("The server '{}' refused the call: {words} (error {code})", self.server);
+        Fault::new(Code::ToolFailed, message)
+    }
+
+    fn gone(&self, why: &str) -> Fault {
+        let message = format!("The server '{}' does not answer: {}", self.server, one_line(why, 500));
+        Fault::new(Code::ToolFailed, message)
+    }
+}
+
+/// Runs the tools of one server.
+pub(super) struct RemoteRunner {
+    link: Arc<Link>,
+    tools: BTreeMap<String, Arc<RemoteTool>>,
+}
+
+impl RemoteRunner {
+    pub(super) fn new(link: Arc<Link>, tools: BTreeMap<String, Arc<RemoteTool>>) -> Self {
+        Self { link, tools }
+    }
+
+    async fn call(&self, attempt: &AttemptRequest<'_>) -> Result<Outcome, Fault> {
+        let link = &self.link;
+        let name = &attempt.permit.tool().descriptor.name;
+        let tool = self.tools.get(name).ok_or_else(|| link.gone("it has no such tool any more"))?;
+        let resumed = attempt.resume.map(|resumption| Decided::of(&link.server, resumption));
+        let mut decided = resumed.unwrap_or_default();
+        // A server of a newer version says in its answer what it asks, and so for which call.
+        let waits = matches!(decided, Decided::Waiting { .. });
+        let asks = (link.asks.load(Ordering::Relaxed) || waits) && !says_what_it_needs(&link.peer()?);
+        let (_alone, _shared) = match asks {
+            true => (Some(link.alone.write().await), None),
+            false => (None, Some(link.alone.read().await)),
+        };
+        let peer = link.peer()?;
+        let (mut responses, mut state) = (None, None);
+        for _ in 0..MAX_ROUNDS {
+            let mut params = CallToolRequestParams::new(tool.name.clone());
+            params.arguments = attempt.permit.arguments().value().as_object().cloned();
+            (params.input_responses, params.request_state) = (responses, state);
+            let required = match self.send(&peer, params, attempt, &mut decided).await? {
+                Answered::Result(result) => {
+                    let (link, tool) = (Arc::clone(link), Arc::clone(tool));
+                    // The time that this takes counts, as all of the attempt does.
+                    let read = tokio::task::spawn_blocking(move || {
+                        outcome(&link.server, &tool, result, link.answer_bytes)
+                    });
+                    return Ok(read
+                        .await
+                        .unwrap_or_else(|_| self.link.gone("its answer could not be read").into()));
+                }
+                Answered::Asked(ticket) => return Ok(suspended(ticket)),
+                Answered::Required(required) => required,
+            };
+            match questions::next(&link.server, required, &mut decided) {
+                Next::Suspend(ticket) => return Ok(suspended(ticket)),
+                Next::Again(given, kept) => (responses, state) = (given, kept),
+                Next::Fail(why) => return Err(link.failed(&why)),
+            }
+        }
+        Err(link.failed(&format!("it required input {MAX_ROUNDS} times, one after the other")))
+    }
+
+    /// Sends the call, and waits for its answer.
+    async fn send(
+        &self,
+        peer: &Peer<RoleClient>,
+        params: CallToolRequestParams,
+        attempt: &AttemptRequest<'_>,
+        decided: &mut Decided,
+    ) -> Result<Answered, Fault> {
+        let link = &self.link;
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let handle = peer
+            .send_request_with_option(request, PeerRequestOptions::no_options())
+            .await
+            .map_err(|e| link.gone(&e.to_string()))?;
+        let waiting = (handle.peer.clone(), handle.id.clone());
+        let heard = Heard { decided: std::mem::take(decided), ..Heard::default() };
+        let call = OpenCall { reports: Arc::clone(&attempt.reports), heard };
+        let open = Open::new(link, handle.progress_token.clone(), waiting, call);
+        let answered = handle.await_response().await;
+        let heard = open.close();
+        *decided = heard.decided;
+        if let Some(ticket) = heard.asked {
+            return Ok(Answered::Asked(ticket));
+        }
+        if heard.asked_other {
+            return Err(link.failed(OTHER));
+        }
+        if answered.is_err()
+            && let Some(fault) = link.unread()
+        {
+            return Err(fault);
+        }
+        match answered {
+            Ok(ServerResult::CallToolResult(result))
+                if heard.may_have_asked && result.is_error == Some(true) =>
+            {
+                Err(link.unclear())
+            }
+            Err(ServiceError::McpError(_)) if heard.may_have_asked => Err(link.unclear()),
+            Ok(ServerResult::CallToolResult(result)) => Ok(Answered::Result(result)),
+            Ok(ServerResult::InputRequiredResult(required)) => Ok(Answered::Required(required)),
+            Ok(_) => Err(link.gone("it answered something else than a result")),
+            Err(_) if link.has_flooded() => Err(link.gone("it flooded its connection, and was cut off")),
+            Err(ServiceError::McpError(error)) => Err(link.refused(&error)),
+            Err(e) => Err(link.gone(&e.to_string())),
+        }
+    }
+}
+
+/// How a server answered.
+enum Answered {
+    Result(CallToolResult),
+    /// It asked a person, by a request of its own.
+    Asked(Ticket),
+    /// It says which input it needs.
+    Required(InputRequiredResult),
+}
+
+fn suspended(ticket: Ticket) -> Outcome {
+    Outcome::Returned(ToolResult::suspended_with(ticket).into())
+}
+
+/// Whether the server speaks a version in which an answer says which input is required.
+fn says_what_it_needs(peer: &Peer<RoleClient>) -> bool {
+    peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28)
+}
+
+/// Keeps a call known to its link for as long as the server has it. Where nobody waits
+/// for the answer any more, the server is told.
+struct Open<'a> {
+    link: &'a Link,
+    token: ProgressToken,
+    waiting: Option<(Peer<RoleClient>, RequestId)>,
+}
+
+impl<'a> Open<'a> {
+    fn new(
+        link: &'a Link,
+        token: ProgressToken,
+        waiting: (Peer<RoleClient>, RequestId),
+        call: OpenCall,
+    ) -> Self {
+        link.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), call);
+        Self { link, token, waiting: Some(waiting) }
+    }
+
+    /// The server answered; what it asked meanwhile.
+    fn close(mut self) -> Heard {
+        self.waiting = None;
+        let mut calls = self.link.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.remove(&self.token).map(|call| call.heard).unwrap_or_default()
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.link.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+        let Some((peer, id)) = self.waiting.take() else { return };
+        tokio::spawn(async move {
+            let why = Some("nobody waits for it any more".to_owned());
+            let told = CancelledNotificationParam::new(Some(id), why);
+            // A server that is gone has stopped already.
+            let _ = peer.notify_cancelled(told).await;
+        });
+    }
+}
+
+#[async_trait]
+impl Runner for RemoteRunner {
+    async fn run(&self, attempt: AttemptRequest<'_>) -> Attempt {
+        let began = Instant::now();
+        let name = &attempt.permit.tool().descriptor.name;
+        let outcome = tokio::select! {
+            biased;
+            () = attempt.cancel.cancelled() => Fault::new(Code::Cancelled, "The call was cancelled.").into(),
+            ended = tokio::time::timeout(attempt.timeout, self.call(&attempt)) => match ended {
+                Ok(called) => called.unwrap_or_else(Outcome::from),
+                Err(_) => {
+                    let after = tollgate_agent::text::seconds(attempt.timeout);
+                    Fault::new(Code::TimedOut, format!("Tool '{name}' timed out after {after}")).into()
+                }
+            },
+        };
+        let wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let at_least = crate::tools::was_cut(&outcome);
+        let usage = Usage { wall_us, attempts: 1, at_least, ..Usage::default() };
+        Attempt {
+            outcome,
+            usage,
+            console: Console::default(),
+            dropped_reports: 0,
+            http_requests: 0,
+            denied: Vec::new(),
+            taken: None,
+            memory: None,
+        }
+    }
+
+    async fn validate(&self, _tool: &Tool, _arguments: &Arguments) -> Result<(), Fault> {
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! Calls that wait for a person, in the words of whatever the client knows.
+//!
+//! A client that can show a form is asked: by a request of the server's own, or,
+//! where the protocol's version has that, by an answer that says which input is
+//! required. One that knows tasks is handed one. Any other client is told how a person
+//! decides; the call goes on when it is repeated. So is one whose forms are too small for
+//! the question: a person sees it whole, or is not asked there.
+
+use super::call_result;
+use super::form::{Entered, entered, form};
+use super::suspended_calls::{CallKey, Pending};
+use super::tool_calls::{ToolCallSession, broken};
+use crate::HostError;
+use crate::blocking::aside;
+use crate::run::RunEnd;
+use rmcp::model::{
+    CallToolResponse, ClientCapabilities, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult,
+    ErrorData, InputRequest, InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
+};
+use serde_json::{Value, json};
+use tollgate_agent::gate::permissions::wants_more;
+use tollgate_agent::question::{action, asker, marked};
+use tollgate_agent::run::DecisionAnswer;
+use tollgate_agent::run::event::Suspended;
+
+/// How often one form is shown again because what was entered does not fit.
+const MAX_ENTRIES: u32 = 3;
+
+/// How a client can ask its person.
+enum Way {
+    /// It answers requests of the server.
+    Request(Box<ElicitRequestParams>),
+    /// It repeats the call with the input that was required.
+    Repeat(Box<ElicitRequestParams>),
+    /// It looks after the call until somebody has decided elsewhere.
+    Task,
+    /// Not at all.
+    None,
+}
+
+/// What came of a person's entry.
+enum Entry {
+    /// The call goes on, or went on as it was decided elsewhere: how it stands.
+    Stands(Box<RunEnd>),
+    /// The question stays open.
+    Open,
+    /// The entry does not fit, and the question waits yet: why.
+    Unfit(String),
+}
+
+impl ToolCallSession<'_> {
+    /// The answer to a call that ended, or what becomes of one that waits.
+    pub(super) async fn settle(
+        &mut self,
+        mut end: RunEnd,
+        asked: &CallKey,
+    ) -> Result<CallToolResponse, ErrorData> {
+        loop {
+            let Some(question) = end.waiting.first() else {
+                if end.status.is_none() {
+                    return Ok(under_way(&end.run_id));
+                }
+                self.pending.forget(&end.run_id);
+                return self.result(end).map(Into::into);
+            };
+            let pending = self.pending.add(asked, &end.run_id, question);
+            match self.way(question) {
+                Way::None => return Ok(self.approval_required(&pending)),
+                Way::Repeat(form) => return Ok(input_required(&pending, *form)),
+                Way::Task => return self.as_task(&pending).await,
+                Way::Request(form) => match self.ask(&pending, *form).await? {
+                    Some(next) => end = next,
+                    None => return Ok(self.approval_required(&pending)),
+                },
+            }
+        }
+    }
+
+    /// A call that waits is repeated: with an answer, or to see how it stands.
+    pub(super) async fn again(
+        &mut self,
+        pending: Pending,
+        responses: Option<InputResponses>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        // Whatever becomes of it, the call can be repeated, by its new handle.
+        let pending = self.pending.add(&pending.asked, &pending.run_id, &pending.question);
+        let response = responses.and_then(|mut all| all.remove(&pending.question.suspension_id));
+        let stands = match response {
+            // It may have ended, or ask something else, once it was decided elsewhere.
+            None => self.recorded(&pending.run_id).await?.end,
+            Some(response) => {
+                let result = serde_json::from_value::<ElicitResult>(response).map_err(|e| {
+                    ErrorData::invalid_params(format!("the input is no answer to a form: {e}"), None)
+                })?;
+                match self.enter(&pending, result).await? {
+                    Entry::Stands(stands) => *stands,
+                    Entry::Open => return Ok(self.approval_required(&pending)),
+                    // It is asked again, in the same way.
+                    Entry::Unfit(_) => self.recorded(&pending.run_id).await?.end,
+                }
+            }
+        };
+        self.settle(stands, &pending.asked).await
+    }
+
+    /// Shows the form; none where the person leaves the question open.
+    async fn ask(
+        &mut self,
+        pending: &Pending,
+        form: ElicitRequestParams,
+    ) -> Result<Option<RunEnd>, ErrorData> {
+        for _ in 0..MAX_ENTRIES {
+            let request = ServerRequest::ElicitRequest(ElicitRequest::new(form.clone()));
+            let answered = tokio::select! {
+                answered = self.context.peer.send_request(request) => answered,
+                () = self.context.ct.cancelled() => return Err(broken("the call was cancelled")),
+            };
+            // A client that does not answer its form is told how to decide otherwise.
+            let Ok(ClientResult::ElicitResult(result)) = answered else { return Ok(None) };
+            match self.enter(pending, result).await? {
+                Entry::Stands(stands) => return Ok(Some(*stands)),
+                Entry::Open => return Ok(None),
+                Entry::Unfit(why) => tracing::debug!(%why, "an answer did not fit"),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Decides as the person entered it.
+    async fn enter(&mut self, pending: &Pending, result: ElicitResult) -> Result<Entry, ErrorData> {
+        let may_remember = self.offer.answers_may_be_remembered;
+        let (decision, reason) = match entered(&pending.question, may_remember, result) {
+            Entered::Answer(value) if !may_remember && wants_more(&pending.question, &value) => {
+                return Ok(Entry::Unfit("only yes or no to this call is taken".to_owned()));
+            }
+            Entered::Answer(value) => (DecisionAnswer::Resume(value), None),
+            Entered::Declined => (DecisionAnswer::Cancel, Some("declined".to_owned())),
+            Entered::Dismissed => return Ok(Entry::Open),
+            Entered::Unreadable(why) => return Ok(Entry::Unfit(why)),
+        };
+        let asked = pending.question.suspension_id.as_str();
+        match self.decide(&pending.run_id, asked, decision, reason).await {
+            Ok(end) => Ok(Entry::Stands(Box::new(end))),
+            Err(HostError::Refused(why)) => {
+                // Somebody may have decided elsewhere meanwhile.
+                let stands = self.recorded(&pending.run_id).await?.end;
+                let waits = stands.waiting.iter().any(|question| question.suspension_id == asked);
+                Ok(if waits { Entry::Unfit(why) } else { Entry::Stands(Box::new(stands)) })
+            }
+            Err(e) => Err(broken(e)),
+        }
+    }
+
+    fn way(&self, question: &Suspended) -> Way {
+        let capabilities = self.context.client_capabilities();
+        let knows_tasks = capabilities.as_ref().is_some_and(ClientCapabilities::supports_tasks);
+        let elicits = capabilities.and_then(|capabilities| capabilities.elicitation).is_some_and(|elicits| {
+            // A client that names no mode shows forms.
+            elicits.form.is_some() || elicits.url.is_none()
+        });
+        let version = self.context.protocol_version();
+        let repeats = version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        let form = elicits.then(|| form(question, self.offer.answers_may_be_remembered)).flatten();
+        match (form.map(Box::new), repeats) {
+            (Some(form), true) => Way::Repeat(form),
+            (Some(form), false) => Way::Request(form),
+            (None, true) if knows_tasks => Way::Task,
+            (None, _) => Way::None,
+        }
+    }
+
+    /// What a client reads that cannot ask its person.
+    fn approval_required(&self, pending: &Pending) -> CallToolResponse {
+        let question = &pending.question;
+        let (run, call) = (&pending.run_id, &question.call_id);
+        let HowToDecide { words, approve, reject } = self.how_to_decide(run, question);
+        let text = format!("{words}\nThen repeat the very same call to get its result.");
+        let structured = json!({
+            "status": "approval_required",
+            "run_id": &**run,
+            "call_id": call,
+            "suspension_id": question.suspension_id,
+            "question": {
+                "gate": question.gate,
+                "action": question.ticket.action,
+                "message": question.ticket.message,
+                "parameters": question.ticket.parameters,
+                "response_schema": question.ticket.response_schema,
+            },
+            "approve": approve,
+            "reject": reject,
+        });
+        call_result::refused(text, structured).into()
+    }
+
+    /// How a person answers a question elsewhere.
+    pub(super) fn how_to_decide(&self, run_id: &str, question: &Suspended) -> HowToDecide {
+        let decide = format!("{} {run_id} {}", self.offer.decide, question.call_id);
+        let value = aside(|| yes(question));
+        let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
+        let words = format!(
+            "Approval required: a person has to decide before `{}` goes on; {} asks ({}):\n{}\n\
+             To approve: {approve}   To reject: {reject}",
+            question.tool_name,
+            asker(question),
+            action(question),
+            marked(&question.ticket.message)
+        );
+        HowToDecide { words, approve, reject }
+    }
+}
+
+/// The question in words, and the two commands that answer it.
+pub(super) struct HowToDecide {
+    pub(super) words: String,
+    approve: String,
+    reject: String,
+}
+
+/// Returns what is typed to say yes to a question: nothing, if `true` is an answer.
+fn yes(question: &Suspended) -> &'static str {
+    let Some(written) = &question.ticket.response_schema else { return "" };
+    let knows_approved = written.pointer("/properties/approved").is_some();
+    let schema = question.answer_schema().ok().flatten();
+    let fits = |answer: Value| schema.is_some_and(|schema| schema.violations(&answer).is_empty());
+    match () {
+        () if fits(json!(true)) => "",
+        () if knows_approved && fits(json!({"approved": true})) => " '{\"approved\": true}'",
+        () => " 'ANSWER AS JSON'",
+    }
+}
+
+/// What a client reads of a call that was decided elsewhere and has not ended yet.
+fn under_way(run_id: &str) -> CallToolResponse {
+    let text = "It was decided, and the call goes on. Repeat the very same call later to get its result.";
+    let structured = json!({"status": "under_way", "run_id": run_id});
+    call_result::refused(text, structured).into()
+}
+
+fn input_required(pending: &Pending, form: ElicitRequestParams) -> CallToolResponse {
+    let request = InputRequest::Elicitation(ElicitRequest::new(form));
+    let requests = [(pending.question.suspension_id.clone(), request)].into();
+    InputRequiredResult::new(Some(requests), Some(pending.handle.clone())).into()
+}

@@ -1,0 +1,123 @@
+//! What a client is told while a call runs: how far it is, and what it logs, as far
+//! as the client asked for either.
+
+#![expect(deprecated, reason = "the protocol is to lose logging; its versions until then have it")]
+
+use super::writer::Backpressure;
+use crate::run::{EventStream, LiveContent, LiveUpdate, RunUpdate};
+use rmcp::RoleServer;
+use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
+use rmcp::service::{Peer, RequestContext};
+use serde_json::{Value, json};
+use tollgate_sandbox::{Level, Report};
+
+/// Tells one client of one call.
+pub(super) struct Notices {
+    peer: Peer<RoleServer>,
+    room: Backpressure,
+    tool_name: String,
+    token: Option<ProgressToken>,
+    level: Option<LoggingLevel>,
+    told: f64,
+}
+
+impl Notices {
+    /// What the request asked for; none where it asked for nothing. `level` is what
+    /// the session asked for.
+    pub(super) fn wanted(
+        context: &RequestContext<RoleServer>,
+        level: Option<LoggingLevel>,
+        room: &Backpressure,
+        tool_name: &str,
+    ) -> Option<Self> {
+        let (token, level) = (context.meta.get_progress_token(), context.meta.log_level().or(level));
+        (token.is_some() || level.is_some()).then(|| Self {
+            peer: context.peer.clone(),
+            room: room.clone(),
+            tool_name: tool_name.to_owned(),
+            token,
+            level,
+            told: 0.0,
+        })
+    }
+
+    /// Tells everything until the call has ended. A client that reads too slowly
+    /// misses some of it, and never the answer.
+    pub(super) async fn tell_all(&mut self, events: &mut EventStream) {
+        while let Some(told) = events.next().await {
+            if let RunUpdate::Live(LiveUpdate { piece, .. }) = told
+                && self.room.is_there()
+            {
+                self.tell(piece).await;
+            }
+        }
+    }
+
+    async fn tell(&mut self, piece: LiveContent) {
+        match piece {
+            LiveContent::CallReport { report: Report::Log { level, message }, .. } => {
+                self.log(level_of(level), "", Value::String(message)).await;
+            }
+            LiveContent::CallConsole { console, .. } => {
+                let data = json!({"text": console.text, "dropped_bytes": console.dropped_bytes});
+                self.log(LoggingLevel::Debug, "/console", data).await;
+            }
+            LiveContent::CallReport { report: Report::Progress { message, progress, .. }, .. } => {
+                self.progress(progress, message).await;
+            }
+            LiveContent::CallReport { report: Report::Activity { kind, content }, .. } => {
+                self.progress(None, Some(format!("{kind}: {content}"))).await;
+            }
+            LiveContent::CallReport { report: Report::Output(text), .. }
+            | LiveContent::TextDelta { text } => {
+                self.progress(None, Some(text)).await;
+            }
+            LiveContent::CallReport { report: Report::ActivityDelta { .. }, .. }
+            | LiveContent::CallDenied { .. }
+            | LiveContent::ReasoningDelta { .. }
+            | LiveContent::ReplyRestarted { .. } => {}
+        }
+    }
+
+    /// The protocol wants numbers that grow. Where a report names no greater one,
+    /// the least greater stands in for it.
+    async fn progress(&mut self, fraction: Option<f64>, message: Option<String>) {
+        let Some(token) = self.token.clone() else { return };
+        self.told = fraction.filter(|fraction| *fraction > self.told).unwrap_or_else(|| self.told.next_up());
+        let mut progress = ProgressNotificationParam::new(token, self.told).with_total(1.0);
+        progress.message = message;
+        // A client that is gone is noticed elsewhere.
+        let _ = self.peer.notify_progress(progress).await;
+    }
+
+    async fn log(&self, level: LoggingLevel, part: &str, data: Value) {
+        if self.level.is_none_or(|least| gravity(level) < gravity(least)) {
+            return;
+        }
+        let logger = format!("{}{part}", self.tool_name);
+        let message = LoggingMessageNotificationParam::new(level, data).with_logger(logger);
+        let _ = self.peer.notify_logging_message(message).await;
+    }
+}
+
+fn level_of(level: Level) -> LoggingLevel {
+    match level {
+        Level::Trace | Level::Debug => LoggingLevel::Debug,
+        Level::Info => LoggingLevel::Info,
+        Level::Warn => LoggingLevel::Warning,
+        Level::Error => LoggingLevel::Error,
+    }
+}
+
+fn gravity(level: LoggingLevel) -> u8 {
+    match level {
+        LoggingLevel::Debug => 0,
+        LoggingLevel::Info => 1,
+        LoggingLevel::Notice => 2,
+        LoggingLevel::Warning => 3,
+        LoggingLevel::Error => 4,
+        LoggingLevel::Critical => 5,
+        LoggingLevel::Alert => 6,
+        LoggingLevel::Emergency => 7,
+    }
+}

@@ -1,0 +1,131 @@
+//! How much clients may have under way at once: so many requests, and so many bytes of
+//! them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The most requests that are under way at once; those beyond are refused.
+pub const MAX_REQUESTS: usize = 2_048;
+/// The most bytes that those requests may have together.
+pub const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
+
+/// What is under way, of all or of one client among them.
+#[derive(Debug)]
+pub(super) struct RequestLimiter {
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+    most_requests: usize,
+    most_bytes: usize,
+}
+
+impl Default for RequestLimiter {
+    fn default() -> Self {
+        Self::up_to(MAX_REQUESTS, MAX_REQUEST_BYTES)
+    }
+}
+
+/// One request's place; it is given back when the request is done with.
+#[derive(Debug, Clone)]
+pub(super) struct RequestPermit(Arc<RequestClaim>, Option<Arc<RequestClaim>>);
+
+#[derive(Debug)]
+struct RequestClaim {
+    load: Arc<RequestLimiter>,
+    bytes: AtomicUsize,
+}
+
+impl RequestPermit {
+    /// The request has so many bytes and no more: the rest is given back.
+    pub(super) fn shrink(&self, bytes: usize) {
+        for claim in [Some(&self.0), self.1.as_ref()].into_iter().flatten() {
+            let before = claim.bytes.fetch_min(bytes, Ordering::Relaxed);
+            claim.load.bytes.fetch_sub(before.saturating_sub(bytes), Ordering::Relaxed);
+        }
+    }
+}
+
+impl RequestLimiter {
+    /// What one of several clients may have: half of all, so that there is room for others.
+    pub(super) fn of_one() -> Self {
+        Self::up_to(MAX_REQUESTS / 2, MAX_REQUEST_BYTES / 2)
+    }
+
+    fn up_to(most_requests: usize, most_bytes: usize) -> Self {
+        Self { requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0), most_requests, most_bytes }
+    }
+
+    /// How many requests are under way.
+    pub(super) fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// A place for a request of so many bytes; none where there is no room for it.
+    pub(super) fn claim(load: &Arc<Self>, bytes: usize) -> Option<RequestPermit> {
+        let requests = load.requests.fetch_add(1, Ordering::Relaxed);
+        let held = load.bytes.fetch_add(bytes, Ordering::Relaxed);
+        // Given back at once where it is not to be had.
+        let slot = RequestPermit(
+            Arc::new(RequestClaim { load: Arc::clone(load), bytes: AtomicUsize::new(bytes) }),
+            None,
+        );
+        (requests < load.most_requests && held + bytes <= load.most_bytes).then_some(slot)
+    }
+
+    /// A place among those of one client, and so among those of all.
+    pub(super) fn claim_both(one: &Arc<Self>, all: &Arc<Self>, bytes: usize) -> Option<RequestPermit> {
+        let (one, all) = (Self::claim(one, bytes)?, Self::claim(all, bytes)?);
+        Some(RequestPermit(one.0, Some(all.0)))
+    }
+}
+
+impl Drop for RequestClaim {
+    fn drop(&mut self) {
+        self.load.requests.fetch_sub(1, Ordering::Relaxed);
+        self.load.bytes.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn places_are_bounded_by_number_and_by_bytes_and_given_back() {
+        let load = Arc::<RequestLimiter>::default();
+        let slots: Vec<_> = (0..MAX_REQUESTS).map(|_| RequestLimiter::claim(&load, 1).unwrap()).collect();
+        assert!(RequestLimiter::claim(&load, 1).is_none());
+        drop(slots);
+        assert_eq!(load.requests(), 0);
+        let large = RequestLimiter::claim(&load, MAX_REQUEST_BYTES - 1).unwrap();
+        assert!(RequestLimiter::claim(&load, 2).is_none());
+        assert!(RequestLimiter::claim(&load, 1).is_some());
+        drop(large);
+        assert!(RequestLimiter::claim(&load, MAX_REQUEST_BYTES).is_some());
+    }
+
+    #[test]
+    fn what_a_request_turns_out_not_to_need_is_given_back() {
+        let (all, one) = (Arc::default(), Arc::new(RequestLimiter::of_one()));
+        let slot = RequestLimiter::claim_both(&one, &all, MAX_REQUEST_BYTES / 2).unwrap();
+        assert!(RequestLimiter::claim_both(&one, &all, 1).is_none());
+        slot.shrink(10);
+        slot.shrink(20);
+        let more = RequestLimiter::claim_both(&one, &all, MAX_REQUEST_BYTES / 2 - 10).unwrap();
+        assert!(RequestLimiter::claim_both(&one, &all, 1).is_none());
+        drop((slot, more));
+        assert!(RequestLimiter::claim_both(&one, &all, MAX_REQUEST_BYTES / 2).is_some());
+    }
+
+    #[test]
+    fn one_client_has_half_of_all() {
+        let (all, one, other) =
+            (Arc::default(), Arc::new(RequestLimiter::of_one()), Arc::new(RequestLimiter::of_one()));
+        let claimed = |of: &Arc<RequestLimiter>| RequestLimiter::claim_both(of, &all, 1);
+        let slots: Vec<_> = (0..MAX_REQUESTS / 2).map(|_| claimed(&one).unwrap()).collect();
+        assert!(claimed(&one).is_none());
+        let others: Vec<_> = (0..MAX_REQUESTS / 2).map(|_| claimed(&other).unwrap()).collect();
+        drop(slots);
+        assert_eq!((one.requests(), all.requests()), (0, others.len()));
+    }
+}

@@ -1,0 +1,191 @@
+//! Calls that wait for a person, so that a call that is repeated goes on instead of
+//! beginning anew.
+
+use super::tasks::Tasks;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use tollgate_agent::proposal::Arguments;
+use tollgate_agent::run::event::Suspended;
+use uuid::Uuid;
+
+/// The most calls of one server that are remembered; the oldest is forgotten first,
+/// and still waits in the store.
+const MAX_PENDING: usize = 1_024;
+/// The most bytes that their questions have together; the same happens then.
+const MAX_PENDING_BYTES: usize = 32 * 1024 * 1024;
+
+/// Which call: what a client repeats. Its arguments are known by what they say: a model
+/// that writes them once more orders and spaces them as it likes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CallKey {
+    thread_id: String,
+    tool_name: String,
+    arguments: [u8; 32],
+}
+
+impl CallKey {
+    /// The call of this tool with these arguments, as they were sent.
+    pub(super) fn new(thread_id: &str, tool_name: &str, sent: &str) -> Self {
+        let mut hash = Sha256::new();
+        match Arguments::read(sent) {
+            Ok(arguments) => feed(arguments.value(), &mut hash),
+            // No JSON begins so: what cannot be read is the same as itself alone.
+            Err(_) => {
+                hash.update(b"?");
+                hash.update(sent.as_bytes());
+            }
+        }
+        Self {
+            thread_id: thread_id.to_owned(),
+            tool_name: tool_name.to_owned(),
+            arguments: hash.finalize().into(),
+        }
+    }
+}
+
+/// Hashes a value as JSON without space and with its keys in order.
+fn feed(value: &Value, hash: &mut Sha256) {
+    match value {
+        Value::Object(object) => {
+            let mut entries: Vec<_> = object.iter().collect();
+            entries.sort_unstable_by_key(|(key, _)| *key);
+            hash.update(b"{");
+            for (key, value) in entries {
+                hash.update(serde_json::to_vec(key).unwrap_or_default());
+                hash.update(b":");
+                feed(value, hash);
+                hash.update(b",");
+            }
+            hash.update(b"}");
+        }
+        Value::Array(values) => {
+            hash.update(b"[");
+            for value in values {
+                feed(value, hash);
+                hash.update(b",");
+            }
+            hash.update(b"]");
+        }
+        one => hash.update(one.to_string()),
+    }
+}
+
+/// A call that waits.
+#[derive(Debug, Clone)]
+pub(super) struct Pending {
+    /// Names it to its client. Nobody can guess it.
+    pub(super) handle: String,
+    pub(super) asked: CallKey,
+    pub(super) run_id: Arc<str>,
+    pub(super) question: Arc<Suspended>,
+    /// How long the question is, written out.
+    bytes: usize,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct PendingCalls {
+    /// Oldest first.
+    calls: Mutex<VecDeque<Pending>>,
+    /// Those that their clients know as tasks, and what became of them.
+    pub(super) tasks: Tasks,
+}
+
+impl PendingCalls {
+    /// Whether no call waits, as is usual.
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Remembers a call that waits; the handle stays with the run.
+    pub(super) fn add(&self, asked: &CallKey, run_id: &Arc<str>, question: &Arc<Suspended>) -> Pending {
+        let bytes = serde_json::to_vec(&**question).map_or(0, |written| written.len());
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = calls.iter().position(|call| call.run_id == *run_id);
+        let handle = known
+            .and_then(|at| calls.remove(at))
+            .map_or_else(|| Uuid::new_v4().simple().to_string(), |call| call.handle);
+        let pending = Pending {
+            handle,
+            asked: asked.clone(),
+            run_id: Arc::clone(run_id),
+            question: Arc::clone(question),
+            bytes,
+        };
+        calls.push_back(pending.clone());
+        let mut held: usize = calls.iter().map(|call| call.bytes).sum();
+        while calls.len() > MAX_PENDING || (held > MAX_PENDING_BYTES && calls.len() > 1) {
+            held -= calls.pop_front().map_or(0, |oldest| oldest.bytes);
+        }
+        pending
+    }
+
+    /// Takes out the call that is repeated: with its handle, or the same call anew.
+    pub(super) fn take(&self, asked: &CallKey, handle: Option<&str>) -> Option<Pending> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let repeated =
+            |call: &Pending| call.asked == *asked && handle.is_none_or(|handle| handle == call.handle);
+        let at = calls.iter().position(repeated)?;
+        calls.remove(at)
+    }
+
+    /// Forgets the call of a run that has ended.
+    pub(super) fn forget(&self, run_id: &str) {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.retain(|call| &*call.run_id != run_id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+    use tollgate_agent::outcome::Ticket;
+
+    fn asked(sent: &str) -> CallKey {
+        CallKey::new("thread", "tool", sent)
+    }
+
+    fn question(bytes: usize) -> Arc<Suspended> {
+        let ticket = Ticket::confirm("x".repeat(bytes));
+        let suspended = json!({
+            "call_id": "c", "suspension_id": "s", "tool_name": "t", "ticket": ticket,
+        });
+        Arc::new(serde_json::from_value(suspended).unwrap())
+    }
+
+    #[test]
+    fn w2_arguments_are_the_same_when_they_say_the_same() {
+        let first = asked(r#"{"a": 1, "b": {"c": [1, 2], "d": "x"}}"#);
+        assert_eq!(first, asked("{\"b\":{\"d\":\"\\u0078\",\"c\":[1,2]},\n \"a\":1}"));
+        assert_eq!(asked("{}"), asked(""));
+        for other in [
+            r#"{"a": 2, "b": {"c": [1, 2], "d": "x"}}"#,
+            r#"{"a": 1, "b": {"c": [2, 1], "d": "x"}}"#,
+            r#"{"a": 1, "b": {"c": [1, 2], "d": "x"}, "e": null}"#,
+            r#"{"a": "1", "b": {"c": [1, 2], "d": "x"}}"#,
+        ] {
+            assert_ne!(first, asked(other), "{other}");
+        }
+        assert_ne!(asked(r#"{"a":1,"a":2}"#), asked(r#"{"a":2,"a":1}"#), "what cannot be read is itself");
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_the_newest_stays() {
+        let calls = PendingCalls::default();
+        for number in 0..MAX_PENDING + 10 {
+            calls.add(&asked(&format!("[{number}]")), &number.to_string().into(), &question(10));
+        }
+        assert_eq!(calls.calls.lock().unwrap().len(), MAX_PENDING);
+        assert!(calls.take(&asked("[0]"), None).is_none(), "the oldest is forgotten");
+        for number in 0..5 {
+            calls.add(&asked(&number.to_string()), &format!("l{number}").into(), &question(10 * 1024 * 1024));
+        }
+        let held: usize = calls.calls.lock().unwrap().iter().map(|call| call.bytes).sum();
+        assert!(held <= MAX_PENDING_BYTES, "{held}");
+        assert!(calls.take(&asked("4"), None).is_some());
+    }
+}

@@ -1,0 +1,236 @@
+//! One call of a client, from its request to what it is answered.
+
+use super::call_result;
+use super::notifications::Notices;
+use super::suspended_calls::{CallKey, PendingCalls};
+use super::tool_list::ToolList;
+use crate::run::{RunEnd, RunHandle};
+use crate::{CallRequest, Host, HostError, RunRequest};
+use rmcp::RoleServer;
+use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData};
+use rmcp::service::RequestContext;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::proposal::Arguments;
+use tollgate_agent::run::{Decision, DecisionAnswer, Event, Run, StoredEvent, Thread};
+use uuid::Uuid;
+
+const CANCELLED: &str = "the call was cancelled";
+/// How long a decision waits before it asks again for a thread that is at work.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+/// A call with all that it needs of its session.
+pub(super) struct ToolCallSession<'a> {
+    pub(super) host: &'a Host,
+    pub(super) thread_id: &'a str,
+    pub(super) pending: &'a PendingCalls,
+    pub(super) calls: &'a Semaphore,
+    pub(super) context: &'a RequestContext<RoleServer>,
+    pub(super) notices: Option<Notices>,
+    pub(super) offer: &'a ToolList,
+    /// An agent is called, not a tool.
+    pub(super) is_agent: bool,
+}
+
+impl ToolCallSession<'_> {
+    /// Calls a tool, or lets an agent work; or goes on with the call that is repeated.
+    pub(super) async fn call(
+        &mut self,
+        params: CallToolRequestParams,
+        sent: Arc<str>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let request = match self.is_agent.then(|| request(&sent)).transpose() {
+            Ok(request) => request,
+            Err(refused) => return Ok((*refused).into()),
+        };
+        let thread_id = self.thread_id;
+        let asked = || CallKey::new(thread_id, &params.name, &sent);
+        let state = params.request_state.as_deref();
+        if (state.is_some() || !self.pending.is_empty())
+            && let Some(pending) = self.pending.take(&asked(), state)
+        {
+            return self.again(pending, params.input_responses).await;
+        }
+        if state.is_some() {
+            let words = "the requestState is not that of a call that waits here; repeat the call without it";
+            return Err(ErrorData::invalid_params(words, None));
+        }
+        let end = match request {
+            Some(request) => self.work(&params.name, request).await?,
+            None => self.begin(&params.name, Arc::clone(&sent)).await?,
+        };
+        if end.waiting.is_empty() {
+            return self.result(end).map(Into::into);
+        }
+        self.settle(end, &asked()).await
+    }
+
+    /// Lets an agent work on a request, in a conversation of its own.
+    async fn work(&mut self, agent_id: &str, request: String) -> Result<RunEnd, ErrorData> {
+        let _turn = turn_if_wanted(self.calls, &self.context.ct).await?;
+        let handle = self.host.run(RunRequest::new(agent_id, request)).await.map_err(broken)?;
+        self.follow(handle).await
+    }
+
+    async fn begin(&mut self, tool_name: &str, sent: Arc<str>) -> Result<RunEnd, ErrorData> {
+        let _turn = turn(self.calls, &self.context.ct).await?;
+        let mut request = CallRequest::new(tool_name, sent).on_thread(self.thread_id);
+        request.cancel = self.context.ct.clone();
+        if self.notices.is_none() {
+            return self.host.call(request).await.map_err(broken);
+        }
+        let handle = self.host.start_call(request).await.map_err(broken)?;
+        self.follow(handle).await
+    }
+
+    /// The result of a call that waits for nobody any more.
+    pub(super) fn result(&self, end: RunEnd) -> Result<CallToolResult, ErrorData> {
+        if self.is_agent {
+            return Ok(call_result::of_run(end));
+        }
+        let finished = end.last_call.ok_or_else(|| broken("the call did not come to an end of its own"))?;
+        Ok(call_result::of_call(&finished))
+    }
+
+    /// Carries a call on with a person's decision.
+    pub(super) async fn decide(
+        &mut self,
+        run_id: &str,
+        suspension_id: &str,
+        answer: DecisionAnswer,
+        reason: Option<String>,
+    ) -> Result<RunEnd, HostError> {
+        let _turn = turn_if_wanted(self.calls, &self.context.ct)
+            .await
+            .map_err(|e| HostError::Refused(e.message.into_owned()))?;
+        let decision = Decision {
+            id: Uuid::now_v7().to_string(),
+            target: suspension_id.to_owned(),
+            answer,
+            reason,
+            at_ms: crate::run::now_ms(),
+        };
+        loop {
+            match self.host.decide(run_id, decision.clone()).await {
+                // Another call of the thread is being decided; it takes its turn.
+                Err(HostError::Busy(_)) if !self.context.ct.is_cancelled() => {
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                Err(e) => return Err(e),
+                Ok(handle) => {
+                    let followed = self.follow(handle).await;
+                    return followed.map_err(|e| HostError::Setup(e.message.into_owned()));
+                }
+            }
+        }
+    }
+
+    /// Tells the client what it asked to be told, until the run has ended or waits.
+    pub(super) async fn follow(&mut self, mut handle: RunHandle) -> Result<RunEnd, ErrorData> {
+        let (ct, cancellation) = (self.context.ct.clone(), handle.cancellation());
+        let cancel = async move {
+            ct.cancelled().await;
+            cancellation.cancel();
+            std::future::pending::<()>().await;
+        };
+        let told = async {
+            match &mut self.notices {
+                Some(notices) => notices.tell_all(&mut handle.events).await,
+                None => while handle.events.next().await.is_some() {},
+            }
+        };
+        tokio::select! {
+            () = told => {}
+            () = cancel => {}
+        }
+        handle.wait().await.map_err(broken)
+    }
+
+    /// How a run that was decided elsewhere stands, from its record.
+    pub(super) async fn recorded(&self, run_id: &Arc<str>) -> Result<FinishedRun, ErrorData> {
+        let record = self.host.store().events(run_id, 0).await.map_err(broken)?;
+        let mut run = Run::new(Thread::default());
+        let (mut last_call, mut text) = (None, String::new());
+        for numbered in &record {
+            run.apply(&numbered.event).map_err(broken)?;
+            match &numbered.event {
+                Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
+                Event::RunFinished { text: answered, .. } => text.clone_from(answered),
+                _ => {}
+            }
+        }
+        let at_ms = |numbered: Option<&Arc<StoredEvent>>| numbered.map_or(0, |numbered| numbered.at_ms);
+        Ok(FinishedRun {
+            began_at_ms: at_ms(record.first()),
+            changed_at_ms: at_ms(record.last()),
+            end: RunEnd::of(&run, (Arc::clone(run_id), Arc::from(self.thread_id)), last_call, text),
+        })
+    }
+}
+
+/// How a run stands, by its record.
+pub(super) struct FinishedRun {
+    pub(super) end: RunEnd,
+    pub(super) began_at_ms: u64,
+    pub(super) changed_at_ms: u64,
+}
+
+/// What an agent is asked to do; or what is wrong with its arguments.
+fn request(sent: &str) -> Result<String, Box<CallToolResult>> {
+    let wrong = |words: &str| {
+        let structured = serde_json::json!({"error": {"code": "invalid_arguments", "message": words}});
+        Box::new(call_result::refused(words, structured))
+    };
+    let arguments = Arguments::read(sent).map_err(|fault| wrong(&fault.message))?;
+    match arguments.value().as_object().map(|object| (object.get("request"), object.len())) {
+        Some((Some(Value::String(request)), 1)) => Ok(request.clone()),
+        _ => Err(wrong("An agent takes one argument, `request`, a text.")),
+    }
+}
+
+/// Waits until the session has room for one more call. One that was cancelled before it
+/// was looked at gets its turn where there is room: a tool's call ends at once then, and is
+/// recorded as cancelled.
+async fn turn<'a>(calls: &'a Semaphore, ct: &CancellationToken) -> Result<SemaphorePermit<'a>, ErrorData> {
+    tokio::select! {
+        biased;
+        turn = calls.acquire() => turn.map_err(broken),
+        () = ct.cancelled() => Err(broken(CANCELLED)),
+    }
+}
+
+/// The same for what cannot be taken back once it has begun, an agent's work and a person's
+/// decision: it does not begin for a client that has taken back its request.
+async fn turn_if_wanted<'a>(
+    calls: &'a Semaphore,
+    ct: &CancellationToken,
+) -> Result<SemaphorePermit<'a>, ErrorData> {
+    let turn = turn(calls, ct).await?;
+    if ct.is_cancelled() { Err(broken(CANCELLED)) } else { Ok(turn) }
+}
+
+/// The host itself broke; whatever a tool does is not here.
+pub(super) fn broken(error: impl std::fmt::Display) -> ErrorData {
+    ErrorData::internal_error(tollgate_agent::text::clean(&error.to_string(), 1_000), None)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_is_cancelled_early_has_its_turn_where_there_is_room() {
+        let (calls, ct) = (Semaphore::new(1), CancellationToken::new());
+        ct.cancel();
+        for _ in 0..64 {
+            assert!(turn(&calls, &ct).await.is_ok());
+            assert!(turn_if_wanted(&calls, &ct).await.is_err(), "it could not be taken back");
+        }
+        let _other = calls.acquire().await.unwrap();
+        assert!(turn(&calls, &ct).await.is_err(), "nobody waits for it any more");
+    }
+}

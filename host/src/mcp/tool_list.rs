@@ -1,0 +1,163 @@
+//! What the server offers to its clients: every tool that direct calls may make, and
+//! the agents that the operator chose, as the protocol lists them.
+
+use crate::tools::{Reach, Toolbox};
+use crate::{DIRECT_AGENT, Host};
+use rmcp::model::{Tool as Listed, ToolAnnotations};
+use serde_json::{Map, Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+use tollgate_agent::catalog::{Catalog, HOST_ID, Tool};
+use tollgate_agent::name;
+use tollgate_agent::state::KeyReducer;
+
+/// How many tools one page of the list has.
+pub(super) const PAGE_TOOLS: usize = 250;
+
+/// What the operator chose to offer beside the tools.
+#[derive(Debug, Clone, Default)]
+pub struct ToolList {
+    /// Agents that can be called like tools, by their ids. Each takes a `request` and
+    /// answers `{"response": text}`.
+    pub agents: Vec<String>,
+    /// The conversation whose state calls read and change; each session has one of
+    /// its own where there is none.
+    pub thread_id: Option<String>,
+    /// The command that decides about a call that waits, to which run and call are
+    /// added: `tollgate decide`, with what it needs to find the same store.
+    pub decide: String,
+    /// Whether a client may have an answer to a question of the permission rules
+    /// remembered. Otherwise it can only say yes or no to one call.
+    pub answers_may_be_remembered: bool,
+}
+
+/// An agent cannot be offered: a sentence for the operator.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct OfferError(String);
+
+impl ToolList {
+    /// Checks that each agent is there and that its name is free.
+    ///
+    /// # Errors
+    /// An agent is not known, has no model, or is named like a tool.
+    pub fn check(&self, host: &Host) -> Result<(), OfferError> {
+        let toolbox = host.toolbox();
+        for id in &self.agents {
+            if !host.agents().any(|agent| &agent.spec.view.id == id) || id == DIRECT_AGENT {
+                let known: Vec<&str> = host.agents().map(|agent| agent.spec.view.id.as_str()).collect();
+                let near = name::nearest(id, known.iter().copied().filter(|id| *id != DIRECT_AGENT));
+                let hint = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                return Err(OfferError(format!("there is no agent `{id}` that could be offered{hint}")));
+            }
+            let folded = name::fold(id);
+            let taken = toolbox.catalog().tools().find(|tool| name::fold(&tool.descriptor.name) == folded);
+            if let Some(tool) = taken {
+                return Err(OfferError(format!(
+                    "the agent `{id}` cannot be offered: the tool `{}` has its name, or one that looks like it",
+                    tool.descriptor.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the name is that of an agent that is offered.
+    pub(super) fn has_agent(&self, name: &str) -> bool {
+        self.agents.iter().any(|id| id == name)
+    }
+}
+
+/// The list of tools, made anew when another toolbox is published.
+#[derive(Default)]
+pub(super) struct Listing {
+    known: Mutex<Option<Known>>,
+}
+
+/// A list, and of which toolbox it is.
+struct Known {
+    of: Arc<Toolbox>,
+    listed: Arc<Vec<Listed>>,
+}
+
+impl Listing {
+    /// The tools as they stand, sorted by name; agents come last.
+    pub(super) fn of(&self, host: &Host, offer: &ToolList) -> Arc<Vec<Listed>> {
+        let toolbox = host.toolbox();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Known { of, listed }) = known.as_ref()
+            && Arc::ptr_eq(of, &toolbox)
+        {
+            return Arc::clone(listed);
+        }
+        let tools = toolbox.catalog().tools().filter(|tool| may_call(host, tool));
+        let tools = tools.map(|tool| listed(tool, &toolbox));
+        let agents = host.agents().filter(|agent| offer.has_agent(&agent.spec.view.id)).map(agent_tool);
+        let all: Arc<Vec<Listed>> = Arc::new(tools.chain(agents).collect());
+        *known = Some(Known { of: toolbox, listed: Arc::clone(&all) });
+        all
+    }
+}
+
+/// Whether it is one of the host's own tools, which are not there for a client: they
+/// serve an agent's conversation, and a client has its own. One of them runs any agent,
+/// and which agents a client may run is the operator's to say.
+pub(super) fn is_hosts_own(tool: &Tool) -> bool {
+    tool.owner.id == HOST_ID
+}
+
+/// Whether direct calls may make this one at all: what is not listed for them is not
+/// shown.
+fn may_call(host: &Host, tool: &Tool) -> bool {
+    if is_hosts_own(tool) {
+        return false;
+    }
+    let mut agents = host.agents();
+    agents.any(|agent| agent.spec.view.id == DIRECT_AGENT && agent.spec.lists(&tool.descriptor.name))
+}
+
+fn listed(tool: &Tool, toolbox: &Toolbox) -> Listed {
+    let descriptor = &tool.descriptor;
+    let schema = object(descriptor.parameters.clone());
+    Listed::new(descriptor.name.clone(), descriptor.description.clone(), schema)
+        .with_annotations(annotations(tool, toolbox))
+}
+
+/// What a client may show about a call. They are hints: what a tool can do is
+/// enforced by its sandbox, and these say what that is.
+fn annotations(tool: &Tool, toolbox: &Toolbox) -> ToolAnnotations {
+    let reach = toolbox.runner(&tool.descriptor.name).map(|runner| runner.reach()).unwrap_or_default();
+    let hints = ToolAnnotations::new().idempotent(tool.descriptor.execution.idempotent);
+    let Reach::Within { changes_files, reaches_network } = reach else { return hints };
+    let changes_state = tool.access.writes().next().is_some();
+    let outside = changes_files || reaches_network;
+    hints
+        .read_only(!changes_state && !outside)
+        .destructive(outside || tool.access.writes().any(|key| overwrites(toolbox.catalog(), key)))
+        .open_world(reaches_network)
+}
+
+/// Whether an update of the key may take away what was there.
+fn overwrites(catalog: &Catalog, key: &str) -> bool {
+    let reducer = catalog.keys().get(key).map(|definition| &definition.reducer);
+    !matches!(reducer, Some(KeyReducer::Standard(reducer)) if reducer.commutes())
+}
+
+fn agent_tool(agent: &crate::Agent) -> Listed {
+    let view = &agent.spec.view;
+    let description = view.description.clone().unwrap_or_else(|| format!("Asks the agent {}.", view.id));
+    let schema = json!({
+        "type": "object",
+        "properties": {"request": {"type": "string", "description": "What the agent is asked to do."}},
+        "required": ["request"],
+        "additionalProperties": false,
+    });
+    Listed::new(view.id.clone(), description, object(schema))
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        // The catalog accepts no other schema of arguments.
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,316 @@
+//! The wire of one client: lines of JSON-RPC in, lines of JSON-RPC out, with a bound
+//! on everything that a client can make grow.
+//!
+//! What is not a message is answered as the protocol says and changes nothing. A
+//! client that asks for more than is carried at once is refused; one that does not
+//! read its answers is not read from either, until it does or leaves.
+
+use super::reader::{Lines, MAX_MESSAGE_BYTES, Read};
+use super::request_limit::{MAX_REQUESTS, RequestLimiter};
+use super::weight::{TooHeavy, Weighed, weigh};
+use super::writer::{Backpressure, MessageWriter, Output};
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta, ProtocolVersion,
+    RequestId, ServerJsonRpcMessage,
+};
+use rmcp::transport::Transport;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncRead;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::text::clean;
+use tollgate_sandbox::MemoryBudget;
+
+/// How often a client that is not read from is looked at, in case that it left.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long calls may take to end by themselves once the input has ended.
+const LAST_ANSWERS: Duration = Duration::from_millis(400);
+
+/// What a request is answered that comes before there is a session.
+const TOO_EARLY: &str = "there is no session yet: send `initialize` first, or say in `_meta` which version of the \
+    protocol the request speaks and what the client can do (io.modelcontextprotocol/protocolVersion and \
+    io.modelcontextprotocol/clientCapabilities)";
+
+const UNFIT: &str =
+    "the parameters do not fit initialize, which has protocolVersion, capabilities and clientInfo";
+
+/// Where requests come from, which can say that nobody is at the other end any more.
+pub(super) trait Input: AsyncRead + Unpin + Send {
+    /// Whether the other end is known to be closed, though there may be more to read.
+    fn is_left(&self) -> bool;
+}
+
+/// The arguments of a call, letter by letter as the client wrote them.
+#[derive(Debug, Clone)]
+pub(super) struct RawArguments(pub(super) Arc<str>);
+
+/// One client's wire.
+pub(super) struct StdioTransport<R> {
+    lines: Lines<R>,
+    out: MessageWriter,
+    load: Arc<RequestLimiter>,
+    /// From which the memory of its messages is reserved.
+    budget: MemoryBudget,
+    /// Ends every call of the client.
+    gone: CancellationToken,
+    /// There is a session; before that, only what may come before one means anything.
+    begun: bool,
+}
+
+impl<R: Input> StdioTransport<R> {
+    /// A wire between these two streams. `gone` is cancelled once the client left.
+    pub(super) fn new(read: R, output: Output, gone: CancellationToken, budget: MemoryBudget) -> Self {
+        let out = MessageWriter::start(output, gone.clone());
+        Self { lines: Lines::new(read), out, load: Arc::default(), budget, gone, begun: false }
+    }
+
+    /// Whom to ask whether there is room for more that nobody has to be told.
+    pub(super) fn room(&self) -> Backpressure {
+        self.out.room()
+    }
+
+    async fn wait_for_room(&mut self) -> Option<()> {
+        let room = self.room();
+        while !room.is_there() {
+            tokio::select! {
+                () = self.out.sent() => {}
+                () = self.gone.cancelled() => return None,
+                () = tokio::time::sleep(LOOK) => if self.lines.stream().is_left() { return None },
+            }
+        }
+        Some(())
+    }
+
+    /// The input has ended: what is under way may end by itself, for a moment.
+    fn end(&self) {
+        let (gone, load) = (self.gone.clone(), Arc::clone(&self.load));
+        tokio::spawn(async move {
+            let idle = async {
+                while load.requests() > 0 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let _ = tokio::time::timeout(LAST_ANSWERS, idle).await;
+            gone.cancel();
+        });
+    }
+
+    /// The message of a line; none where it was answered, or means nothing.
+    fn take(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
+        let Weighed { message, arguments, memory } = match weigh(line, &self.budget) {
+            Ok(weighed) => weighed,
+            // A form that came back with such a number was not answered.
+            Err(TooHeavy::Number(why)) if !is_request(line) => return unanswered(line, &why),
+            Err(heavy) => {
+                self.out.send(&ServerJsonRpcMessage::error(too_heavy(heavy), id_alone(line)));
+                return None;
+            }
+        };
+        let mut message = match serde_json::from_slice::<ClientJsonRpcMessage>(&message) {
+            Ok(message) => message,
+            Err(_) => {
+                let (error, id) = refusal(&message)?;
+                self.out.send(&ServerJsonRpcMessage::error(error, id));
+                return None;
+            }
+        };
+        if let ClientJsonRpcMessage::Request(request) = &mut message {
+            if !self.begun && comes_too_early(&request.request) {
+                let words = match &request.request {
+                    ClientRequest::CustomRequest(custom) if custom.method == "initialize" => UNFIT,
+                    _ => TOO_EARLY,
+                };
+                let error = ErrorData::invalid_params(words, None);
+                self.out.send(&ServerJsonRpcMessage::error(error, Some(request.id.clone())));
+                return None;
+            }
+            let Some(slot) = RequestLimiter::claim(&self.load, line.len()) else {
+                let words = format!("at most {MAX_REQUESTS} requests are carried at once; wait for answers");
+                let error = ErrorData::new(ErrorCode(-32000), words, None);
+                self.out.send(&ServerJsonRpcMessage::error(error, Some(request.id.clone())));
+                return None;
+            };
+            if !self.begun {
+                self.begun = begins(&request.request);
+            }
+            let extensions = request.request.extensions_mut();
+            extensions.insert(slot);
+            if let Some(memory) = memory {
+                extensions.insert(memory);
+            }
+            if let Some(arguments) = arguments {
+                extensions.insert(arguments);
+            }
+        }
+        // Nobody waits for an answer to anything else, and rmcp would end with it.
+        (self.begun || matches!(message, ClientJsonRpcMessage::Request(_))).then_some(message)
+    }
+}
+
+/// Whether a session begins with this, which does not come too early: with the handshake,
+/// or, in versions that have none, with a request that says itself what the handshake would.
+fn begins(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        _ => {
+            let version = request.get_meta().protocol_version();
+            version.is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.contains(&version))
+        }
+    }
+}
+
+/// Whether this needs a session and cannot begin one.
+fn comes_too_early(request: &ClientRequest) -> bool {
+    let without = matches!(request, ClientRequest::InitializeRequest(_) | ClientRequest::PingRequest(_));
+    !without && lacks_version(request)
+}
+
+fn lacks_version(request: &ClientRequest) -> bool {
+    !request.get_meta().missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
+}
+
+impl<R: Input> Transport<RoleServer> for StdioTransport<R> {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        // In the order in which it is asked for: progress before the answer.
+        self.out.send(&message);
+        std::future::ready(Ok(()))
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            if self.wait_for_room().await.is_none() {
+                self.gone.cancel();
+                return None;
+            }
+            let read = tokio::select! {
+                read = self.lines.next() => read,
+                () = self.gone.cancelled() => return None,
+            };
+            match read {
+                Ok(Read::Line(line)) => {
+                    if let Some(message) = self.take(&line) {
+                        return Some(message);
+                    }
+                }
+                Ok(Read::TooLong) => {
+                    let words = format!("a message has more than {MAX_MESSAGE_BYTES} bytes and was not read");
+                    let error = ErrorData::invalid_request(words, None);
+                    self.out.send(&ServerJsonRpcMessage::error(error, None));
+                }
+                Ok(Read::End) | Err(_) => {
+                    self.end();
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        self.out.close(LAST_ANSWERS).await;
+        Ok(())
+    }
+}
+
+/// What a message is answered that was not read.
+fn too_heavy(heavy: TooHeavy) -> ErrorData {
+    match heavy {
+        TooHeavy::Values(why) => ErrorData::invalid_request(format!("the message was not read: {why}"), None),
+        TooHeavy::Number(why) => ErrorData::invalid_params(why, None),
+        TooHeavy::Budget => {
+            let words = "overloaded: the host has no memory to read the message now; try again later";
+            ErrorData::new(ErrorCode(-32000), words, None)
+        }
+    }
+}
+
+fn is_request(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Message {
+        method: Option<IgnoredAny>,
+    }
+    serde_json::from_slice::<Message>(line).is_ok_and(|message| message.method.is_some())
+}
+
+/// In the place of an answer that is not taken: that there is none.
+fn unanswered(line: &[u8], why: &str) -> Option<ClientJsonRpcMessage> {
+    let id = id_alone(line)?;
+    Some(ClientJsonRpcMessage::error(ErrorData::invalid_params(why.to_owned(), None), Some(id)))
+}
+
+/// The id of a message of which nothing else is read.
+fn id_alone(line: &[u8]) -> Option<RequestId> {
+    #[derive(Deserialize)]
+    struct Message {
+        id: Option<RequestId>,
+    }
+    serde_json::from_slice::<Message>(line).ok()?.id
+}
+
+/// What a line that is no message is answered; none where nobody waits for one.
+pub(super) fn refusal(line: &[u8]) -> Option<(ErrorData, Option<RequestId>)> {
+    let value: serde_json::Value = match serde_json::from_slice(line) {
+        Ok(value) => value,
+        Err(e) => {
+            let words = format!("the message is not JSON: {}", clean(&e.to_string(), 200));
+            return Some((ErrorData::parse_error(words, None), None));
+        }
+    };
+    let Some(object) = value.as_object() else {
+        let words = if value.is_array() {
+            "batches are not part of the protocol; send each message on a line of its own"
+        } else {
+            "a message is a JSON object"
+        };
+        return Some((ErrorData::invalid_request(words, None), None));
+    };
+    let id = object.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
+    let is_request = object.contains_key("method");
+    match (is_request, object.contains_key("id"), id) {
+        (true, false, _) => None, // a notification that nobody knows
+        (true, true, None) => {
+            let words = "the id of a request is a text or a whole number";
+            Some((ErrorData::invalid_request(words, None), None))
+        }
+        (true, true, id) => {
+            let words = "the request does not have the shape of JSON-RPC 2.0: jsonrpc, id, method, params";
+            Some((ErrorData::invalid_request(words, None), id))
+        }
+        (false, true, _) if object.contains_key("result") || object.contains_key("error") => None,
+        (false, ..) => {
+            let words = "a message has a method, a result or an error";
+            Some((ErrorData::invalid_request(words, None), id_of(object)))
+        }
+    }
+}
+
+fn id_of(object: &serde_json::Map<String, serde_json::Value>) -> Option<RequestId> {
+    object.get("id").and_then(|id| serde_json::from_value(id.clone()).ok())
+}
+
+/// The arguments of a `tools/call` as they were written: what is judged is what the
+/// client sent, with repeated keys and numbers that do not survive refused.
+pub(super) fn raw_arguments(message: &[u8]) -> Option<RawArguments> {
+    #[derive(Deserialize)]
+    struct Request<'a> {
+        #[serde(borrow)]
+        params: Option<Params<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        arguments: Option<&'a RawValue>,
+    }
+    let request: Request<'_> = serde_json::from_slice(message).ok()?;
+    request.params?.arguments.map(|raw| RawArguments(Arc::from(raw.get())))
+}

@@ -1,0 +1,125 @@
+//! A model, whoever runs it: one question in, one reply out, streamed on the way.
+//!
+//! [`HttpModel`] speaks to a provider, [`ScriptedModel`] plays turns that were written down,
+//! and [`Retrying`] wraps either and asks again where asking again can help.
+//! [`ModelConfig`] is what an operator writes, and makes one of them.
+
+mod config;
+mod fault;
+mod providers;
+mod retry;
+mod scripted;
+mod secret;
+mod text_calls;
+
+pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort, ToolCalls};
+pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
+#[cfg(any(feature = "mcp", feature = "otel"))]
+pub(crate) use providers::http_client;
+pub use providers::{HttpModel, Provider};
+pub use retry::{RetryPolicy, Retrying};
+pub use scripted::{RecordingError, ScriptedModel, ScriptedTurn};
+pub use secret::ApiKey;
+pub use text_calls::TextCalls;
+
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::time::Duration;
+use tollgate_agent::message::{ModelReply, ModelRequest};
+
+/// Something that replies to a conversation.
+///
+/// ```
+/// use tollgate::models::{Delta, DeltaSink, ModelFault};
+/// use tollgate::tollgate_agent::message::{AssistantMessage, Message, ModelReply, ModelRequest};
+/// use tollgate::{async_trait, Agent, Host, Model, RunRequest};
+///
+/// /// Says what it is told.
+/// struct Parrot;
+///
+/// #[async_trait]
+/// impl Model for Parrot {
+///     fn name(&self) -> &str {
+///         "parrot"
+///     }
+///
+///     async fn reply(&self, request: ModelRequest, deltas: &mut DeltaSink<'_>) -> Result<ModelReply, ModelFault> {
+///         let Some(Message::User(text)) = request.messages.last() else {
+///             return Err(ModelFault::permanent("A parrot needs somebody to speak to."));
+///         };
+///         deltas(Delta::Text(text.clone()));
+///         let message = AssistantMessage { text: text.clone(), ..AssistantMessage::default() };
+///         Ok(ModelReply { message, ..ModelReply::default() })
+///     }
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let host = Host::builder().agent(Agent::new("polly", Parrot)).build()?;
+/// let end = host.run(RunRequest::new("polly", "Pieces of eight!")).await?.wait().await?;
+/// assert_eq!(end.text, "Pieces of eight!");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Dropping the future of [`Model::reply`] cancels it: a live model's
+/// connection closes with it.
+#[async_trait]
+pub trait Model: Send + Sync {
+    /// What people call this model, for messages and records.
+    fn name(&self) -> &str;
+
+    /// Asks the model, tells `deltas` what it writes while it writes, and
+    /// returns the whole once it is there.
+    ///
+    /// Nothing in the reply has been checked: calls may name tools that do not
+    /// exist, their arguments are text that may not be JSON, and their ids may
+    /// be empty or repeated.
+    ///
+    /// # Errors
+    /// The provider refused, broke off, or could not be reached. What `deltas`
+    /// was told before is then void.
+    async fn reply(
+        &self,
+        request: ModelRequest,
+        deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault>;
+}
+
+#[async_trait]
+impl<M: Model + ?Sized> Model for Arc<M> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    async fn reply(
+        &self,
+        request: ModelRequest,
+        deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault> {
+        (**self).reply(request, deltas).await
+    }
+}
+
+/// Who is told of a reply while it is written. It is called between two reads
+/// of the stream and must not block.
+pub type DeltaSink<'a> = dyn FnMut(Delta) + Send + 'a;
+
+/// A piece of a reply that is being written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delta {
+    /// More of the text.
+    Text(String),
+    /// More of what the model thinks aloud.
+    Reasoning(String),
+    /// The attempt broke: whatever was told of this reply so far is void, and
+    /// the next attempt starts it anew.
+    Restarted {
+        /// The attempt that comes next; the first one is 1.
+        attempt: u32,
+        /// How long from now it comes.
+        pause: Duration,
+        /// Why the last one broke, in the provider's words.
+        reason: String,
+    },
+}

@@ -1,0 +1,282 @@
+//! A model that plays turns which were written down.
+//!
+//! What it says is fixed; what its tools answer is not. A text may therefore
+//! name an answer, as in `{{word_count/words}}`, and then shows what that call
+//! returned when the turn is played.
+
+mod answers;
+mod file;
+
+pub use file::RecordingError;
+
+use super::{Delta, DeltaSink, Model, ModelFault};
+use answers::Answers;
+use async_trait::async_trait;
+use file::Recording;
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tollgate_agent::json;
+use tollgate_agent::message::{
+    AssistantMessage, Finish, Message, ModelCall, ModelReply, ModelRequest, TokenUsage,
+};
+
+/// Plays one turn for each request, in order. A turn is used up as soon as it
+/// begins to play, also where the request is then dropped.
+#[derive(Debug)]
+pub struct ScriptedModel {
+    name: String,
+    turns: Vec<ScriptedTurn>,
+    next: AtomicUsize,
+    pace: Duration,
+}
+
+impl ScriptedModel {
+    /// A recording made in code.
+    #[must_use]
+    pub fn new(turns: Vec<ScriptedTurn>) -> Self {
+        Self { name: "recorded".to_owned(), turns, next: AtomicUsize::new(0), pace: Duration::ZERO }
+    }
+
+    /// Reads a recording: JSON where the file's name ends in `.json`, TOML
+    /// otherwise.
+    ///
+    /// ```toml
+    /// name = "tour"        # what people read; "recorded" where it is absent
+    /// pace_ms = 20         # pause between two words; 0 where it is absent
+    ///
+    /// [[turn]]
+    /// expect = "How long"  # must be in the last message
+    /// reasoning = "I should count."
+    /// text = "Let me count."
+    /// calls = [{ name = "word_count", arguments = { path = "README.md" } }]
+    ///
+    /// [[turn]]
+    /// text = "It has {{word_count/words}} words."
+    /// ```
+    ///
+    /// `{{TOOL}}` is the whole of the tool's latest answer, `{{TOOL/a/0}}` the
+    /// value at a JSON pointer within it, `{{TOOL#2/a}}` within its second
+    /// answer, and `{{last/a}}` within the latest answer of any tool. They work
+    /// in `text` and in the strings of `arguments`; a string of `arguments`
+    /// that is nothing but one of them takes the value's own type. Arguments
+    /// that are written as one string are sent as they stand. A turn may have
+    /// `finish` (`stop`, `length`, `filtered`), `usage` (`input_tokens`,
+    /// `output_tokens`), an `id` for each call, and `fault` in the place of an
+    /// answer (`message`, `permanent`, `retry_after_ms`).
+    ///
+    /// # Errors
+    /// The file cannot be read, is no recording, or holds no turn.
+    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        let Recording { name, pace_ms, turn } = file::read(path)?;
+        let recorded = Self::new(turn).with_pace(Duration::from_millis(pace_ms));
+        Ok(match name {
+            Some(name) => recorded.named(name),
+            None => recorded,
+        })
+    }
+
+    /// Gives it a name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Waits this long before each word.
+    #[must_use]
+    pub fn with_pace(mut self, pace: Duration) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    fn next_turn(&self) -> Result<(usize, &ScriptedTurn), ModelFault> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        match self.turns.get(index) {
+            Some(turn) => Ok((index + 1, turn)),
+            None => Err(ModelFault::permanent(&format!(
+                "The recording `{}` has {} turns, and turn {} was asked for. Add a turn to it, or \
+                 ask for less.",
+                self.name,
+                self.turns.len(),
+                index + 1
+            ))),
+        }
+    }
+
+    async fn tell(&self, text: &str, delta: fn(String) -> Delta, deltas: &mut DeltaSink<'_>) {
+        for word in text.split_inclusive(' ') {
+            if !self.pace.is_zero() {
+                tokio::time::sleep(self.pace).await;
+            }
+            deltas(delta(word.to_owned()));
+        }
+    }
+}
+
+#[async_trait]
+impl Model for ScriptedModel {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn reply(
+        &self,
+        request: ModelRequest,
+        deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault> {
+        let (number, turn) = self.next_turn()?;
+        let reply = turn.played(&request).map_err(|why| {
+            ModelFault::permanent(&format!("Turn {number} of the recording `{}` {why}", self.name))
+        })?;
+        if let Some(reasoning) = &reply.message.reasoning {
+            self.tell(reasoning, Delta::Reasoning, deltas).await;
+        }
+        self.tell(&reply.message.text, Delta::Text, deltas).await;
+        match &turn.fault {
+            None => Ok(reply),
+            Some(fault) => Err(fault.clone()),
+        }
+    }
+}
+
+/// What a recorded model says once.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(from = "file::RawTurn")]
+pub struct ScriptedTurn {
+    text: String,
+    reasoning: Option<String>,
+    calls: Vec<RecordedCall>,
+    finish: Finish,
+    usage: TokenUsage,
+    expect: Option<String>,
+    fault: Option<ModelFault>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct RecordedCall {
+    id: String,
+    name: String,
+    arguments: Value,
+}
+
+impl ScriptedTurn {
+    /// A turn that only speaks.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// A turn that calls tools, by name and arguments. Arguments that are a
+    /// string are sent as they stand, JSON or not.
+    #[must_use]
+    pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
+        calls.into_iter().fold(Self::default(), |turn, (name, arguments)| turn.with_call("", name, arguments))
+    }
+
+    /// A turn that breaks, after whatever text it is given.
+    #[must_use]
+    pub fn fault(fault: ModelFault) -> Self {
+        Self { fault: Some(fault), ..Self::default() }
+    }
+
+    /// Adds a call with the provider's id for it; empty for none.
+    #[must_use]
+    pub fn with_call(mut self, id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
+        self.calls.push(RecordedCall { id: id.into(), name: name.into(), arguments });
+        self
+    }
+
+    /// Says something as well.
+    #[must_use]
+    pub fn with_text(mut self, text: impl Into<String>) -> Self {
+        self.text = text.into();
+        self
+    }
+
+    /// Thinks aloud first.
+    #[must_use]
+    pub fn with_reasoning(mut self, reasoning: impl Into<String>) -> Self {
+        self.reasoning = Some(reasoning.into());
+        self
+    }
+
+    /// Stops for this reason.
+    #[must_use]
+    pub fn with_finish(mut self, finish: Finish) -> Self {
+        self.finish = finish;
+        self
+    }
+
+    /// Costs this much.
+    #[must_use]
+    pub fn with_usage(mut self, usage: TokenUsage) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    /// Plays only where the last message contains this text.
+    #[must_use]
+    pub fn expecting(mut self, text: impl Into<String>) -> Self {
+        self.expect = Some(text.into());
+        self
+    }
+
+    /// What this turn says to a request, or the end of a sentence on why it
+    /// does not fit.
+    fn played(&self, request: &ModelRequest) -> Result<ModelReply, String> {
+        self.check_expected(request)?;
+        let answers = Answers::of(&request.messages);
+        let calls = self
+            .calls
+            .iter()
+            .map(|call| {
+                Ok(ModelCall {
+                    id: call.id.clone(),
+                    name: call.name.clone(),
+                    arguments: match &call.arguments {
+                        Value::String(as_it_stands) => as_it_stands.clone(),
+                        value => json::to_text(&answers.fill_value(value)?, 0),
+                    },
+                    provider_data: None,
+                })
+            })
+            .collect::<Result<_, String>>()?;
+        Ok(ModelReply {
+            message: AssistantMessage {
+                text: answers.fill(&self.text)?,
+                reasoning: self.reasoning.clone(),
+                calls: Arc::new(calls),
+            },
+            finish: self.finish,
+            usage: self.usage,
+            correction: None,
+        })
+    }
+
+    fn check_expected(&self, request: &ModelRequest) -> Result<(), String> {
+        let Some(expected) = &self.expect else {
+            return Ok(());
+        };
+        let last = match request.messages.last() {
+            None => "",
+            Some(Message::User(text) | Message::Note(text)) => text,
+            Some(Message::Assistant(message)) => &message.text,
+            Some(Message::Answer(answer)) => &answer.content,
+        };
+        if last.contains(expected) {
+            return Ok(());
+        }
+        Err(format!(
+            "expects {expected:?} in the last message, which reads {:?}. Record that turn again, or \
+             take out its `expect`.",
+            last.chars().take(300).collect::<String>()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests;

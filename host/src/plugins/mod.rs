@@ -1,0 +1,163 @@
+//! Plugins of the embedding program: gates, hooks, state keys, tools and subscriptions
+//! that belong together, installed under one name.
+//!
+//! ```
+//! use tollgate::Host;
+//! use tollgate::run::RunEvent;
+//! use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey, async_trait};
+//!
+//! /// How often each tool was let through.
+//! struct Calls;
+//!
+//! impl StateKey for Calls {
+//!     const NAME: &'static str = "tally.calls";
+//!     const COMMUTES: bool = true;
+//!     type Value = std::collections::BTreeMap<String, u64>;
+//!     type Update = String;
+//!
+//!     fn apply(calls: &mut Self::Value, tool: String) {
+//!         *calls.entry(tool).or_default() += 1;
+//!     }
+//! }
+//!
+//! struct Tally;
+//!
+//! impl Plugin for Tally {
+//!     fn name(&self) -> &str {
+//!         "tally"
+//!     }
+//!
+//!     fn bring(self: Box<Self>, parts: &mut Parts) {
+//!         parts.state::<Calls>().hooks(*self).subscribe("run.finished", |_: &RunEvent| println!("done"));
+//!     }
+//! }
+//!
+//! #[async_trait]
+//! impl Hooks for Tally {
+//!     async fn before_call(&self, call: &HookedCall<'_>) -> Result<Effects, HookError> {
+//!         Ok(Effects::none().update::<Calls>(call.tool_name.to_owned()))
+//!     }
+//! }
+//!
+//! assert!(Host::builder().plugin(Tally).build().is_ok());
+//! ```
+
+mod effects;
+mod hooks;
+mod install;
+mod state;
+mod view;
+
+pub use async_trait::async_trait;
+pub use effects::Effects;
+pub use hooks::{BeforeModel, HookError, Hooks};
+pub use state::{StateKey, mutation};
+pub use tollgate_agent::hook::{CustomEvent, HookPoints, ToolFilter};
+pub use view::{HookedCall, HookedTurn, StateView};
+
+pub(crate) use hooks::InstalledHooks;
+pub(crate) use install::{Installed, equip, install};
+pub(crate) use state::{Typed, access};
+
+use crate::gates::AskedGate;
+use crate::run::Subscriber;
+use crate::tools::{NativePlugin, NativeTool};
+use std::sync::Arc;
+use tollgate_agent::catalog::ActionGrants;
+use tollgate_agent::descriptor::StateAccess;
+use tollgate_agent::gate::Gate;
+
+/// Something that is installed into a host as one:
+/// [`HostBuilder::plugin`](crate::HostBuilder::plugin).
+pub trait Plugin: Send + Sync + 'static {
+    /// `[a-z][a-z0-9-]{0,63}`, unique among the owners of tools. Its state keys begin
+    /// with it.
+    fn name(&self) -> &str;
+
+    /// Says what it brings. Asked once, when the host is built.
+    fn bring(self: Box<Self>, parts: &mut Parts);
+}
+
+/// A plugin of native tools alone.
+impl Plugin for NativePlugin {
+    fn name(&self) -> &str {
+        self.id()
+    }
+
+    fn bring(self: Box<Self>, parts: &mut Parts) {
+        parts.native = *self;
+    }
+}
+
+/// What a plugin brings.
+pub struct Parts {
+    pub(crate) native: NativePlugin,
+    pub(crate) gates: Vec<Arc<dyn Gate>>,
+    pub(crate) asked_gates: Vec<Arc<dyn AskedGate>>,
+    pub(crate) hooks: Option<Arc<dyn Hooks>>,
+    pub(crate) subscriptions: Vec<(String, Arc<dyn Subscriber>)>,
+}
+
+impl Parts {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            native: NativePlugin::new(name),
+            gates: Vec::new(),
+            asked_gates: Vec::new(),
+            hooks: None,
+            subscriptions: Vec::new(),
+        }
+    }
+
+    fn with(&mut self, change: impl FnOnce(NativePlugin) -> NativePlugin) -> &mut Self {
+        let native = std::mem::replace(&mut self.native, NativePlugin::new(String::new()));
+        self.native = change(native);
+        self
+    }
+
+    /// Brings a tool.
+    pub fn tool(&mut self, tool: impl NativeTool + 'static) -> &mut Self {
+        self.with(|native| native.with_tool(tool))
+    }
+
+    /// Brings a state key with a reducer in Rust, which its tools and hooks may read
+    /// and write.
+    pub fn state<K: StateKey>(&mut self) -> &mut Self {
+        self.with(NativePlugin::with_key::<K>)
+    }
+
+    /// Brings a state key, or reads and writes one that somebody else brings.
+    pub fn access(&mut self, access: StateAccess) -> &mut Self {
+        self.with(|native| native.with_state(access))
+    }
+
+    /// Lets its tools and hooks ask this of the loop beside their results.
+    pub fn actions(&mut self, actions: ActionGrants) -> &mut Self {
+        self.with(|native| native.with_actions(actions))
+    }
+
+    /// Brings a gate, which is asked about every call.
+    pub fn gate(&mut self, gate: impl Gate + 'static) -> &mut Self {
+        self.gates.push(Arc::new(gate));
+        self
+    }
+
+    /// Brings a gate that has to be waited for.
+    pub fn asked_gate(&mut self, gate: impl AskedGate + 'static) -> &mut Self {
+        self.asked_gates.push(Arc::new(gate));
+        self
+    }
+
+    /// Brings hooks, in the place of those that it brought before.
+    pub fn hooks(&mut self, hooks: impl Hooks + 'static) -> &mut Self {
+        self.hooks = Some(Arc::new(hooks));
+        self
+    }
+
+    /// Tells `subscriber` of what happens in every run: see
+    /// [`HostBuilder::subscribe`](crate::HostBuilder::subscribe).
+    pub fn subscribe(&mut self, pattern: &str, subscriber: impl Subscriber) -> &mut Self {
+        self.subscriptions.push((pattern.to_owned(), Arc::new(subscriber)));
+        self
+    }
+}

@@ -1,0 +1,326 @@
+//! Doing what a run asks for: the model's reply, a tool's own check, an attempt at a call.
+
+use super::audit_records::note_refusals;
+use super::children::CallChildren;
+use super::hooks::HookContext;
+use super::{LiveContent, Publisher, spans};
+use crate::models::{Delta, Model};
+use crate::store::{Store, StoreError};
+use crate::tools::{Attempt, AttemptRequest, Runner, Toolbox};
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::SmolStr;
+use tollgate_agent::code::Code;
+use tollgate_agent::hook::ModelHooked;
+use tollgate_agent::message::{Message, ModelRequest};
+use tollgate_agent::outcome::{Fault, Usage};
+use tollgate_agent::proposal::Proposal;
+use tollgate_agent::run::{Execution, Input, RunSpec, Task};
+use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink, Reservation};
+use tracing::Instrument as _;
+
+/// Milliseconds since the Unix epoch.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Asks the model, and tells what it writes while it writes.
+pub(super) async fn ask(model: Arc<dyn Model>, request: ModelRequest, ask: u32, teller: Publisher) -> Input {
+    let span = spans::model(model.name(), ask);
+    reply(model, request, ask, teller).instrument(span).await
+}
+
+async fn reply(model: Arc<dyn Model>, request: ModelRequest, ask: u32, teller: Publisher) -> Input {
+    let mut tell = |delta| {
+        teller.transient(match delta {
+            Delta::Text(text) => LiveContent::TextDelta { text },
+            Delta::Reasoning(text) => LiveContent::ReasoningDelta { text },
+            Delta::Restarted { attempt, pause, reason } => {
+                let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+                LiveContent::ReplyRestarted { attempt, pause_ms, reason }
+            }
+        });
+    };
+    match AssertUnwindSafe(model.reply(request, &mut tell)).catch_unwind().await {
+        Ok(Ok(reply)) => {
+            spans::replied(&reply);
+            Input::Replied { ask, reply, hooked: None }
+        }
+        Ok(Err(fault)) => failed(ask, fault.to_string()),
+        Err(_) => failed(ask, "the model's client panicked".to_owned()),
+    }
+}
+
+fn failed(ask: u32, error: String) -> Input {
+    spans::failed();
+    Input::ModelFailed { ask, error }
+}
+
+/// Asks the model with the hooks before and after it.
+pub(super) async fn ask_with_hooks(
+    scene: HookContext,
+    model: Arc<dyn Model>,
+    request: ModelRequest,
+    number: u32,
+    teller: Publisher,
+) -> Input {
+    let mut hooked = ModelHooked::default();
+    let (request, supplied) = scene.before_model(request, number, &mut hooked).await;
+    let was_told = supplied.is_none();
+    let replied = match supplied {
+        Some(reply) => Input::Replied { ask: number, reply, hooked: None },
+        None => ask(model, request, number, teller.clone()).await,
+    };
+    let reply = match replied {
+        Input::Replied { reply, .. } => reply,
+        failed => return failed,
+    };
+    let reply = scene.after_model(reply, number, &mut hooked).await;
+    let changed = !hooked.reply_changed_by.is_empty();
+    if changed && was_told {
+        // What was written of the first reply is void.
+        let reason = format!("changed by {}", hooked.reply_changed_by.join(", "));
+        teller.transient(LiveContent::ReplyRestarted { attempt: 2, pause_ms: 0, reason });
+    }
+    if (changed || !was_told) && !reply.message.text.is_empty() {
+        teller.transient(LiveContent::TextDelta { text: reply.message.text.clone() });
+    }
+    let hooked = (hooked != ModelHooked::default()).then(|| Box::new(hooked));
+    Input::Replied { ask: number, reply, hooked }
+}
+
+/// Asks the tool's own check of the arguments.
+pub(super) async fn validate(runner: Option<Arc<dyn Runner>>, proposal: Proposal) -> Input {
+    let checked = match runner {
+        None => Err(gone(&proposal.tool().descriptor.name)),
+        Some(runner) => AssertUnwindSafe(runner.validate(proposal.tool(), proposal.arguments()))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| Err(panicked(&proposal.tool().descriptor.name))),
+    };
+    Input::Validated { call_id: proposal.call_id().to_owned(), fault: checked.err() }
+}
+
+/// One attempt at a call, and all that it needs.
+pub(super) struct AttemptTask {
+    pub(super) toolbox: Arc<Toolbox>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) spec: Arc<RunSpec>,
+    pub(super) execution: Execution,
+    pub(super) lent: AttemptResources,
+    pub(super) cancel: CancellationToken,
+}
+
+impl AttemptTask {
+    /// Runs it.
+    pub(super) async fn run(&self) -> Input {
+        let Execution { permit, attempt, not_before_ms, .. } = &self.execution;
+        if *not_before_ms > 0 {
+            // Boxed, so that attempts, most of which begin at once, have no room for it.
+            Box::pin(pause(*not_before_ms, &self.cancel)).await;
+        }
+        let name = &permit.tool().descriptor.name;
+        let ended = match self.toolbox.runner(name) {
+            _ if self.cancel.is_cancelled() => Attempt::unstarted(Fault::new(Code::Cancelled, CANCELLED)),
+            None => Attempt::unstarted(gone(name)),
+            Some(runner) => match self.room().await {
+                Err(full) => Attempt::unstarted(full),
+                Ok(()) => {
+                    let attempt = self.within_the_call(runner.run(self.request()));
+                    let ended = AssertUnwindSafe(attempt).catch_unwind().await;
+                    ended.unwrap_or_else(|_| lost(panicked(name)))
+                }
+            },
+        };
+        if let Some(memory) = ended.memory {
+            self.lent.outcomes.hold(memory);
+        }
+        if !ended.denied.is_empty() {
+            note_refusals(self.store.as_ref(), &self.spec, permit, &ended.denied).await;
+            self.lent.reports.denied(ended.denied);
+        }
+        self.lent.reports.console(ended.console);
+        let usage = Usage { dropped_reports: ended.dropped_reports, ..ended.usage };
+        let outcome = match &self.lent.children {
+            Some(children) if children.broke() => another_child(name).into(),
+            _ => ended.outcome,
+        };
+        spans::attempted(&outcome, &usage);
+        let (call_id, outcome) = (permit.call_id().to_owned(), Arc::new(outcome));
+        Input::Attempted { call_id, attempt: *attempt, outcome, usage, taken: ended.taken }
+    }
+
+    /// Ends an attempt that does not end by itself when the whole call must have ended: it
+    /// waits for its turn, or for something else that its own time does not measure. While a
+    /// call waits for child runs its time stands still.
+    async fn within_the_call(&self, attempt: impl Future<Output = Attempt>) -> Attempt {
+        let until_ms = self.execution.until_ms;
+        if until_ms == 0 || self.lent.children.is_some() {
+            return attempt.await;
+        }
+        let left = Duration::from_millis(until_ms.saturating_sub(now_ms())) + LATE;
+        match tokio::time::timeout(left, attempt).await {
+            Ok(ended) => ended,
+            Err(_) => lost(overdue(&self.execution)),
+        }
+    }
+
+    /// How long the attempt may take: its own time, as far as the whole call has so much left.
+    fn timeout(&self) -> Duration {
+        let Execution { timeout_ms, until_ms, .. } = &self.execution;
+        let own = u64::from(*timeout_ms);
+        let left = match until_ms {
+            0 => own,
+            // A moment at least, so that it ends as a timeout.
+            until_ms => until_ms.saturating_sub(now_ms()).max(1),
+        };
+        Duration::from_millis(own.min(left))
+    }
+
+    /// That there is room for the record of the attempt. A direct call was admitted before
+    /// it began.
+    async fn room(&self) -> Result<(), Fault> {
+        if matches!(self.spec.task, Task::Call { .. }) {
+            return Ok(());
+        }
+        let (thread_id, owner) = (&self.spec.identity.thread_id, &self.execution.permit.tool().owner.id);
+        self.store.admit(Some(thread_id), Some(owner)).await.map_err(|why| overloaded(&why))
+    }
+
+    fn request(&self) -> AttemptRequest<'_> {
+        let Self { toolbox, spec, execution, lent, cancel, .. } = self;
+        AttemptRequest {
+            permit: &execution.permit,
+            identity: &spec.identity,
+            agent: &spec.agent.view,
+            snapshot: &execution.snapshot,
+            keys: toolbox.catalog().keys(),
+            attempt: execution.attempt,
+            resume: execution.resume.as_deref(),
+            timeout: self.timeout(),
+            replay: None,
+            reports: Arc::clone(&lent.reports) as Arc<dyn ReportSink>,
+            children: match &lent.children {
+                Some(children) => Arc::clone(children) as Arc<dyn ChildRunner>,
+                None => Arc::new(()),
+            },
+            history: lent.history.clone(),
+            cancel,
+        }
+    }
+}
+
+/// How much later than the end of the call's time an attempt is ended that did not end then
+/// by itself.
+const LATE: Duration = Duration::from_millis(250);
+/// What is said of an attempt that was cancelled before it began.
+const CANCELLED: &str = "The call was cancelled.";
+
+/// Waits until an attempt may begin, or is cancelled.
+async fn pause(not_before_ms: u64, cancel: &CancellationToken) {
+    let wait = Duration::from_millis(not_before_ms.saturating_sub(now_ms()));
+    // The one who cancels does not wait for a pause to end.
+    let _ = cancel.run_until_cancelled(tokio::time::sleep(wait)).await;
+}
+
+/// The host's memory that outcomes take which are not committed yet.
+#[derive(Clone, Default)]
+pub(super) struct Outcomes(Arc<Mutex<Vec<Arc<Reservation>>>>);
+
+impl Outcomes {
+    pub(super) fn hold(&self, memory: Arc<Reservation>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
+    }
+
+    /// They are committed or dropped.
+    pub(super) fn release(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// What an attempt is lent of its run.
+pub(super) struct AttemptResources {
+    pub(super) reports: Arc<CallReports>,
+    /// None where the tool may run no agent.
+    pub(super) children: Option<Arc<CallChildren>>,
+    /// Where the memory of large outcomes is held.
+    pub(super) outcomes: Outcomes,
+    /// The conversation, for the host's own tools alone.
+    pub(super) history: Option<Arc<Vec<Message>>>,
+}
+
+/// Tells the run's client what one attempt reports.
+pub(super) struct CallReports {
+    pub(super) teller: Publisher,
+    pub(super) call_id: SmolStr,
+    pub(super) attempt: u32,
+}
+
+impl CallReports {
+    /// Tells what the tool tried and was not granted.
+    fn denied(&self, denied: Vec<String>) {
+        let Self { teller, call_id, attempt } = self;
+        teller.transient(LiveContent::CallDenied { call_id: call_id.clone(), attempt: *attempt, denied });
+    }
+
+    /// Tells what the tool wrote to its standard output and error.
+    fn console(&self, console: Console) {
+        if !console.text.is_empty() {
+            let Self { teller, call_id, attempt } = self;
+            teller.transient(LiveContent::CallConsole {
+                call_id: call_id.clone(),
+                attempt: *attempt,
+                console,
+            });
+        }
+    }
+}
+
+impl ReportSink for CallReports {
+    fn offer(&self, report: Report) -> bool {
+        let Self { teller, call_id, attempt } = self;
+        teller.transient(LiveContent::CallReport { call_id: call_id.clone(), attempt: *attempt, report })
+    }
+
+    fn is_heard(&self) -> bool {
+        self.teller.is_heard()
+    }
+}
+
+/// There is no room for the record of a call.
+pub(crate) fn overloaded(why: &StoreError) -> Fault {
+    Fault::new(Code::Overloaded, format!("The host has no room for the record of another call: {why}."))
+}
+
+fn gone(tool_name: &str) -> Fault {
+    Fault::new(Code::HostFailed, format!("The tool '{tool_name}' is not loaded any more."))
+}
+
+/// An attempt that ran, and of which nothing but this fault came back.
+fn lost(fault: Fault) -> Attempt {
+    Attempt { usage: Usage::of_a_lost_attempt(), ..Attempt::unstarted(fault) }
+}
+
+fn overdue(execution: &Execution) -> Fault {
+    let name = &execution.permit.tool().descriptor.name;
+    let seconds = f64::from(execution.timeout_ms) / 1_000.0;
+    Fault::new(Code::TimedOut, format!("Tool '{name}' timed out after {seconds:.1}s")).with_detail(
+        "the whole call met timeout_ceiling_ms, in which waiting for its turn counts; an operator can raise it \
+         in tollgate.toml, under [limits]",
+    )
+}
+
+fn panicked(tool_name: &str) -> Fault {
+    Fault::new(Code::HostFailed, format!("The host failed while it ran '{tool_name}'."))
+}
+
+fn another_child(tool_name: &str) -> Fault {
+    let message = format!(
+        "'{tool_name}' asked for another child than in an earlier attempt; a call that runs again must ask for the same."
+    );
+    Fault::new(Code::BadAction, message)
+}

@@ -1,0 +1,150 @@
+//! What the audit says of calls: one record for each that ended, made of the events
+//! that are committed together with it.
+
+use crate::store::{AuditKind, AuditRecord, Store};
+use std::sync::Arc;
+use tollgate_agent::SmolStr;
+use tollgate_agent::code::Code;
+use tollgate_agent::gate::{Permit, Resolution, resolve};
+use tollgate_agent::run::event::{Finished, ToolVersion};
+use tollgate_agent::run::{Call, CallEnd, Event, Run, RunSpec, StoredEvent};
+
+/// A record for each call that ends in these events. `run` is as it stood before them,
+/// or after.
+pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[StoredEvent]) -> Vec<AuditRecord> {
+    let ended = events.iter().filter_map(|event| match &event.event {
+        Event::CallFinished(finished) => Some((event.at_ms, finished.as_ref())),
+        _ => None,
+    });
+    // A record is large, and most commits have one.
+    let mut records = Vec::with_capacity(ended.clone().count());
+    records
+        .extend(ended.filter_map(|ended| Some(record_of(ended, run, run_id, spec_of(run, events)?, events))));
+    records
+}
+
+fn record_of(
+    (at_ms, finished): (u64, &Finished),
+    run: &Run,
+    run_id: &Arc<str>,
+    spec: &RunSpec,
+    events: &[StoredEvent],
+) -> AuditRecord {
+    let code = finished.end.code();
+    let denied =
+        matches!(code, Some(Code::Denied | Code::Blocked | Code::NotRun | Code::Disabled | Code::Overloaded));
+    let owner = owner_of(&finished.call_id, run, events);
+    let mut record = AuditRecord {
+        component_id: owner.map(|owner| owner.id.clone()),
+        digest: owner.map(|owner| owner.version.clone()),
+        run_id: Some(Arc::clone(run_id)),
+        call_id: Some(finished.call_id.clone()),
+        tool_name: Some(tollgate_agent::text::cleaned(&finished.tool_name, 100).into()),
+        usage: (finished.usage.attempts > 0).then_some(finished.usage),
+        ..AuditRecord::at(
+            at_ms,
+            if denied { AuditKind::Denial } else { AuditKind::Call },
+            who(spec),
+            SmolStr::new_static(code.map_or("success", Code::as_str)),
+        )
+    };
+    if let CallEnd::Fault(fault) = &finished.end {
+        let call = run.calls().iter().find(|call| call.id == finished.call_id);
+        let approved = call.map(Call::approved_gates).unwrap_or_default();
+        let by = gate_of(&finished.call_id, events, approved)
+            .map(|gate| format!("gate {gate}: "))
+            .unwrap_or_default();
+        record = record.because(&format!("{by}{}", fault.message));
+    }
+    record
+}
+
+/// Notes the powers that a call tried and was not granted. A store that cannot take
+/// it says so in the log; the call goes on.
+pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Permit, denied: &[String]) {
+    if denied.is_empty() {
+        return;
+    }
+    let tool = permit.tool();
+    let records = denied.iter().map(|what| {
+        let power = what.split([' ', ':']).next().unwrap_or_default();
+        AuditRecord {
+            run_id: Some(Arc::from(spec.identity.run_id.as_str())),
+            call_id: Some(permit.call_id().to_owned()),
+            ..AuditRecord::new(AuditKind::Denial, who(spec), "not_granted")
+        }
+        .of_component(tool.owner.id.clone(), Some(tool.owner.version.clone()))
+        .of_tool(tool.descriptor.name.clone())
+        .of_power(power)
+        .because(what)
+    });
+    if let Err(e) = store.note(records.collect()).await {
+        tracing::warn!("the audit does not hold what a call was refused: {e}");
+    }
+}
+
+/// The agent, as the audit names who did something.
+fn who(spec: &RunSpec) -> SmolStr {
+    SmolStr::from_iter(["agent ", &spec.identity.agent_id])
+}
+
+/// Of a direct call all events are committed at once, so that its beginning may be
+/// among them.
+fn spec_of<'a>(run: &'a Run, events: &'a [StoredEvent]) -> Option<&'a RunSpec> {
+    let started = events.iter().find_map(|event| match &event.event {
+        Event::RunStarted { spec } => Some(spec.as_ref()),
+        _ => None,
+    });
+    started.or_else(|| (run.events() > 0).then(|| run.spec().as_ref()))
+}
+
+fn owner_of<'a>(call_id: &str, run: &'a Run, events: &'a [StoredEvent]) -> Option<&'a ToolVersion> {
+    let proposed = events.iter().find_map(|event| match &event.event {
+        Event::CallProposed(proposed) if proposed.call_id == call_id => Some(proposed.owner.as_ref()),
+        _ => None,
+    });
+    proposed.unwrap_or_else(|| run.calls().iter().find(|call| call.id == call_id)?.version.as_ref())
+}
+
+/// The gate that held the call back, if these events say so. A gate whose question a
+/// person answered is none.
+fn gate_of<'a>(call_id: &str, events: &'a [StoredEvent], approved_gates: &[SmolStr]) -> Option<&'a str> {
+    let verdicts = events.iter().rev().find_map(|event| match &event.event {
+        Event::CallGated { call_id: of, verdicts } if of == call_id => Some(verdicts),
+        _ => None,
+    })?;
+    match resolve(verdicts, approved_gates) {
+        Resolution::Held(held) => Some(held.gate.as_str()),
+        Resolution::Allowed | Resolution::Unasked => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_agent::gate::{GateVerdict, Verdict};
+    use tollgate_agent::outcome::Ticket;
+
+    fn gated(verdicts: Vec<GateVerdict>) -> [StoredEvent; 1] {
+        let event = Event::CallGated { call_id: "c".into(), verdicts: verdicts.into() };
+        [StoredEvent { run_id: "r".into(), number: 1, at_ms: 0, event }]
+    }
+
+    #[test]
+    fn g2_of_equally_severe_gates_the_audit_names_the_first_by_id() {
+        let deny = |gate: &str| GateVerdict::new(gate, Verdict::Deny("No.".to_owned()));
+        for order in [["b", "a", "c"], ["a", "b", "c"], ["c", "b", "a"]] {
+            let events = gated(order.map(deny).to_vec());
+            assert_eq!(gate_of("c", &events, &[]), Some("a"), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn g8_the_audit_does_not_blame_a_gate_whose_question_was_answered() {
+        let asks = GateVerdict::new("a", Verdict::Suspend(Box::new(Ticket::confirm("Sure?"))));
+        let events = gated(vec![asks, GateVerdict::new("b", Verdict::Allow)]);
+        assert_eq!(gate_of("c", &events, &[]), Some("a"));
+        assert_eq!(gate_of("c", &events, &["a".into()]), None);
+        assert_eq!(gate_of("other", &events, &[]), None);
+    }
+}

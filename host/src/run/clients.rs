@@ -1,0 +1,215 @@
+//! Who listens to a run, and what happens when nobody does any more.
+//!
+//! Clients come and go while the run goes on. One that comes back names the last
+//! event that it has and misses none. A run that all have left, and that was not
+//! started to go on alone, is cancelled after a while.
+
+use super::update::{ChildTold, LiveContent, LiveUpdate, RunUpdate};
+use futures::Stream;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tollgate_agent::run::StoredEvent;
+use tollgate_agent::run::child_plan::ChildPlace;
+
+/// The most transient events that wait for a slow reader; more are dropped.
+const MAX_WAITING: usize = 4_096;
+/// How long a run goes on that nobody listens to.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The clients of one run.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    run_id: Arc<str>,
+    clients: Mutex<Vec<Client>>,
+    /// Whether nothing follows; set while the clients are locked.
+    closed: AtomicBool,
+    /// How many clients there are, for whoever waits until there are none.
+    count: watch::Sender<usize>,
+    ids: AtomicU64,
+    last: AtomicU64,
+    index: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Client {
+    id: u64,
+    events: mpsc::UnboundedSender<RunUpdate>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// A client's end: the run's events in order. It ends when the run has ended, or
+/// waits for a person.
+///
+/// To drop it is to leave. A run that every client has left is cancelled 10 seconds
+/// later, unless it was started as detached.
+#[derive(Debug)]
+pub struct EventStream {
+    replayed: VecDeque<RunUpdate>,
+    /// The number of the last stored event that was handed out.
+    last: u64,
+    live: Option<Live>,
+}
+
+#[derive(Debug)]
+struct Live {
+    events: mpsc::UnboundedReceiver<RunUpdate>,
+    waiting: Arc<AtomicUsize>,
+    hub: Arc<Hub>,
+    id: u64,
+}
+
+impl Hub {
+    pub(crate) fn new(run_id: Arc<str>) -> Arc<Self> {
+        Arc::new(Self {
+            run_id,
+            clients: Mutex::default(),
+            closed: AtomicBool::new(false),
+            count: watch::Sender::new(0),
+            ids: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            index: AtomicU64::new(0),
+        })
+    }
+
+    /// Listens from now on. Where nothing follows, the stream has no events.
+    pub(crate) fn listen(self: &Arc<Self>) -> EventStream {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.closed.load(Ordering::Relaxed) {
+            clients.push(Client { id, events: sender, waiting: Arc::clone(&waiting) });
+        }
+        self.count.send_replace(clients.len());
+        let live = Live { events: receiver, waiting, hub: Arc::clone(self), id };
+        EventStream { replayed: VecDeque::new(), last: 0, live: Some(live) }
+    }
+
+    /// The run is over, or rests: nothing follows.
+    pub(crate) fn close(&self) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        self.closed.store(true, Ordering::Relaxed);
+        clients.clear();
+    }
+
+    /// Waits until nobody has listened for a while.
+    pub(crate) async fn is_abandoned(&self, patience: Duration) {
+        let mut count = self.count.subscribe();
+        loop {
+            // The hub has the sender, so neither wait fails.
+            let _ = count.wait_for(|clients| *clients == 0).await;
+            if tokio::time::timeout(patience, count.wait_for(|clients| *clients > 0)).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn stored(&self, events: &[Arc<StoredEvent>]) {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        for event in events {
+            self.last.store(event.number, Ordering::Relaxed);
+            for client in &*clients {
+                // Who left meanwhile is taken off the list; the store has the event.
+                let _ = client.events.send(RunUpdate::Stored(Arc::clone(event)));
+            }
+        }
+    }
+
+    /// Tells what a child told. What is transient of it is lost where the reader is
+    /// slow; the child goes on all the same.
+    pub(super) fn child(&self, (call_id, ordinal): &ChildPlace, told: RunUpdate) {
+        let is_transient = told.is_transient();
+        let (run_id, call_id) = (Arc::clone(&self.run_id), call_id.clone());
+        let told = RunUpdate::Child(ChildTold { run_id, call_id, ordinal: *ordinal, child: Box::new(told) });
+        for client in &*self.clients.lock().unwrap_or_else(PoisonError::into_inner) {
+            if is_transient {
+                if client.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
+                    continue;
+                }
+                client.waiting.fetch_add(1, Ordering::Relaxed);
+            }
+            let _ = client.events.send(told.clone());
+        }
+    }
+
+    /// Tells something transient; false where nobody was told.
+    pub(super) fn transient(&self, piece: LiveContent) -> bool {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let ready = |client: &&Client| client.waiting.load(Ordering::Relaxed) < MAX_WAITING;
+        let ready: Vec<&Client> = clients.iter().filter(ready).collect();
+        if ready.is_empty() {
+            return false;
+        }
+        let told = RunUpdate::Live(LiveUpdate {
+            run_id: Arc::clone(&self.run_id),
+            after: self.last.load(Ordering::Relaxed),
+            index: self.index.fetch_add(1, Ordering::Relaxed) + 1,
+            piece,
+        });
+        for client in ready {
+            client.waiting.fetch_add(1, Ordering::Relaxed);
+            let _ = client.events.send(told.clone());
+        }
+        true
+    }
+
+    fn leave(&self, id: u64) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.retain(|client| client.id != id);
+        self.count.send_replace(clients.len());
+    }
+}
+
+impl EventStream {
+    /// What was stored, and nothing live.
+    pub(crate) fn of_record(record: Vec<Arc<StoredEvent>>) -> Self {
+        Self { replayed: record.into_iter().map(RunUpdate::Stored).collect(), last: 0, live: None }
+    }
+
+    /// This stream behind what was stored before it began; what is in both is told
+    /// once.
+    pub(crate) fn behind(mut self, record: Vec<Arc<StoredEvent>>, after: u64) -> Self {
+        self.last = record.last().map_or(after, |event| event.number);
+        self.replayed = record.into_iter().map(RunUpdate::Stored).collect();
+        self
+    }
+
+    /// The next event; none once there will be no more.
+    pub async fn next(&mut self) -> Option<RunUpdate> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+impl Stream for EventStream {
+    type Item = RunUpdate;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<RunUpdate>> {
+        if let Some(told) = self.replayed.pop_front() {
+            return Poll::Ready(Some(told));
+        }
+        let last = self.last;
+        let Some(live) = &mut self.live else { return Poll::Ready(None) };
+        loop {
+            let polled = live.events.poll_recv(cx);
+            match &polled {
+                Poll::Ready(Some(RunUpdate::Stored(event))) if event.number <= last => continue,
+                Poll::Ready(Some(told)) if told.is_transient() => {
+                    live.waiting.fetch_sub(1, Ordering::Relaxed);
+                }
+                _ => {}
+            }
+            return polled;
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.hub.leave(self.id);
+    }
+}

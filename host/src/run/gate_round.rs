@@ -1,0 +1,163 @@
+//! Asking the gates about calls, in order, up to the first that is held back.
+
+use super::attempt::{Outcomes, now_ms};
+use super::driver::RunServices;
+use super::hooks::HookContext;
+use crate::gates::{AskedGate, Gates};
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use tollgate_agent::SmolStr;
+use tollgate_agent::gate::{Gate, GateVerdict, ProposedCall, Resolution, Verdict, resolve};
+use tollgate_agent::run::{Input, Question, Run, RunSpec};
+use tollgate_agent::state::{KeySet, Snapshot};
+
+/// One round of questions, with all that gates are shown beside them.
+pub(super) struct GateRound {
+    gates: Gates,
+    scene: HookContext,
+    spec: Arc<RunSpec>,
+    snapshot: Snapshot,
+    keys: KeySet,
+    now_ms: u64,
+    round: u32,
+    questions: Vec<Question>,
+    /// Where the memory of large answers is held until they are committed.
+    outcomes: Outcomes,
+}
+
+/// What gates are shown beside a question.
+struct Shown<'a> {
+    spec: &'a RunSpec,
+    snapshot: &'a Snapshot,
+    keys: &'a KeySet,
+    now_ms: u64,
+}
+
+/// What the gates answer where all of them are in Rust and no hook is asked, so that nobody
+/// has to be waited for.
+pub(super) fn ask_native(
+    parts: &RunServices,
+    run: &Run,
+    round: u32,
+    questions: &[Question],
+) -> Option<Input> {
+    let gates = parts.host.gates();
+    if !gates.asked.is_empty() || questions.iter().any(|question| question.asks_hooks) {
+        return None;
+    }
+    let (keys, snapshot) = (parts.toolbox.catalog().keys(), run.state().snapshot());
+    let shown = Shown { spec: run.spec(), snapshot: &snapshot, keys, now_ms: now_ms() };
+    let mut answers = Vec::with_capacity(questions.len());
+    for question in questions {
+        let recorded = native_answers(gates, &shown.call(question)).collect();
+        if !note(&mut answers, question, recorded) {
+            break;
+        }
+    }
+    Some(Input::Judged { round, answers, hooked: Vec::new() })
+}
+
+impl GateRound {
+    pub(super) fn new(
+        parts: &RunServices,
+        run: &Run,
+        round: u32,
+        questions: Vec<Question>,
+        outcomes: Outcomes,
+    ) -> Self {
+        let catalog = parts.toolbox.catalog();
+        Self {
+            gates: parts.host.gates().clone(),
+            scene: HookContext::new(parts.host.hooks(), catalog, run),
+            spec: Arc::clone(run.spec()),
+            snapshot: run.state().snapshot(),
+            keys: catalog.keys().clone(),
+            now_ms: now_ms(),
+            round,
+            questions,
+            outcomes,
+        }
+    }
+
+    /// What all gates answer, and then the hooks before the calls that were let through.
+    /// About one call, components are asked at once; hooks, about all calls at once.
+    pub(super) async fn ask(self) -> Input {
+        let shown =
+            Shown { spec: &self.spec, snapshot: &self.snapshot, keys: &self.keys, now_ms: self.now_ms };
+        let mut answers = Vec::with_capacity(self.questions.len());
+        for question in &self.questions {
+            let call = shown.call(question);
+            let mut recorded: Vec<GateVerdict> = native_answers(&self.gates, &call).collect();
+            let asked =
+                self.gates.asked.iter().map(|gate| ask_and_wait(gate.as_ref(), &call, &self.outcomes));
+            recorded.extend(futures::future::join_all(asked).await);
+            if !note(&mut answers, question, recorded.into()) {
+                break;
+            }
+        }
+        let let_through =
+            self.questions.iter().zip(&answers).filter(|(question, (_, recorded))| {
+                question.asks_hooks && is_let_through(question, recorded)
+            });
+        let scene = &self.scene;
+        let hooked = let_through.map(|(question, (call_id, _))| async move {
+            (call_id.clone(), scene.before_call(question).await)
+        });
+        let hooked = futures::future::join_all(hooked).await;
+        Input::Judged { round: self.round, answers, hooked }
+    }
+}
+
+impl<'a> Shown<'a> {
+    fn call(&self, question: &'a Question) -> ProposedCall<'a> {
+        ProposedCall {
+            call_id: question.proposal.call_id(),
+            tool: question.proposal.tool(),
+            arguments: question.proposal.arguments(),
+            identity: &self.spec.identity,
+            agent: &self.spec.agent.view,
+            snapshot: self.snapshot,
+            keys: self.keys,
+            calls_before: question.calls_before,
+            now_ms: self.now_ms,
+            decided: question.resumption.as_deref().map(|resumption| &resumption.value),
+        }
+    }
+}
+
+fn native_answers(gates: &Gates, call: &ProposedCall<'_>) -> impl Iterator<Item = GateVerdict> {
+    gates.native.iter().map(|gate| ask_native_gate(gate.as_ref(), call))
+}
+
+/// A call with the answers of all gates about it.
+type Answer = (SmolStr, Arc<[GateVerdict]>);
+
+/// Notes the answers about a call; false where it is held back, so that the calls
+/// after it are not asked about yet.
+fn note(answers: &mut Vec<Answer>, question: &Question, recorded: Arc<[GateVerdict]>) -> bool {
+    let goes_on = is_let_through(question, &recorded);
+    answers.push((question.proposal.call_id().clone(), recorded));
+    goes_on
+}
+
+fn is_let_through(question: &Question, recorded: &[GateVerdict]) -> bool {
+    resolve(recorded, &question.approved_gates) == Resolution::Allowed
+}
+
+fn ask_native_gate(gate: &dyn Gate, call: &ProposedCall<'_>) -> GateVerdict {
+    let verdict = std::panic::catch_unwind(AssertUnwindSafe(|| gate.judge(call)));
+    GateVerdict::new(gate.id(), verdict.unwrap_or_else(|_| failed(gate.id())))
+}
+
+/// The memory of a large answer is held with that of outcomes.
+async fn ask_and_wait(gate: &dyn AskedGate, call: &ProposedCall<'_>, outcomes: &Outcomes) -> GateVerdict {
+    let answer = AssertUnwindSafe(gate.answer(call)).catch_unwind().await;
+    let (verdict, memory) = answer.unwrap_or_else(|_| (failed(gate.id()), None));
+    memory.into_iter().for_each(|memory| outcomes.hold(memory));
+    GateVerdict::new(gate.id(), verdict)
+}
+
+fn failed(id: &str) -> Verdict {
+    Verdict::Deny(format!("The gate '{id}' failed, so the call may not run."))
+}

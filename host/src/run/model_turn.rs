@@ -1,0 +1,58 @@
+//! What the model is asked at each of its turns: on what is served then, as the agent
+//! that the run belongs to then.
+
+use super::attempt::{ask, ask_with_hooks};
+use super::driver::Driver;
+use super::hooks::HookContext;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use tollgate_agent::message::ModelRequest;
+use tollgate_agent::prompt;
+use tollgate_agent::run::Input;
+
+impl Driver {
+    /// A turn of the model begins on what is served now. No call is under way then, so
+    /// that attempts of one call, and the calls of one turn, stay on one version.
+    pub(super) fn take_up_toolbox(&mut self) {
+        let newest = self.parts.host.toolbox();
+        if !Arc::ptr_eq(&newest, &self.parts.toolbox) {
+            self.parts.toolbox = newest;
+            self.tool_specs = None;
+        }
+    }
+
+    pub(super) fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {
+        let request = self.request();
+        match self.parts.host.model_of(&self.run.spec().identity.agent_id) {
+            Some(model) if self.parts.host.hooks().hears_models() => {
+                let scene =
+                    HookContext::new(self.parts.host.hooks(), self.parts.toolbox.catalog(), &self.run);
+                Box::pin(ask_with_hooks(scene, model, request, number, self.parts.teller.clone()))
+            }
+            Some(model) => Box::pin(ask(model, request, number, self.parts.teller.clone())),
+            None => {
+                let error = "the agent has no model; add [model] to tollgate.toml".to_owned();
+                Box::pin(std::future::ready(Input::ModelFailed { ask: number, error }))
+            }
+        }
+    }
+
+    fn request(&mut self) -> ModelRequest {
+        let catalog = self.parts.toolbox.catalog();
+        let spec = Arc::clone(self.run.spec());
+        let tools = match &self.tool_specs {
+            Some((agent, specs)) if *agent == spec.identity.agent_id && self.run.filter().is_open() => {
+                Arc::clone(specs)
+            }
+            _ => Arc::new(self.run.tool_specs(catalog)),
+        };
+        if self.run.filter().is_open() {
+            self.tool_specs = Some((spec.identity.agent_id.clone(), Arc::clone(&tools)));
+        }
+        ModelRequest {
+            system: prompt::fill(&spec.agent.system(), catalog, &spec.agent, self.run.state()),
+            messages: self.history.shown(self.run.messages(), spec.limits.history_bytes),
+            tools,
+        }
+    }
+}

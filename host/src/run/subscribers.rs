@@ -1,0 +1,262 @@
+//! Subscribers: whoever wants to know what happens in every run of a host.
+//!
+//! They are told after the fact, each on a thread of its own behind a queue of
+//! bounded length. One that is slow loses events, and is told how many; one that
+//! panics is told the next event all the same. Neither delays or fails a run.
+
+use super::update::LiveContent;
+use super::visibility::Visible;
+use serde_json::{Value, json};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use tollgate_agent::run::{CallEnd, Event, Run, StoredEvent};
+
+/// The most events that wait for one subscriber; more are dropped and counted.
+const MAX_QUEUED: usize = 1_024;
+
+/// Something that happened, as subscribers are told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunEvent {
+    /// `run.finished`, `call.started`, ...; or the short name that was subscribed to.
+    pub name: &'static str,
+    /// The run.
+    pub run_id: Arc<str>,
+    /// The number of a stored event; none of a transient one.
+    pub number: Option<u64>,
+    /// The event as it is stored, without the values of keys that are not visible; of
+    /// `tool.call` `{tool, args}`, of `tool.result` `{tool, response}`, of `state.changed`
+    /// `{revision, updates}`, of `custom` `{plugin, call_id, name, data}`, of
+    /// `bus.dropped` `{count}`.
+    pub payload: Value,
+}
+
+/// Who is told. A closure is one.
+pub trait Subscriber: Send + Sync + 'static {
+    /// Something happened. May take as long as it likes; a panic is the
+    /// subscriber's own business.
+    fn told(&self, happening: &RunEvent);
+}
+
+impl<F: Fn(&RunEvent) + Send + Sync + 'static> Subscriber for F {
+    fn told(&self, happening: &RunEvent) {
+        self(happening);
+    }
+}
+
+/// The subscribers of a host. They end with it.
+#[derive(Default)]
+pub(crate) struct Bus {
+    subscriptions: Vec<Subscription>,
+    /// Whose values subscribers are told, and clients too.
+    visible: Visible,
+}
+
+struct Subscription {
+    wanted: Wanted,
+    queue: SyncSender<RunEvent>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// Which names are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Exactly(String),
+    Prefix(String),
+}
+
+impl Wanted {
+    pub(super) fn new(pattern: &str) -> Self {
+        match pattern.strip_suffix('*') {
+            Some(prefix) => Wanted::Prefix(prefix.to_owned()),
+            None => Wanted::Exactly(pattern.to_owned()),
+        }
+    }
+
+    pub(super) fn is(&self, name: &str) -> bool {
+        match self {
+            Wanted::Exactly(wanted) => wanted == name,
+            Wanted::Prefix(prefix) => name.starts_with(prefix.as_str()),
+        }
+    }
+}
+
+impl Bus {
+    /// Tells `subscriber` of what has this name; a pattern that ends in `*` is of
+    /// every name that begins so.
+    pub(crate) fn subscribe(&mut self, pattern: &str, subscriber: Arc<dyn Subscriber>) {
+        let (queue, waiting) = sync_channel(MAX_QUEUED);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&dropped);
+        let thread = std::thread::Builder::new().name("tollgate-subscriber".to_owned());
+        // Without a thread nobody reads the queue, and every event counts as dropped.
+        if let Err(why) = thread.spawn(move || attend(&waiting, subscriber.as_ref(), &counted)) {
+            tracing::warn!("the system gives no thread for a subscriber of {pattern}: {why}");
+        }
+        self.subscriptions.push(Subscription { wanted: Wanted::new(pattern), queue, dropped });
+    }
+
+    /// Has the values of these keys told, beside those that are.
+    pub(crate) fn show(&mut self, pattern: &str) {
+        self.visible.add(pattern);
+    }
+
+    /// The keys whose values are told.
+    pub(crate) fn visible(&self) -> &Visible {
+        &self.visible
+    }
+
+    pub(super) fn stored(&self, events: &[Arc<StoredEvent>], run: &Run) {
+        if self.subscriptions.is_empty() {
+            return;
+        }
+        for event in events {
+            let tell = |name, payload| RunEvent {
+                name,
+                run_id: Arc::clone(&event.run_id),
+                number: Some(event.number),
+                payload,
+            };
+            self.publish(&|| tell(name_of(&event.event), json!(event)), name_of(&event.event));
+            let changed = self.visible.changed(&event.event, run).map(|changed| ("state.changed", changed));
+            for (name, payload) in short(&event.event, run).into_iter().chain(changed) {
+                self.publish_short(&tell(name, payload));
+            }
+        }
+    }
+
+    pub(super) fn transient(&self, run_id: &Arc<str>, piece: &LiveContent) {
+        let name = name_of_piece(piece);
+        let happening = || RunEvent { name, run_id: Arc::clone(run_id), number: None, payload: json!(piece) };
+        self.publish(&happening, name);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.subscriptions.is_empty()
+    }
+
+    fn publish(&self, happening: &dyn Fn() -> RunEvent, name: &str) {
+        for subscription in self.subscriptions.iter().filter(|s| s.wanted.is(name)) {
+            subscription.tell(happening());
+        }
+    }
+
+    /// Short names are other names of what has one already: who wants everything is
+    /// not told twice.
+    fn publish_short(&self, happening: &RunEvent) {
+        let everything = Wanted::Prefix(String::new());
+        for subscription in &self.subscriptions {
+            if subscription.wanted != everything && subscription.wanted.is(happening.name) {
+                subscription.tell(happening.clone());
+            }
+        }
+    }
+}
+
+impl Subscription {
+    fn tell(&self, happening: RunEvent) {
+        if self.queue.try_send(happening).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn attend(waiting: &Receiver<RunEvent>, subscriber: &dyn Subscriber, dropped: &AtomicU64) {
+    while let Ok(happening) = waiting.recv() {
+        let count = dropped.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            let run_id = Arc::clone(&happening.run_id);
+            tell(
+                subscriber,
+                &RunEvent { name: "bus.dropped", run_id, number: None, payload: json!({"count": count}) },
+            );
+        }
+        tell(subscriber, &happening);
+    }
+}
+
+fn tell(subscriber: &dyn Subscriber, happening: &RunEvent) {
+    if std::panic::catch_unwind(AssertUnwindSafe(|| subscriber.told(happening))).is_err() {
+        tracing::warn!("a subscriber panicked when it was told of {}", happening.name);
+    }
+}
+
+/// The short names, with what they hold.
+fn short(event: &Event, run: &Run) -> Vec<(&'static str, Value)> {
+    match event {
+        Event::CallStarted { call_id, .. } => {
+            let calls = run.calls().iter().filter(|call| call.id == *call_id);
+            let told = calls.map(|call| {
+                let args = call.arguments.as_ref().map(|arguments| arguments.value());
+                ("tool.call", json!({"tool": call.tool_name, "args": args}))
+            });
+            told.collect()
+        }
+        Event::CallHooked { call_id, answers, .. } => {
+            let events = answers.iter().flat_map(|answer| {
+                answer.events.iter().map(|event| {
+                    json!({
+                        "plugin": answer.plugin,
+                        "call_id": call_id,
+                        "name": event.name,
+                        "data": event.data,
+                    })
+                })
+            });
+            events.map(|event| ("custom", event)).collect()
+        }
+        Event::CallFinished(finished) => {
+            let response = match &finished.end {
+                CallEnd::Result(result) => json!(result),
+                CallEnd::Fault(fault) => json!({"error": fault}),
+            };
+            vec![("tool.result", json!({"tool": finished.tool_name, "response": response}))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn name_of(event: &Event) -> &'static str {
+    match event {
+        Event::RunStarted { .. } => "run.started",
+        Event::MessageAdded { .. } => "message.added",
+        Event::StepStarted { .. } => "step.started",
+        Event::ModelHooked { .. } => "model.hooked",
+        Event::ModelReplied { .. } => "model.replied",
+        Event::CallProposed(_) => "call.proposed",
+        Event::CallValidated { .. } => "call.validated",
+        Event::CallGated { .. } => "call.gated",
+        Event::BatchStarted { .. } => "batch.started",
+        Event::CallStarted { .. } => "call.started",
+        Event::CallRetried { .. } => "call.retried",
+        Event::CallTook { .. } => "call.took",
+        Event::CallReturned { .. } => "call.returned",
+        Event::CallConflicted { .. } => "call.conflicted",
+        Event::CallHooked { .. } => "call.hooked",
+        Event::CallEnding(_) => "call.ending",
+        Event::CallFinished(_) => "call.finished",
+        Event::CallSuspended(_) => "call.suspended",
+        Event::CallDecided { .. } => "call.decided",
+        Event::RunSeeded { .. } => "run.seeded",
+        Event::ChildStarted { .. } => "child.started",
+        Event::ChildWaiting { .. } => "child.waiting",
+        Event::ChildFinished { .. } => "child.finished",
+        Event::Transferred { .. } => "run.transferred",
+        Event::TurnCut { .. } => "turn.cut",
+        Event::StepFinished { .. } => "step.finished",
+        Event::RunWaiting => "run.waiting",
+        Event::RunFinished { .. } => "run.finished",
+    }
+}
+
+fn name_of_piece(piece: &LiveContent) -> &'static str {
+    match piece {
+        LiveContent::TextDelta { .. } => "text.delta",
+        LiveContent::ReasoningDelta { .. } => "reasoning.delta",
+        LiveContent::ReplyRestarted { .. } => "reply.restarted",
+        LiveContent::CallReport { .. } => "call.report",
+        LiveContent::CallConsole { .. } => "call.console",
+        LiveContent::CallDenied { .. } => "call.denied",
+    }
+}

@@ -1,0 +1,87 @@
+//! Which keys of the state clients and subscribers are told the values of.
+//!
+//! The store has every value. Whoever is told of an event sees which keys changed, and
+//! what they became only where the operator marked them visible.
+
+use super::subscribers::Wanted;
+use std::sync::Arc;
+use tollgate_agent::outcome::{Mutation, Outcome};
+use tollgate_agent::run::{Event, Run, StoredEvent};
+use tollgate_agent::state::{KeyUpdate, PendingMutation};
+
+/// The keys whose values are told: names, and beginnings of names. None by default.
+#[derive(Debug, Default)]
+pub(crate) struct Visible(Vec<Wanted>);
+
+impl Visible {
+    /// Adds keys of this name; a pattern that ends in `*` is of every name that begins so.
+    pub(crate) fn add(&mut self, pattern: &str) {
+        self.0.push(Wanted::new(pattern));
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.0.iter().any(|wanted| wanted.is(key))
+    }
+
+    /// The event as it is told: as it is, where nothing of it is hidden.
+    pub(crate) fn of(&self, mut event: Arc<StoredEvent>) -> Arc<StoredEvent> {
+        if self.hides_some_of(&event.event) {
+            self.blank(&mut Arc::make_mut(&mut event).event);
+        }
+        event
+    }
+
+    fn hides_some_of(&self, event: &Event) -> bool {
+        let mutates = |mutations: &[Mutation]| mutations.iter().any(|m| !self.has(&m.key));
+        let pends = |mutations: &[PendingMutation]| mutations.iter().any(|m| !self.has(&m.key));
+        match event {
+            Event::CallReturned { outcome, unrecorded, .. } => {
+                mutates(unrecorded)
+                    || matches!(outcome.as_ref(), Outcome::Returned(output) if mutates(&output.mutations))
+            }
+            Event::CallEnding(ending) => pends(&ending.mutations),
+            Event::CallHooked { answers, .. } => answers.iter().any(|answer| pends(&answer.mutations)),
+            event => event.change().is_some_and(|c| c.updates.iter().any(|update| !self.has(&update.key))),
+        }
+    }
+
+    fn blank(&self, event: &mut Event) {
+        match event {
+            Event::CallReturned { outcome, unrecorded, .. } => {
+                unrecorded.retain(|mutation| self.has(&mutation.key));
+                if let Outcome::Returned(output) = Arc::make_mut(outcome) {
+                    output.mutations.retain(|mutation| self.has(&mutation.key));
+                }
+            }
+            Event::CallEnding(ending) => self.blank_pending(&mut ending.mutations),
+            Event::CallHooked { answers, .. } => {
+                answers.iter_mut().for_each(|answer| self.blank_pending(&mut answer.mutations));
+            }
+            event => {
+                let updates =
+                    event.change_mut().into_iter().flat_map(|change| Arc::make_mut(&mut change.updates));
+                for update in updates.filter(|update| !self.has(&update.key)) {
+                    (update.update, update.value, update.fold) = (None, None, None);
+                }
+            }
+        }
+    }
+
+    fn blank_pending(&self, mutations: &mut [PendingMutation]) {
+        for mutation in mutations.iter_mut().filter(|mutation| !self.has(&mutation.key)) {
+            mutation.update = None;
+        }
+    }
+
+    /// What an event changed of the keys that are visible, with what they became; none where
+    /// it changed none. The run stands as after the event's commit.
+    pub(super) fn changed(&self, event: &Event, run: &Run) -> Option<serde_json::Value> {
+        let change = event.change()?;
+        if !change.updates.iter().any(|update| self.has(&update.key)) {
+            return None;
+        }
+        let change = change.standing(run.state());
+        let seen: Vec<&KeyUpdate> = change.updates.iter().filter(|update| self.has(&update.key)).collect();
+        Some(serde_json::json!({"revision": change.revision, "updates": seen}))
+    }
+}

@@ -1,0 +1,321 @@
+//! A tools directory that changes while its tools are called.
+//!
+//! Each look compares the files with what was seen before, loads what is new and
+//! publishes what can be served. A file that is half written, damaged or asks for more
+//! than was approved changes nothing: what it served before goes on serving, with the
+//! reason beside it. What is loaded takes the old version's place in one step; calls
+//! under way keep theirs. What a person grants or revokes meanwhile counts from the next
+//! look on, for calls that begin after it.
+
+mod refresh;
+
+use super::approval::{Approval, NoMoreThanServed};
+use super::change::Change;
+use super::claims::Claims;
+use super::decisions::{Decided, Decisions};
+use super::stamp::Stamp;
+use super::{Checked, Loaded, LoadedComponent, Ready, file_name};
+use crate::Host;
+use crate::config::Config;
+use crate::grants::manifest_of;
+use crate::tools::{RefusedFile, Toolbox};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tollgate_agent::name;
+use tollgate_agent::surface::Surface;
+use tollgate_sandbox::Sandbox;
+
+/// The most components that are remembered although they are served no more.
+const MAX_RETIRED: usize = 1_000;
+
+/// The directory as it was last seen.
+pub struct DirectoryState {
+    host: Host,
+    sandbox: Sandbox,
+    decisions: Decisions,
+    approval: Arc<dyn Approval>,
+    /// Each file and its manifest.
+    seen: BTreeMap<PathBuf, (Stamp, Option<Stamp>)>,
+    serving: BTreeMap<PathBuf, Serving>,
+    /// What was served last of components that are served no more, by their ids: who
+    /// comes back is measured by it.
+    retired: BTreeMap<String, LoadedComponent>,
+    /// Files that would be served if another did not have their place.
+    displaced: BTreeSet<PathBuf>,
+    /// What every file that could be loaded claims to be.
+    claims: Claims,
+    /// Whether something was decided since files that are refused were last tried.
+    decided_anew: bool,
+}
+
+/// What is served of a file.
+#[derive(Clone)]
+struct Serving {
+    entry: LoadedComponent,
+    decided: Decided,
+}
+
+impl Serving {
+    fn of(entry: &LoadedComponent, decisions: &Decisions) -> Self {
+        Self { entry: entry.clone(), decided: decisions.of(&entry.id) }
+    }
+
+    /// Whether the other is the same version with the same powers.
+    fn is_as(&self, other: &Self) -> bool {
+        (&self.entry.digest, &self.entry.asks, &self.decided)
+            == (&other.entry.digest, &other.entry.asks, &other.decided)
+    }
+}
+
+impl DirectoryState {
+    /// Goes on from what was loaded at start, which the host serves.
+    #[must_use]
+    pub fn new(host: Host, sandbox: Sandbox, config: Arc<Config>, loaded: &Loaded) -> Self {
+        let decisions = Decisions::new(config, loaded.approvals.clone());
+        let serving = loaded.components.iter();
+        let serving = serving.map(|entry| (entry.file.clone(), Serving::of(entry, &decisions))).collect();
+        let seen = loaded.stamps.iter().map(|(file, stamp)| (file.clone(), with_manifest(file, *stamp)));
+        let seen = seen.collect();
+        // Which of those that were refused at start are displaced is found out by trying.
+        let displaced = loaded.toolbox.refused().iter().map(|refused| refused.file.clone()).collect();
+        let approval = Arc::new(NoMoreThanServed);
+        let (retired, claims) = (BTreeMap::new(), loaded.claims.clone());
+        let decided_anew = false;
+        Self { host, sandbox, decisions, approval, seen, serving, retired, displaced, claims, decided_anew }
+    }
+
+    /// Sets who says whether a new version may take an old one's place.
+    #[must_use]
+    pub fn with_approval(mut self, approval: Arc<dyn Approval>) -> Self {
+        self.approval = approval;
+        self
+    }
+
+    /// The host whose tools they are.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The directory that is looked at.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.decisions.config.tools_dir
+    }
+
+    /// The files of decisions: their directory, and their names.
+    pub(super) fn decision_files(&self) -> (PathBuf, Vec<PathBuf>) {
+        self.decisions.files()
+    }
+
+    /// A file that moved serves under its new name, for its old one is gone by then.
+    fn drop_missing(&mut self, there: &BTreeSet<&Path>) -> Vec<Change> {
+        let gone: Vec<PathBuf> =
+            self.seen.keys().filter(|file| !there.contains(file.as_path())).cloned().collect();
+        let mut changes = Vec::new();
+        for file in gone {
+            self.seen.remove(&file);
+            self.displaced.remove(&file);
+            self.claims.set(&file, None);
+            let served = self.serving.remove(&file);
+            self.amend(|toolbox| {
+                toolbox.accept(&file);
+                served.iter().for_each(|serving| toolbox.remove(&serving.entry.id));
+            });
+            changes.extend(served.map(|serving| {
+                let component_id = serving.entry.id.clone();
+                self.retire(serving);
+                Change::Removed { file, component_id }
+            }));
+        }
+        changes
+    }
+
+    /// Whether something else holds for the file than when it was taken up.
+    fn was_decided_anew(&self, file: &Path) -> bool {
+        let served = self.serving.get(file);
+        served.is_none_or(|serving| serving.decided != self.decisions.of(&serving.entry.id))
+            || self.host.toolbox().refused().iter().any(|refused| refused.file == file)
+    }
+
+    /// Lets a file take its place that changed, or about which something else was decided.
+    fn take_up(&mut self, file: &Path, component: Result<Checked, String>) -> Vec<Change> {
+        let before = self.serving.get(file).cloned();
+        self.displaced.remove(file);
+        let ready = component.and_then(|component| self.ready(component, file));
+        let now = ready.as_ref().ok().map(|ready| Serving::of(&ready.entry, &self.decisions));
+        if let (Some(before), Some(now)) = (&before, &now)
+            && before.is_as(now)
+        {
+            // As it was before, whatever happened in between.
+            if self.host.toolbox().refused().iter().any(|refused| refused.file == file) {
+                self.amend(|toolbox| toolbox.accept(file));
+            }
+            return Vec::new();
+        }
+        match ready.and_then(|ready| self.swap_in(&ready, before.as_ref(), file)) {
+            Ok((serving, ousted)) => {
+                let change = change_to(&serving, before.as_ref(), file);
+                self.retired.remove(&serving.entry.id);
+                let id = serving.entry.id.clone();
+                let replaced = self.serving.insert(file.to_owned(), serving);
+                replaced.filter(|replaced| replaced.entry.id != id).into_iter().for_each(|r| self.retire(r));
+                let ousted = ousted.into_iter().map(|other| self.oust(&other, &id, file));
+                ousted.chain([change]).collect()
+            }
+            Err(reason) => vec![Change::Refused(self.refuse(file, reason, before))],
+        }
+    }
+
+    /// What a file needs to take its place, if it may bring the component that it claims
+    /// to be.
+    fn ready(&mut self, checked: Checked, file: &Path) -> Result<Ready, String> {
+        let serving = self.served_as(&checked.component.descriptor().id);
+        let Decisions { config, approvals, .. } = &self.decisions;
+        if let Err(contested) = self.claims.judge(file, approvals, serving) {
+            self.displaced.insert(file.to_owned());
+            return Err(contested.reason);
+        }
+        Ready::new(checked, file, config, approvals).map_err(|unready| unready.reason)
+    }
+
+    /// The file that is served under this id.
+    fn served_as(&self, id: &str) -> Option<&Path> {
+        let mut serving = self.serving.iter();
+        serving.find(|(_, serving)| serving.entry.id == id).map(|(file, _)| file.as_path())
+    }
+
+    /// Lets a component take its place, if it may. What a person has approved in this
+    /// very version may. The other files are those whose place it took.
+    fn swap_in(
+        &mut self,
+        ready: &Ready,
+        before: Option<&Serving>,
+        file: &Path,
+    ) -> Result<(Serving, Vec<PathBuf>), String> {
+        let serving = Serving::of(&ready.entry, &self.decisions);
+        if !serving.decided.approves(&serving.entry.digest) {
+            let id = &serving.entry.id;
+            let of_the_same = before.map(|before| &before.entry).filter(|before| &before.id == id);
+            self.approval.judge(&ready.entry, of_the_same.or_else(|| self.retired.get(id)))?;
+        }
+        let ousted = self.in_the_way(&serving.entry, file);
+        let others: Vec<_> = ousted.iter().filter_map(|file| self.serving.get(file)).collect();
+        let swapped = self.host.update_toolbox(|toolbox| swap(toolbox, ready, before, &others, file));
+        if swapped.is_err() {
+            self.displaced.insert(file.to_owned());
+        }
+        swapped.map(|()| (serving, ousted))
+    }
+
+    /// The files that have the id, or a name, of this version, and about which nobody
+    /// decided, if somebody decided about this one.
+    fn in_the_way(&self, newcomer: &LoadedComponent, file: &Path) -> Vec<PathBuf> {
+        let approvals = &self.decisions.approvals;
+        if !approvals.knows(&newcomer.id, &newcomer.digest) {
+            return Vec::new();
+        }
+        let is_undecided =
+            |other: &LoadedComponent| other.id == newcomer.id || approvals.of(&other.id).is_none();
+        let is_in_the_way = |(other, serving): &(&PathBuf, &Serving)| {
+            *other != file
+                && is_undecided(&serving.entry)
+                && collide(&newcomer.surface, &serving.entry.surface)
+        };
+        self.serving.iter().filter(is_in_the_way).map(|(other, _)| other.clone()).collect()
+    }
+
+    /// Takes a file out of service whose place was taken.
+    fn oust(&mut self, ousted: &Path, id: &str, by: &Path) -> Change {
+        // Another of the same id is not measured by it.
+        let served = self.serving.remove(ousted).filter(|served| served.entry.id != id);
+        served.into_iter().for_each(|served| self.retire(served));
+        self.displaced.insert(ousted.to_owned());
+        let reason = format!(
+            "{} has its id, or a name of its tools, and a person decided about that version of {id}; remove one \
+             of the two",
+            file_name(by)
+        );
+        Change::Refused(self.refuse(ousted, reason, None))
+    }
+
+    /// Notes why a file is not served. What it served before goes on serving, unless it
+    /// would do so with powers that it does not have any more.
+    fn refuse(&mut self, file: &Path, reason: String, before: Option<Serving>) -> RefusedFile {
+        let outlived = |before: &Serving| before.decided.grants != self.decisions.of(&before.entry.id).grants;
+        let outdated = before.clone().filter(outlived);
+        if outdated.is_some() {
+            self.serving.remove(file).into_iter().for_each(|outdated| self.retire(outdated));
+        }
+        let still_serves = before.filter(|_| outdated.is_none()).map(|before| before.entry.digest);
+        let refused = RefusedFile { file: file.to_owned(), reason, still_serves };
+        self.amend(|toolbox| {
+            outdated.iter().for_each(|outdated| toolbox.remove(&outdated.entry.id));
+            toolbox.accept(file);
+            toolbox.refuse(refused.clone());
+        });
+        refused
+    }
+
+    /// Remembers what was served, and is no more.
+    fn retire(&mut self, served: Serving) {
+        if self.retired.len() >= MAX_RETIRED {
+            self.retired.pop_first();
+        }
+        self.retired.insert(served.entry.id.clone(), served.entry);
+    }
+
+    fn amend(&self, change: impl FnOnce(&mut Toolbox)) {
+        let amended: Result<(), std::convert::Infallible> = self.host.update_toolbox(|toolbox| {
+            change(toolbox);
+            Ok(())
+        });
+        // It cannot fail.
+        let Ok(()) = amended;
+    }
+}
+
+/// A file's stamp, and that of its manifest.
+fn with_manifest(file: &Path, stamp: Stamp) -> (Stamp, Option<Stamp>) {
+    (stamp, Stamp::of(&manifest_of(file)))
+}
+
+/// What it is to whoever watches that this is served now.
+fn change_to(serving: &Serving, before: Option<&Serving>, file: &Path) -> Change {
+    let LoadedComponent { id, digest, reworded, .. } = &serving.entry;
+    let (file, component_id, digest) = (file.to_owned(), id.clone(), digest.clone());
+    match before {
+        Some(before) if before.entry.digest == digest => Change::Granted { file, component_id, digest },
+        _ => {
+            let replaced = before.map(|before| before.entry.digest.clone());
+            Change::Served { file, component_id, digest, replaced, reworded: reworded.clone() }
+        }
+    }
+}
+
+/// Whether the two cannot be served together.
+fn collide(one: &Surface, other: &Surface) -> bool {
+    let folded = |surface: &Surface| -> BTreeSet<(bool, String)> {
+        let names = surface.tools.iter().map(|tool| (true, name::fold(&tool.name)));
+        let ids = surface.tools.iter().map(|tool| (false, name::fold(&tool.id)));
+        names.chain(ids).collect()
+    };
+    name::fold(&one.id) == name::fold(&other.id) || !folded(one).is_disjoint(&folded(other))
+}
+
+/// The new version takes the place of the old one and of those that must make room, or
+/// they keep it.
+fn swap(
+    toolbox: &mut Toolbox,
+    ready: &Ready,
+    before: Option<&Serving>,
+    ousted: &[&Serving],
+    file: &Path,
+) -> Result<(), String> {
+    let gone = before.into_iter().chain(ousted.iter().copied());
+    gone.for_each(|gone| toolbox.remove(&gone.entry.id));
+    ready.join(toolbox).map_err(|why| format!("{} cannot take its place: {why}", file_name(file)))?;
+    toolbox.accept(file);
+    Ok(())
+}
