@@ -193,13 +193,7 @@ impl Termination {
     fn fault_of(self, guest: &Guest<'_>, under: &Under<'_>) -> Fault {
         let code = self.code();
         let limits = under.limits;
-        let met = |limit: &str, value: u64, what: &str| {
-            format!(
-                "{guest} {what}: its limit is {limit} = {value}. An operator can raise it in tollgate.toml, \
-                 under {}.",
-                guest.place_of_limits()
-            )
-        };
+        let met = |limit, value, what| met_limit(guest, limit, value, what);
         let (message, detail) = match self {
             Termination::Fuel => (met("fuel", limits.fuel, "used up its fuel"), None),
             Termination::Memory => {
@@ -263,6 +257,13 @@ impl Termination {
         };
         Fault { code, message, detail: detail.filter(|text| !text.is_empty()) }
     }
+}
+
+fn met_limit(guest: &Guest<'_>, limit: &str, value: u64, what: &str) -> String {
+    format!(
+        "{guest} {what}: its limit is {limit} = {value}. An operator can raise it in tollgate.toml, under {}.",
+        guest.place_of_limits()
+    )
 }
 
 fn recursed_too_deep(guest: &Guest<'_>, host: &SandboxConfig) -> String {
