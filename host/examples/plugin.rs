@@ -8,11 +8,9 @@
 mod components;
 
 use serde_json::{Value, json};
-use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey};
+use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey, async_trait};
 use tollgate::tollgate_agent::{run::CallEnd, state::KeyScope};
-use tollgate::{
-    Agent, Gate, Host, ProposedCall, RunRequest, ScriptedModel, ScriptedTurn, Toolbox, Verdict, async_trait,
-};
+use tollgate::{Agent, Gate, Host, ProposedCall, RunRequest, ScriptedModel, ScriptedTurn, Toolbox, Verdict};
 
 /// What a conversation may spend, in cents. A word costs one.
 const MAX_CENTS: u64 = 5;
