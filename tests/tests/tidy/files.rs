@@ -1,11 +1,11 @@
-//! What a file may hold, be called and be long.
+//! The contents, names and lengths of files.
 
 use crate::{TextFile, assert_none, text_files};
 
-const LONGEST_FILE_LINES: usize = 400;
+const LONGEST_FILE_LINES: usize = 600;
 
 #[test]
-fn files_of_code_have_one_concept_each_and_400_lines_at_most() {
+fn files_of_code_have_at_most_600_lines() {
     assert_none(
         "Split these files along their concepts:",
         text_files().iter().filter(|file| file.is_rust() && !file.is_test()).filter_map(|file| {
@@ -56,7 +56,7 @@ fn modules_are_named_by_what_they_hold() {
 
 #[test]
 fn types_have_the_nouns_of_the_field() {
-    let vague = ["Manager", "Handler", "Service", "Utils", "Helper"];
+    let vague = ["Utils", "Helper"];
     assert_none(
         "Name these types by what they are:",
         text_files().iter().filter(|file| file.is_rust()).flat_map(|file| {
