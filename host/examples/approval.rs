@@ -1,4 +1,4 @@
-//! A call that waits for a person, for as long as it takes: `cargo run --example approval`
+//! A call that waits for a person's approval: `cargo run --example approval`
 //!
 //! ```text
 //! request_approval asks: Publish version 2 today?
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tools = components::in_a_directory(&["approve"])?;
     let data = tempfile::tempdir()?;
 
-    // The tool asks, and the run rests: no instance, no task, no connection waits.
+    // The tool asks and the run is suspended. No instance, task or connection is kept.
     let asks = ScriptedTurn::calls([("request_approval", json!({"question": "Publish version 2 today?"}))]);
     let host = host(tools.path(), data.path(), vec![asks]).await?;
     let end = host.run(RunRequest::new("publisher", "Publish version 2")).await?.wait().await?;
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("the answer has to fit: {}", json!({"approved": schema["properties"]["approved"]["type"]}));
     drop(host);
 
-    // Days later, another process: all that it needs is in the store.
+    // Days later, in another process: everything that it needs is in the store.
     let says = ScriptedTurn::text("It is approved. The comment: \"{{request_approval/comment}}\"");
     let host = self::host(tools.path(), data.path(), vec![says]).await?;
     let answer = |value: Value| Decision::resume(question.call_id.as_str(), value);
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A host over the tools and the data of this example.
+/// A host with the tools and the data of this example.
 async fn host(
     tools: &Path,
     data: &Path,

@@ -1,4 +1,4 @@
-//! A gate of the program's own: `cargo run --example custom_gate`
+//! A custom gate: `cargo run --example custom_gate`
 //!
 //! ```text
 //! no-addresses says allow to {"text":"Dear all"}
@@ -16,9 +16,9 @@ use tollgate::{
 /// Keeps e-mail addresses away from tools.
 struct NoAddresses;
 
-/// Every gate is asked about every call before it runs, and the severest answer stands:
-/// block, deny, suspend, set-result, allow. A gate looks and answers; it does nothing,
-/// so their order never matters, and one that panics denies its call.
+/// The host asks every gate about every call before it runs. The severest answer wins: block,
+/// deny, suspend, set-result, allow. A gate has no side effects, so the order of gates does
+/// not matter. A gate that panics denies the call.
 impl Gate for NoAddresses {
     fn id(&self) -> &str {
         "no-addresses"
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedModel::new(vec![
         ScriptedTurn::calls([("word_count", json!({"text": "Dear all"}))]),
         ScriptedTurn::calls([("word_count", json!({"text": "Dear ada@example.com"}))]),
-        // What a gate denies, the model reads as the answer of its call.
+        // The model reads the reason as the result of its call.
         ScriptedTurn::text("The first has {{word_count#1/words}} words. {{word_count#2}}"),
     ]);
     let host = Host::builder()
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()?;
     let end = host.run(RunRequest::new("assistant", "Count both letters.")).await?.wait().await?;
 
-    // Every answer of every gate is on record, beside what was judged.
+    // The record holds the answer of each gate and the judged arguments.
     let mut arguments = Value::Null;
     for numbered in host.store().events(&end.run_id, 0).await? {
         match &numbered.event {

@@ -13,12 +13,12 @@ const TEXT: &str = "To be, or not to be: that is the question";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Every component in the directory can be called. None of them is granted anything:
-    // no file, no network, no variable. They compute.
+    // Every component in the directory can be called. None of them has a grant: they
+    // cannot use files, the network or variables.
     let dir = components::in_a_directory(&["word-count"])?;
     let tools = Toolbox::load(dir.path()).await?;
 
-    // What a model says is written down here, so that no key is needed. A real one is
+    // A scripted model needs no API key. A real one is
     // `ModelConfig::new(ProviderName::Anthropic, "claude-sonnet-4-5").connect()?`.
     let model = ScriptedModel::new(vec![
         ScriptedTurn::calls([("word_count", json!({"text": TEXT}))]),
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ),
     ]);
 
-    // An agent may call the tools that it lists; without a list it has none.
+    // An agent may call the tools that it lists. Without a list it has none.
     let host = Host::builder()
         .toolbox(tools)
         .agent(Agent::new("assistant", model).with_tools(["word_count"]))

@@ -1,4 +1,4 @@
-//! Tools of the program's own beside sandboxed ones: `cargo run --example native_tool`
+//! Native tools beside sandboxed ones: `cargo run --example native_tool`
 //!
 //! ```text
 //! March brought 3 orders worth 93.0 in all; the largest was 51.5.
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use tollgate::tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate::{Agent, CallRequest, FnTool, Host, RunRequest, ScriptedModel, ScriptedTurn, Toolbox};
 
-/// The arguments. The model reads their schema, which comes from this type, and the
-/// host refuses what does not fit before any of the code below runs.
+/// The arguments. Their schema is derived from this type. The model reads it, and the host
+/// rejects arguments that do not match it before the tool runs.
 #[derive(Deserialize, JsonSchema)]
 struct Orders {
     /// The month, in English.
@@ -24,9 +24,9 @@ struct Orders {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // What only this program has. A component could not reach it; a native tool is part
-    // of the program, is trusted, and passes the same gates.
-    // The second argument says who asks, how long there is, and what a person decided.
+    // Only this program has this data, and no component can reach it. A native tool is
+    // trusted, and its calls pass the same gates.
+    // The second argument holds the caller, the time limit and a person's decision.
     let database = BTreeMap::from([("March", "order,amount\n1,12.5\n2,51.5\n3,29\n")]);
     let orders =
         FnTool::new("orders", "orders_of", "The orders of a month, as CSV.", move |args: Orders, _call| {
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             ..Default::default()
         });
 
-    // The table goes from one to the other: the sandboxed tool sees what it is handed.
+    // The table goes from one tool to the other. The sandboxed tool sees only its arguments.
     let dir = components::in_a_directory(&["csv-stats"])?;
     let model = ScriptedModel::new(vec![
         ScriptedTurn::calls([("orders_of", json!({"month": "March"}))]),
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let end = host.run(RunRequest::new("clerk", "How was March?")).await?.wait().await?;
     println!("{}", end.text);
 
-    // The same tool without a model: judged, run and recorded all the same.
+    // The same tool without a model. The call is still judged and recorded.
     let end = host.call(CallRequest::new("orders_of", r#"{"month": "Smarch"}"#)).await?;
     let words = end.result().and_then(|result| result.message.as_deref()).unwrap_or_default();
     println!("May I have another month? Error: {words}");

@@ -1,4 +1,4 @@
-//! What belongs together, installed as one: `cargo run --example plugin`
+//! A gate, a hook and a state key, installed as one plugin: `cargo run --example plugin`
 //!
 //! ```text
 //! Two words were counted. The call of 'word_count' was denied: 3 cents are left.
@@ -12,10 +12,10 @@ use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, St
 use tollgate::tollgate_agent::{run::CallEnd, state::KeyScope};
 use tollgate::{Agent, Gate, Host, ProposedCall, RunRequest, ScriptedModel, ScriptedTurn, Toolbox, Verdict};
 
-/// What a conversation may spend, in cents. A word costs one.
+/// The budget of a conversation, in cents. A word costs one.
 const MAX_CENTS: u64 = 5;
 
-/// What it has spent: a state key with a type, and a reducer in Rust.
+/// The money spent: a typed state key with a reducer in Rust.
 struct Spent;
 
 impl StateKey for Spent {
@@ -30,8 +30,8 @@ impl StateKey for Spent {
     }
 }
 
-/// A gate that holds back what costs too much, a hook that takes the money, and the key
-/// that both know: one name, one line to install.
+/// A gate that denies calls that cost too much, a hook that subtracts the money, and the key
+/// that both use: one name, one line to install.
 struct Till;
 
 impl Plugin for Till {
@@ -61,7 +61,7 @@ impl Gate for Till {
 
 #[async_trait]
 impl Hooks for Till {
-    /// Asked once for each call, however often it is attempted. What is written here is
+    /// Runs once for each call, regardless of the number of attempts. The effects are
     /// committed together with the call's result, or not at all.
     async fn after_call(&self, call: &HookedCall<'_>) -> Result<Effects, HookError> {
         let Some(CallEnd::Result(result)) = call.end else { return Ok(Effects::none()) };

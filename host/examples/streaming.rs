@@ -1,4 +1,4 @@
-//! A run told as it happens: `cargo run --example streaming`
+//! The events of a run as they happen: `cargo run --example streaming`
 //!
 //! ```text
 //! Let me count.
@@ -30,8 +30,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .agent(Agent::new("assistant", model.with_pace(Duration::from_millis(5))).with_tools(["*"]))
         .build()?;
 
-    // `events` is a `Stream`: pieces of text while the model writes them, and between
-    // them every stored event in its order. It ends when the run does.
+    // `events` is a `Stream` of text while the model writes it, and of every stored event
+    // in order. It ends when the run ends.
     let mut run = host.run(RunRequest::new("assistant", "Count this: Never say never again")).await?;
     while let Some(told) = run.events.next().await {
         match told {
@@ -40,8 +40,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                     print!("{text}");
                 }
             }
-            // Stored before it was told: whoever reconnects with this number by
-            // `Host::follow` misses none.
+            // An event is stored before it is sent: a client that reconnects with this
+            // number through `Host::follow` misses none.
             RunUpdate::Stored(numbered) => show(&numbered.event),
             RunUpdate::Child(_) => {} // what agents tell that this one's tools call
         }

@@ -1,4 +1,4 @@
-//! An agent that calls another, which begins with state and hands some back:
+//! An agent that calls another, which starts with seeded state and exports some of it:
 //! `cargo run --example sub_agents`
 //!
 //! ```text
@@ -21,7 +21,7 @@ const NOTES: &str = "notes.items";
 
 #[derive(Deserialize, JsonSchema)]
 struct File {
-    /// What to keep.
+    /// The text to keep.
     text: String,
 }
 
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .toolbox(Toolbox::load(dir.path()).await?)
         .tool(FnTool::new("file", "file", "Hands minutes to the archivist.", file))
         .agent(Agent::new("secretary", secretary).with_tools(["file"]))
-        // The child has the tools that it lists itself, not those of its parent.
+        // The child has its own tools, not those of its parent.
         .agent(Agent::new("archivist", archivist).with_tools(["add_note", "list_notes"]))
         .build()?;
     let end = host.run(RunRequest::new("secretary", "File what happened on Tuesday.")).await?.wait().await?;
@@ -48,15 +48,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Runs the archivist below this call. It is a run of its own, with a state of its own:
-/// what goes in is the seed, what comes out are the exports, and nothing else.
+/// Runs the archivist as a child of this call. The child run has its own state. Only the
+/// seed goes in, and only the exports come out.
 async fn file(minutes: File, call: ToolContext) -> Result<ToolResult, String> {
     let monday = json!({"n1": {"text": "Monday: the roof is fine.", "created_ms": 0}});
     let request =
         ChildRequest::new("archivist", minutes.text).with_seed(NOTES, monday.clone()).with_export(NOTES);
     let outcome = call.run_child(request).await.map_err(|why| why.to_string())?;
-    // One that does not complete is an outcome, and the tool decides what follows. This
-    // one wants nothing but completion.
+    // The tool decides how to continue if a child does not complete. This tool accepts only
+    // completion.
     let outcome = outcome.completed().map_err(|why| why.to_string())?;
     let notes = outcome.thread_state.as_ref().and_then(|state| state.get(NOTES));
     println!(
