@@ -33,7 +33,8 @@ const WITHOUT_STD: &[(&str, &str)] = &[("tollgate-gate", "serde"), ("tollgate-ga
 const BUILDS_ON: &[(&str, &[&str])] = &[
     ("tollgate-agent", &[]),
     ("tollgate-sandbox", &["tollgate-agent"]),
-    ("tollgate", &["tollgate-agent", "tollgate-sandbox"]),
+    ("tollgate-registry", &["tollgate-agent"]),
+    ("tollgate", &["tollgate-agent", "tollgate-registry", "tollgate-sandbox"]),
     ("tollgate-sdk-macros", &[]),
     ("tollgate-sdk", &["tollgate-sdk-macros"]),
     ("tollgate-gate", &[]),

@@ -1,0 +1,47 @@
+//! Addresses that requests may reach.
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use tollgate_agent::egress::not_global;
+use url::{Host, Url};
+
+/// The beginning of the message about a refused address, by which it is recognised among the
+/// causes of a failed request.
+pub(super) const REFUSED: &str = "the address is not global";
+
+/// Resolves names to global addresses only.
+#[derive(Debug)]
+pub(super) struct GlobalOnly;
+
+impl Resolve for GlobalOnly {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let first = found.first().copied();
+            let global: Vec<_> = found.into_iter().filter(|at| not_global(at.ip()).is_none()).collect();
+            match first {
+                Some(first) if global.is_empty() => {
+                    Err(io::Error::other(refusal(name.as_str(), first.ip())).into())
+                }
+                _ => Ok(Box::new(global.into_iter()) as Addrs),
+            }
+        })
+    }
+}
+
+/// Why a URL whose host is an address may not be reached; names are checked when they are resolved.
+pub(super) fn refused(url: &Url) -> Option<String> {
+    let address: IpAddr = match url.host()? {
+        Host::Ipv4(address) => address.into(),
+        Host::Ipv6(address) => address.into(),
+        Host::Domain("localhost") => return Some(format!("{REFUSED}: localhost is this machine")),
+        Host::Domain(_) => return None,
+    };
+    not_global(address).map(|_| refusal(&address.to_string(), address))
+}
+
+fn refusal(name: &str, address: IpAddr) -> String {
+    let what = not_global(address).unwrap_or("not known");
+    format!("{REFUSED}: {name} is {address}, which is {what}")
+}

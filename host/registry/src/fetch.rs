@@ -1,0 +1,203 @@
+//! Fetching a component from any source, with the signatures that there are for it.
+
+use crate::client::{Artifact, Client, FoundBundle, NewArtifact, Session, described_by};
+use crate::digest::Digest;
+use crate::error::{Code, Error, Result};
+use crate::install::{Kept, read};
+use crate::interfaces::Interfaces;
+use crate::lock::Entry;
+use crate::reference::{Reference, Source};
+use crate::signature::{MAX_BUNDLE_BYTES, PublicKey, Subjects, TrustedRoot, verify, verify_by_key};
+use crate::trust::{Evidence, Trust, Verdict};
+use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
+use std::path::Path;
+
+/// What is asked for beside the source.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// The digest that the manifest or the component has to have.
+    pub digest: Option<Digest>,
+    /// A bundle of the user's own.
+    pub bundle: Option<Vec<u8>>,
+    /// The keys that bundles are tried with.
+    pub keys: Vec<PublicKey>,
+}
+
+/// A component that was fetched. Nobody has decided about it.
+#[derive(Debug, Clone)]
+pub struct Fetched {
+    /// Its origin, as lock file and policy name it.
+    pub origin: String,
+    /// The tag that was resolved.
+    pub tag: Option<String>,
+    /// The manifest; `None` if it does not come from a registry.
+    pub artifact: Option<Artifact>,
+    /// The component.
+    pub wasm: Vec<u8>,
+    /// Its digest, a SHA-256.
+    pub digest: Digest,
+    /// The text of its manifest of asks.
+    pub asks: Option<String>,
+    /// The signatures.
+    pub evidence: Evidence,
+    bundles: Vec<FoundBundle>,
+}
+
+impl Fetched {
+    /// The bytes of a bundle.
+    #[must_use]
+    pub fn bundle(&self, digest: &Digest) -> Option<&[u8]> {
+        self.bundles.iter().find(|found| &found.digest == digest).map(|found| found.bytes.as_slice())
+    }
+
+    /// The licence, by the publisher's own statement.
+    #[must_use]
+    pub fn licence(&self) -> Option<String> {
+        self.artifact.as_ref()?.annotation("licenses")
+    }
+}
+
+/// Fetches a component with its signatures.
+///
+/// # Errors
+/// It cannot be fetched, or is not what was asked for.
+pub async fn fetch(client: &Client, source: &Source, wanted: Wanted, root: &TrustedRoot) -> Result<Fetched> {
+    let origin = source.origin();
+    let mut bundles: Vec<_> = wanted.bundle.map(found).into_iter().collect();
+    let mut evidence = Evidence::default();
+    let (tag, artifact, wasm, asks) = match source {
+        Source::Registry(reference) => {
+            let reference = with_digest(reference, wanted.digest.as_ref());
+            let mut session = client.session(reference);
+            let artifact = session.resolve().await?;
+            let wasm = session.component(&artifact).await?;
+            artifact.check_imports(&Interfaces::of(&wasm)?)?;
+            let referrers = session.referrers(&artifact.digest).await?;
+            bundles.extend(referrers.bundles);
+            evidence.faults = referrers.faults;
+            let asks = artifact.asks.clone();
+            (session.reference().tag.clone(), Some(artifact), wasm, asks)
+        }
+        Source::Url(url) => (None, None, client.download(url).await?, None),
+        Source::File(path) => {
+            let (wasm, asks) = from_file(path).await?;
+            (None, None, wasm, asks)
+        }
+    };
+    let digest = Digest::of(&wasm);
+    if artifact.is_none() && wanted.digest.is_some_and(|wanted| wanted != digest) {
+        let what = format!("{origin} has the digest {digest}, and another one was asked for");
+        return Err(Error::new(Code::DigestMismatch, what));
+    }
+    let manifest = artifact.as_ref().map(|artifact| artifact.manifest.clone());
+    let verified = gather(bundles.clone(), manifest, digest.clone(), wanted.keys, root.clone()).await;
+    evidence.proofs = verified.proofs;
+    // A signature that is wrong says more than a referrer that cannot be read.
+    evidence.faults.splice(0..0, verified.faults);
+    Ok(Fetched { origin, tag, artifact, wasm, digest, asks, evidence, bundles })
+}
+
+/// Whether a registry has a signature of this artifact by this key already.
+///
+/// # Errors
+/// The registry cannot be asked.
+pub async fn is_signed(session: &mut Session, artifact: &NewArtifact, key: &PublicKey) -> Result<bool> {
+    let digest = artifact.digest();
+    let bundles = session.referrers(&digest).await?.bundles;
+    let component = artifact.component();
+    let verified = bundles.iter().any(|bundle| {
+        let subjects = Subjects { manifest: Some(artifact.manifest()), component: &component };
+        verify_by_key(&bundle.bytes, subjects, key).is_ok()
+    });
+    Ok(verified)
+}
+
+/// Verifies bundles, on a thread that may block.
+async fn gather(
+    bundles: Vec<FoundBundle>,
+    manifest: Option<Vec<u8>>,
+    component: Digest,
+    keys: Vec<PublicKey>,
+    root: TrustedRoot,
+) -> Evidence {
+    let mut evidence = Evidence::default();
+    for bundle in bundles {
+        let (manifest, component, keys, root) =
+            (manifest.clone(), component.clone(), keys.clone(), root.clone());
+        let verified = tokio::task::spawn_blocking(move || {
+            let subjects = Subjects { manifest: manifest.as_deref(), component: &component };
+            verify(&bundle.bytes, subjects, &keys, &root)
+        });
+        match verified.await {
+            Ok(Ok(proof)) => evidence.proofs.push(proof),
+            Ok(Err(fault)) => evidence.faults.push(fault),
+            Err(_) => evidence.faults.push(Error::new(Code::InvalidBundle, "the bundle cannot be verified")),
+        }
+    }
+    evidence
+}
+
+/// Verifies what is recorded about a component again, from the evidence that is kept about it, and
+/// judges it by the policy. This needs no network.
+///
+/// # Errors
+/// The evidence does not say what the entry says, or the policy does not accept it.
+pub async fn recheck(entry: &Entry, kept: Option<Kept>, trust: &Trust) -> Result<()> {
+    let differs = |what: &str| {
+        let what = format!("{what} of {} is not what tollgate.lock records; restore tollgate.lock", entry.id);
+        Error::new(Code::LockMismatch, what)
+    };
+    let mut evidence = Evidence::default();
+    if let Some(Kept { bundle, key, manifest }) = kept {
+        // The signature may be of the manifest alone, which then says what the component is.
+        if let Some(manifest) = &manifest {
+            let (wasm, asks) = described_by(manifest)?;
+            let asks = asks.map(|asks| Digest::of(asks.as_bytes()));
+            if wasm != entry.wasm || asks != entry.asks {
+                return Err(differs("the signed manifest"));
+            }
+        }
+        let keys = key.into_iter().collect();
+        evidence = gather(vec![found(bundle)], manifest, entry.wasm.clone(), keys, trust.root()?).await;
+    }
+    if let Some(fault) = evidence.faults.pop() {
+        return Err(fault);
+    }
+    if evidence.proofs.first().map(|proof| &proof.signed) != entry.signed.as_ref() {
+        return Err(differs("the signer"));
+    }
+    match trust.judge(&entry.from, &evidence, None, Some(entry.signed.as_ref()))? {
+        Verdict::Accepted { .. } => Ok(()),
+        Verdict::Ask { why, .. } => Err(Error::new(Code::UnexpectedSigner, why)),
+    }
+}
+
+fn with_digest(reference: &Reference, digest: Option<&Digest>) -> Reference {
+    digest.map_or_else(|| reference.clone(), |digest| reference.at(digest.clone()))
+}
+
+fn found(bytes: Vec<u8>) -> FoundBundle {
+    FoundBundle { digest: Digest::of(&bytes), bytes }
+}
+
+/// Reads a component and the manifest beside it.
+async fn from_file(path: &Path) -> Result<(Vec<u8>, Option<String>)> {
+    let path = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || {
+        let not_found = || Error::new(Code::NotFound, format!("{} does not exist", path.display()));
+        let wasm = read(&path, MAX_COMPONENT_BYTES)?.ok_or_else(not_found)?;
+        let asks = read(&path.with_extension("toml"), MAX_ASKS_BYTES as u64)?;
+        let invalid = |_| Error::new(Code::Io, format!("the manifest beside {} is not text", path.display()));
+        Ok((wasm, asks.map(String::from_utf8).transpose().map_err(invalid)?))
+    });
+    read.await.map_err(|e| Error::new(Code::Io, format!("the file cannot be read: {e}")))?
+}
+
+/// Reads a bundle of the user's own from a file.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read_bundle(path: &Path) -> Result<Vec<u8>> {
+    let not_found = || Error::new(Code::NotFound, format!("{} does not exist", path.display()));
+    read(path, MAX_BUNDLE_BYTES as u64)?.ok_or_else(not_found)
+}

@@ -1,0 +1,357 @@
+//! The files of a component: its lock entry, its kept bundle, and the component itself.
+//!
+//! The order of writes is such that a component is never served without its entry. The bundle and
+//! a staged copy come first, then the lock file, then the renames. If the program is killed in
+//! between, file and lock file disagree: the file is refused at load, and [`Files::complete`]
+//! finishes from the staged copy, without a network.
+
+mod disk;
+
+use crate::client::MAX_MANIFEST_BYTES;
+use crate::digest::Digest;
+use crate::error::{Code, Error, Result};
+use crate::lock::{Entry, Lock, MAX_LOCK_BYTES, is_file_name};
+use crate::signature::{MAX_BUNDLE_BYTES, MAX_KEY_BYTES, PublicKey, Signed};
+use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
+use disk::{check_replaceable, digest_of, hold, make_dir, remove, sync_dir, write};
+use std::fs;
+use std::path::PathBuf;
+
+pub(crate) use disk::read;
+
+/// The places of the files.
+#[derive(Debug, Clone)]
+pub struct Files {
+    /// The lock file.
+    pub lock: PathBuf,
+    /// The directory of the kept bundles.
+    pub bundles: PathBuf,
+    /// The tools directory.
+    pub tools: PathBuf,
+}
+
+/// A component that is to be installed.
+#[derive(Debug, Clone, Copy)]
+pub struct Installation<'a> {
+    /// Its entry.
+    pub entry: &'a Entry,
+    /// The component.
+    pub wasm: &'a [u8],
+    /// The text of its manifest.
+    pub asks: Option<&'a str>,
+    /// The bundle that the entry names.
+    pub bundle: Option<&'a [u8]>,
+    /// The manifest that the entry names. What a signature of it covers is seen in it alone.
+    pub manifest: Option<&'a [u8]>,
+    /// The key that the entry names.
+    pub key: Option<&'a PublicKey>,
+    /// The entry that it replaces. If the lock file holds another one by now, nothing is written.
+    pub replaces: Option<&'a Entry>,
+}
+
+/// The evidence that is kept about a component.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    /// The bundle.
+    pub bundle: Vec<u8>,
+    /// The key, if it was signed with one.
+    pub key: Option<PublicKey>,
+    /// The manifest, if it comes from a registry.
+    pub manifest: Option<Vec<u8>>,
+}
+
+/// Whether the files of a component are those of its entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// They are.
+    InPlace,
+    /// The component or its manifest is missing.
+    Missing,
+    /// The component or its manifest is another one.
+    Differs,
+}
+
+impl Files {
+    /// Reads the lock file; one that does not exist is empty.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read_lock(&self) -> Result<Lock> {
+        match read(&self.lock, MAX_LOCK_BYTES)? {
+            Some(text) => {
+                let text = String::from_utf8(text)
+                    .map_err(|_| Error::new(Code::InvalidLock, "tollgate.lock, line 1: it is not text"))?;
+                Lock::parse(&text)
+            }
+            None => Ok(Lock::default()),
+        }
+    }
+
+    /// Compares the files of a component with its entry.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn placement(&self, entry: &Entry) -> Result<Placement> {
+        let (wasm, asks) = self.paths(entry);
+        let Some(found) = digest_of(&wasm, MAX_COMPONENT_BYTES)? else { return Ok(Placement::Missing) };
+        let found_asks = digest_of(&asks, MAX_ASKS_BYTES as u64)?;
+        Ok(match (found == entry.wasm, found_asks == entry.asks) {
+            (true, true) => Placement::InPlace,
+            (true, false) if found_asks.is_none() => Placement::Missing,
+            _ => Placement::Differs,
+        })
+    }
+
+    /// Installs a component, or replaces its version.
+    ///
+    /// # Errors
+    /// The entry changed meanwhile, a file stands in the way, or something cannot be written.
+    pub fn install(&self, new: &Installation<'_>) -> Result<()> {
+        let _held = hold(&self.lock)?;
+        let mut lock = self.read_lock()?;
+        if lock.of(&new.entry.id) != new.replaces {
+            let what = format!("tollgate.lock has changed meanwhile about {}; try again", new.entry.id);
+            return Err(Error::new(Code::LockMismatch, what));
+        }
+        lock.set(new.entry.clone())?;
+        self.check_target(new)?;
+        make_dir(&self.tools)?;
+        self.keep(new)?;
+        self.stage(new.entry, new.wasm, new.asks)?;
+        step()?;
+        write(&self.lock, lock.to_text().as_bytes())?;
+        step()?;
+        self.complete(new.entry)?;
+        if let Some(before) = new.replaces {
+            if before.file != new.entry.file {
+                self.remove_files(before)?;
+            }
+            self.forget(before, &lock)?;
+        }
+        Ok(())
+    }
+
+    /// Stages a component again that is recorded, and puts it in its place.
+    ///
+    /// # Errors
+    /// It is not the recorded one, or something cannot be written.
+    pub fn restore(&self, entry: &Entry, wasm: &[u8], asks: Option<&str>) -> Result<()> {
+        let _held = hold(&self.lock)?;
+        if Digest::of(wasm) != entry.wasm || asks.map(|asks| Digest::of(asks.as_bytes())) != entry.asks {
+            let what = format!("what {} has is not what tollgate.lock records for {}", entry.from, entry.id);
+            return Err(Error::new(Code::LockMismatch, what));
+        }
+        make_dir(&self.tools)?;
+        self.stage(entry, wasm, asks)?;
+        self.complete(entry).map(drop)
+    }
+
+    /// Puts the staged copy of a component in its place. Whether there was one.
+    ///
+    /// # Errors
+    /// Something else than a file stands in the way, or it cannot be replaced.
+    pub fn complete(&self, entry: &Entry) -> Result<bool> {
+        let (wasm, asks) = self.paths(entry);
+        let (staged, staged_asks) = self.staged(entry);
+        let is_asks_done = digest_of(&asks, MAX_ASKS_BYTES as u64)? == entry.asks;
+        let is_done = digest_of(&wasm, MAX_COMPONENT_BYTES)?.as_ref() == Some(&entry.wasm);
+        let is_staged = digest_of(&staged, MAX_COMPONENT_BYTES)?.as_ref() == Some(&entry.wasm);
+        let is_asks_staged =
+            entry.asks.is_none() || digest_of(&staged_asks, MAX_ASKS_BYTES as u64)? == entry.asks;
+        if !(is_done || is_staged) || !(is_asks_done || is_asks_staged) {
+            return Ok(false);
+        }
+        check_replaceable(&wasm)?;
+        check_replaceable(&asks)?;
+        if !is_asks_done {
+            match entry.asks {
+                Some(_) => fs::rename(&staged_asks, &asks).map_err(Error::io("written", &asks))?,
+                None => remove(&asks)?,
+            }
+        }
+        step()?;
+        if !is_done {
+            fs::rename(&staged, &wasm).map_err(Error::io("written", &wasm))?;
+        }
+        step()?;
+        remove(&staged)?;
+        remove(&staged_asks)?;
+        sync_dir(&self.tools)?;
+        Ok(true)
+    }
+
+    /// Removes a component and its entry. The files go first: what is left of a removal that was
+    /// interrupted is an entry without a file.
+    ///
+    /// # Errors
+    /// There is no such entry, or something cannot be removed.
+    pub fn remove(&self, id: &str) -> Result<Entry> {
+        let _held = hold(&self.lock)?;
+        let mut lock = self.read_lock()?;
+        let entry = lock.remove(id).ok_or_else(|| {
+            let what = format!("tollgate.lock records no component {id}; see which: tollgate verify");
+            Error::new(Code::NotFound, what)
+        })?;
+        self.remove_files(&entry)?;
+        step()?;
+        write(&self.lock, lock.to_text().as_bytes())?;
+        step()?;
+        self.forget(&entry, &lock)?;
+        Ok(entry)
+    }
+
+    /// Reads the evidence that is kept about a component; `None` if it was accepted unsigned.
+    ///
+    /// # Errors
+    /// It is missing, or not what the entry names.
+    pub fn kept(&self, entry: &Entry) -> Result<Option<Kept>> {
+        let Some(signed) = &entry.signed else { return Ok(None) };
+        let missing = |what: &str| {
+            let dir = self.bundles.display();
+            let what = format!(
+                "{what} of {} is missing or damaged in {dir}; restore it from version control",
+                entry.id
+            );
+            Error::new(Code::LockMismatch, what)
+        };
+        let bundle = read(&self.bundle_path(signed.bundle()), MAX_BUNDLE_BYTES as u64)?;
+        let bundle =
+            bundle.filter(|bundle| signed.bundle().matches(bundle)).ok_or_else(|| missing("the bundle"))?;
+        let manifest = match &entry.manifest {
+            None => None,
+            Some(digest) => {
+                let kept = read(&self.manifest_path(digest), MAX_MANIFEST_BYTES)?;
+                Some(kept.filter(|kept| digest.matches(kept)).ok_or_else(|| missing("the manifest"))?)
+            }
+        };
+        let Signed::Key { key, .. } = signed else { return Ok(Some(Kept { bundle, key: None, manifest })) };
+        let pem = read(&self.key_path(key), MAX_KEY_BYTES)?.unwrap_or_default();
+        let public = PublicKey::from_pem(&String::from_utf8_lossy(&pem)).ok();
+        let public = public.filter(|public| public.id() == key).ok_or_else(|| missing("the key"))?;
+        Ok(Some(Kept { bundle, key: Some(public), manifest }))
+    }
+
+    /// Keeps the evidence about a component.
+    fn keep(&self, new: &Installation<'_>) -> Result<()> {
+        let Some(bundle) = new.bundle else { return Ok(()) };
+        let key = new.key;
+        make_dir(&self.bundles)?;
+        if let (Some(manifest), Some(digest)) = (new.manifest, &new.entry.manifest) {
+            write(&self.manifest_path(digest), manifest)?;
+        }
+        step()?;
+        write(&self.bundle_path(&Digest::of(bundle)), bundle)?;
+        key.map_or(Ok(()), |key| write(&self.key_path(key.id()), key.to_pem().as_bytes()))
+    }
+
+    fn stage(&self, entry: &Entry, wasm: &[u8], asks: Option<&str>) -> Result<()> {
+        let (staged, staged_asks) = self.staged(entry);
+        step()?;
+        write(&staged, wasm)?;
+        step()?;
+        asks.map_or(Ok(()), |asks| write(&staged_asks, asks.as_bytes()))
+    }
+
+    /// Removes the evidence of an entry that no other entry names.
+    fn forget(&self, before: &Entry, lock: &Lock) -> Result<()> {
+        let Some(signed) = &before.signed else { return Ok(()) };
+        let is_used = |used: &dyn Fn(&Signed) -> bool| {
+            lock.entries().any(|entry| entry.signed.as_ref().is_some_and(used))
+        };
+        if !is_used(&|other| other.bundle() == signed.bundle()) {
+            remove(&self.bundle_path(signed.bundle()))?;
+        }
+        if let Some(manifest) = &before.manifest
+            && !lock.entries().any(|entry| entry.manifest.as_ref() == Some(manifest))
+        {
+            remove(&self.manifest_path(manifest))?;
+        }
+        if let Signed::Key { key, .. } = signed
+            && !is_used(&|other| matches!(other, Signed::Key { key: other, .. } if other == key))
+        {
+            remove(&self.key_path(key))?;
+        }
+        Ok(())
+    }
+
+    /// A file that is not recorded is never replaced.
+    fn check_target(&self, new: &Installation<'_>) -> Result<()> {
+        let (wasm, asks) = self.paths(new.entry);
+        check_replaceable(&wasm)?;
+        check_replaceable(&asks)?;
+        let is_own = new.replaces.is_some_and(|before| before.file == new.entry.file);
+        let is_same = || {
+            digest_of(&wasm, MAX_COMPONENT_BYTES).is_ok_and(|found| found.as_ref() == Some(&new.entry.wasm))
+        };
+        if !is_own && wasm.symlink_metadata().is_ok() && !is_same() {
+            let what = format!(
+                "{} exists and is not in tollgate.lock; remove it, or choose another name: --as NAME",
+                wasm.display()
+            );
+            return Err(Error::new(Code::NameTaken, what));
+        }
+        Ok(())
+    }
+
+    fn remove_files(&self, entry: &Entry) -> Result<()> {
+        let (wasm, asks) = self.paths(entry);
+        check_replaceable(&wasm)?;
+        check_replaceable(&asks)?;
+        remove(&wasm)?;
+        step()?;
+        remove(&asks)?;
+        let (staged, staged_asks) = self.staged(entry);
+        remove(&staged)?;
+        remove(&staged_asks)
+    }
+
+    /// The component and its manifest.
+    fn paths(&self, entry: &Entry) -> (PathBuf, PathBuf) {
+        // Entries are checked where they are read.
+        debug_assert!(is_file_name(&entry.file));
+        let wasm = self.tools.join(&entry.file);
+        let asks = wasm.with_extension("toml");
+        (wasm, asks)
+    }
+
+    /// The staged copies. Their names begin with a dot, so that they are not loaded.
+    fn staged(&self, entry: &Entry) -> (PathBuf, PathBuf) {
+        let asks = entry.asks.as_ref().map_or("none", Digest::hex);
+        let staged = |hex: &str, end: &str| self.tools.join(format!(".staged-{hex}.{end}"));
+        (staged(entry.wasm.hex(), "wasm"), staged(asks, "toml"))
+    }
+
+    fn bundle_path(&self, digest: &Digest) -> PathBuf {
+        self.bundles.join(format!("{}.json", digest.hex()))
+    }
+
+    fn manifest_path(&self, digest: &Digest) -> PathBuf {
+        self.bundles.join(format!("{}.manifest.json", digest.hex()))
+    }
+
+    fn key_path(&self, digest: &Digest) -> PathBuf {
+        self.bundles.join(format!("{}.pub", digest.hex()))
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// After how many steps the program is killed, as far as the tests are concerned.
+    static STEPS_LEFT: std::cell::Cell<u32> = const { std::cell::Cell::new(u32::MAX) };
+}
+
+/// A moment at which the program could be killed.
+fn step() -> Result<()> {
+    #[cfg(test)]
+    {
+        let left = STEPS_LEFT.get();
+        if left == 0 {
+            return Err(Error::new(Code::Io, "killed"));
+        }
+        STEPS_LEFT.set(left - 1);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! The interfaces of a component, as its bytes name them.
+
+use crate::error::{Code, Error, Result};
+use wasmparser::{Encoding, Parser, Payload};
+
+/// The most imports and exports that are read of one component.
+const MAX_NAMES: usize = 10_000;
+
+/// The names of a component's imports and exports, in its order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interfaces {
+    /// The imports.
+    pub imports: Vec<String>,
+    /// The exports.
+    pub exports: Vec<String>,
+}
+
+impl Interfaces {
+    /// Reads the names, and nothing that is nested in the component.
+    ///
+    /// # Errors
+    /// The bytes are not a component.
+    pub fn of(wasm: &[u8]) -> Result<Self> {
+        let invalid =
+            |why: &str| Error::new(Code::NotWasm, format!("the file is not a Wasm component: {why}"));
+        let malformed = |e: wasmparser::BinaryReaderError| invalid(e.message());
+        let mut names = Self::default();
+        let mut depth = 0_u32;
+        for payload in Parser::new(0).parse_all(wasm) {
+            match payload.map_err(malformed)? {
+                Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => {
+                    return Err(invalid("it is a core module"));
+                }
+                Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+                Payload::End(_) => depth = depth.saturating_sub(1),
+                Payload::ComponentImportSection(section) if depth == 0 => {
+                    for import in section {
+                        names.imports.push(import.map_err(malformed)?.name.name.to_owned());
+                    }
+                }
+                Payload::ComponentExportSection(section) if depth == 0 => {
+                    for export in section {
+                        names.exports.push(export.map_err(malformed)?.name.name.to_owned());
+                    }
+                }
+                _ => {}
+            }
+            if names.imports.len() + names.exports.len() > MAX_NAMES {
+                return Err(invalid("it has more imports and exports than are read"));
+            }
+        }
+        Ok(names)
+    }
+}

@@ -1,0 +1,36 @@
+//! Tools from a registry, with proof of origin.
+//!
+//! A registry is trusted with nothing: every byte that it sends is bounded before it is read,
+//! hashed before it is used, and believed only as far as a signature covers it.
+
+mod client;
+mod digest;
+mod error;
+mod fetch;
+mod install;
+mod interfaces;
+mod lock;
+mod reference;
+mod signature;
+mod trust;
+
+pub use client::{
+    Artifact, Client, Credentials, FoundBundle, HostSettings, Login, NewArtifact, Published, Referrers,
+    Session, Settings, described_by,
+};
+pub use digest::Digest;
+pub use error::{Code, Error};
+pub use fetch::{Fetched, Wanted, fetch, is_signed, read_bundle, recheck};
+pub use install::{Files, Installation, Kept, Placement};
+pub use interfaces::Interfaces;
+pub use lock::{Entry, Lock, LockMode, MAX_LOCK_BYTES};
+pub use reference::{Reference, Source};
+pub use signature::{
+    Covers, MAX_BUNDLE_BYTES, Proof, PublicKey, Signed, SigningKey, Subjects, TrustedRoot, verify,
+};
+pub use trust::{Evidence, Expected, Github, RawTrust, Trust, Verdict, read_key};
+
+/// The longest manifest of a component, as text, in bytes.
+pub const MAX_ASKS_BYTES: usize = 64 << 10;
+/// The largest component, in bytes.
+pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;

@@ -1,0 +1,182 @@
+//! Bundles in Sigstore's format, as far as this program reads them itself.
+
+use super::MAX_BUNDLE_BYTES;
+use crate::error::{Code, Error, Result};
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::Deserialize;
+use serde_json::Value;
+use tollgate_agent::text::clean;
+
+/// Base64 with or without padding, as writers of bundles differ.
+pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+/// The type of statements in an envelope.
+pub(super) const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
+
+/// A bundle that was read; nothing of it was verified.
+#[derive(Debug)]
+pub(super) struct Bundle<'a> {
+    text: &'a str,
+    material: RawMaterial,
+    content: ReadContent,
+}
+
+#[derive(Debug)]
+enum ReadContent {
+    Envelope(Envelope),
+    Message(Vec<u8>),
+}
+
+/// The signed content of a bundle.
+pub(super) enum Content<'a> {
+    Envelope(&'a Envelope),
+    /// A signature of the bytes themselves.
+    Message,
+}
+
+/// An envelope with one signature.
+#[derive(Debug)]
+pub(super) struct Envelope {
+    pub(super) payload: Vec<u8>,
+    payload_type: String,
+    pub(super) signature: Vec<u8>,
+}
+
+impl Envelope {
+    /// The bytes that the signature is of.
+    pub(super) fn signed_bytes(&self) -> Vec<u8> {
+        signed_bytes(&self.payload_type, &self.payload)
+    }
+}
+
+/// The bytes of which an envelope holds a signature: DSSE's "pre-authentication encoding".
+pub(super) fn signed_bytes(payload_type: &str, payload: &[u8]) -> Vec<u8> {
+    let head = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len());
+    [head.as_bytes(), payload].concat()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawBundle {
+    media_type: String,
+    verification_material: RawMaterial,
+    dsse_envelope: Option<RawEnvelope>,
+    message_signature: Option<RawMessage>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawMaterial {
+    public_key: Option<RawKey>,
+    certificate: Option<Value>,
+    x509_certificate_chain: Option<Value>,
+    #[serde(default)]
+    tlog_entries: Option<Vec<Value>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawKey {
+    #[serde(default)]
+    hint: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawEnvelope {
+    payload: String,
+    payload_type: String,
+    signatures: Vec<RawSignature>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawSignature {
+    sig: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawMessage {
+    signature: String,
+}
+
+impl<'a> Bundle<'a> {
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self> {
+        let invalid =
+            |why: &str| Error::new(Code::InvalidBundle, format!("the bundle cannot be read: {why}"));
+        if bytes.len() > MAX_BUNDLE_BYTES {
+            return Err(invalid(&format!("it is larger than {MAX_BUNDLE_BYTES} bytes")));
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| invalid("it is not text"))?;
+        let raw: RawBundle = serde_json::from_str(text).map_err(|e| invalid(&e.to_string()))?;
+        let is_known = raw.media_type.starts_with("application/vnd.dev.sigstore.bundle");
+        if !is_known {
+            return Err(unsupported(&format!("it has the type {}", clean(&raw.media_type, 100))));
+        }
+        let decode = |what: &str, text: &str| {
+            BASE64.decode(text).map_err(|_| invalid(&format!("its {what} is not base64")))
+        };
+        let content = match (raw.dsse_envelope, raw.message_signature) {
+            (Some(envelope), None) => {
+                let [RawSignature { sig }] = envelope.signatures.as_slice() else {
+                    return Err(invalid("its envelope does not have exactly one signature"));
+                };
+                if envelope.payload_type != PAYLOAD_TYPE {
+                    return Err(unsupported(&format!("it holds {}", clean(&envelope.payload_type, 100))));
+                }
+                ReadContent::Envelope(Envelope {
+                    payload: decode("payload", &envelope.payload)?,
+                    payload_type: envelope.payload_type,
+                    signature: decode("signature", sig)?,
+                })
+            }
+            (None, Some(message)) => ReadContent::Message(decode("signature", &message.signature)?),
+            _ => return Err(invalid("it does not hold exactly one signature")),
+        };
+        let material = raw.verification_material;
+        let certificates = [&material.certificate, &material.x509_certificate_chain];
+        let certificates = certificates.into_iter().flatten().count();
+        if certificates + usize::from(material.public_key.is_some()) != 1 {
+            return Err(invalid("it does not name exactly one key or certificate"));
+        }
+        Ok(Self { text, material, content })
+    }
+
+    pub(super) fn content(&self) -> Content<'_> {
+        match &self.content {
+            ReadContent::Envelope(envelope) => Content::Envelope(envelope),
+            ReadContent::Message(_) => Content::Message,
+        }
+    }
+
+    /// The signature of the bytes themselves; empty if the bundle holds an envelope.
+    pub(super) fn message_signature(&self) -> &[u8] {
+        match &self.content {
+            ReadContent::Message(signature) => signature,
+            ReadContent::Envelope(_) => &[],
+        }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        self.text
+    }
+
+    /// Whether it was made with a key, and not with a certificate.
+    pub(super) fn is_by_key(&self) -> bool {
+        self.material.public_key.is_some()
+    }
+
+    pub(super) fn key_hint(&self) -> Option<&str> {
+        self.material.public_key.as_ref().map(|key| key.hint.as_str()).filter(|hint| !hint.is_empty())
+    }
+
+    pub(super) fn has_log_entry(&self) -> bool {
+        self.material.tlog_entries.as_ref().is_some_and(|entries| !entries.is_empty())
+    }
+}
+
+pub(super) fn unsupported(why: &str) -> Error {
+    Error::new(Code::UnsupportedBundle, format!("the bundle is not supported: {why}"))
+}

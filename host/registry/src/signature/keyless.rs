@@ -1,0 +1,162 @@
+//! Signatures with a certificate of Sigstore, and entries of its log.
+
+use super::bundle::{Bundle, Content, unsupported};
+use super::key::PublicKey;
+use super::{Covers, Proof, Signed, Subjects, ring_provider};
+use crate::digest::Digest;
+use crate::error::{Code, Error, Result};
+use sigstore_verify::crypto::{CertificateInfo, FulcioCiClaims};
+use sigstore_verify::trust_root::{SigstoreInstance, TrustedRoot as Root};
+use sigstore_verify::types::{ArtifactDigest, Bundle as SigstoreBundle, DerPublicKey, Sha256Hash};
+use sigstore_verify::{
+    Error as SigstoreError, Policy, PublicKeyVerificationPolicy, VerificationPolicy, VerificationResult,
+    Verifier,
+};
+use std::fmt;
+use std::sync::Arc;
+use tollgate_agent::text::clean;
+
+/// The issuer of identities of GitHub's workflows.
+const GITHUB_ISSUER: &str = "https://token.actions.githubusercontent.com";
+const GITHUB: &str = "https://github.com/";
+
+/// The authorities and logs that are trusted to say who signed.
+#[derive(Clone)]
+pub struct TrustedRoot {
+    verifier: Arc<Verifier>,
+}
+
+impl fmt::Debug for TrustedRoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TrustedRoot")
+    }
+}
+
+impl TrustedRoot {
+    /// The root of Sigstore's public instance, as it was when this program was built.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn embedded() -> Result<Self> {
+        Self::from_json(SigstoreInstance::PublicGood.embedded_trusted_root_json())
+    }
+
+    /// Reads a root from the text of a `trusted_root.json`.
+    ///
+    /// # Errors
+    /// The text is not a trusted root.
+    pub fn from_json(text: &str) -> Result<Self> {
+        ring_provider::install();
+        let invalid = |e: &dyn fmt::Display| {
+            Error::new(Code::InvalidTrust, format!("the trusted root cannot be used: {e}"))
+        };
+        let root = Root::from_json(text).map_err(|e| invalid(&e))?;
+        Ok(Self { verifier: Arc::new(Verifier::new(&root).map_err(|e| invalid(&e))?) })
+    }
+
+    fn verify(
+        &self,
+        bundle: &Bundle<'_>,
+        subjects: Subjects<'_>,
+        covers: Covers,
+        policy: &dyn Policy,
+    ) -> Result<VerificationResult> {
+        let parsed = SigstoreBundle::from_json(bundle.text());
+        let parsed =
+            parsed.map_err(|e| Error::new(Code::InvalidBundle, format!("the bundle cannot be read: {e}")))?;
+        let digest = match covers {
+            Covers::Manifest => Digest::of(subjects.manifest.unwrap_or_default()),
+            Covers::Component => subjects.component.clone(),
+        };
+        let hash = Sha256Hash::from_hex(digest.hex())
+            .map_err(|_| unsupported("the component is named by another digest than sha256"))?;
+        self.verifier.verify(ArtifactDigest::sha256(hash), &parsed, policy).map_err(refusal)
+    }
+}
+
+/// Verifies a bundle with a certificate, whoever signed it.
+pub(super) fn verify(
+    bundle: &Bundle<'_>,
+    subjects: Subjects<'_>,
+    covers: Covers,
+    root: &TrustedRoot,
+) -> Result<Proof> {
+    if matches!(bundle.content(), Content::Message) {
+        return Err(unsupported(
+            "a certificate signed the bytes and not a statement; sign with `cosign sign`",
+        ));
+    }
+    let result = root.verify(bundle, subjects, covers, &VerificationPolicy::any_identity())?;
+    let complete = result.certificate_verified() && result.sct_verified() && result.tlog_verified();
+    let certificate = result.certificate().filter(|_| complete);
+    let certificate = certificate
+        .ok_or_else(|| Error::new(Code::InvalidCertificate, "the certificate was not verified"))?;
+    let at = result.verified_timestamps().iter().min().or(result.integrated_time().as_ref()).copied();
+    let at =
+        at.ok_or_else(|| Error::new(Code::InvalidTimestamp, "the time of the signature is not proven"))?;
+    let digest = Digest::of(bundle.text().as_bytes());
+    let signed = signer(certificate, at.to_string(), digest)?;
+    Ok(Proof { signed, covers, is_logged: true })
+}
+
+/// Verifies that the transparency log has a signature that was made with a key.
+pub(super) fn verify_log(
+    bundle: &Bundle<'_>,
+    subjects: Subjects<'_>,
+    covers: Covers,
+    key: &PublicKey,
+    root: &TrustedRoot,
+) -> Result<bool> {
+    let key = DerPublicKey::new(key.der().to_vec());
+    let policy = PublicKeyVerificationPolicy::new(key);
+    root.verify(bundle, subjects, covers, &policy).map(|result| result.tlog_verified())
+}
+
+/// Who signed, by the certificate.
+fn signer(certificate: &CertificateInfo, at: String, bundle: Digest) -> Result<Signed> {
+    let invalid = |why: &str| Error::new(Code::InvalidCertificate, format!("the certificate {why}"));
+    let issuer = certificate.issuer.clone().ok_or_else(|| invalid("names no issuer"))?;
+    let identity = certificate.identity.as_ref().ok_or_else(|| invalid("names nobody"))?;
+    let other = || Signed::Identity {
+        identity: clean(identity.as_str(), 1_000),
+        issuer: clean(&issuer, 1_000),
+        at: at.clone(),
+        bundle: bundle.clone(),
+    };
+    if issuer != GITHUB_ISSUER {
+        return Ok(other());
+    }
+    // Certificates of the first years do not have what a workflow is known by.
+    Ok(github(&certificate.ci_claims, &at, &bundle).unwrap_or_else(other))
+}
+
+fn github(claims: &FulcioCiClaims, at: &str, bundle: &Digest) -> Option<Signed> {
+    let repository = claims.source_repository_uri.as_deref()?.strip_prefix(GITHUB)?;
+    // The workflow of the repository itself, also if it runs steps of somebody else's workflow.
+    let config = claims.build_config_uri.as_deref()?.strip_prefix(GITHUB)?;
+    let (path, git_ref) = config.strip_prefix(repository)?.strip_prefix('/')?.split_once('@')?;
+    Some(Signed::Github {
+        repository: clean(repository, 200),
+        repository_id: clean(claims.source_repository_identifier.as_deref()?, 40),
+        workflow: clean(path, 500),
+        git_ref: clean(claims.source_repository_ref.as_deref().unwrap_or(git_ref), 500),
+        commit: clean(claims.source_repository_digest.as_deref()?, 100),
+        at: at.to_owned(),
+        bundle: bundle.clone(),
+    })
+}
+
+fn refusal(error: SigstoreError) -> Error {
+    let code = match &error {
+        SigstoreError::SignatureInvalid(_) => Code::InvalidSignature,
+        SigstoreError::ArtifactMismatch(_) => Code::OtherSubject,
+        SigstoreError::Certificate(_) => Code::InvalidCertificate,
+        SigstoreError::TransparencyLog(_) => Code::InvalidLogEntry,
+        SigstoreError::Timestamp(_) => Code::InvalidTimestamp,
+        SigstoreError::UnsupportedBundle(_) | SigstoreError::UnsupportedArtifact(_) => {
+            Code::UnsupportedBundle
+        }
+        _ => Code::InvalidBundle,
+    };
+    Error::new(code, format!("the signature does not count: {error}"))
+}

@@ -1,0 +1,398 @@
+//! `[trust]`: whose signature is required for what, and what happens to everything else.
+
+use crate::error::{Code, Error, Result};
+use crate::signature::MAX_KEY_BYTES;
+use crate::signature::{Proof, PublicKey, Signed, TrustedRoot};
+use serde::Deserialize;
+use std::fmt;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use tollgate_agent::text::clean;
+use url::Url;
+
+/// The longest trusted root, in bytes.
+const MAX_ROOT_BYTES: u64 = 4 << 20;
+
+/// `[trust]` as it is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawTrust {
+    otherwise: Otherwise,
+    root: Option<PathBuf>,
+    signers: Vec<RawSigner>,
+}
+
+/// What happens to a component whose signer no rule names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Otherwise {
+    /// A person decides.
+    #[default]
+    Ask,
+    /// It is refused.
+    Refuse,
+    /// It is accepted.
+    Allow,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSigner {
+    from: Vec<String>,
+    github: Option<Github>,
+    identity: Option<String>,
+    issuer: Option<String>,
+    key: Option<PathBuf>,
+    #[serde(default)]
+    log: bool,
+}
+
+/// A workflow of GitHub that signs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Github {
+    /// The repository, such as `acme/tools`.
+    pub repository: String,
+    /// The file of the workflow; any of the repository if it is `None`.
+    pub workflow: Option<String>,
+    /// The branches and tags that count, such as `refs/tags/*`; any if it is `None`.
+    pub refs: Option<String>,
+}
+
+/// A signer that is expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// A workflow of GitHub.
+    Github(Github),
+    /// Another identity of a certificate.
+    Identity {
+        /// The identity.
+        identity: String,
+        /// Who vouches for it.
+        issuer: String,
+    },
+    /// A key.
+    Key {
+        /// The key.
+        key: PublicKey,
+        /// Whether the transparency log has to have the signature.
+        log: bool,
+    },
+}
+
+/// The policy: whose signature is required for what.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    otherwise: Otherwise,
+    /// `None` for the embedded one, which is read when it is needed.
+    root: Option<TrustedRoot>,
+    signers: Vec<(Vec<String>, Expected)>,
+}
+
+/// The signatures of a component.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// Those that verify.
+    pub proofs: Vec<Proof>,
+    /// Why others do not.
+    pub faults: Vec<Error>,
+}
+
+/// What the policy says of a component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is signed as required, or the policy accepts everything of this origin.
+    Accepted {
+        /// The signer; `None` if the policy accepts it unsigned.
+        proof: Option<Proof>,
+        /// Whether a rule of the policy, or the person who named a signer, vouches for it.
+        vouched: bool,
+    },
+    /// A person has to decide.
+    Ask {
+        /// The signer; `None` if it is unsigned.
+        proof: Option<Proof>,
+        /// Why.
+        why: String,
+        /// Whether the signer differs from the recorded one, so that a person has to type the id.
+        is_held: bool,
+    },
+}
+
+impl Trust {
+    /// Reads the policy, with the keys and the root that it names. Relative paths begin at
+    /// `base_dir`.
+    ///
+    /// # Errors
+    /// A rule cannot be meant, or a file that it names cannot be used.
+    pub fn new(raw: &RawTrust, base_dir: &Path) -> Result<Self> {
+        let root = match &raw.root {
+            Some(file) => Some(TrustedRoot::from_json(&read_file(&base_dir.join(file), MAX_ROOT_BYTES)?)?),
+            None => None,
+        };
+        let signers = raw.signers.iter().map(|signer| {
+            if signer.from.is_empty() {
+                return Err(invalid("a rule of [[trust.signers]] has an empty `from`"));
+            }
+            let from = signer.from.iter().map(|pattern| checked_pattern(pattern)).collect::<Result<_>>()?;
+            Ok((from, expected(signer, base_dir)?))
+        });
+        Ok(Self { otherwise: raw.otherwise, root, signers: signers.collect::<Result<_>>()? })
+    }
+
+    /// The authorities and logs that are trusted.
+    ///
+    /// # Errors
+    /// The embedded root cannot be read.
+    pub fn root(&self) -> Result<TrustedRoot> {
+        self.root.clone().map_or_else(TrustedRoot::embedded, Ok)
+    }
+
+    /// The keys that the policy requires for an origin.
+    #[must_use]
+    pub fn keys_of(&self, origin: &str) -> Vec<PublicKey> {
+        self.signers_of(origin).iter().filter_map(Expected::key).cloned().collect()
+    }
+
+    /// The signers that the policy requires for an origin: those of the longest pattern that
+    /// matches it. Empty if no rule matches.
+    #[must_use]
+    pub fn signers_of(&self, origin: &str) -> Vec<Expected> {
+        let matching = |patterns: &[String]| {
+            patterns.iter().filter(|pattern| matches(pattern, origin)).map(String::len).max()
+        };
+        let longest = self.signers.iter().filter_map(|(patterns, _)| matching(patterns)).max();
+        let Some(longest) = longest else { return Vec::new() };
+        let of_longest = self.signers.iter().filter(|(patterns, _)| matching(patterns) == Some(longest));
+        of_longest.map(|(_, expected)| expected.clone()).collect()
+    }
+
+    /// Judges the signatures of a component. `named` is the signer that a person named for it, in
+    /// addition to the policy. `recorded` is the lock file's entry about the version before.
+    ///
+    /// # Errors
+    /// The component is refused.
+    pub fn judge(
+        &self,
+        origin: &str,
+        evidence: &Evidence,
+        named: Option<&Expected>,
+        recorded: Option<Option<&Signed>>,
+    ) -> Result<Verdict> {
+        let required = self.signers_of(origin);
+        let by_policy = find(&required, &evidence.proofs);
+        if !required.is_empty() && by_policy.is_none() {
+            return Err(missing(&required, evidence));
+        }
+        let by_name = named.map(|named| {
+            let named = std::slice::from_ref(named);
+            find(named, &evidence.proofs).ok_or_else(|| missing(named, evidence))
+        });
+        let by_name = by_name.transpose()?;
+        let vouched = by_name.or(by_policy);
+        if self.otherwise == Otherwise::Refuse && by_policy.is_none() {
+            let (code, what) = match preferred(&evidence.proofs, None) {
+                Some(proof) => (Code::UnexpectedSigner, format!("it is signed by {}", proof.signed)),
+                None => (Code::Unsigned, unsigned(evidence)),
+            };
+            let why = "and no rule of [trust] is about it, which refuses everything else; add a rule for its signer";
+            return Err(Error::new(code, format!("{what}, {why}")));
+        }
+        let proof = vouched.or_else(|| preferred(&evidence.proofs, recorded.flatten())).cloned();
+        if let Some(why) = recorded.and_then(|recorded| changed(recorded, proof.as_ref())) {
+            return Ok(Verdict::Ask { proof, why, is_held: true });
+        }
+        let is_same = recorded.flatten().is_some();
+        if vouched.is_some() || (is_same && proof.is_some()) {
+            return Ok(Verdict::Accepted { proof, vouched: true });
+        }
+        if recorded.is_some() {
+            // It was accepted unsigned, and is unsigned or better now.
+            return Ok(Verdict::Accepted { proof, vouched: false });
+        }
+        if self.otherwise == Otherwise::Allow {
+            return Ok(Verdict::Accepted { proof, vouched: false });
+        }
+        let why = match &proof {
+            Some(proof) => format!("no rule of [trust] names its signer: {}", proof.signed),
+            None => unsigned(evidence),
+        };
+        Ok(Verdict::Ask { proof, why, is_held: false })
+    }
+}
+
+impl Expected {
+    /// The key, if it is one.
+    #[must_use]
+    pub fn key(&self) -> Option<&PublicKey> {
+        match self {
+            Self::Key { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    fn accepts(&self, proof: &Proof) -> bool {
+        match (self, &proof.signed) {
+            (Self::Github(expected), Signed::Github { repository, workflow, git_ref, .. }) => {
+                // Names of repositories do not depend on case.
+                expected.repository.eq_ignore_ascii_case(repository)
+                    && expected.workflow.as_ref().is_none_or(|expected| expected == workflow)
+                    && expected.refs.as_ref().is_none_or(|pattern| is_ref(pattern, git_ref))
+            }
+            (Self::Identity { identity, issuer }, Signed::Identity { identity: i, issuer: by, .. }) => {
+                (identity, issuer) == (i, by)
+            }
+            (Self::Key { key, log }, Signed::Key { key: id, .. }) => {
+                key.id() == id && (!log || proof.is_logged)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Github(Github { repository, workflow, refs }) => {
+                write!(f, "repository {repository}")?;
+                workflow.iter().try_for_each(|workflow| write!(f, ", workflow {workflow}"))?;
+                refs.iter().try_for_each(|refs| write!(f, ", {refs}"))
+            }
+            Self::Identity { identity, issuer } => write!(f, "{identity} (vouched for by {issuer})"),
+            Self::Key { key, log } => {
+                write!(f, "key {}", key.id())?;
+                if *log { f.write_str(", with an entry of the transparency log") } else { Ok(()) }
+            }
+        }
+    }
+}
+
+/// Reads a public key from a file.
+///
+/// # Errors
+/// The file cannot be read, or is not a public key.
+pub fn read_key(file: &Path) -> Result<PublicKey> {
+    PublicKey::from_pem(&read_file(file, MAX_KEY_BYTES)?)
+}
+
+fn find<'a>(expected: &[Expected], proofs: &'a [Proof]) -> Option<&'a Proof> {
+    proofs.iter().find(|proof| expected.iter().any(|expected| expected.accepts(proof)))
+}
+
+/// Of several signatures, the one by the recorded signer, or else one with a certificate.
+fn preferred<'a>(proofs: &'a [Proof], recorded: Option<&Signed>) -> Option<&'a Proof> {
+    let same = |proof: &&Proof| recorded.is_some_and(|recorded| proof.signed.is_same_signer(recorded));
+    let by_certificate = |proof: &&Proof| !matches!(proof.signed, Signed::Key { .. });
+    proofs.iter().find(same).or_else(|| proofs.iter().find(by_certificate)).or(proofs.first())
+}
+
+/// Why a version is held whose signer differs from the recorded one.
+fn changed(recorded: Option<&Signed>, proof: Option<&Proof>) -> Option<String> {
+    let recorded = recorded?;
+    match proof {
+        Some(proof) if proof.signed.is_same_signer(recorded) => None,
+        Some(proof) => {
+            Some(format!("it is signed by {}, and the version before by {recorded}", proof.signed))
+        }
+        None => Some(format!("it is not signed, and the version before was signed by {recorded}")),
+    }
+}
+
+/// Why none of the expected signers signed.
+fn missing(expected: &[Expected], evidence: &Evidence) -> Error {
+    let expected: Vec<_> = expected.iter().map(ToString::to_string).collect();
+    let expected = clean(&expected.join(", or "), 500);
+    match (evidence.proofs.first(), evidence.faults.first()) {
+        (Some(proof), _) => {
+            let what = format!("it is signed by {}, and expected was {expected}", proof.signed);
+            Error::new(Code::UnexpectedSigner, what)
+        }
+        (None, Some(fault)) => {
+            Error::new(fault.code, format!("{fault}; expected was a signature by {expected}"))
+        }
+        (None, None) => {
+            Error::new(Code::Unsigned, format!("no signature was found, and expected was one by {expected}"))
+        }
+    }
+}
+
+fn unsigned(evidence: &Evidence) -> String {
+    match evidence.faults.first() {
+        Some(fault) => format!("it has no signature that verifies: {fault}"),
+        None => "no signature was found".to_owned(),
+    }
+}
+
+fn expected(signer: &RawSigner, base_dir: &Path) -> Result<Expected> {
+    if signer.log && signer.key.is_none() {
+        return Err(invalid("`log` in [[trust.signers]] belongs to `key`"));
+    }
+    match (&signer.github, &signer.identity, &signer.issuer, &signer.key) {
+        (Some(github), None, None, None) => {
+            if github.repository.split('/').filter(|part| !part.is_empty()).count() != 2 {
+                return Err(invalid(
+                    "`repository` of `github` in [[trust.signers]] has to be OWNER/REPOSITORY",
+                ));
+            }
+            Ok(Expected::Github(github.clone()))
+        }
+        (None, Some(identity), Some(issuer), None) => {
+            Ok(Expected::Identity { identity: identity.clone(), issuer: issuer.clone() })
+        }
+        (None, None, None, Some(key)) => {
+            Ok(Expected::Key { key: read_key(&base_dir.join(key))?, log: signer.log })
+        }
+        _ => {
+            Err(invalid("a rule of [[trust.signers]] has to name one of: github, identity with issuer, key"))
+        }
+    }
+}
+
+/// A pattern is an origin, or one that ends in `/` or `/*` and matches everything below it.
+fn checked_pattern(pattern: &str) -> Result<String> {
+    let exact = pattern.strip_suffix('*').unwrap_or(pattern);
+    if exact.contains('*') || (pattern.ends_with('*') && !exact.ends_with('/')) {
+        return Err(invalid(&format!("the pattern {pattern} has a `*` elsewhere than after the last `/`")));
+    }
+    if exact.starts_with("https://") || exact.starts_with("http://") {
+        let url =
+            Url::parse(exact).map_err(|e| invalid(&format!("the pattern {pattern} is not a URL: {e}")))?;
+        return Ok(url.to_string());
+    }
+    let rest = exact.strip_prefix("oci://").or_else(|| exact.strip_prefix("file:"));
+    match rest {
+        Some(rest) if !rest.is_empty() => Ok(exact.to_owned()),
+        _ => Err(invalid(&format!("the pattern {pattern} has to begin with oci://, https:// or file:"))),
+    }
+}
+
+fn matches(pattern: &str, origin: &str) -> bool {
+    origin == pattern || (pattern.ends_with('/') && origin.starts_with(pattern))
+}
+
+fn is_ref(pattern: &str, git_ref: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => git_ref.starts_with(start),
+        None => git_ref == pattern,
+    }
+}
+
+fn invalid(why: &str) -> Error {
+    Error::new(Code::InvalidTrust, why)
+}
+
+fn read_file(file: &Path, limit: u64) -> Result<String> {
+    let failed = |why: &dyn fmt::Display| invalid(&format!("{} cannot be read: {why}", file.display()));
+    let found = std::fs::metadata(file).map_err(|e| failed(&e))?;
+    if !found.is_file() {
+        return Err(failed(&"it is not a regular file"));
+    }
+    let mut text = String::new();
+    let open = std::fs::File::open(file).map_err(|e| failed(&e))?;
+    open.take(limit + 1).read_to_string(&mut text).map_err(|e| failed(&e))?;
+    if text.len() as u64 > limit {
+        Err(failed(&format!("it is larger than {limit} bytes")))
+    } else {
+        Ok(text)
+    }
+}
