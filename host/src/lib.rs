@@ -63,6 +63,7 @@ pub mod metrics;
 pub mod models;
 pub mod plugins;
 mod private_dir;
+pub mod registry;
 #[cfg(feature = "otel")]
 pub mod telemetry;
 pub mod tools;
@@ -90,7 +91,7 @@ pub use tollgate_agent::run::{Decision, Event, RunLimits, RunStatus};
 /// The attribute that [`Model`], [`NativeTool`], [`Hooks`], [`AskedGate`] and [`Store`] are
 /// implemented with.
 pub use async_trait::async_trait;
-pub use {tollgate_agent, tollgate_sandbox};
+pub use {tollgate_agent, tollgate_registry, tollgate_sandbox};
 
 /// The programs of the guide for people who know other frameworks.
 #[cfg(doctest)]

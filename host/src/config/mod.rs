@@ -41,6 +41,8 @@ use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use tollgate_agent::gate::permissions::Permissions;
+use tollgate_registry::{HostSettings, LockMode, RawTrust, Trust};
+use toml::Spanned;
 
 /// The name of the file that is looked for in the working directory.
 pub const FILE_NAME: &str = "tollgate.toml";
@@ -102,6 +104,12 @@ pub struct Config {
     pub held_variables: BTreeMap<String, String>,
     /// How much the store keeps, and for how long.
     pub store: StoreConfig,
+    /// What is checked against the lock file at each load.
+    pub locked: LockMode,
+    /// Whose signature is required for which components.
+    pub trust: Trust,
+    /// What is configured about registries, by host.
+    pub registries: BTreeMap<String, HostSettings>,
 }
 
 /// The largest file of the host's own that is read, in bytes.
@@ -177,6 +185,9 @@ impl Config {
             secrets,
             held_variables: BTreeMap::new(),
             store: store::check(&source, raw.store)?,
+            locked: raw.tools.locked,
+            trust: trust(&source, raw.trust, &base_dir)?,
+            registries: raw.registries,
             model: raw.model,
             limits,
             base_dir,
@@ -224,9 +235,18 @@ impl Default for Config {
             secrets: BTreeMap::new(),
             held_variables: BTreeMap::new(),
             store: StoreConfig::default(),
+            locked: LockMode::default(),
+            trust: Trust::default(),
+            registries: BTreeMap::new(),
             limits,
         }
     }
+}
+
+/// `[trust]`, with the keys that it names.
+fn trust(source: &Source<'_>, raw: Option<Spanned<RawTrust>>, base_dir: &Path) -> Result<Trust, ConfigError> {
+    let Some(raw) = raw else { return Ok(Trust::default()) };
+    Trust::new(raw.get_ref(), base_dir).map_err(|e| source.wrong(raw.span(), e.to_string()))
 }
 
 /// A path as the configuration means it. Of `.` nothing is shown.

@@ -9,6 +9,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use tollgate_registry::{HostSettings, LockMode, RawTrust};
 use tollgate_sandbox::FileAccess;
 use toml::Spanned;
 
@@ -36,6 +37,9 @@ pub(super) struct RawConfig {
     pub(super) secrets: BTreeMap<Spanned<String>, RawSecret>,
     #[serde(default)]
     pub(super) store: RawStore,
+    pub(super) trust: Option<Spanned<RawTrust>>,
+    #[serde(default)]
+    pub(super) registries: BTreeMap<String, HostSettings>,
 }
 
 /// `[store]`
@@ -62,12 +66,18 @@ pub(super) struct RawState {
 pub(super) struct RawTools {
     pub(super) dir: PathBuf,
     pub(super) gates: Option<PathBuf>,
+    pub(super) locked: LockMode,
     pub(super) of: BTreeMap<String, RawTool>,
 }
 
 impl Default for RawTools {
     fn default() -> Self {
-        Self { dir: PathBuf::from(DEFAULT_TOOLS_DIR), gates: None, of: BTreeMap::new() }
+        Self {
+            dir: PathBuf::from(DEFAULT_TOOLS_DIR),
+            gates: None,
+            locked: LockMode::default(),
+            of: BTreeMap::new(),
+        }
     }
 }
 
@@ -91,6 +101,7 @@ impl<'de> Visitor<'de> for RawToolsVisitor {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "dir" => raw.dir = map.next_value()?,
+                "locked" => raw.locked = map.next_value()?,
                 "gates" => raw.gates = Some(map.next_value()?),
                 _ => drop(raw.of.insert(key, map.next_value()?)),
             }
@@ -101,7 +112,10 @@ impl<'de> Visitor<'de> for RawToolsVisitor {
 
 /// `[tools.NAME]`
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "the table of a tool, as in [tools.NAME.limits]; or `dir`, `gates`")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "the table of a tool, as in [tools.NAME.limits]; or `dir`, `gates`, `locked`"
+)]
 pub(super) struct RawTool {
     #[serde(default)]
     pub(super) limits: Numbers,

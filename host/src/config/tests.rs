@@ -55,7 +55,7 @@ fn an_unknown_limit_names_what_is_known_there() {
 fn an_unknown_key_or_table_names_what_is_known_there() {
     assert_eq!(
         refusal("[tool]\ndir = \"t\"").lines().next().unwrap(),
-        "tollgate.toml:1:2: unknown key `tool`; did you mean `tools`? known: tools, limits, model, agents, grants, mcp, gates, permissions, state, secrets, store"
+        "tollgate.toml:1:2: unknown key `tool`; did you mean `tools`? known: tools, limits, model, agents, grants, mcp, gates, permissions, state, secrets, store, trust, registries"
     );
     assert_eq!(
         refusal("[agents.a]\n  tolls = []").lines().next().unwrap(),
@@ -74,7 +74,7 @@ fn an_unknown_key_or_table_names_what_is_known_there() {
 fn what_stands_under_tools_is_the_directory_or_a_tool() {
     assert_eq!(
         refusal("[tools]\ndri = \"t\"").lines().next().unwrap(),
-        "tollgate.toml:2:7: invalid type: string \"t\", expected the table of a tool, as in [tools.NAME.limits]; or `dir`, `gates`"
+        "tollgate.toml:2:7: invalid type: string \"t\", expected the table of a tool, as in [tools.NAME.limits]; or `dir`, `gates`, `locked`"
     );
     assert_eq!(
         refusal("[tools.x]\nlimit = {}").lines().next().unwrap(),

@@ -32,6 +32,16 @@ pub fn manifest_of(component: &Path) -> PathBuf {
 /// # Errors
 /// There is one that cannot be read or cannot be meant; the sentence names it.
 pub fn read_manifest(component: &Path) -> Result<Option<RequestedGrants>, String> {
+    Ok(read_manifest_with_digest(component)?.map(|(asks, _)| asks))
+}
+
+/// The same with the SHA-256 of the manifest's text, in hexadecimal.
+///
+/// # Errors
+/// As [`read_manifest`].
+pub(crate) fn read_manifest_with_digest(
+    component: &Path,
+) -> Result<Option<(RequestedGrants, String)>, String> {
     let path = manifest_of(component);
     let refused = |why: &dyn std::fmt::Display| {
         let why = clean(&why.to_string(), 1_000);
@@ -45,11 +55,20 @@ pub fn read_manifest(component: &Path) -> Result<Option<RequestedGrants>, String
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(refused(&e)),
     };
-    let manifest: Manifest = toml::from_str(&text).map_err(|e| refused(&e.message()))?;
+    let asks = parse_manifest(&text).map_err(|why| refused(&why))?;
+    Ok(Some((asks, tollgate_sandbox::digest(text.as_bytes()))))
+}
+
+/// What the text of a manifest asks for.
+///
+/// # Errors
+/// It cannot be meant; the sentence says why.
+pub fn parse_manifest(text: &str) -> Result<RequestedGrants, String> {
+    let manifest: Manifest = toml::from_str(text).map_err(|e| e.message().to_owned())?;
     let mut asks = manifest.asks;
-    asks.check().map_err(|why| refused(&why))?;
+    asks.check()?;
     asks.why = asks.why.map(|why| clean(&why, MAX_WHY_BYTES));
-    Ok(Some(asks))
+    Ok(asks)
 }
 
 fn text_of(path: &Path) -> io::Result<String> {

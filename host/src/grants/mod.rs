@@ -1,6 +1,6 @@
 //! What a component asks for, what a person gave it, and what it gets: both.
 //!
-//! A manifest beside the component says what it [`Asks`] for. A person answers with
+//! A manifest beside the component says what it [asks for](RequestedGrants). A person answers with
 //! grants in the configuration. [`open`] makes of the two what its calls run with,
 //! and [`Approvals`] remember what a person has looked at, so that a new version
 //! that asks for more does not quietly take the old one's place.
@@ -12,7 +12,8 @@ mod own;
 mod requests;
 
 pub use approvals::{Approvals, Approved, Decision};
-pub use manifest::{MAX_MANIFEST_BYTES, manifest_of, read_manifest};
+pub(crate) use manifest::read_manifest_with_digest;
+pub use manifest::{MAX_MANIFEST_BYTES, manifest_of, parse_manifest, read_manifest};
 pub use open::open;
 pub use own::{check_files, check_sources};
 pub use requests::{FileAsk, MissingGrant, RequestedGrants};

@@ -16,6 +16,7 @@ pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort, T
 pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
 #[cfg(any(feature = "mcp", feature = "otel"))]
 pub(crate) use providers::http_client;
+pub(crate) use providers::tls;
 pub use providers::{HttpModel, Provider};
 pub use retry::{RetryPolicy, Retrying};
 pub use scripted::{RecordingError, ScriptedModel, ScriptedTurn};

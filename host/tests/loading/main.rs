@@ -11,6 +11,7 @@ mod foreign;
 mod limits;
 mod owners;
 mod plain;
+mod recorded;
 mod reloading;
 mod swapping;
 mod versions;

@@ -93,6 +93,8 @@ fn files(config: &Config) -> Vec<Own> {
         (config.data_dir.clone(), "the data directory"),
         (config.file.clone().or_else(|| config.absent_file.clone()), "the configuration"),
         (Some(Approvals::path(config)), "the record of approvals"),
+        (Some(crate::registry::files(config).lock), "the lock file"),
+        (Some(crate::registry::files(config).bundles), "the kept signatures"),
         // There every process shows its variables and its memory.
         (Some(PathBuf::from("/proc")), "the processes of this machine, the host's own among them"),
     ];

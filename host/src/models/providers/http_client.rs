@@ -29,7 +29,7 @@ pub(crate) fn http_client(url: &reqwest::Url, connect_timeout: Duration) -> Resu
     builder.build().map_err(|e| format!("the HTTP client cannot be set up: {e}."))
 }
 
-fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
+pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
     let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut tls = rustls::ClientConfig::builder_with_provider(provider)

@@ -11,6 +11,7 @@ mod retry_after;
 
 #[cfg(any(feature = "mcp", feature = "otel"))]
 pub(crate) use http_client::http_client;
+pub(crate) use http_client::tls;
 pub use provider::Provider;
 
 use super::config::ReasoningEffort;

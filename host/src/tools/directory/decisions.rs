@@ -5,16 +5,19 @@
 use super::stamp::Stamp;
 use crate::config::{ComponentGrants, Config, SecretConfig};
 use crate::grants::{Approvals, Approved};
+use crate::registry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tollgate_registry::{Entry, Lock};
 
 /// The decisions that are in force, and the files that they were read from.
 pub(super) struct Decisions {
     pub(super) config: Arc<Config>,
     pub(super) approvals: Approvals,
+    pub(super) lock: Lock,
     /// The files as they were read; none before the first look, which reads them again:
     /// much may have been typed while the tools were loaded.
-    seen: Option<[Option<Stamp>; 2]>,
+    seen: Option<[Option<Stamp>; 3]>,
 }
 
 /// What was decided about one component.
@@ -22,32 +25,36 @@ pub(super) struct Decisions {
 pub(super) struct Decided {
     pub(super) grants: ComponentGrants,
     approved: Option<Approved>,
+    recorded: Option<Entry>,
     /// Where the secrets are that it was granted, and where they may go.
     secrets: Vec<Option<SecretConfig>>,
 }
 
 impl Decisions {
     /// Those with which the tools were loaded.
-    pub(super) fn new(config: Arc<Config>, approvals: Approvals) -> Self {
-        Self { config, approvals, seen: None }
+    pub(super) fn new(config: Arc<Config>, approvals: Approvals, lock: Lock) -> Self {
+        Self { config, approvals, lock, seen: None }
     }
 
     pub(super) fn of(&self, component_id: &str) -> Decided {
         let grants = self.config.grants_of(component_id);
         let secrets = grants.secrets.iter().map(|name| self.config.secrets.get(name).cloned()).collect();
-        Decided { grants, approved: self.approvals.of(component_id).cloned(), secrets }
+        let approved = self.approvals.of(component_id).cloned();
+        Decided { grants, approved, recorded: self.lock.of(component_id).cloned(), secrets }
     }
 
     /// Reads again what was written since the last look. Says whether anything else holds
     /// now, and which file cannot be read: what that said before is still in force.
     pub(super) fn renew(&mut self) -> (bool, Vec<Unread>) {
         let record = Approvals::path(&self.config);
-        let now = [self.file().as_deref().and_then(Stamp::of), Stamp::of(&record)];
+        let lock = registry::files(&self.config).lock;
+        let now = [self.file().as_deref().and_then(Stamp::of), Stamp::of(&record), Stamp::of(&lock)];
         if self.seen == Some(now) {
             return (false, Vec::new());
         }
         self.seen = Some(now);
-        let renewed = [self.renew_config(now[0].is_some()), self.renew_approvals(&record)];
+        let config = self.renew_config(now[0].is_some());
+        let renewed = [config, self.renew_approvals(&record), self.renew_lock(&lock)];
         let changed = renewed.iter().any(|renewed| matches!(renewed, Ok(true)));
         (changed, renewed.into_iter().filter_map(Result::err).collect())
     }
@@ -72,9 +79,17 @@ impl Decisions {
         Ok(changed)
     }
 
+    fn renew_lock(&mut self, file: &Path) -> Result<bool, Unread> {
+        let lock = registry::lock_of(&self.config).map_err(|e| Unread::new(file, &e.to_string()))?;
+        let changed = lock != self.lock;
+        self.lock = lock;
+        Ok(changed)
+    }
+
     /// The directory, and the files in it that are worth watching.
     pub(super) fn files(&self) -> (PathBuf, Vec<PathBuf>) {
-        let files = self.file().into_iter().chain([Approvals::path(&self.config)]);
+        let lock = registry::files(&self.config).lock;
+        let files = self.file().into_iter().chain([Approvals::path(&self.config), lock]);
         (self.config.base_dir.clone(), files.collect())
     }
 

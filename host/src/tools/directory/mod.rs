@@ -41,6 +41,7 @@ use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind, Prepared};
 use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::surface::Surface;
+use tollgate_registry::Lock;
 use tollgate_sandbox::{Component, LeftOut, Power, Sandbox};
 use tracing::Instrument as _;
 
@@ -70,6 +71,8 @@ pub struct Loaded {
     pub contested: Vec<HeldComponent>,
     /// What every file that could be loaded claims to be.
     claims: Claims,
+    /// What is recorded about where components came from.
+    pub lock: Lock,
 }
 
 /// A component that is there and is not served, for a person to decide about.
@@ -85,6 +88,8 @@ pub struct HeldComponent {
     pub asks: Option<RequestedGrants>,
     /// What it shows and needs.
     pub surface: Surface,
+    /// The SHA-256 of its manifest, in hexadecimal; `None` if it has none.
+    manifest: Option<String>,
 }
 
 /// A component that is served.
@@ -138,6 +143,9 @@ pub enum DirectoryError {
     /// Nobody knows what was approved.
     #[error("{0}")]
     Approvals(String),
+    /// Nobody knows what is recorded about the components.
+    #[error("{0}")]
+    Lock(#[from] tollgate_registry::Error),
 }
 
 /// Who is told that one more of so many files has been looked at.
@@ -169,6 +177,7 @@ pub async fn load(
         .map(|file| async move { (load_one(sandbox, &file).await, file) })
         .buffered(LOADED_AT_ONCE);
     loaded.approvals = Approvals::load(config).map_err(DirectoryError::Approvals)?;
+    loaded.lock = crate::registry::lock_of(config)?;
     let mut done = 0;
     // All are known before one is served: whose an id is does not depend on file names.
     let mut found = Vec::with_capacity(total);
@@ -255,7 +264,7 @@ impl Loaded {
             }
             return Err(contested.reason);
         }
-        let ready = Ready::new(component, file, config, &self.approvals).map_err(|unready| {
+        let ready = Ready::new(component, file, config, &self.approvals, &self.lock).map_err(|unready| {
             self.held.extend(unready.held.map(|held| *held));
             self.unopened.extend(unready.unopened.map(|unopened| *unopened));
             unready.reason
@@ -297,12 +306,16 @@ impl Ready {
         file: &Path,
         config: &Config,
         approvals: &Approvals,
+        lock: &Lock,
     ) -> Result<Self, Unready> {
         let found = HeldComponent::of(&component, file, approvals).map_err(|reason| Unready {
             reason,
             held: None,
             unopened: None,
         })?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        lock.check(config.locked, &name, &found.id, &found.digest, found.manifest.as_deref())
+            .map_err(|reason| Unready { reason, held: None, unopened: None })?;
         if let Err(reason) = approval::judge(&found, approvals) {
             return Err(Unready { reason, held: Some(Box::new(found)), unopened: None });
         }
@@ -367,12 +380,14 @@ impl HeldComponent {
     fn of(component: &Component, file: &Path, approvals: &Approvals) -> Result<Self, String> {
         let descriptor = component.descriptor();
         let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
+        let (asks, manifest) = grants::read_manifest_with_digest(file)?.unzip();
         Ok(Self {
             file: file.to_owned(),
             id: descriptor.id.clone(),
             digest: component.digest().to_owned(),
-            asks: approvals.asks_of(&descriptor.id, grants::read_manifest(file)?),
+            asks: approvals.asks_of(&descriptor.id, asks),
             surface: Surface::new(descriptor, powers),
+            manifest,
         })
     }
 }

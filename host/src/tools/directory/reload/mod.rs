@@ -72,7 +72,7 @@ impl DirectoryState {
     /// Goes on from what was loaded at start, which the host serves.
     #[must_use]
     pub fn new(host: Host, sandbox: Sandbox, config: Arc<Config>, loaded: &Loaded) -> Self {
-        let decisions = Decisions::new(config, loaded.approvals.clone());
+        let decisions = Decisions::new(config, loaded.approvals.clone(), loaded.lock.clone());
         let serving = loaded.components.iter();
         let serving = serving.map(|entry| (entry.file.clone(), Serving::of(entry, &decisions))).collect();
         let seen = loaded.stamps.iter().map(|(file, stamp)| (file.clone(), with_manifest(file, *stamp)));
@@ -172,12 +172,12 @@ impl DirectoryState {
     /// to be.
     fn ready(&mut self, checked: Checked, file: &Path) -> Result<Ready, String> {
         let serving = self.served_as(&checked.component.descriptor().id);
-        let Decisions { config, approvals, .. } = &self.decisions;
+        let Decisions { config, approvals, lock, .. } = &self.decisions;
         if let Err(contested) = self.claims.judge(file, approvals, serving) {
             self.displaced.insert(file.to_owned());
             return Err(contested.reason);
         }
-        Ready::new(checked, file, config, approvals).map_err(|unready| unready.reason)
+        Ready::new(checked, file, config, approvals, lock).map_err(|unready| unready.reason)
     }
 
     /// The file that is served under this id.

@@ -1,0 +1,51 @@
+//! The lock file of a configuration, and the registries that it names.
+//!
+//! Where components come from, who signed them and how they are fetched is in
+//! [`tollgate_registry`]; here it meets the configuration.
+
+use crate::config::{Config, FILE_NAME};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tollgate_registry::{Client, Code, Credentials, Error, Files, Lock, LockMode, Settings};
+
+/// The places of the lock file, the kept bundles and the tools of a configuration.
+#[must_use]
+pub fn files(config: &Config) -> Files {
+    let name = config.file.as_deref().unwrap_or(Path::new(FILE_NAME));
+    let stem = name.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Files {
+        lock: config.base_dir.join(format!("{stem}.lock")),
+        bundles: config.base_dir.join(format!("{stem}.bundles")),
+        tools: config.tools_dir.clone(),
+    }
+}
+
+/// The lock file of a configuration. If nothing is checked against it, it is not read.
+///
+/// # Errors
+/// It cannot be read.
+pub fn lock_of(config: &Config) -> Result<Lock, Error> {
+    match config.locked {
+        LockMode::Off => Ok(Lock::default()),
+        LockMode::Recorded | LockMode::All => files(config).read_lock(),
+    }
+}
+
+/// A client of the registries of a configuration. `docker_config` is the file in which `docker
+/// login` stores credentials. `timeout` is the longest that everything about one artifact may
+/// take; 5 minutes if it is `None`.
+///
+/// # Errors
+/// The HTTP client cannot be set up.
+pub fn client(
+    config: &Config,
+    docker_config: Option<PathBuf>,
+    timeout: Option<Duration>,
+) -> Result<Client, Error> {
+    let failed = |e| Error::new(Code::Unreachable, format!("TLS cannot be set up: {e}"));
+    let tls = crate::models::tls().map_err(failed)?;
+    let user_agent = concat!("tollgate/", env!("CARGO_PKG_VERSION"));
+    let builder = || reqwest::Client::builder().tls_backend_preconfigured(tls.clone()).user_agent(user_agent);
+    let credentials = Credentials { docker_config };
+    Client::new(builder, Settings { hosts: config.registries.clone(), credentials, timeout })
+}
