@@ -12,6 +12,7 @@ mod descriptors;
 mod loader;
 pub mod mutator;
 mod output;
+mod registry;
 mod replies;
 pub mod seeds;
 mod store;
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "output", run: output::run, mutations: 3_000 },
     Target { name: "replies", run: replies::run, mutations: 2_000 },
     Target { name: "configuration", run: configuration::run, mutations: 2_000 },
+    Target { name: "registry", run: registry::run, mutations: 1_000 },
     Target { name: "store", run: store::run, mutations: 200 },
 ];
 

@@ -80,3 +80,8 @@ fn every_target_has_its_binary_and_its_folder_of_seeds() {
         assert!(seeds::folder(name).is_dir(), "{name} has no seeds");
     }
 }
+
+#[test]
+fn whatever_a_registry_sends_is_refused_or_is_what_was_signed() {
+    stands("registry");
+}

@@ -370,7 +370,7 @@ fn mark(words: &str, is_so: bool) -> String {
     if is_so { format!("{BOLD}{words}{BOLD:#}") } else { String::new() }
 }
 
-fn read_line() -> Result<String, Failure> {
+pub(super) fn read_line() -> Result<String, Failure> {
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     read.map_err(|e| Failure::failed(format!("the terminal cannot be read: {e}")))?;

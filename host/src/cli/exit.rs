@@ -49,6 +49,11 @@ impl Failure {
         Self { exit: Exit::Failed, words: words.into() }
     }
 
+    /// A person has to decide, and nobody is there.
+    pub(crate) fn undecided(words: impl Into<String>) -> Self {
+        Self { exit: Exit::Waiting, words: words.into() }
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }

@@ -1,6 +1,7 @@
 //! `tollgate inspect`: what a component is and asks for, before it is trusted with
 //! anything. None of its tools runs; it describes itself in a sealed instance.
 
+use super::origin::docker_config;
 use super::output::{BAD, BOLD, DIM, GOOD, shown, shown_line, shown_marked};
 use super::powers::{asked_and_lacking, lacking};
 use super::{Exit, Failure, Globals, Output, approve};
@@ -8,16 +9,18 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tollgate::config::Config;
-use tollgate::grants::{RequestedGrants, read_manifest};
+use tollgate::grants::{RequestedGrants, parse_manifest, read_manifest};
+use tollgate::registry;
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
+use tollgate_registry::{Source, Wanted, fetch};
 use tollgate_sandbox::{Component, Guest, Sandbox};
 
 /// Shows what a component is and asks for, without running its tools
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectVerb {
-    /// The component, a `.wasm` file
+    /// The component: a `.wasm` file, or the source of one as for `add`, which stores nothing
     file: PathBuf,
 }
 
@@ -26,6 +29,7 @@ Examples:
   tollgate inspect downloads/find-in-files.wasm
   tollgate inspect tools/notes.wasm --json | jq .imports
   tollgate inspect gates/budget.wasm
+  tollgate inspect ghcr.io/acme/weather:1.2
 
 The exit code is 1 where the component would not be served.";
 
@@ -33,6 +37,9 @@ impl InspectVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let config = globals.read_config()?;
         if let Err(e) = std::fs::symlink_metadata(&self.file) {
+            if let Some(source @ (Source::Registry(_) | Source::Url(_))) = self.source() {
+                return inspect_remote(&source, &config, output).await;
+            }
             return Err(Failure::usage(format!("{} cannot be read: {e}", self.file.display())));
         }
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
@@ -48,7 +55,7 @@ impl InspectVerb {
                 return Ok(Exit::Done);
             }
         };
-        let seen = Seen::of(&self.file, &component, &config);
+        let seen = Seen::of(&self.file, &component, &config, read_manifest(&self.file));
         if output.is_json() {
             output.json(&seen.as_json());
         } else {
@@ -56,6 +63,55 @@ impl InspectVerb {
         }
         Ok(if seen.refusal.is_none() { Exit::Done } else { Exit::Failed })
     }
+
+    fn source(&self) -> Option<Source> {
+        self.file.to_str()?.parse().ok()
+    }
+}
+
+/// Shows a component that lies elsewhere, and who signed it.
+async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Result<Exit, Failure> {
+    let client = registry::client(config, docker_config(), None)?;
+    let keys = config.trust.keys_of(&source.origin());
+    let wanted = Wanted { keys, ..Wanted::default() };
+    let fetched = fetch(&client, source, wanted, &config.trust.root()?).await?;
+    let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
+    let origin = shown_line(&fetched.origin, 200);
+    let Guest::Tools(component) = sandbox.load_either(&origin, fetched.wasm.clone()).await? else {
+        return Err(Failure::usage(format!("{origin} is a gate, which is not added from elsewhere yet")));
+    };
+    let manifest = fetched.asks.as_deref().map(parse_manifest).transpose();
+    let seen = Seen::of(Path::new(&origin), &component, config, manifest);
+    let manifest_digest = fetched.artifact.as_ref().map(|artifact| &artifact.digest);
+    let signers: Vec<_> = fetched.evidence.proofs.iter().map(|proof| proof.signed.to_string()).collect();
+    let faults: Vec<_> = fetched.evidence.faults.iter().map(ToString::to_string).collect();
+    if output.is_json() {
+        let mut value = seen.as_json();
+        value["from"] = json!(fetched.origin);
+        value["manifest_digest"] = json!(manifest_digest);
+        value["signed_by"] = json!(signers);
+        value["signature_faults"] = json!(faults);
+        value["licence"] = json!(fetched.licence());
+        output.json(&value);
+    } else {
+        seen.show(output);
+        output.line(&format!("\n{BOLD}origin{BOLD:#} {origin}"));
+        manifest_digest.iter().for_each(|digest| output.line(&format!("  manifest  {digest}")));
+        fetched
+            .licence()
+            .iter()
+            .for_each(|licence| output.line(&format!("  licence   {}", shown_line(licence, 200))));
+        signers.iter().for_each(|signer| {
+            output.line(&format!("  signed    {GOOD}{}{GOOD:#}", shown_line(signer, 400)))
+        });
+        for fault in &faults {
+            output.line(&format!("  {DIM}a signature does not count: {}{DIM:#}", shown_marked(fault)));
+        }
+        if signers.is_empty() {
+            output.line("  signed    no");
+        }
+    }
+    Ok(if seen.refusal.is_none() { Exit::Done } else { Exit::Failed })
 }
 
 /// What there is to see of a component.
@@ -71,7 +127,12 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn of(file: &'a Path, component: &'a Component, config: &'a Config) -> Self {
+    fn of(
+        file: &'a Path,
+        component: &'a Component,
+        config: &'a Config,
+        manifest: Result<Option<RequestedGrants>, String>,
+    ) -> Self {
         let descriptor = component.descriptor();
         let owner = Owner {
             id: descriptor.id.clone().into(),
@@ -81,7 +142,6 @@ impl<'a> Seen<'a> {
         };
         let grants = config.grants_of(&descriptor.id);
         let added = Catalog::default().add(owner, descriptor.clone(), &grants.catalog);
-        let manifest = read_manifest(file);
         let refusal = added.err().map(|e| e.to_string()).or(manifest.clone().err());
         Self { file, component, descriptor, config, asks: manifest.ok().flatten(), refusal }
     }

@@ -1,5 +1,6 @@
 //! The command line: what can be typed, one file for each verb.
 
+mod add;
 mod always;
 mod approve;
 mod ask;
@@ -20,12 +21,16 @@ mod make;
 #[cfg(feature = "mcp")]
 mod mcp;
 pub(crate) mod narrate;
+mod offer;
 mod open;
+mod origin;
 pub(crate) mod output;
 mod place;
 mod powers;
 pub(crate) mod progress;
+mod publish;
 pub(crate) mod quantity;
+mod remove;
 mod replay;
 mod resume;
 mod run;
@@ -34,9 +39,12 @@ mod show;
 pub(crate) mod shutdown;
 mod state;
 mod store;
+mod sync;
 mod table;
 mod timeline;
 mod tools;
+mod update;
+mod verify;
 
 pub(crate) use call::follow;
 pub(crate) use exit::{Exit, Failure};
@@ -101,6 +109,12 @@ pub(crate) enum Verb {
     Call(call::CallVerb),
     Tools(tools::ToolsVerb),
     Inspect(inspect::InspectVerb),
+    Add(add::AddVerb),
+    Update(update::UpdateVerb),
+    Remove(remove::RemoveVerb),
+    Sync(sync::SyncVerb),
+    Verify(verify::VerifyVerb),
+    Publish(publish::PublishVerb),
     Audit(audit::AuditVerb),
     Enable(audit::EnableVerb),
     Grant(grant::GrantVerb),
@@ -134,6 +148,12 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::Call(verb) => verb.run(&globals, output).await,
         Verb::Tools(verb) => verb.run(&globals, output).await,
         Verb::Inspect(verb) => verb.run(&globals, output).await,
+        Verb::Add(verb) => verb.run(&globals, output).await,
+        Verb::Update(verb) => verb.run(&globals, output).await,
+        Verb::Remove(verb) => verb.run(&globals, output).await,
+        Verb::Sync(verb) => verb.run(&globals, output).await,
+        Verb::Verify(verb) => verb.run(&globals, output).await,
+        Verb::Publish(verb) => verb.run(&globals, output).await,
         Verb::Audit(verb) => verb.run(&globals, output).await,
         Verb::Enable(verb) => verb.run(&globals, output).await,
         Verb::Grant(verb) => verb.run(&globals, output).await,

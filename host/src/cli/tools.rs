@@ -205,6 +205,7 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value
         "file": component.file,
         "digest": component.digest,
         "surface": component.surface_hash(),
+        "recorded": opened.loaded.lock.of(&component.id),
         "imports": component.imports,
         "grants": powers::as_json(&component.grants),
         "asks": component.asks,

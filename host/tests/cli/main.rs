@@ -23,6 +23,7 @@ mod permitting;
 mod place;
 mod plain;
 mod recovering;
+mod registering;
 mod replaying;
 mod running;
 mod typing;
