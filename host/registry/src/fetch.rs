@@ -97,6 +97,21 @@ pub async fn fetch(client: &Client, source: &Source, wanted: Wanted, root: &Trus
     Ok(Fetched { origin, tag, artifact, wasm, digest, asks, evidence, bundles })
 }
 
+/// Checks a bundle of the user's own before it is published. A key that is not known here is no
+/// objection, if the bundle is about this artifact.
+///
+/// # Errors
+/// The bundle does not verify, or is about something else.
+pub async fn check_bundle(bytes: &[u8], artifact: &NewArtifact, trust: &Trust) -> Result<()> {
+    let (manifest, bundle) = (artifact.manifest().to_vec(), found(bytes.to_vec()));
+    let evidence =
+        gather(vec![bundle], Some(manifest), artifact.component(), trust.keys(), trust.root()?).await;
+    match evidence.faults.into_iter().next() {
+        Some(fault) if fault.code != Code::UnknownKey => Err(fault),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a registry has a signature of this artifact by this key already.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ pub use client::{
 };
 pub use digest::Digest;
 pub use error::{Code, Error};
-pub use fetch::{Fetched, Wanted, fetch, is_signed, read_bundle, recheck};
+pub use fetch::{Fetched, Wanted, check_bundle, fetch, is_signed, read_bundle, recheck};
 pub use install::{Files, Installation, Kept, Placement};
 pub use interfaces::Interfaces;
 pub use lock::{Entry, Lock, LockMode, MAX_LOCK_BYTES};

@@ -154,6 +154,12 @@ impl Trust {
         self.signers_of(origin).iter().filter_map(Expected::key).cloned().collect()
     }
 
+    /// All keys of the policy.
+    #[must_use]
+    pub fn keys(&self) -> Vec<PublicKey> {
+        self.signers.iter().filter_map(|(_, expected)| expected.key()).cloned().collect()
+    }
+
     /// The signers that the policy requires for an origin: those of the longest pattern that
     /// matches it. Empty if no rule matches.
     #[must_use]

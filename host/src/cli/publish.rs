@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tollgate::grants::parse_manifest;
 use tollgate::registry;
-use tollgate_registry::{NewArtifact, Reference, SigningKey, Source, Wanted, fetch, is_signed, read_bundle};
+use tollgate_registry::{
+    NewArtifact, Reference, SigningKey, Source, Wanted, check_bundle, fetch, is_signed, read_bundle,
+};
 use tollgate_sandbox::{Guest, Sandbox};
 
 /// Publishes a component to a registry, with its signature
@@ -70,7 +72,11 @@ impl PublishVerb {
         let artifact = NewArtifact::new(fetched.wasm.clone(), asks, &annotations, &created()?)?;
         let (digest, key) = (artifact.digest(), self.signing_key()?);
         let bundle = match (&self.bundle, &key) {
-            (Some(file), _) => Some(read_bundle(file)?),
+            (Some(file), _) => {
+                let bundle = read_bundle(file)?;
+                check_bundle(&bundle, &artifact, trust).await?;
+                Some(bundle)
+            }
             (None, Some(key)) => Some(key.sign(&self.destination.origin(), &digest)?),
             (None, None) => None,
         };

@@ -258,6 +258,9 @@ fn an_update_shows_what_changes_and_a_person_decides_about_more() {
         .type_in(&["update", "--yes"])
         .ends_with(3)
         .says("asks to   new: send HTTP requests: https://api.example.com/");
+    // One that gives up the limits that its manifest sets.
+    publish(&place, &reference, 5, None, Some("acme")).ends_with(0);
+    place.type_in(&["update", "--yes"]).ends_with(3).says("new: do whatever it is granted");
     // One by another key, although it asks for nothing.
     publish(&place, &reference, 4, Some("[asks]\n"), Some("other")).ends_with(0);
     place.type_in(&["update", "--yes"]).ends_with(3).says("the version before was signed by key sha256:");
@@ -282,6 +285,18 @@ fn an_id_and_a_tag_belong_to_one() {
         .ends_with(2)
         .says("is installed from oci://");
     place.type_in(&["add", &registry.echo("none"), "--yes"]).ends_with(1).says("was not found");
+}
+
+#[test]
+fn a_signature_of_another_artifact_is_not_published() {
+    let Some(registry) = Registry::start() else { return };
+    let place = Place::new();
+    let workflow = include_bytes!("../../registry/tests/fixtures/github-workflow.sigstore.json");
+    place.write("other.sigstore.json", workflow);
+    place.write("echo.wasm", version(1));
+    let publish = ["publish", &registry.echo("1"), "echo.wasm", "--bundle", "other.sigstore.json"];
+    place.type_in(&publish).ends_with(2).says("the signature is about another artifact");
+    place.type_in(&["add", &registry.echo("1"), "--yes"]).ends_with(1).says("was not found");
 }
 
 #[test]

@@ -89,6 +89,12 @@ impl Offer {
             check_installed(&sandbox, &entry, config).await?;
         }
         let approvals = Approvals::load(config).map_err(Failure::usage)?;
+        let mut news = approvals.beyond(asks.as_ref(), &surface);
+        let approved = approvals.of(&descriptor.id).and_then(|approved| approved.asks.as_ref());
+        if asks.is_none() && approved.is_some() {
+            // Its manifest held back what it was granted and did not ask for.
+            news.push("do whatever it is granted: its manifest is gone".to_owned());
+        }
         let older = older(&sandbox, origins, before.as_ref(), &entry, &descriptor).await;
         let mut keys = config.trust.keys_of(&fetched.origin);
         keys.extend(named.signer.and_then(Expected::key).cloned());
@@ -96,7 +102,7 @@ impl Offer {
             keys.extend(origins.files.kept(before).ok().flatten().and_then(|kept| kept.key));
         }
         Ok(Self {
-            news: approvals.beyond(asks.as_ref(), &surface),
+            news,
             reworded: approvals.reworded(&surface),
             fetched,
             descriptor,

@@ -48,7 +48,9 @@ impl Offer {
         }
         match &self.asks {
             None => {
-                output.say(&format!("  asks to   do whatever it is granted: it has no manifest{unsigned}"))
+                let mark = if self.news.is_empty() { "" } else { "new: " };
+                let words = "do whatever it is granted: it has no manifest";
+                output.say(&format!("  asks to   {mark}{words}{unsigned}"))
             }
             Some(asks) if asks.is_empty() => {
                 output.say(&format!("  asks to   do nothing but compute{unsigned}"))
