@@ -4,6 +4,7 @@
 use crate::place::{Place, Said};
 use serde_json::Value;
 use std::fs;
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -285,6 +286,47 @@ fn an_id_and_a_tag_belong_to_one() {
         .ends_with(2)
         .says("is installed from oci://");
     place.type_in(&["add", &registry.echo("none"), "--yes"]).ends_with(1).says("was not found");
+}
+
+/// Runs the program on a terminal on which this is typed, and returns what it shows. `None` if there
+/// is no program that makes a terminal.
+fn on_a_terminal(place: &Place, arguments: &[&str], typed: &str) -> Option<String> {
+    let line = format!("{} {}", env!("CARGO_BIN_EXE_tollgate"), arguments.join(" "));
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).current_dir(place.path());
+    command.env("TOLLGATE_DATA", place.path().join("data")).env("TOLLGATE_CACHE", place.path().join("cache"));
+    let Ok(mut child) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+        missing("script");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+    Some(String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned())
+}
+
+#[test]
+fn a_person_accepts_what_a_component_asks_for_and_another_signer() {
+    let Some(registry) = Registry::start() else { return };
+    let place = Place::new();
+    let Some(()) = make_key(&place, "acme") else { return };
+    make_key(&place, "other").unwrap();
+    let reference = registry.echo("1");
+    publish(&place, &reference, 1, Some(ASKS), Some("acme")).ends_with(0);
+    let add = ["add", &reference, "--key", "acme.pub"];
+    let Some(shown) = on_a_terminal(&place, &add, "\n") else { return };
+    assert!(shown.contains("nothing was installed") && lock(&place).is_empty(), "{shown}");
+    let shown = on_a_terminal(&place, &add, "y\n").unwrap();
+    assert!(shown.contains("send HTTP requests: https://api.example.com/"), "{shown}");
+    let first = lock(&place);
+    assert!(first.contains("id = \"echo\""), "{shown}");
+
+    publish(&place, &reference, 2, Some(ASKS), Some("other")).ends_with(0);
+    let add = ["add", &reference, "--key", "other.pub"];
+    let shown = on_a_terminal(&place, &add, "y\n").unwrap();
+    assert!(shown.contains("type the id echo to accept the new signer"), "{shown}");
+    assert_eq!(lock(&place), first, "yes is not enough");
+    let shown = on_a_terminal(&place, &add, "echo\n").unwrap();
+    assert_ne!(lock(&place), first, "{shown}");
+    place.type_in(&["verify"]).ends_with(0).answers("ok echo");
 }
 
 #[test]
