@@ -1,4 +1,4 @@
-//! Doing what a run asks for: the model's reply, a tool's own check, an attempt at a call.
+//! The effects of a run: model requests, argument checks by tools, and attempts at calls.
 
 use super::audit_records::note_refusals;
 use super::children::CallChildren;
@@ -28,7 +28,7 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Asks the model, and tells what it writes while it writes.
+/// Asks the model and streams its output to the run's clients.
 pub(super) async fn ask(model: Arc<dyn Model>, request: ModelRequest, ask: u32, teller: Publisher) -> Input {
     let span = spans::model(model.name(), ask);
     reply(model, request, ask, teller).instrument(span).await
@@ -82,7 +82,7 @@ pub(super) async fn ask_with_hooks(
     let reply = scene.after_model(reply, number, &mut hooked).await;
     let changed = !hooked.reply_changed_by.is_empty();
     if changed && was_told {
-        // What was written of the first reply is void.
+        // The client has seen parts of the first reply; they are void now.
         let reason = format!("changed by {}", hooked.reply_changed_by.join(", "));
         teller.transient(LiveContent::ReplyRestarted { attempt: 2, pause_ms: 0, reason });
     }
@@ -93,7 +93,7 @@ pub(super) async fn ask_with_hooks(
     Input::Replied { ask: number, reply, hooked }
 }
 
-/// Asks the tool's own check of the arguments.
+/// Runs the tool's own check of the arguments.
 pub(super) async fn validate(runner: Option<Arc<dyn Runner>>, proposal: Proposal) -> Input {
     let checked = match runner {
         None => Err(gone(&proposal.tool().descriptor.name)),
@@ -105,7 +105,7 @@ pub(super) async fn validate(runner: Option<Arc<dyn Runner>>, proposal: Proposal
     Input::Validated { call_id: proposal.call_id().to_owned(), fault: checked.err() }
 }
 
-/// One attempt at a call, and all that it needs.
+/// One attempt at a call, with everything it needs.
 pub(super) struct AttemptTask {
     pub(super) toolbox: Arc<Toolbox>,
     pub(super) store: Arc<dyn Store>,
@@ -116,11 +116,11 @@ pub(super) struct AttemptTask {
 }
 
 impl AttemptTask {
-    /// Runs it.
+    /// Runs the attempt.
     pub(super) async fn run(&self) -> Input {
         let Execution { permit, attempt, not_before_ms, .. } = &self.execution;
         if *not_before_ms > 0 {
-            // Boxed, so that attempts, most of which begin at once, have no room for it.
+            // Boxed to keep the future small: most attempts begin at once and never pause.
             Box::pin(pause(*not_before_ms, &self.cancel)).await;
         }
         let name = &permit.tool().descriptor.name;
@@ -154,9 +154,9 @@ impl AttemptTask {
         Input::Attempted { call_id, attempt: *attempt, outcome, usage, taken: ended.taken }
     }
 
-    /// Ends an attempt that does not end by itself when the whole call must have ended: it
-    /// waits for its turn, or for something else that its own time does not measure. While a
-    /// call waits for child runs its time stands still.
+    /// Ends an attempt that is still pending when the whole call must have ended. Such an attempt
+    /// waits for its turn, or for something else that its own timeout does not measure. The
+    /// call's time stands still while it waits for child runs.
     async fn within_the_call(&self, attempt: impl Future<Output = Attempt>) -> Attempt {
         let until_ms = self.execution.until_ms;
         if until_ms == 0 || self.lent.children.is_some() {
@@ -169,20 +169,20 @@ impl AttemptTask {
         }
     }
 
-    /// How long the attempt may take: its own time, as far as the whole call has so much left.
+    /// Returns the attempt's timeout, limited by the time the whole call has left.
     fn timeout(&self) -> Duration {
         let Execution { timeout_ms, until_ms, .. } = &self.execution;
         let own = u64::from(*timeout_ms);
         let left = match until_ms {
             0 => own,
-            // A moment at least, so that it ends as a timeout.
+            // At least 1 ms, so that the attempt ends as a timeout.
             until_ms => until_ms.saturating_sub(now_ms()).max(1),
         };
         Duration::from_millis(own.min(left))
     }
 
-    /// That there is room for the record of the attempt. A direct call was admitted before
-    /// it began.
+    /// Checks that there is room for the attempt's record. A direct call was admitted before it
+    /// began.
     async fn room(&self) -> Result<(), Fault> {
         if matches!(self.spec.task, Task::Call { .. }) {
             return Ok(());
@@ -214,20 +214,19 @@ impl AttemptTask {
     }
 }
 
-/// How much later than the end of the call's time an attempt is ended that did not end then
-/// by itself.
+/// How long after the call's deadline an attempt that has not ended is stopped.
 const LATE: Duration = Duration::from_millis(250);
-/// What is said of an attempt that was cancelled before it began.
+/// The message of an attempt that was cancelled before it began.
 const CANCELLED: &str = "The call was cancelled.";
 
-/// Waits until an attempt may begin, or is cancelled.
+/// Waits until an attempt may begin or is cancelled.
 async fn pause(not_before_ms: u64, cancel: &CancellationToken) {
     let wait = Duration::from_millis(not_before_ms.saturating_sub(now_ms()));
-    // The one who cancels does not wait for a pause to end.
+    // A cancellation ends the pause early.
     let _ = cancel.run_until_cancelled(tokio::time::sleep(wait)).await;
 }
 
-/// The host's memory that outcomes take which are not committed yet.
+/// The host memory held by outcomes that are not committed yet.
 #[derive(Clone, Default)]
 pub(super) struct Outcomes(Arc<Mutex<Vec<Arc<Reservation>>>>);
 
@@ -236,24 +235,24 @@ impl Outcomes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
     }
 
-    /// They are committed or dropped.
+    /// Releases the memory once the outcomes are committed or dropped.
     pub(super) fn release(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
-/// What an attempt is lent of its run.
+/// The run's resources that an attempt may use.
 pub(super) struct AttemptResources {
     pub(super) reports: Arc<CallReports>,
-    /// None where the tool may run no agent.
+    /// `None` if the tool may not run agents.
     pub(super) children: Option<Arc<CallChildren>>,
-    /// Where the memory of large outcomes is held.
+    /// Holds the memory of large outcomes.
     pub(super) outcomes: Outcomes,
-    /// The conversation, for the host's own tools alone.
+    /// The conversation, only for the host's own tools.
     pub(super) history: Option<Arc<Vec<Message>>>,
 }
 
-/// Tells the run's client what one attempt reports.
+/// Reports of one attempt, sent to the run's clients.
 pub(super) struct CallReports {
     pub(super) teller: Publisher,
     pub(super) call_id: SmolStr,
@@ -261,13 +260,13 @@ pub(super) struct CallReports {
 }
 
 impl CallReports {
-    /// Tells what the tool tried and was not granted.
+    /// Reports what the tool tried without a grant.
     fn denied(&self, denied: Vec<String>) {
         let Self { teller, call_id, attempt } = self;
         teller.transient(LiveContent::CallDenied { call_id: call_id.clone(), attempt: *attempt, denied });
     }
 
-    /// Tells what the tool wrote to its standard output and error.
+    /// Reports what the tool wrote to standard output and error.
     fn console(&self, console: Console) {
         if !console.text.is_empty() {
             let Self { teller, call_id, attempt } = self;
@@ -291,7 +290,7 @@ impl ReportSink for CallReports {
     }
 }
 
-/// There is no room for the record of a call.
+/// Returns the fault of a call for whose record there is no room.
 pub(crate) fn overloaded(why: &StoreError) -> Fault {
     Fault::new(Code::Overloaded, format!("The host has no room for the record of another call: {why}."))
 }
@@ -300,7 +299,7 @@ fn gone(tool_name: &str) -> Fault {
     Fault::new(Code::HostFailed, format!("The tool '{tool_name}' is not loaded any more."))
 }
 
-/// An attempt that ran, and of which nothing but this fault came back.
+/// Returns an attempt that ran and whose only result is this fault.
 fn lost(fault: Fault) -> Attempt {
     Attempt { usage: Usage::of_a_lost_attempt(), ..Attempt::unstarted(fault) }
 }

@@ -1,5 +1,5 @@
-//! What the audit says of calls: one record for each that ended, made of the events
-//! that are committed together with it.
+//! The audit records of calls. Each ended call has one, built from the events that are committed
+//! with it.
 
 use crate::store::{AuditKind, AuditRecord, Store};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use tollgate_agent::gate::{Permit, Resolution, resolve};
 use tollgate_agent::run::event::{Finished, ToolVersion};
 use tollgate_agent::run::{Call, CallEnd, Event, Run, RunSpec, StoredEvent};
 
-/// A record for each call that ends in these events. `run` is as it stood before them,
-/// or after.
+/// Returns a record for each call that ends in these events. `run` is the state before or after
+/// them.
 pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[StoredEvent]) -> Vec<AuditRecord> {
     let ended = events.iter().filter_map(|event| match &event.event {
         Event::CallFinished(finished) => Some((event.at_ms, finished.as_ref())),
         _ => None,
     });
-    // A record is large, and most commits have one.
+    // Exact capacity: a record is large, and most commits have exactly one.
     let mut records = Vec::with_capacity(ended.clone().count());
     records
         .extend(ended.filter_map(|ended| Some(record_of(ended, run, run_id, spec_of(run, events)?, events))));
@@ -59,8 +59,8 @@ fn record_of(
     record
 }
 
-/// Notes the powers that a call tried and was not granted. A store that cannot take
-/// it says so in the log; the call goes on.
+/// Records the powers that a call tried to use without a grant. If the store fails, the failure
+/// is logged and the call continues.
 pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Permit, denied: &[String]) {
     if denied.is_empty() {
         return;
@@ -83,13 +83,12 @@ pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Pe
     }
 }
 
-/// The agent, as the audit names who did something.
+/// Returns the agent as the audit's actor.
 fn who(spec: &RunSpec) -> SmolStr {
     SmolStr::from_iter(["agent ", &spec.identity.agent_id])
 }
 
-/// Of a direct call all events are committed at once, so that its beginning may be
-/// among them.
+/// All events of a direct call are committed at once, so its beginning may be among them.
 fn spec_of<'a>(run: &'a Run, events: &'a [StoredEvent]) -> Option<&'a RunSpec> {
     let started = events.iter().find_map(|event| match &event.event {
         Event::RunStarted { spec } => Some(spec.as_ref()),
@@ -106,8 +105,8 @@ fn owner_of<'a>(call_id: &str, run: &'a Run, events: &'a [StoredEvent]) -> Optio
     proposed.unwrap_or_else(|| run.calls().iter().find(|call| call.id == call_id)?.version.as_ref())
 }
 
-/// The gate that held the call back, if these events say so. A gate whose question a
-/// person answered is none.
+/// Returns the gate that held the call back, according to these events. A gate whose question a
+/// person approved does not count.
 fn gate_of<'a>(call_id: &str, events: &'a [StoredEvent], approved_gates: &[SmolStr]) -> Option<&'a str> {
     let verdicts = events.iter().rev().find_map(|event| match &event.event {
         Event::CallGated { call_id: of, verdicts } if of == call_id => Some(verdicts),

@@ -1,12 +1,12 @@
-//! Which component each event of a run is charged to.
+//! The component to which each event of a run is charged.
 
 use super::commit::begins_direct;
 use tollgate_agent::SmolStr;
 use tollgate_agent::run::event::Proposed;
 use tollgate_agent::run::{Event, Run, StoredEvent, Task};
 
-/// The component that causes each of these events of a run, if one does: the owner of the
-/// tool that is called. A direct call causes all of its record.
+/// Returns, for each of these events, the component that causes it: the owner of the called tool,
+/// if any. A direct call causes its whole record.
 #[must_use]
 pub(crate) fn charges(events: &[StoredEvent], run: Option<&Run>) -> Vec<Option<SmolStr>> {
     let proposed = |event: &StoredEvent| match &event.event {

@@ -1,4 +1,4 @@
-//! What the driver of a run does for calls that ask for other agents.
+//! The driver's handling of calls that ask for other agents.
 
 use super::RunError;
 use super::attempt::{AttemptResources, CallReports};
@@ -12,7 +12,7 @@ use tollgate_agent::catalog::HOST_ID;
 use tollgate_agent::run::{ChildRefusal, EffectKey, Execution, Input};
 
 impl Driver {
-    /// Decides on an input; who waits for a child is told once its end is recorded.
+    /// Decides on an input, and answers the requests of a child once its end is recorded.
     pub(super) async fn accept(&mut self, input: Input) -> Result<(), RunError> {
         let child = match &input {
             Input::ChildStands { call_id, ordinal, .. } => Some((call_id.clone(), *ordinal)),
@@ -25,7 +25,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A call asks for a child: recorded first, then started.
+    /// Handles a request for a child: records it first, then starts it.
     pub(super) async fn child_asked(&mut self, ask: Ask) -> Result<(), RunError> {
         let toolbox = Arc::clone(&self.parts.toolbox);
         let wall_ms = self.deadline.map(|at| {
@@ -40,7 +40,7 @@ impl Driver {
         };
         let is_new = found.is_none();
         let run_id = found.unwrap_or_else(new_id);
-        // The values that the child is given are checked against the schemas of their keys.
+        // The child's initial values are checked against the schemas of their keys.
         let plan = aside_if(!ask.as_ask().request.seed.is_empty(), || {
             self.run.plan_child(toolbox.catalog(), &ask.as_ask(), &run_id, wall_ms)
         });
@@ -63,7 +63,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What an attempt is lent of its run.
+    /// Returns the run's resources that an attempt may use.
     pub(super) fn lent(&mut self, execution: &Execution) -> AttemptResources {
         let reports = Arc::new(CallReports {
             teller: self.parts.teller.clone(),

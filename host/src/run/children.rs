@@ -1,8 +1,8 @@
-//! Runs of other agents below the calls of a run: asked for by an attempt, recorded
-//! in the parent, started once that is committed, and answered once their end is.
+//! Runs of other agents below the calls of a run. An attempt asks for a child, the parent records
+//! it, the host starts it after that commit, and the tool is answered after its end is committed.
 //!
-//! A child is a task of its own with a record of its own. It outlives the attempt
-//! that asked for it: whoever asks again in its place waits for the same one.
+//! A child is its own task with its own record. It outlives the attempt that asked for it: a
+//! later attempt that asks again in the same place waits for the same child.
 
 use super::attempt::CallReports;
 use super::{Publisher, RunUpdate};
@@ -23,21 +23,21 @@ use tollgate_agent::run::child_plan::ChildPlace;
 use tollgate_agent::run::{ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Decision, Input, Run};
 use tollgate_sandbox::{ChildRunner, Level, Report, ReportSink};
 
-/// The most requests that wait to be looked at.
+/// The maximum number of queued requests.
 const MAX_ASKS: usize = 64;
-/// How long the end of a run waits for the ends of its children; they were told to
-/// stop, and go on to their own end where this is not enough.
+/// How long the end of a run waits for its children to stop. They were cancelled; those that need
+/// longer continue to their own end.
 const END_WAIT: Duration = Duration::from_secs(2);
 
-/// The children of one run that are under way in this process.
+/// The children of one run that are active in this process.
 #[derive(Default)]
 pub(super) struct Children {
-    /// Where attempts ask; made for the first that may.
+    /// The channel on which attempts ask; created for the first attempt that may.
     asks: Option<(AskSender, mpsc::Receiver<Box<Ask>>)>,
     live: BTreeMap<ChildPlace, Live>,
 }
 
-/// A child under way, and who waits for it.
+/// A child in flight, and the requests that wait for it.
 struct Live {
     cancel: CancellationToken,
     end: SharedEnd,
@@ -48,20 +48,20 @@ type AskSender = mpsc::Sender<Box<Ask>>;
 type Answer = Result<ChildOutcome, ChildRefusal>;
 type SharedEnd = Shared<BoxFuture<'static, Arc<ChildRan>>>;
 
-/// What a child came to.
+/// The result of a child run.
 pub(crate) struct ChildRan {
-    /// For the parent's record.
+    /// The end for the parent's record.
     pub(crate) end: ChildEnd,
-    /// For the tool.
+    /// The outcome for the tool.
     pub(crate) outcome: Result<ChildOutcome, ChildError>,
 }
 
-/// What a child is taken up with.
+/// The parameters for starting or resuming a child.
 pub(crate) struct ChildStart {
     pub(crate) run_id: Arc<str>,
-    /// What it begins with, where it has not begun.
+    /// The plan for a child that has not begun.
     pub(crate) plan: Result<ChildPlan, ChildError>,
-    /// What a person decided about its question.
+    /// A person's decision about the child's question.
     pub(crate) decision: Option<Decision>,
     pub(crate) exports: Vec<String>,
     pub(crate) cancel: CancellationToken,
@@ -72,7 +72,7 @@ pub(super) struct Ask {
     ordinal: u32,
     digest: String,
     request: ChildRequest,
-    /// Whose attempt it is, and who is told of it.
+    /// The reports of the attempt that asked.
     reports: Arc<CallReports>,
     reply: oneshot::Sender<Answer>,
 }
@@ -89,11 +89,11 @@ impl Ask {
     }
 
     pub(super) fn refuse(self, refusal: ChildRefusal) {
-        // The attempt may be over already.
+        // The attempt may have ended already.
         let _ = self.reply.send(Err(refusal));
     }
 
-    /// The input that records a child under this run id.
+    /// Returns the input that records a child under this run id.
     pub(super) fn input(&self, run_id: &str) -> Input {
         Input::ChildAsked {
             call_id: self.reports.call_id.clone(),
@@ -111,18 +111,20 @@ impl Ask {
 }
 
 impl Children {
-    /// The next request of an attempt. There is always one more to wait for.
+    /// Waits for the next request of an attempt. Never ends: there is always one more to wait
+    /// for.
     pub(super) async fn next_ask(&mut self) -> Box<Ask> {
         if let Some((_, asks)) = &mut self.asks
             && let Some(ask) = asks.recv().await
         {
             return ask;
         }
-        // Nobody may ask. (Where somebody may, this very value holds a sender.)
+        // No attempt may ask. (Otherwise `asks` itself holds a sender.)
         std::future::pending().await
     }
 
-    /// Who asks for the children of one attempt; none where its tool may run no agent.
+    /// Returns the handle with which one attempt asks for children; `None` if its tool may not
+    /// run agents.
     pub(super) fn of_attempt(
         &mut self,
         delegates: &Arc<Delegates>,
@@ -140,8 +142,8 @@ impl Children {
         }))
     }
 
-    /// Lets the request wait for its child, which is taken up where it is not under
-    /// way. What is given back is to be waited for, once for each child.
+    /// Registers the request as waiting for its child, and starts the child if it is not in
+    /// flight. The returned future must be awaited, once for each child.
     pub(super) fn take_up(
         &mut self,
         host: &Host,
@@ -176,8 +178,7 @@ impl Children {
         Some(stands(place, end))
     }
 
-    /// Tells those who wait for the child what it came to, now that the parent's
-    /// record has it.
+    /// Sends the child's result to its waiting requests, after the parent has recorded it.
     pub(super) fn answer(&mut self, place: &ChildPlace) {
         let Some(live) = self.live.remove(place) else { return };
         let Some(ran) = live.end.peek() else { return };
@@ -186,8 +187,8 @@ impl Children {
         }
     }
 
-    /// Ends a child for which nobody waits any more. None where its end is waited
-    /// for already.
+    /// Ends a child that no request waits for. Returns `None` if its end is being awaited
+    /// already.
     pub(super) fn end(
         &self,
         host: &Host,
@@ -206,7 +207,7 @@ impl Children {
         Some(stands(place, ended.boxed().shared()))
     }
 
-    /// Ends the children that a run leaves behind when it ends, within bounds.
+    /// Ends the children that are still active when a run ends, within bounds.
     pub(super) async fn end_all(&self, host: &Host, run: &Run) {
         let ends = run.open_children().map(|(place, child)| {
             let live = self.live.get(place).map(|live| live.end.clone());
@@ -218,7 +219,7 @@ impl Children {
                         cancel.cancel();
                         drop(end.await);
                     }
-                    // What cannot be ended now is ended when it is next looked at.
+                    // A child that cannot be ended now is ended when it is next loaded.
                     _ => drop(host.end_child(&run_id).await),
                 }
             }
@@ -229,14 +230,14 @@ impl Children {
 }
 
 impl ChildRan {
-    /// A child that the host could not carry.
+    /// Returns the result of a child that the host could not drive.
     fn broke(why: String) -> Self {
         let status = ChildStatus::Failed(why.clone());
         let end = ChildEnd::Ended { status, steps: 0, tokens: TokenUsage::default() };
         Self { end, outcome: Err(ChildError::ExecutionFailed(why)) }
     }
 
-    /// A child that could not begin.
+    /// Returns the result of a child that could not begin.
     pub(crate) fn refused(error: ChildError) -> Self {
         Self { outcome: Err(error.clone()), ..Self::broke(error.to_string()) }
     }
@@ -250,7 +251,7 @@ fn stands(place: ChildPlace, end: SharedEnd) -> BoxFuture<'static, Input> {
     })
 }
 
-/// Asks for the children of one attempt, each in its place.
+/// Asks for the children of one attempt; each request has its own place.
 pub(super) struct CallChildren {
     asks: AskSender,
     delegates: Arc<Delegates>,
@@ -260,8 +261,8 @@ pub(super) struct CallChildren {
 }
 
 impl CallChildren {
-    /// Whether the attempt asked for something else than an earlier one in the same
-    /// place: its call fails.
+    /// Returns whether the attempt asked for something other than an earlier attempt in the same
+    /// place. If so, its call fails.
     pub(super) fn broke(&self) -> bool {
         self.broke.load(Ordering::Relaxed)
     }
@@ -289,20 +290,20 @@ impl CallChildren {
 
 impl ChildRunner for CallChildren {
     fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>> {
-        // The place is taken when the request is made, not when it is first looked at.
+        // The place is assigned when the request is made, not when it is first polled.
         let ordinal = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         Box::pin(self.ask(ordinal, request))
     }
 }
 
-/// What tells one request from another.
+/// Returns a digest that identifies a request.
 fn digest(request: &ChildRequest) -> String {
     let ChildRequest { agent_id, messages, seed, exports, streaming } = request;
     let text = json!([agent_id, messages, seed, exports, streaming]).to_string();
     tollgate_sandbox::digest(text.as_bytes())
 }
 
-/// Passes on what a child tells, under the call of its parent.
+/// Forwards a child's updates under the call of its parent.
 pub(crate) struct ToldOfChild {
     parent: Publisher,
     place: ChildPlace,
@@ -312,7 +313,7 @@ pub(crate) struct ToldOfChild {
 }
 
 impl ToldOfChild {
-    /// One thing that the child told. Of a silent child all but its text goes on.
+    /// Forwards one update of the child. For a silent child, drops its text.
     pub(crate) fn tell(&self, told: RunUpdate) {
         if let RunUpdate::Live(transient) = &told
             && self.streaming != Streaming::Silent
@@ -329,7 +330,7 @@ impl ToldOfChild {
         }
     }
 
-    /// How the child ended: an error is part of the output, or an error.
+    /// Returns how the child ended. An error becomes part of the output or an error of the call.
     pub(crate) fn ended(&self, status: &ChildStatus) {
         let Some(words) = status.words() else { return };
         let message = format!("The agent '{}' {words}", self.agent_id);

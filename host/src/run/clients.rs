@@ -1,8 +1,8 @@
-//! Who listens to a run, and what happens when nobody does any more.
+//! The clients of a run, and what happens when the last one leaves.
 //!
-//! Clients come and go while the run goes on. One that comes back names the last
-//! event that it has and misses none. A run that all have left, and that was not
-//! started to go on alone, is cancelled after a while.
+//! Clients come and go while the run continues. A client that returns names the last event it has
+//! and misses none. A run without clients is cancelled after a while, unless it was started as
+//! detached.
 
 use super::update::{ChildTold, LiveContent, LiveUpdate, RunUpdate};
 use futures::Stream;
@@ -16,9 +16,9 @@ use tokio::sync::{mpsc, watch};
 use tollgate_agent::run::StoredEvent;
 use tollgate_agent::run::child_plan::ChildPlace;
 
-/// The most transient events that wait for a slow reader; more are dropped.
+/// The maximum number of transient events that wait for a slow reader; further ones are dropped.
 const MAX_WAITING: usize = 4_096;
-/// How long a run goes on that nobody listens to.
+/// How long a run continues without clients.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The clients of one run.
@@ -26,9 +26,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Hub {
     run_id: Arc<str>,
     clients: Mutex<Vec<Client>>,
-    /// Whether nothing follows; set while the clients are locked.
+    /// Whether no more events follow. Set while the list of clients is locked.
     closed: AtomicBool,
-    /// How many clients there are, for whoever waits until there are none.
+    /// The number of clients, watched to detect that none are left.
     count: watch::Sender<usize>,
     ids: AtomicU64,
     last: AtomicU64,
@@ -42,15 +42,15 @@ struct Client {
     waiting: Arc<AtomicUsize>,
 }
 
-/// A client's end: the run's events in order. It ends when the run has ended, or
+/// A client's end of the run: its events in order. The stream ends when the run has ended or
 /// waits for a person.
 ///
-/// To drop it is to leave. A run that every client has left is cancelled 10 seconds
-/// later, unless it was started as detached.
+/// Dropping the stream leaves the run. A run without clients is cancelled after 10 s unless it
+/// was started as detached.
 #[derive(Debug)]
 pub struct EventStream {
     replayed: VecDeque<RunUpdate>,
-    /// The number of the last stored event that was handed out.
+    /// The number of the last stored event that was returned.
     last: u64,
     live: Option<Live>,
 }
@@ -76,7 +76,7 @@ impl Hub {
         })
     }
 
-    /// Listens from now on. Where nothing follows, the stream has no events.
+    /// Subscribes from now on. If the hub is closed, the stream has no events.
     pub(crate) fn listen(self: &Arc<Self>) -> EventStream {
         let (sender, receiver) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -90,18 +90,18 @@ impl Hub {
         EventStream { replayed: VecDeque::new(), last: 0, live: Some(live) }
     }
 
-    /// The run is over, or rests: nothing follows.
+    /// Closes the hub: the run has ended or rests, and no more events follow.
     pub(crate) fn close(&self) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         self.closed.store(true, Ordering::Relaxed);
         clients.clear();
     }
 
-    /// Waits until nobody has listened for a while.
+    /// Waits until the run has had no clients for the given time.
     pub(crate) async fn is_abandoned(&self, patience: Duration) {
         let mut count = self.count.subscribe();
         loop {
-            // The hub has the sender, so neither wait fails.
+            // The hub owns the sender, so neither wait fails.
             let _ = count.wait_for(|clients| *clients == 0).await;
             if tokio::time::timeout(patience, count.wait_for(|clients| *clients > 0)).await.is_err() {
                 return;
@@ -114,14 +114,14 @@ impl Hub {
         for event in events {
             self.last.store(event.number, Ordering::Relaxed);
             for client in &*clients {
-                // Who left meanwhile is taken off the list; the store has the event.
+                // A client that has left is removed from the list; the store has the event.
                 let _ = client.events.send(RunUpdate::Stored(Arc::clone(event)));
             }
         }
     }
 
-    /// Tells what a child told. What is transient of it is lost where the reader is
-    /// slow; the child goes on all the same.
+    /// Passes on an update of a child. Transient updates are dropped if the reader is slow; the
+    /// child is never delayed.
     pub(super) fn child(&self, (call_id, ordinal): &ChildPlace, told: RunUpdate) {
         let is_transient = told.is_transient();
         let (run_id, call_id) = (Arc::clone(&self.run_id), call_id.clone());
@@ -137,7 +137,7 @@ impl Hub {
         }
     }
 
-    /// Tells something transient; false where nobody was told.
+    /// Sends something transient; returns `false` if no client received it.
     pub(super) fn transient(&self, piece: LiveContent) -> bool {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let ready = |client: &&Client| client.waiting.load(Ordering::Relaxed) < MAX_WAITING;
@@ -166,20 +166,19 @@ impl Hub {
 }
 
 impl EventStream {
-    /// What was stored, and nothing live.
+    /// Creates a stream of stored events only.
     pub(crate) fn of_record(record: Vec<Arc<StoredEvent>>) -> Self {
         Self { replayed: record.into_iter().map(RunUpdate::Stored).collect(), last: 0, live: None }
     }
 
-    /// This stream behind what was stored before it began; what is in both is told
-    /// once.
+    /// Puts the stored events before this stream; an event that is in both is returned once.
     pub(crate) fn behind(mut self, record: Vec<Arc<StoredEvent>>, after: u64) -> Self {
         self.last = record.last().map_or(after, |event| event.number);
         self.replayed = record.into_iter().map(RunUpdate::Stored).collect();
         self
     }
 
-    /// The next event; none once there will be no more.
+    /// Returns the next event; `None` once the stream has ended.
     pub async fn next(&mut self) -> Option<RunUpdate> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

@@ -1,38 +1,37 @@
-//! Which events are committed together, what of it may follow later, and what is to be said
-//! where it cannot be committed.
+//! The rules for commits: which events are committed together, which of them may wait, and how a
+//! failed commit is reported.
 
 use crate::store::{CommitError, StoreError};
 use smallvec::SmallVec;
 use tollgate_agent::SmolStr;
 use tollgate_agent::run::{Event, StoredEvent, Task};
 
-/// Whether nothing follows from the event but a question to the gates. It is
-/// committed with their answer; after a crash the tool is asked again.
+/// Returns whether the event leads only to a question for the gates. Such an event is committed
+/// with their answer; after a crash, the tool is asked again.
 fn only_asks_gates(event: &Event) -> bool {
     matches!(event, Event::CallValidated { fault: None, .. })
 }
 
-/// Whether these events may wait for the next commit. There are two such cases, each by
-/// itself:
+/// Returns whether these events may wait for the next commit. Either of two cases suffices:
 ///
-/// - they belong to a direct call of which nothing is stored, and none of them ends it. A
-///   call that is in the store already, because it asked a person, is carried on like any
-///   run: a decision is committed before it is acted on.
-/// - they only ask the gates, whoever called.
+/// - They belong to a direct call of which nothing is stored, and none of them ends it. A call
+///   that is in the store already, because it asked a person, continues like any run: a decision
+///   is committed before it is acted on.
+/// - They only ask the gates, whatever the kind of call.
 pub(super) fn may_wait(is_direct: bool, is_stored: bool, events: &[Event]) -> bool {
     let is_unstored_call = is_direct && !is_stored && !events.iter().any(ends);
     is_unstored_call || events.iter().all(only_asks_gates)
 }
 
-/// Whether a direct call is to be committed with this event: it ended, it waits,
-/// it runs another agent, or it changed the thread.
+/// Returns whether a direct call must be committed with this event: it ended, waits, runs another
+/// agent, or changed the thread.
 fn ends(event: &Event) -> bool {
     let told = matches!(event, Event::RunFinished { .. } | Event::RunWaiting | Event::ChildStarted { .. });
     told || event.change().is_some()
 }
 
-/// Whether these events are the whole of a direct call that may be answered before its
-/// record is durable: it changed nothing, and may as well have run twice.
+/// Returns whether these events are a whole direct call that may be answered before its record is
+/// durable. Such a call changed nothing and may run twice without harm.
 pub(super) fn durability(events: &[StoredEvent]) -> bool {
     let [start, .., end] = events else { return false };
     let changes_nothing = |event: &StoredEvent| match &event.event {
@@ -45,7 +44,7 @@ pub(super) fn durability(events: &[StoredEvent]) -> bool {
     is_whole && events.iter().all(changes_nothing)
 }
 
-/// The call of which an attempt starts with the event.
+/// Returns the call whose attempt starts with the event.
 pub(super) fn started(event: &Event) -> Option<&SmolStr> {
     match event {
         Event::CallStarted { call_id, .. } => Some(call_id),
@@ -53,18 +52,18 @@ pub(super) fn started(event: &Event) -> Option<&SmolStr> {
     }
 }
 
-/// What a failed commit leaves without a record.
+/// The effects of a failed commit that have no record.
 #[derive(Debug, Default)]
 pub(super) struct Unrecorded {
     /// The tools that have run and may not run twice.
     ran: SmallVec<[SmolStr; 1]>,
-    /// Whether the first attempts of calls were to start, and nothing else happened.
+    /// Whether the commit contained only the starts of first attempts.
     starts: bool,
 }
 
 impl Unrecorded {
-    /// What these events say, where `ran` gives the tool of a call that has run and may not
-    /// run twice.
+    /// Collects these effects. `ran` returns the tool of a call that has run and may not run
+    /// twice.
     pub(super) fn of(events: &[Event], ran: impl Fn(&str) -> Option<SmolStr>) -> Self {
         fn ended(event: &Event) -> Option<&SmolStr> {
             match event {
@@ -82,7 +81,7 @@ impl Unrecorded {
         }
     }
 
-    /// The error with what it means for the calls: one that has run is not to be repeated only
+    /// Adds to the error what it means for the calls: one that has run must not be repeated only
     /// because its record is lost.
     pub(super) fn explain(&self, why: CommitError) -> CommitError {
         if matches!(why, CommitError::Recorded(_)) {
@@ -104,7 +103,7 @@ impl Unrecorded {
     }
 }
 
-/// Whether a direct call begins with the event.
+/// Returns whether a direct call begins with the event.
 pub(super) fn begins_direct(event: &Event) -> bool {
     matches!(event, Event::RunStarted { spec } if matches!(spec.task, Task::Call { .. }))
 }
@@ -121,7 +120,7 @@ mod tests {
         let starts = || Event::CallStarted { call_id: "c".into(), attempt: 1, not_before_ms: 0, until_ms: 0 };
         let fault = Some(Fault::new(Code::InvalidArguments, "No."));
         let fails = Event::CallValidated { call_id: "c".into(), fault };
-        // Whose call it is, and whether it is stored: unstored direct, stored direct, a run's.
+        // The kind of call and whether it is stored: unstored direct, stored direct, a run's.
         for (events, may) in [
             (vec![asks()], [true, true, true]),
             (vec![starts()], [true, false, false]),

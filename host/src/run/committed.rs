@@ -1,5 +1,5 @@
-//! What follows a commit: the run goes on from it as it was stored, or sees first what
-//! others committed.
+//! The steps after a commit: the run continues from the stored events, or first applies what
+//! other runs committed.
 
 use super::RunError;
 use super::driver::{Driver, RunServices};
@@ -9,8 +9,8 @@ use tokio::sync::OwnedMutexGuard;
 use tollgate_agent::run::{Event, StoredEvent};
 
 impl Driver {
-    /// Takes over what others committed to the thread. Runs that conflicted go on one after
-    /// the other, so that each reads what it missed once, however many there are.
+    /// Applies what others committed to the thread. Runs that conflicted continue one after
+    /// another, so that each reads the changes it missed only once, however many runs there are.
     pub(super) async fn see_others(
         &mut self,
         turn: &mut Option<OwnedMutexGuard<()>>,
@@ -23,8 +23,8 @@ impl Driver {
         seen.map_err(|e| RunError(e.to_string()))
     }
 
-    /// Applies what was committed behind this many changes of others, and gives it as it is
-    /// stored.
+    /// Applies the committed events after the given number of changes by others, and returns them
+    /// as they are stored.
     pub(super) async fn follow(
         &mut self,
         events: &Arc<[StoredEvent]>,
@@ -45,7 +45,7 @@ impl Driver {
         events[applied..].iter().try_for_each(|new| self.apply(&new.event)).map_err(|e| failed(&e))?;
         let RunServices { host, thread_id, teller, .. } = &self.parts;
         if moved_by > 0 && is_over && teller.is_heard() {
-            // Listeners are told values, and those of a run that is over need no more than these.
+            // Clients receive values, and those of a run that has ended need nothing else.
             self.run.adopt(&host.store().thread(thread_id).await?.state);
         }
         Ok(events)

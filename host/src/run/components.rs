@@ -1,11 +1,11 @@
-//! Which components events refer to, so that the store keeps them with the run.
+//! The components that events refer to, so that the store keeps them with the run.
 
 use crate::store::ComponentFile;
 use crate::tools::Toolbox;
 use tollgate_agent::run::event::ToolVersion;
 use tollgate_agent::run::{Event, StoredEvent};
 
-/// The components that these events refer to, each once.
+/// Returns the components that these events refer to, without duplicates.
 pub(super) fn components_of(events: &[StoredEvent], toolbox: &Toolbox) -> Vec<ComponentFile> {
     let mut files: Vec<ComponentFile> = Vec::new();
     for (tool_name, version) in events.iter().filter_map(|event| version_of(&event.event)) {
@@ -19,7 +19,7 @@ pub(super) fn components_of(events: &[StoredEvent], toolbox: &Toolbox) -> Vec<Co
     files
 }
 
-/// The tool that a call goes on with from this event on, and its version.
+/// Returns the tool and the version that a call uses from this event on.
 fn version_of(event: &Event) -> Option<(&str, &ToolVersion)> {
     match event {
         Event::CallProposed(proposed) => Some((&proposed.tool_name, proposed.owner.as_ref()?)),

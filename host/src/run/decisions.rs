@@ -1,5 +1,5 @@
-//! Decisions of a run that take long: on a thread that nobody waits for, within the time of the
-//! attempt whose result is looked at.
+//! Decisions of a run that take long. They run on another thread, within the time of the attempt
+//! whose result is checked.
 
 use super::RunError;
 use super::driver::Driver;
@@ -10,8 +10,8 @@ use tollgate_agent::outcome::{Fault, Outcome};
 use tollgate_agent::run::event::Event;
 use tollgate_agent::run::{Input, Refused};
 
-/// The time that looking at a result has even if its attempt took all of its own: a call that
-/// waited for others is not to fail for what comes after.
+/// The minimum time for checking a result, even if its attempt used all of its own. A call that
+/// waited for others must not fail for what follows.
 const LEAST_TIME: Duration = Duration::from_millis(100);
 
 fn refused(why: Refused) -> RunError {
@@ -19,7 +19,7 @@ fn refused(why: Refused) -> RunError {
 }
 
 impl Driver {
-    /// Decides on an input. A result that takes longer to check than its attempt has time left
+    /// Decides on an input. If a result takes longer to check than its attempt has time left, it
     /// is replaced by the attempt's timeout.
     pub(super) async fn decided(&mut self, input: &mut Input, now_ms: u64) -> Result<Vec<Event>, RunError> {
         let catalog = self.parts.toolbox.catalog();
@@ -33,7 +33,7 @@ impl Driver {
             Ok(decided) => decided,
             Err(_) => {
                 *input = late;
-                // What other calls returned is checked with it, and can take as long.
+                // The results of other calls are checked with it, and can take as long.
                 match self.run.takes_long(self.parts.toolbox.catalog(), input) {
                     true => self.decided_aside(input, now_ms).await,
                     false => self.run.decide(self.parts.toolbox.catalog(), now_ms, input).map_err(refused),
@@ -54,8 +54,8 @@ impl Driver {
         async move { deciding.await.map_err(|e| RunError(format!("a decision failed: {e}")))?.map_err(refused) }
     }
 
-    /// The time that is left for looking at what an attempt returned, and the input that takes
-    /// its place once that is over.
+    /// Returns the time left for checking an attempt's result, and the input that replaces it
+    /// after that time.
     fn time_for(&self, input: &Input) -> Option<(Duration, Input)> {
         let Input::Attempted { call_id, attempt, outcome, usage, taken } = input else { return None };
         let Outcome::Returned(_) = outcome.as_ref() else { return None };

@@ -1,4 +1,4 @@
-//! The loop around the step machine: commit before acting, commit before telling.
+//! The loop around the step machine. It commits before it acts and before it publishes.
 
 use super::attempt::{AttemptTask, Outcomes, now_ms, validate};
 use super::audit_records::records_of;
@@ -30,12 +30,12 @@ use tollgate_agent::run::{Effect, Input, Phase, Run, Task};
 use tollgate_sandbox::Reservation;
 use tracing::Instrument as _;
 
-/// How often one input is decided anew because others changed the thread.
+/// How many times one input is decided again after conflicts on the thread.
 const MAX_CONFLICTS: u32 = 1_000;
 
-/// What a driver needs from its host.
+/// The services a driver needs from its host.
 pub(crate) struct RunServices {
-    /// Whose store, gates and hooks they are, and where the newest toolbox is published.
+    /// Provides the store, gates and hooks, and publishes the newest toolbox.
     pub(crate) host: Host,
     pub(crate) toolbox: Arc<Toolbox>,
     pub(crate) teller: Publisher,
@@ -44,34 +44,34 @@ pub(crate) struct RunServices {
     pub(crate) thread_id: Arc<str>,
 }
 
-/// Carries one run until it ends or waits for a person.
+/// Drives one run until it ends or waits for a person.
 pub(crate) struct Driver {
     pub(super) parts: RunServices,
     pub(super) run: Run,
     pub(super) work: Work,
-    /// Events that are committed with the next ones: those of a direct call, which is
-    /// committed once, at its end, and checks of arguments that passed.
+    /// Events that are committed with the next ones: those of a direct call, which is committed
+    /// once, when it ends, and checks of arguments that passed.
     held_back: Vec<Event>,
-    /// The messages that the thread had before this run.
+    /// The number of messages the thread had before this run.
     known_messages: usize,
-    /// What the model is told of its tools, and whose tools they are.
+    /// The tool specs shown to the model, and the agent they belong to.
     pub(super) tool_specs: Option<(SmolStr, Arc<Vec<ToolSpec>>)>,
-    /// How long the conversation has become.
+    /// The length of the conversation so far.
     pub(super) history: History,
     pub(super) children: Children,
     pub(super) deadline: Option<Instant>,
-    /// The memory of large arguments, while the calls that have them are under way.
+    /// The memory of large arguments while their calls are in flight.
     pub(super) arguments: Option<Reservation>,
-    /// The memory of large outcomes that are not committed.
+    /// The memory of large outcomes that are not committed yet.
     pub(super) outcomes: Outcomes,
     last_call: Option<Arc<Finished>>,
     end_text: String,
-    /// From its first commit until it rests.
+    /// Held from the run's first commit until the run rests.
     carried: Option<RunLease>,
 }
 
 impl Driver {
-    /// A driver of a run that stands as its record says.
+    /// Creates a driver that continues the run from its recorded state.
     pub(crate) fn new(parts: RunServices, run: Run, known_messages: usize) -> Box<Self> {
         boxed(|| Self {
             children: Children::default(),
@@ -91,37 +91,38 @@ impl Driver {
         })
     }
 
-    /// Takes the first input, and commits what follows from it. [`drive_on`](Self::drive_on)
-    /// carries the run on from there.
+    /// Takes the first input and commits what follows from it. [`drive_on`](Self::drive_on)
+    /// continues from there.
     ///
     /// # Errors
-    /// Nothing was committed: the store failed, or somebody else carries the run, or another
-    /// run of its thread.
+    ///
+    /// Nothing was committed: the store failed, another process drives the run, or another run of
+    /// its thread is active.
     pub(crate) async fn begin(&mut self, first: Input) -> Result<(), CommitError> {
         self.carried = Some(RunLease::new(self.parts.host.clone(), Arc::clone(&self.parts.run_id)));
         let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
         self.try_step(first).instrument(span).await
     }
 
-    /// Carries a run on that has [begun](Self::begin).
+    /// Drives on a run that has [begun](Self::begin).
     pub(crate) async fn drive_on(mut self: Box<Self>) -> Result<RunEnd, RunError> {
         self.carry(None).await?;
         Ok(self.end())
     }
 
-    /// Carries the run on from this input.
+    /// Drives the run from this input.
     pub(crate) async fn drive(mut self: Box<Self>, first: Input) -> Result<RunEnd, RunError> {
         self.carry(Some(first)).await?;
         Ok(self.end())
     }
 
-    /// The same, with the run as it stands then.
+    /// Like [`drive`](Self::drive), but also returns the final state of the run.
     pub(crate) async fn drive_to_rest(mut self: Box<Self>, first: Input) -> Result<(RunEnd, Run), RunError> {
         self.carry(Some(first)).await?;
         Ok((self.end(), self.run))
     }
 
-    /// Pinned where it is begun, as all that is large: a future that is passed on is copied.
+    /// Pinned where it is created, like all large futures: passing a future on copies it.
     async fn carry(&mut self, first: Option<Input>) -> Result<(), RunError> {
         let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
         pin!(self.carry_to_rest(first)).instrument(span).await
@@ -167,8 +168,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether nothing is to be done before somebody says something. Children that
-    /// nobody waits for are ended first.
+    /// Returns whether the run can only continue with outside input. Ends children that no call
+    /// waits for first.
     fn rests(&self) -> bool {
         match self.run.phase() {
             Phase::Finished(_) => true,
@@ -181,7 +182,7 @@ impl Driver {
         matches!(self.run.spec().task, Task::Call { .. })
     }
 
-    /// Decides on one input, commits what follows, applies it and tells it.
+    /// Decides on one input, then commits, applies and publishes the resulting events.
     pub(super) async fn step(&mut self, input: Input) -> Result<(), RunError> {
         self.try_step(input).await.map_err(|e| RunError(e.to_string()))
     }
@@ -219,21 +220,21 @@ impl Driver {
         ))))
     }
 
-    /// The tool of a call that has run and may not run twice.
+    /// Returns the tool of a call that has run and may not run twice.
     fn ran_for_good(&self, call_id: &str) -> Option<SmolStr> {
         let call = self.run.calls().iter().find(|call| call.id == call_id)?;
         (call.attempts > 0 && !self.may_repeat(call_id)).then(|| call.tool_name.clone())
     }
 
-    /// Whether the call may run more than once.
+    /// Returns whether the call may run more than once.
     fn may_repeat(&self, call_id: &str) -> bool {
         let call = self.run.calls().iter().find(|call| call.id == call_id);
         let tool = call.and_then(|call| self.parts.toolbox.catalog().tool(&call.tool_name));
         tool.is_some_and(|tool| tool.descriptor.execution.idempotent)
     }
 
-    /// Whether these events may wait for the next commit. A call that may not run twice is
-    /// committed before it runs.
+    /// Returns whether these events may wait for the next commit. A call that may not run twice
+    /// is committed before it runs.
     fn may_hold_back(&self, events: &[Event]) -> bool {
         let is_direct = self.is_direct() || events.first().is_some_and(begins_direct);
         let is_stored = self.run.events() > self.held_back.len() as u64;
@@ -262,7 +263,7 @@ impl Driver {
         let committed = match host.store().commit(commit).instrument(span).await {
             Ok(committed) => committed,
             Err(why) => {
-                // It is decided anew where the change met another's; else it is the end.
+                // Decide again if the change conflicted with another; otherwise this is the end.
                 self.held_back = events[..applied].iter().map(|held| held.event.clone()).collect();
                 return Err(why);
             }
@@ -271,7 +272,7 @@ impl Driver {
         let events = followed.map_err(CommitError::Recorded)?;
         self.parts.teller.stored(&events, &self.run);
         if trapped {
-            // Where the store cannot be read, the next commit says so.
+            // If the store cannot be read, the next commit reports it.
             let _ = self.parts.host.refresh_health().await;
         }
         Ok(())
@@ -287,7 +288,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What joins the thread's conversation, once the run has ended.
+    /// Returns the messages to append to the thread's conversation once the run has ended.
     fn new_messages(&self, events: &[Event]) -> Vec<Message> {
         if self.is_direct() || !events.iter().any(|event| matches!(event, Event::RunFinished { .. })) {
             return Vec::new();
@@ -301,8 +302,7 @@ impl Driver {
         ended.messages()[self.known_messages.min(ended.messages().len())..].to_vec()
     }
 
-    /// Starts what must be under way and is not yet. What gates in Rust answer is
-    /// known at once.
+    /// Starts all pending effects. Returns the answer of gates that are written in Rust at once.
     fn start_effects(&mut self) -> Option<Input> {
         let effects = self.run.next(self.parts.toolbox.catalog());
         let executions = effects.iter().filter(|effect| matches!(effect, Effect::Execute(_))).count();
@@ -352,8 +352,8 @@ impl Driver {
                     }
                 }
             };
-            // Several tools that compute use several cores; one alone is spared the way
-            // to another thread.
+            // Several compute-bound tools use several cores; a single one skips the hop to
+            // another thread.
             self.work.push(key, if executions > 1 { on_its_own(work) } else { work });
         }
         None

@@ -1,4 +1,4 @@
-//! Asking the gates about calls, in order, up to the first that is held back.
+//! Asking the gates about calls, in order, up to the first call that is held back.
 
 use super::attempt::{Outcomes, now_ms};
 use super::driver::RunServices;
@@ -12,7 +12,7 @@ use tollgate_agent::gate::{Gate, GateVerdict, ProposedCall, Resolution, Verdict,
 use tollgate_agent::run::{Input, Question, Run, RunSpec};
 use tollgate_agent::state::{KeySet, Snapshot};
 
-/// One round of questions, with all that gates are shown beside them.
+/// One round of questions, with the context that gates see.
 pub(super) struct GateRound {
     gates: Gates,
     scene: HookContext,
@@ -22,11 +22,11 @@ pub(super) struct GateRound {
     now_ms: u64,
     round: u32,
     questions: Vec<Question>,
-    /// Where the memory of large answers is held until they are committed.
+    /// Holds the memory of large answers until they are committed.
     outcomes: Outcomes,
 }
 
-/// What gates are shown beside a question.
+/// The context that gates see with a question.
 struct Shown<'a> {
     spec: &'a RunSpec,
     snapshot: &'a Snapshot,
@@ -34,8 +34,8 @@ struct Shown<'a> {
     now_ms: u64,
 }
 
-/// What the gates answer where all of them are in Rust and no hook is asked, so that nobody
-/// has to be waited for.
+/// Returns the answers of the gates if all of them are written in Rust and there is no hook, so
+/// that nothing has to be awaited.
 pub(super) fn ask_native(
     parts: &RunServices,
     run: &Run,
@@ -80,8 +80,8 @@ impl GateRound {
         }
     }
 
-    /// What all gates answer, and then the hooks before the calls that were let through.
-    /// About one call, components are asked at once; hooks, about all calls at once.
+    /// Asks all gates, and then the hooks before the calls that were allowed. Gate components are
+    /// asked about one call concurrently; hooks are asked about all calls concurrently.
     pub(super) async fn ask(self) -> Input {
         let shown =
             Shown { spec: &self.spec, snapshot: &self.snapshot, keys: &self.keys, now_ms: self.now_ms };
@@ -130,11 +130,11 @@ fn native_answers(gates: &Gates, call: &ProposedCall<'_>) -> impl Iterator<Item 
     gates.native.iter().map(|gate| ask_native_gate(gate.as_ref(), call))
 }
 
-/// A call with the answers of all gates about it.
+/// A call with the answers of all gates.
 type Answer = (SmolStr, Arc<[GateVerdict]>);
 
-/// Notes the answers about a call; false where it is held back, so that the calls
-/// after it are not asked about yet.
+/// Records the answers about a call. Returns `false` if the call is held back, so that later
+/// calls are not asked about yet.
 fn note(answers: &mut Vec<Answer>, question: &Question, recorded: Arc<[GateVerdict]>) -> bool {
     let goes_on = is_let_through(question, &recorded);
     answers.push((question.proposal.call_id().clone(), recorded));
@@ -150,7 +150,7 @@ fn ask_native_gate(gate: &dyn Gate, call: &ProposedCall<'_>) -> GateVerdict {
     GateVerdict::new(gate.id(), verdict.unwrap_or_else(|_| failed(gate.id())))
 }
 
-/// The memory of a large answer is held with that of outcomes.
+/// The memory of a large answer is held together with that of outcomes.
 async fn ask_and_wait(gate: &dyn AskedGate, call: &ProposedCall<'_>, outcomes: &Outcomes) -> GateVerdict {
     let answer = AssertUnwindSafe(gate.answer(call)).catch_unwind().await;
     let (verdict, memory) = answer.unwrap_or_else(|_| (failed(gate.id()), None));

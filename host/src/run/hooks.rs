@@ -1,4 +1,4 @@
-//! Asking the hooks of plugins, one after the other, each within its time.
+//! Hooks of plugins, called one after another, each with a time limit.
 
 use super::attempt::now_ms;
 use crate::plugins::{
@@ -17,10 +17,10 @@ use tollgate_agent::run::{CallEnd, Ended, Input, Question, Run, RunSpec};
 use tollgate_agent::state::{Access, Snapshot};
 use tollgate_agent::text::clean;
 
-/// The longest note of a hook before the model, in bytes; a longer one is cut.
+/// The maximum size of a note from a hook before the model, in bytes; longer notes are cut.
 const MAX_NOTE_BYTES: usize = 16 * 1024;
 
-/// The hooks of every plugin, in the order of installation. Cloning is cheap.
+/// The hooks of every plugin, in the order of installation. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct HookSet {
     hooks: Arc<[InstalledHooks]>,
@@ -36,12 +36,12 @@ impl HookSet {
         self.hooks.iter().filter(move |installed| point(installed.points))
     }
 
-    /// Whether any hook is asked around turns of the model.
+    /// Returns whether any hook runs around turns of the model.
     pub(super) fn hears_models(&self) -> bool {
         self.at(|points| points.before_model || points.after_model).next().is_some()
     }
 
-    /// Waits for one hook; the reason where it failed.
+    /// Awaits one hook; returns the reason if it failed.
     async fn within<T>(&self, hook: impl Future<Output = Result<T, HookError>>) -> Result<T, String> {
         match tokio::time::timeout(self.timeout, AssertUnwindSafe(hook).catch_unwind()).await {
             Ok(Ok(Ok(answer))) => Ok(answer),
@@ -52,7 +52,7 @@ impl HookSet {
     }
 }
 
-/// What hooks are shown of a run beside the call or turn.
+/// The context of the run shown to hooks, besides the call or turn.
 pub(super) struct HookContext {
     panel: HookSet,
     catalog: Arc<Catalog>,
@@ -70,7 +70,7 @@ impl HookContext {
         }
     }
 
-    /// What the hooks before a call answer.
+    /// Returns the answers of the hooks before a call.
     pub(super) async fn before_call(&self, question: &Question) -> Vec<HookAnswer> {
         let proposal = &question.proposal;
         let (tool, nothing) = (proposal.tool(), Access::default());
@@ -94,8 +94,8 @@ impl HookContext {
         answers
     }
 
-    /// What the hooks after a call answer; each is shown what those before it made of
-    /// the call's end.
+    /// Returns the answers of the hooks after a call. Each hook sees the result as changed by the
+    /// hooks before it.
     pub(super) async fn after_call(self, ended: Ended) -> Input {
         let mut end = ended.ending.end.clone();
         let (nothing, none) = (Access::default(), Value::Null);
@@ -138,8 +138,8 @@ impl HookContext {
         }
     }
 
-    /// What the model is asked, after the hooks before it; and the reply that one of
-    /// them gave in its place.
+    /// Returns the request after the hooks before the model, and the reply if one of them
+    /// replaced it.
     pub(super) async fn before_model(
         &self,
         mut request: ModelRequest,
@@ -166,7 +166,7 @@ impl HookContext {
         (request, reply)
     }
 
-    /// The reply, after the hooks after the model.
+    /// Returns the reply after the hooks after the model.
     pub(super) async fn after_model(
         &self,
         mut reply: ModelReply,
@@ -197,7 +197,7 @@ fn answered(installed: &InstalledHooks, answer: Result<Effects, String>) -> Hook
     }
 }
 
-/// Does to a request what a hook has to say; the reply where it has one.
+/// Applies a hook's answer to a request; returns the reply if the answer is one.
 fn change(
     request: &mut ModelRequest,
     said: BeforeModel,

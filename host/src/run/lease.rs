@@ -1,11 +1,11 @@
-//! Who carries a run, and that it is let go where the host fails.
+//! A lease on a run, which is released if the host fails.
 
 use crate::host::Host;
 use std::sync::Arc;
 
-/// A run that is being carried. Where it is dropped before the run came to rest,
-/// the store is told that the run is anybody's: without that, it would look as if
-/// it were at work for as long as this process lives.
+/// The lease on a run that this process drives. If it is dropped before the run rests, the store
+/// is notified that the run is free. Otherwise, the run would seem active for as long as this
+/// process lives.
 pub(super) struct RunLease {
     host: Host,
     run_id: Arc<str>,
@@ -17,7 +17,7 @@ impl RunLease {
         Self { host, run_id, rests: false }
     }
 
-    /// The run has ended, or waits for a person.
+    /// Ends the lease: the run has ended, or waits for a person.
     pub(super) fn rests(mut self) {
         self.rests = true;
     }

@@ -1,5 +1,5 @@
-//! Carrying a run through the world: effects are started, what comes of them is
-//! decided on, committed, applied and told, in that order.
+//! Driving a run: effects are started, and their results are decided on, committed, applied and
+//! published, in that order.
 
 mod attempt;
 mod audit_records;
@@ -68,38 +68,37 @@ use tollgate_agent::run::{CallEnd, CallStatus, Phase, Run, RunStatus, RunUsage};
 /// # }
 /// ```
 ///
-/// To drop it is to leave the run, which is cancelled 10 seconds later unless it was
-/// started as [`detached`](crate::RunRequest::detached), or somebody
-/// [`follow`](crate::Host::follow)s it.
+/// Dropping the handle leaves the run. The run is cancelled after 10 s unless it was started as
+/// [`detached`](crate::RunRequest::detached) or another client [follows](crate::Host::follow) it.
 #[derive(Debug)]
 pub struct RunHandle {
     /// The run's id.
     pub run_id: Arc<str>,
-    /// The thread that it belongs to.
+    /// The run's thread.
     pub thread_id: Arc<str>,
-    /// What happens in it, as it happens.
+    /// The events of the run, as they happen.
     pub events: EventStream,
     pub(crate) cancel: CancellationToken,
     pub(crate) end: tokio::task::JoinHandle<Result<RunEnd, RunError>>,
 }
 
 impl RunHandle {
-    /// Ends the run early. Tools are told, and stopped within some 100 ms.
+    /// Ends the run early. Tools are notified, and stopped within about 100 ms.
     pub fn cancel(&self) {
         self.cancel.cancel();
     }
 
-    /// A token that ends the run early when it is cancelled.
+    /// Returns a token that ends the run early when it is cancelled.
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
         self.cancel.clone()
     }
 
-    /// Waits until the run has ended, or waits for a person.
+    /// Waits until the run has ended or waits for a person.
     ///
     /// # Errors
-    /// The host could not carry the run on: the store failed, or its record is
-    /// broken.
+    ///
+    /// The host could not continue the run: the store failed, or the run's record is broken.
     pub async fn wait(self) -> Result<RunEnd, RunError> {
         match self.end.await {
             Ok(end) => end,
@@ -108,28 +107,27 @@ impl RunHandle {
     }
 }
 
-/// How a run, or a direct call, left off.
+/// The state in which a run or direct call ended or came to rest.
 #[derive(Debug, Clone)]
 pub struct RunEnd {
     /// The run's id.
     pub run_id: Arc<str>,
-    /// The thread that it belongs to.
+    /// The run's thread.
     pub thread_id: Arc<str>,
-    /// How it ended; none where it waits for a person.
+    /// The final status; `None` if the run waits for a person.
     pub status: Option<RunStatus>,
-    /// The answer, or the last text where there is none.
+    /// The answer, or the last text if there is no answer.
     pub text: String,
-    /// What it used.
+    /// The resources used.
     pub usage: RunUsage,
     /// The questions that wait for a person.
     pub waiting: Vec<Arc<Suspended>>,
-    /// The call that ended last; of a direct call, the call itself.
+    /// The call that ended last; for a direct call, the call itself.
     pub last_call: Option<Arc<Finished>>,
 }
 
 impl RunEnd {
-    /// How a run stands, with the call of it that ended last and the text that it
-    /// answered.
+    /// Describes the run with its last ended call and its answer.
     pub(crate) fn of(
         run: &Run,
         (run_id, thread_id): (Arc<str>, Arc<str>),
@@ -151,7 +149,7 @@ impl RunEnd {
         }
     }
 
-    /// How a direct call ends that was refused before it began.
+    /// Returns the end of a direct call that was refused before it began.
     pub(crate) fn refused(run_id: Arc<str>, thread_id: Arc<str>, tool_name: &str, fault: Fault) -> Self {
         let finished = Finished {
             call_id: SmolStr::new(&run_id),
@@ -178,7 +176,7 @@ impl RunEnd {
         }
     }
 
-    /// What the tool of the last call answered; none where another word ended it, or
+    /// Returns the result of the last call's tool; `None` if the call ended with another code, or
     /// there was no call.
     #[must_use]
     pub fn result(&self) -> Option<&ToolResult> {
@@ -189,7 +187,7 @@ impl RunEnd {
     }
 }
 
-/// The host could not carry a run on: a sentence for the operator.
+/// An error that keeps the host from continuing a run, as a sentence for the operator.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct RunError(pub(crate) String);

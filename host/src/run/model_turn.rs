@@ -1,4 +1,4 @@
-//! What the model is asked at each of its turns: on what is served then, as the agent
+//! The request to the model at each turn, built from the tools served then and from the agent
 //! that the run belongs to then.
 
 use super::attempt::{ask, ask_with_hooks};
@@ -11,8 +11,8 @@ use tollgate_agent::prompt;
 use tollgate_agent::run::Input;
 
 impl Driver {
-    /// A turn of the model begins on what is served now. No call is under way then, so
-    /// that attempts of one call, and the calls of one turn, stay on one version.
+    /// Switches to the newest toolbox when a turn of the model begins. No call is in flight then,
+    /// so all attempts of one call, and all calls of one turn, use one version.
     pub(super) fn take_up_toolbox(&mut self) {
         let newest = self.parts.host.toolbox();
         if !Arc::ptr_eq(&newest, &self.parts.toolbox) {

@@ -1,4 +1,4 @@
-//! Memory for arguments, reserved before they are read.
+//! Memory for arguments, reserved before they are parsed.
 
 use super::driver::Driver;
 use tollgate_agent::code::Code;
@@ -6,17 +6,17 @@ use tollgate_agent::json;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::run::{Input, Task};
 
-/// Arguments of at most this many bytes are read without a look at how large they become.
+/// Arguments up to this size are parsed without estimating their size in memory.
 const SMALL_BYTES: usize = 4 * 1024;
 
-/// The arguments of one reply may take one part of so many of the memory budget.
+/// The arguments of one reply may take up to one part in this many of the memory budget.
 const REPLY_PART: u64 = 4;
 
 impl Driver {
-    /// The input, once there is memory for the arguments in it. A direct call for which there
-    /// is none is refused; a model's calls wait for it as long as the run has time. A reply
-    /// that would take more than its part of the budget has failed: others could not work
-    /// while it waits, nor its own tools afterwards.
+    /// Returns the input once there is memory for its arguments. A direct call is refused if
+    /// there is none; a model's calls wait as long as the run has time. A reply that needs more
+    /// than its part of the budget fails: it would block others while it waits, and its own tools
+    /// afterwards.
     pub(super) async fn with_room(&mut self, input: Input) -> Input {
         let budget = self.parts.host.memory_budget();
         match input {
@@ -53,7 +53,7 @@ impl Driver {
                         None => Some(budget.reserve(bytes).await),
                     }
                 };
-                // Whoever cancels the run does not wait for it.
+                // A cancellation of the run ends the wait.
                 match self.parts.cancel.run_until_cancelled(reserved).await {
                     Some(None) => Input::WallTimeUp,
                     reserved => {
@@ -67,8 +67,8 @@ impl Driver {
     }
 }
 
-/// Bytes that arguments take once they are read; 0 where that is not worth counting, or where
-/// they will not be read.
+/// Returns the size of the parsed arguments in bytes; 0 if it is too small to count, or if they
+/// will not be parsed.
 fn parsed_bytes(arguments: &str) -> u64 {
     if arguments.len() <= SMALL_BYTES {
         return 0;

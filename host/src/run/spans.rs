@@ -1,6 +1,6 @@
-//! What tracing is told of runs: a span for each run, and within it one for each question
-//! to a model or to gates, each attempt at a call, and each commit. They hold names,
-//! ids, codes and costs; never what a model, a tool or a person said.
+//! Tracing spans of runs. Each run has a span; inside it are a span for each request to a model
+//! or to gates, each attempt at a call, and each commit. They hold names, ids, codes and costs,
+//! but never the words of a model, a tool or a person.
 
 use tollgate_agent::code::Code;
 use tollgate_agent::message::ModelReply;
@@ -9,12 +9,12 @@ use tollgate_agent::run::Execution;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
-/// Of a run, or a direct call, for as long as this process carries it.
+/// Returns the span of a run or direct call, for as long as this process drives it.
 pub(super) fn run(run_id: &str, thread_id: &str) -> Span {
     info_span!("run", run_id, thread_id)
 }
 
-/// Of one question to a model, whose retries it holds.
+/// Returns the span of one request to a model, including its retries.
 pub(super) fn model(model: &str, ask: u32) -> Span {
     info_span!(
         "model",
@@ -27,12 +27,12 @@ pub(super) fn model(model: &str, ask: u32) -> Span {
     )
 }
 
-/// Of gates that have to be waited for.
+/// Returns the span of gates that have to be waited for.
 pub(super) fn gates() -> Span {
     info_span!("gates")
 }
 
-/// Of one attempt at a call.
+/// Returns the span of one attempt at a call.
 pub(super) fn attempt(execution: &Execution) -> Span {
     let (permit, tool) = (&execution.permit, execution.permit.tool());
     info_span!(
@@ -49,24 +49,24 @@ pub(super) fn attempt(execution: &Execution) -> Span {
     )
 }
 
-/// Of what is stored as one unit.
+/// Returns the span of one commit.
 pub(super) fn commit(events: usize) -> Span {
     info_span!("commit", events)
 }
 
-/// Notes in the present span what the model's answer cost.
+/// Records in the current span what the model's reply cost.
 pub(super) fn replied(reply: &ModelReply) {
     let span = Span::current();
     span.record("input_tokens", reply.usage.input_tokens);
     span.record("output_tokens", reply.usage.output_tokens);
 }
 
-/// Notes in the present span that nothing came of it.
+/// Records in the current span that the operation failed.
 pub(super) fn failed() {
     Span::current().record("otel.status_code", "ERROR");
 }
 
-/// Notes in the present span what an attempt came to.
+/// Records an attempt's outcome in the current span.
 pub(super) fn attempted(outcome: &Outcome, usage: &Usage) {
     let span = Span::current();
     span.record("fuel", usage.fuel);

@@ -1,8 +1,8 @@
-//! Subscribers: whoever wants to know what happens in every run of a host.
+//! Subscribers to the events of every run of a host.
 //!
-//! They are told after the fact, each on a thread of its own behind a queue of
-//! bounded length. One that is slow loses events, and is told how many; one that
-//! panics is told the next event all the same. Neither delays or fails a run.
+//! Subscribers receive events after the fact, each on its own thread behind a bounded queue. A
+//! slow subscriber loses events and receives their count. A subscriber that panics still receives
+//! the next event. Neither delays or fails a run.
 
 use super::update::LiveContent;
 use super::visibility::Visible;
@@ -13,29 +13,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use tollgate_agent::run::{CallEnd, Event, Run, StoredEvent};
 
-/// The most events that wait for one subscriber; more are dropped and counted.
+/// The maximum number of events queued for one subscriber; further ones are dropped and counted.
 const MAX_QUEUED: usize = 1_024;
 
-/// Something that happened, as subscribers are told of it.
+/// An event of a run, as sent to subscribers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEvent {
     /// `run.finished`, `call.started`, ...; or the short name that was subscribed to.
     pub name: &'static str,
-    /// The run.
+    /// The run's id.
     pub run_id: Arc<str>,
-    /// The number of a stored event; none of a transient one.
+    /// The number of a stored event; `None` for a transient one.
     pub number: Option<u64>,
-    /// The event as it is stored, without the values of keys that are not visible; of
-    /// `tool.call` `{tool, args}`, of `tool.result` `{tool, response}`, of `state.changed`
-    /// `{revision, updates}`, of `custom` `{plugin, call_id, name, data}`, of
+    /// The stored event, without the values of keys that are not visible. Short names have their
+    /// own payloads: `tool.call` has `{tool, args}`, `tool.result` `{tool, response}`,
+    /// `state.changed` `{revision, updates}`, `custom` `{plugin, call_id, name, data}`, and
     /// `bus.dropped` `{count}`.
     pub payload: Value,
 }
 
-/// Who is told. A closure is one.
+/// A receiver of run events. Closures implement it.
 pub trait Subscriber: Send + Sync + 'static {
-    /// Something happened. May take as long as it likes; a panic is the
-    /// subscriber's own business.
+    /// Handles an event. It may take as long as it likes; a panic affects only the subscriber.
     fn told(&self, happening: &RunEvent);
 }
 
@@ -45,11 +44,11 @@ impl<F: Fn(&RunEvent) + Send + Sync + 'static> Subscriber for F {
     }
 }
 
-/// The subscribers of a host. They end with it.
+/// The subscribers of a host. They end with the host.
 #[derive(Default)]
 pub(crate) struct Bus {
     subscriptions: Vec<Subscription>,
-    /// Whose values subscribers are told, and clients too.
+    /// The keys whose values subscribers and clients may see.
     visible: Visible,
 }
 
@@ -59,7 +58,7 @@ struct Subscription {
     dropped: Arc<AtomicU64>,
 }
 
-/// Which names are wanted.
+/// A pattern of wanted names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
     Exactly(String),
@@ -83,26 +82,26 @@ impl Wanted {
 }
 
 impl Bus {
-    /// Tells `subscriber` of what has this name; a pattern that ends in `*` is of
-    /// every name that begins so.
+    /// Subscribes to events of this name; a pattern that ends in `*` matches every name with that
+    /// prefix.
     pub(crate) fn subscribe(&mut self, pattern: &str, subscriber: Arc<dyn Subscriber>) {
         let (queue, waiting) = sync_channel(MAX_QUEUED);
         let dropped = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&dropped);
         let thread = std::thread::Builder::new().name("tollgate-subscriber".to_owned());
-        // Without a thread nobody reads the queue, and every event counts as dropped.
+        // Without a thread, the queue is never read and every event counts as dropped.
         if let Err(why) = thread.spawn(move || attend(&waiting, subscriber.as_ref(), &counted)) {
             tracing::warn!("the system gives no thread for a subscriber of {pattern}: {why}");
         }
         self.subscriptions.push(Subscription { wanted: Wanted::new(pattern), queue, dropped });
     }
 
-    /// Has the values of these keys told, beside those that are.
+    /// Makes the values of these keys visible, in addition to the others.
     pub(crate) fn show(&mut self, pattern: &str) {
         self.visible.add(pattern);
     }
 
-    /// The keys whose values are told.
+    /// Returns the keys whose values are visible.
     pub(crate) fn visible(&self) -> &Visible {
         &self.visible
     }
@@ -142,8 +141,7 @@ impl Bus {
         }
     }
 
-    /// Short names are other names of what has one already: who wants everything is
-    /// not told twice.
+    /// Short names are aliases: a subscriber to everything does not receive an event twice.
     fn publish_short(&self, happening: &RunEvent) {
         let everything = Wanted::Prefix(String::new());
         for subscription in &self.subscriptions {
@@ -182,7 +180,7 @@ fn tell(subscriber: &dyn Subscriber, happening: &RunEvent) {
     }
 }
 
-/// The short names, with what they hold.
+/// Returns the short names of the event, with their payloads.
 fn short(event: &Event, run: &Run) -> Vec<(&'static str, Value)> {
     match event {
         Event::CallStarted { call_id, .. } => {

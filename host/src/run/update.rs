@@ -1,9 +1,8 @@
-//! What clients of a run are told, and in which order.
+//! The updates that clients of a run receive, and their order.
 //!
-//! Stored events are told once they are committed, none is left out, and their
-//! numbers have no gap. Between them go transient ones: pieces of text and reports
-//! of tools. They are told at once and stored nowhere; a client that reads too
-//! slowly loses them, never a stored one.
+//! Stored events are sent once they are committed, without gaps in their numbers. Between them
+//! are transient events: pieces of text and reports of tools. They are sent at once and stored
+//! nowhere. A client that reads too slowly loses transient events, but never stored ones.
 
 use super::clients::Hub;
 use super::subscribers::Bus;
@@ -14,35 +13,34 @@ use tollgate_agent::run::child_plan::ChildPlace;
 use tollgate_agent::run::{Event, Run, StoredEvent};
 use tollgate_sandbox::{Console, Report};
 
-/// One thing that a client is told.
+/// One update sent to a client.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum RunUpdate {
     /// A stored event, without the values of state keys that are not
     /// [visible](crate::HostBuilder::visible_keys).
     Stored(Arc<StoredEvent>),
-    /// Something that was true for a moment.
+    /// A transient event.
     Live(LiveUpdate),
-    /// What a run told that one of this run's calls made.
+    /// An update of a child run that one of this run's calls started.
     Child(ChildTold),
 }
 
-/// What a child told, under its call. The child's stored events are in its own
-/// record.
+/// An update of a child, under its call. The child's stored events are in its own record.
 #[derive(Debug, Clone, Serialize)]
 pub struct ChildTold {
-    /// The parent's run.
+    /// The parent's run id.
     pub run_id: Arc<str>,
     /// The call that asked for the child.
     pub call_id: SmolStr,
     /// The request's place among the call's requests; 1 for the first.
     pub ordinal: u32,
-    /// What it told.
+    /// The update.
     pub child: Box<RunUpdate>,
 }
 
 impl RunUpdate {
-    /// Whether it is stored nowhere, and lost where a client reads too slowly.
+    /// Returns whether the update is stored nowhere, and lost if a client reads too slowly.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -56,18 +54,18 @@ impl RunUpdate {
 /// A piece of text or a report, with its place between the stored events.
 #[derive(Debug, Clone, Serialize)]
 pub struct LiveUpdate {
-    /// The run.
+    /// The run's id.
     pub run_id: Arc<str>,
     /// The number of the last stored event before it.
     pub after: u64,
-    /// 1 for the first transient event of the run.
+    /// The index of the transient event in the run, starting at 1.
     pub index: u64,
-    /// What it is.
+    /// The content.
     #[serde(flatten)]
     pub piece: LiveContent,
 }
 
-/// What a transient event holds.
+/// The content of a transient event.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum LiveContent {
@@ -76,50 +74,50 @@ pub enum LiveContent {
         /// The piece.
         text: String,
     },
-    /// More of what the model thinks aloud.
+    /// More of the model's reasoning.
     ReasoningDelta {
         /// The piece.
         text: String,
     },
-    /// The model's attempt broke; what was told of this reply is void.
+    /// The model's attempt failed; the parts of this reply that were sent are void.
     ReplyRestarted {
-        /// The attempt that comes next.
+        /// The next attempt.
         attempt: u32,
         /// Milliseconds until then.
         pause_ms: u64,
-        /// Why, in the provider's words.
+        /// The reason, in the provider's words.
         reason: String,
     },
-    /// A tool tells how its call goes.
+    /// A tool's progress report.
     CallReport {
-        /// The call.
+        /// The call's id.
         call_id: SmolStr,
-        /// Which attempt; a higher one begins anew.
+        /// The attempt; a higher number starts anew.
         attempt: u32,
         /// The report.
         report: Report,
     },
-    /// What a tool wrote to standard output and error, told at the attempt's end.
+    /// The tool's standard output and error, sent when the attempt ends.
     CallConsole {
-        /// The call.
+        /// The call's id.
         call_id: SmolStr,
-        /// Which attempt.
+        /// The attempt.
         attempt: u32,
-        /// What was kept of it, for the operator; the model never sees it.
+        /// The part that was kept, for the operator; the model never sees it.
         console: Console,
     },
-    /// What a tool tried and was not granted, told at the attempt's end.
+    /// Operations that a tool tried without a grant, sent when the attempt ends.
     CallDenied {
-        /// The call.
+        /// The call's id.
         call_id: SmolStr,
-        /// Which attempt.
+        /// The attempt.
         attempt: u32,
-        /// What it was, for the operator; the model never sees it.
+        /// The operations, for the operator; the model never sees them.
         denied: Vec<String>,
     },
 }
 
-/// The run's end: tells its clients, and the host's subscribers. Cloning is cheap.
+/// The sender of a run's updates to its clients and the host's subscribers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Publisher {
     hub: Option<Arc<Hub>>,
@@ -132,12 +130,12 @@ impl Publisher {
         Self { hub: Some(hub), bus, run_id }
     }
 
-    /// Of a run that no client listens to.
+    /// Creates a publisher for a run without clients.
     pub(crate) fn unheard(bus: Arc<Bus>, run_id: Arc<str>) -> Self {
         Self { hub: None, bus, run_id }
     }
 
-    /// Tells what was committed, of a run as it stands after that.
+    /// Publishes committed events; `run` is the state after them.
     pub(crate) fn stored(&self, events: &[StoredEvent], run: &Run) {
         if !self.is_heard() {
             return;
@@ -150,19 +148,19 @@ impl Publisher {
         self.bus.stored(&events, run);
     }
 
-    /// Tells what a child told. Subscribers have it from the child itself.
+    /// Forwards an update of a child to clients. Subscribers receive it from the child itself.
     pub(crate) fn child(&self, place: &ChildPlace, told: RunUpdate) {
         if let Some(hub) = &self.hub {
             hub.child(place, told);
         }
     }
 
-    /// Whether there may be anybody to tell something transient.
+    /// Returns whether anyone might receive transient events.
     pub(crate) fn is_heard(&self) -> bool {
         self.hub.is_some() || !self.bus.is_empty()
     }
 
-    /// Tells something transient; false where nobody listens, or reads too slowly.
+    /// Sends something transient; returns `false` if no client listens, or all read too slowly.
     pub(crate) fn transient(&self, piece: LiveContent) -> bool {
         let is_heard = !self.bus.is_empty();
         if is_heard {
@@ -173,7 +171,7 @@ impl Publisher {
 }
 
 impl LiveContent {
-    /// The model's text, where it is some.
+    /// Returns the model's text, if this is some.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             LiveContent::TextDelta { text } => Some(text),
@@ -182,8 +180,8 @@ impl LiveContent {
     }
 }
 
-/// The same without the words of the run's model and user; none where nothing else
-/// is left.
+/// Returns the update without the words of the run's model and user; `None` if nothing else is
+/// left.
 pub(crate) fn redact_text(told: RunUpdate) -> Option<RunUpdate> {
     match told {
         RunUpdate::Live(LiveUpdate {

@@ -1,7 +1,7 @@
-//! Which keys of the state clients and subscribers are told the values of.
+//! The state keys whose values clients and subscribers may see.
 //!
-//! The store has every value. Whoever is told of an event sees which keys changed, and
-//! what they became only where the operator marked them visible.
+//! The store has every value. Events sent to clients and subscribers name each changed key, but
+//! carry its new value only if the operator marked the key as visible.
 
 use super::subscribers::Wanted;
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use tollgate_agent::outcome::{Mutation, Outcome};
 use tollgate_agent::run::{Event, Run, StoredEvent};
 use tollgate_agent::state::{KeyUpdate, PendingMutation};
 
-/// The keys whose values are told: names, and beginnings of names. None by default.
+/// The keys whose values are visible: exact names and name prefixes. None by default.
 #[derive(Debug, Default)]
 pub(crate) struct Visible(Vec<Wanted>);
 
 impl Visible {
-    /// Adds keys of this name; a pattern that ends in `*` is of every name that begins so.
+    /// Adds the keys of this name; a pattern that ends in `*` matches every name with that
+    /// prefix.
     pub(crate) fn add(&mut self, pattern: &str) {
         self.0.push(Wanted::new(pattern));
     }
@@ -23,7 +24,7 @@ impl Visible {
         self.0.iter().any(|wanted| wanted.is(key))
     }
 
-    /// The event as it is told: as it is, where nothing of it is hidden.
+    /// Returns the event without hidden values. The event is not copied if it has none.
     pub(crate) fn of(&self, mut event: Arc<StoredEvent>) -> Arc<StoredEvent> {
         if self.hides_some_of(&event.event) {
             self.blank(&mut Arc::make_mut(&mut event).event);
@@ -73,8 +74,8 @@ impl Visible {
         }
     }
 
-    /// What an event changed of the keys that are visible, with what they became; none where
-    /// it changed none. The run stands as after the event's commit.
+    /// Returns the visible keys that an event changed, with their new values; `None` if it
+    /// changed none. `run` is the state after the event's commit.
     pub(super) fn changed(&self, event: &Event, run: &Run) -> Option<serde_json::Value> {
         let change = event.change()?;
         if !change.updates.iter().any(|update| self.has(&update.key)) {

@@ -1,4 +1,5 @@
-//! What a driver waits for: what is under way, requests of its calls, its caller, and time.
+//! The events a driver waits for: effects in flight, requests of its calls, its caller, and time
+//! limits.
 
 use super::RunError;
 use super::children::Ask;
@@ -9,11 +10,11 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::run::{CallStatus, Input};
 
-/// How long a cancelled run waits for its calls: their grace, as long
-/// again to stop them, and some for a file operation that the system has begun.
+/// How long a cancelled run waits for its calls: their grace period, the same again to stop them,
+/// and some time for a file operation that the system has begun.
 const CANCEL_WAIT: Duration = Duration::from_millis(400);
 
-/// What came first.
+/// The event that came first.
 pub(super) enum Waited {
     Input(Input),
     Ask(Box<Ask>),
@@ -22,13 +23,13 @@ pub(super) enum Waited {
 }
 
 impl Driver {
-    /// The moment at which the wall time of the run, or of the direct call, is used up.
+    /// Returns when the wall time of the run or direct call is used up.
     pub(super) fn deadline(&self) -> Option<Instant> {
         Instant::now().checked_add(Duration::from_millis(self.run.spec().limits.wall_ms))
     }
 
-    /// Whether the run is to end now. Once it ends, only hooks are waited for, which have
-    /// their time.
+    /// Returns the reason if the run must end now. Once it is ending, only hooks are waited for,
+    /// which have their own time limits.
     pub(super) fn over(&self) -> Option<Waited> {
         if self.run.is_cut_short() {
             return None;
@@ -39,8 +40,8 @@ impl Driver {
         self.deadline.is_some_and(|at| Instant::now() >= at).then_some(Waited::TimeUp)
     }
 
-    /// The next input. What comes of work that was done when the run was already to
-    /// end is dropped.
+    /// Waits for the next input. Results of work that completed after the run had to end are
+    /// dropped.
     pub(super) async fn wait(&mut self) -> Waited {
         if let Some(over) = self.over() {
             return over;
@@ -54,7 +55,7 @@ impl Driver {
             }
         };
         tokio::select! {
-            // Most work is done at the first look: then nothing else was waited for.
+            // Most work is done at the first poll, before anything else had to be waited for.
             biased;
             Some(input) = self.work.next() => match self.parts.cancel.is_cancelled() && !ends {
                 true => Waited::Cancelled,
@@ -66,9 +67,9 @@ impl Driver {
         }
     }
 
-    /// Waits, within bounds, until what was under way has stopped; what it returns
-    /// after the cancellation is dropped, but for what it used. Hooks after calls that have
-    /// ended are neither stopped nor dropped.
+    /// Waits, within bounds, until the work in flight has stopped. Results after the cancellation
+    /// are dropped, except for their usage. Hooks after calls that have ended are neither stopped
+    /// nor dropped.
     pub(super) async fn stop_work(&mut self) -> Result<Vec<(SmolStr, Usage)>, RunError> {
         let executing = self.run.calls().iter().any(|call| call.status == CallStatus::Running);
         let mut stopped = Vec::new();
@@ -83,7 +84,7 @@ impl Driver {
                     }
                 }
             };
-            // What has not stopped by then is dropped, and that stops it.
+            // Dropping the remaining work stops it.
             let _ = tokio::time::timeout(CANCEL_WAIT, all_stop).await;
             for input in counting {
                 self.accept(input).await?;

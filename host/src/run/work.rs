@@ -1,12 +1,12 @@
-//! What is under way for a run: few things at a time, so they are kept in a list and
-//! all looked at when one of them may have come further.
+//! The effects in flight for a run. There are only a few at a time, so they are kept in a list
+//! that is polled as a whole.
 
 use futures::future::BoxFuture;
 use smallvec::SmallVec;
 use std::task::{Context, Poll};
 use tollgate_agent::run::{EffectKey, Input};
 
-/// Effects under way.
+/// Effects in flight.
 #[derive(Default)]
 pub(super) struct Work {
     pending: SmallVec<[(EffectKey, BoxFuture<'static, Input>); 1]>,
@@ -21,7 +21,7 @@ impl Work {
         self.pending.push((key, work));
     }
 
-    /// What comes of the next one that is done; none where nothing is under way.
+    /// Returns the input from the next effect that completes; `None` if none is in flight.
     pub(super) async fn next(&mut self) -> Option<Input> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -30,7 +30,7 @@ impl Work {
         self.pending.is_empty()
     }
 
-    /// Stops everything but the hooks after calls that have ended.
+    /// Stops everything except the hooks after calls that have ended.
     pub(super) fn stop(&mut self) {
         self.pending.retain(|(key, _)| matches!(key, EffectKey::After(_)));
     }
@@ -49,7 +49,7 @@ impl Work {
     }
 }
 
-/// Has the work done by a task of its own, which ends with whoever waits for it.
+/// Runs the work in its own task, which is aborted when the returned future is dropped.
 pub(super) fn on_its_own(work: BoxFuture<'static, Input>) -> BoxFuture<'static, Input> {
     let task = AbortOnDrop(tokio::spawn(work));
     Box::pin(task.join())
@@ -61,7 +61,8 @@ impl AbortOnDrop {
     async fn join(mut self) -> Input {
         match (&mut self.0).await {
             Ok(input) => input,
-            // Tools' panics are caught within; this is the end of the runtime.
+            // Panics of tools are caught inside the task; a join error means that the runtime is
+            // shutting down.
             Err(_) => Input::Cancel { reason: "the host is shutting down".to_owned() },
         }
     }
