@@ -1,9 +1,8 @@
-//! What was loaded, granted, refused, called and denied: one record for each, so that
-//! somebody can read afterwards who did what, with which bytes, by whose leave and at
-//! what cost.
+//! The audit: one record for each load, grant, refusal, call and denial. It shows afterwards who
+//! did what, with which bytes, with whose permission and at what cost.
 //!
-//! What a call came to is noted in the commit that ends it, and so is neither lost nor
-//! noted twice. From the same records follows which tools trap: see [`ToolHealth`].
+//! A call's result is recorded in the commit that ends it, so it is neither lost nor recorded
+//! twice. The same records show which tools trap: see [`ToolHealth`].
 
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -14,12 +13,12 @@ use tollgate_agent::health::{Sign, traps_after};
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::text::clean;
 
-/// The longest detail that is kept, in bytes.
+/// The maximum length of a detail, in bytes.
 const MAX_DETAIL_BYTES: usize = 1_000;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
-        /// What happened.
+        /// The kind of an audit record.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum AuditKind { $($(#[$doc])* $variant,)* }
@@ -28,7 +27,7 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &'static [AuditKind] = &[$(AuditKind::$variant,)*];
 
-            /// The kind as listings spell it.
+            /// Returns the kind as listings spell it.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(AuditKind::$variant => $text,)* }
@@ -38,73 +37,74 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A component is served from now on. Noted when it is another than before.
+    /// A component is served from now on. Recorded only if it differs from the previous one.
     Load = "load",
     /// A file cannot be served, or not in its new version.
     Refusal = "refusal",
-    /// A component is not served any more.
+    /// A component is no longer served.
     Removal = "removal",
     /// A call ended.
     Call = "call",
-    /// A call was not let through, or a power not given.
+    /// A call was not allowed, or a power was not granted.
     Denial = "denial",
-    /// A person gave a power.
+    /// A person granted a power.
     Grant = "grant",
-    /// A person took a power back.
+    /// A person revoked a power.
     Revocation = "revocation",
-    /// A person took a tool back into use.
+    /// A person enabled a tool again.
     Enabling = "enabling",
 }
 
-/// One record.
+/// An audit record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {
     /// When, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// What happened.
+    /// The kind of the record.
     pub kind: AuditKind,
-    /// Who did it: `host`, `person`, or `agent ID`.
+    /// The actor: `host`, `person`, or `agent ID`.
     pub who: SmolStr,
-    /// What came of it: `served`, `refused`, `granted`, or of a call `success` or the
-    /// code with which it ended.
+    /// The decision: `served`, `refused`, `granted`, ...; for a call, `success` or the code with
+    /// which it ended.
     pub decision: SmolStr,
-    /// The file, of what is loaded from one.
+    /// The file, if something was loaded from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The component, or whoever else brings the tool.
+    /// The component, or another provider of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component_id: Option<SmolStr>,
-    /// Its version; of a component, the SHA-256 of its bytes.
+    /// The version; for a component, the SHA-256 of its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<SmolStr>,
     /// The tool's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<SmolStr>,
-    /// The power, where one was used, given or refused.
+    /// The power that was used, granted or refused, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<String>,
-    /// The reason, in words.
+    /// The reason, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The run.
+    /// The run's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<Arc<str>>,
-    /// The call.
+    /// The call's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<SmolStr>,
-    /// What it cost.
+    /// The resources used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
 impl AuditRecord {
-    /// A record of what somebody did now.
+    /// Creates a record of something that happened now.
     #[must_use]
     pub fn new(kind: AuditKind, who: impl Into<SmolStr>, decision: impl Into<SmolStr>) -> Self {
         Self::at(crate::run::now_ms(), kind, who, decision)
     }
 
-    /// The same at that moment, in milliseconds since the Unix epoch.
+    /// Creates a record of something that happened at this time, in milliseconds since the Unix
+    /// epoch.
     #[must_use]
     pub fn at(at_ms: u64, kind: AuditKind, who: impl Into<SmolStr>, decision: impl Into<SmolStr>) -> Self {
         Self {
@@ -124,14 +124,14 @@ impl AuditRecord {
         }
     }
 
-    /// About this file.
+    /// Sets the file.
     #[must_use]
     pub fn of_file(mut self, file: &Path) -> Self {
         self.file = Some(clean(&file.display().to_string(), MAX_DETAIL_BYTES));
         self
     }
 
-    /// About this component, in this version where it is known.
+    /// Sets the component, and its version if known.
     #[must_use]
     pub fn of_component(mut self, id: impl Into<SmolStr>, digest: Option<SmolStr>) -> Self {
         self.component_id = Some(id.into());
@@ -139,28 +139,28 @@ impl AuditRecord {
         self
     }
 
-    /// About this tool.
+    /// Sets the tool.
     #[must_use]
     pub fn of_tool(mut self, name: impl Into<SmolStr>) -> Self {
         self.tool_name = Some(name.into());
         self
     }
 
-    /// About this power.
+    /// Sets the power.
     #[must_use]
     pub fn of_power(mut self, power: impl Into<String>) -> Self {
         self.power = Some(power.into());
         self
     }
 
-    /// For this reason, which is cleaned and cut.
+    /// Sets the reason, sanitized and truncated.
     #[must_use]
     pub fn because(mut self, detail: &str) -> Self {
         self.detail = Some(clean(detail, MAX_DETAIL_BYTES));
         self
     }
 
-    /// Whether it says of a file what the last such record says already.
+    /// Returns whether the record differs from the last one about the same file.
     pub(super) fn is_news_after(&self, last: Option<&Self>) -> bool {
         let of_files = [AuditKind::Load, AuditKind::Refusal, AuditKind::Removal];
         !of_files.contains(&self.kind)
@@ -169,13 +169,13 @@ impl AuditRecord {
             })
     }
 
-    /// What it says about its tool's health.
+    /// Returns what the record indicates about its tool's health.
     pub(crate) fn sign(&self) -> Sign {
         match self.kind {
             AuditKind::Enabling => Sign::Well,
             AuditKind::Call => {
                 let is_code = |code: &&Code| code.as_str() == self.decision;
-                // Most calls succeed, and that is no code.
+                // Most calls succeed, and `success` is not a code.
                 let code = if self.decision == "success" { None } else { Code::ALL.iter().find(is_code) };
                 Sign::of(code.copied())
             }
@@ -184,24 +184,24 @@ impl AuditRecord {
     }
 }
 
-/// Which records are wanted.
+/// A filter for audit records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Of this kind.
+    /// Only records of this kind.
     pub kind: Option<AuditKind>,
-    /// Of this component.
+    /// Only records of this component.
     pub component_id: Option<String>,
-    /// Of this tool.
+    /// Only records of this tool.
     pub tool_name: Option<String>,
-    /// Of the run whose id begins so.
+    /// Only records of runs whose id starts with this prefix.
     pub run_id_prefix: Option<String>,
-    /// With this decision.
+    /// Only records with this decision.
     pub decision: Option<String>,
-    /// About this power.
+    /// Only records about this power.
     pub power: Option<String>,
-    /// Since then, in milliseconds since the Unix epoch.
+    /// Only records since then, in milliseconds since the Unix epoch.
     pub since_ms: u64,
-    /// At most so many.
+    /// The maximum number of results.
     pub limit: usize,
 }
 
@@ -235,22 +235,22 @@ impl AuditFilter {
     }
 }
 
-/// How often a tool trapped in a row, in one version of it.
+/// The number of consecutive traps of a tool, in one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolHealth {
     /// The tool's name.
     pub tool_name: SmolStr,
-    /// Who brings it.
+    /// The tool's provider.
     pub component_id: SmolStr,
-    /// In which version.
+    /// The tool's version.
     pub digest: SmolStr,
-    /// Traps in a row, one at least.
+    /// The number of consecutive traps, at least one.
     pub traps: u32,
 }
 
 impl ToolHealth {
-    /// How a tool stands after one more record of it; none where it is well. Another
-    /// version begins anew.
+    /// Returns a tool's health after another record; `None` if it is healthy. A new version
+    /// starts from zero.
     pub(super) fn after(before: Option<&Self>, record: &AuditRecord) -> Option<Self> {
         let sign = record.sign();
         if before.is_none() && sign != Sign::Trapped {

@@ -1,22 +1,21 @@
-//! Components that a store keeps for the runs that called them: where their bytes
-//! come from.
+//! Components that a store keeps for the runs that called them, and the source of their bytes.
 
 use std::path::Path;
 use std::sync::Arc;
 
-/// A component's file, and what it held when it was loaded. A store that keeps
-/// components reads it once, when the first run refers to it.
+/// A component's file and the digest it had when it was loaded. A store that keeps components
+/// reads the file once, when the first run refers to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComponentFile {
     /// The SHA-256 of its bytes, in hexadecimal.
     pub digest: Arc<str>,
-    /// Where it lay.
+    /// The path it was loaded from.
     pub file: Arc<Path>,
 }
 
 impl ComponentFile {
-    /// The bytes that were loaded; none where the file is gone or holds others by now.
-    /// Then a call of it cannot be run again, and a replay says so.
+    /// Returns the bytes that were loaded; `None` if the file is gone or has changed. Then a call
+    /// of it cannot be run again, and a replay reports that.
     #[must_use]
     pub fn read(&self) -> Option<Vec<u8>> {
         let bytes = tollgate_sandbox::read_file(&self.file).ok()?;

@@ -1,18 +1,17 @@
-//! How much a store may hold of one component and of one thread, and how much of the disk
-//! stays free.
+//! Limits on the records of one component and of one thread, and on free disk space.
 
 use super::StoreError;
 use std::path::Path;
 use tollgate_agent::text::clean;
 
-/// The bounds on what a store holds. `[store]` in the configuration sets them.
+/// The limits of a store. `[store]` in the configuration sets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// The most bytes of records that one component causes.
+    /// The maximum size in bytes of the records that one component causes.
     pub component_record_bytes: u64,
-    /// The most bytes of records of one thread.
+    /// The maximum size in bytes of the records of one thread.
     pub thread_record_bytes: u64,
-    /// The bytes of disk that stay free: with less, no new call or run begins.
+    /// The minimum free disk space in bytes; with less, no new call or run begins.
     pub min_free_bytes: u64,
 }
 
@@ -33,9 +32,10 @@ impl StoreLimits {
         check(&subject, bytes, "thread_record_bytes", self.thread_record_bytes)
     }
 
-    /// That the disk on which the directory is has enough room left.
+    /// Checks that the directory's disk has enough free space.
     pub(super) fn check_disk(&self, directory: &Path) -> Result<(), StoreError> {
-        // A file system that does not say how much is free has its own errors for that.
+        // A file system that does not report its free space returns its own errors when it is
+        // full.
         let Ok(disk) = rustix::fs::statvfs(directory) else { return Ok(()) };
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         if free >= self.min_free_bytes {

@@ -15,8 +15,8 @@ use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, State, StateChange};
 
-/// Keeps everything in memory, but for components: those that are loaded are there
-/// for as long as the process is.
+/// A store in memory. It does not keep components: loaded ones are available for the life of the
+/// process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
@@ -29,9 +29,9 @@ struct Tables {
     threads: BTreeMap<Arc<str>, ThreadRow>,
     audit: Vec<AuditRecord>,
     health: BTreeMap<SmolStr, ToolHealth>,
-    /// Runs that whoever carried them let go of.
+    /// Runs that their driver has released.
     left: HashSet<Arc<str>>,
-    /// How many bytes the records of each thread and each component have.
+    /// The size of the records of each thread and each component, in bytes.
     thread_bytes: BTreeMap<Arc<str>, u64>,
     component_bytes: BTreeMap<SmolStr, u64>,
 }
@@ -54,7 +54,7 @@ impl Tables {
     }
 }
 
-/// The events of a run, commit by commit; most are direct calls and have one.
+/// The events of a run, commit by commit; most runs are direct calls with a single commit.
 #[derive(Debug, Clone)]
 struct RunRow {
     first: Arc<[StoredEvent]>,
@@ -66,7 +66,7 @@ impl RunRow {
         std::iter::once(&self.first).chain(&self.more).flat_map(|events| events.iter())
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     fn len(&self) -> u64 {
         self.events().next_back().map_or(0, |event| event.number)
     }
@@ -79,13 +79,13 @@ struct ThreadRow {
     changes: Vec<StateChange>,
 }
 
-/// The length of a record, about.
+/// Returns the approximate length of a record.
 fn bytes_of(record: &impl serde::Serialize) -> u64 {
     serde_json::to_vec(record).map_or(0, |record| record.len() as u64 + 64)
 }
 
 impl ThreadRow {
-    /// Behind how many changes of others these have to be moved.
+    /// Returns the number of other commits' changes that these must be moved behind.
     fn missed<'a>(
         &self,
         mut changes: impl Iterator<Item = &'a StateChange> + Clone,
@@ -117,14 +117,13 @@ impl ThreadRow {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same store with these limits. Memory is its disk: how much of that stays free is
-    /// not its business.
+    /// Sets the store's limits. The limit on free disk space does not apply.
     #[must_use]
     pub fn with_limits(mut self, limits: StoreLimits) -> Self {
         self.limits = limits;
@@ -132,7 +131,7 @@ impl MemoryStore {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        // A commit changes the tables only once nothing in it can fail any more.
+        // A commit changes the tables only after it can no longer fail.
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -152,7 +151,7 @@ impl Store for MemoryStore {
             return Err(CommitError::Advanced);
         }
         let thread_of = Arc::clone(&thread_id);
-        // A thread that nothing is said or changed in needs no row.
+        // A thread without messages and changes needs no row.
         let changes = |event: &'_ StoredEvent| event.event.change().is_some();
         if !messages.is_empty() || events.iter().any(changes) {
             if let Some(thread) = threads.get(&thread_id) {
@@ -191,7 +190,7 @@ impl Store for MemoryStore {
     }
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
-        // The events are copied once the lock is given back.
+        // The events are copied after the lock is released.
         let log = self.tables().runs.get(run_id).cloned();
         let events = log.iter().flat_map(RunRow::events).filter(|event| event.number > after);
         Ok(events.cloned().map(Arc::new).collect())
@@ -250,7 +249,7 @@ impl Store for MemoryStore {
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
         let mut tables = self.tables();
         let thread = tables.threads.entry(Arc::from(thread_id)).or_default();
-        // A value from outside is meant for the state as its sender knows it.
+        // A value from outside must be based on the current state.
         if change.revision != thread.state.revision() + 1 {
             return Err(CommitError::Conflict(thread.state.revision()));
         }

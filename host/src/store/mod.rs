@@ -1,9 +1,8 @@
-//! Where events are kept, and what is derived from them.
+//! Storage of events, and of what is derived from them.
 //!
-//! A [`Store`] appends events to the log of a run and keeps, for each thread, its
-//! state and its conversation. One commit is one unit: all of it is there
-//! afterwards, or nothing. What a client is told was committed before, save for calls
-//! whose record [may follow](Commit::may_follow).
+//! A [`Store`] appends events to the log of a run. For each thread, it keeps the state and the
+//! conversation. A commit is atomic: it is stored as a whole or not at all. Clients receive only
+//! what was committed before, except for calls whose record [may follow](Commit::may_follow).
 
 mod audit;
 mod component;
@@ -33,8 +32,8 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 
 /// A store of runs and threads.
 ///
-/// [`MemoryStore`] ends with the process, [`SqliteStore`] does not, and several
-/// processes may share its directory. A host writes to it; to read it needs no host:
+/// A [`MemoryStore`] ends with the process. A [`SqliteStore`] persists, and several processes
+/// may share its directory. A host writes to the store; reading needs no host:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -58,8 +57,8 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// # }
 /// ```
 ///
-/// One of your own may keep everything elsewhere, or wrap another and add to it. What
-/// begins a commit is not done, and nobody is told, before the commit returns:
+/// A custom store may keep everything elsewhere, or wrap another store and add to it. Before a
+/// commit returns, its effects do not start and no client receives its events:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -141,59 +140,66 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// ```
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Appends events to a run, and folds their changes into the thread's state. Changes
-    /// that were built on an older revision are moved behind the ones that they missed,
-    /// unless both write the same key and do not commute, or both together may exceed a
-    /// limit on the size of state.
+    /// Appends events to a run, and folds their changes into the thread's state. Changes that
+    /// were built on an older revision are moved behind the ones they missed, unless both write
+    /// the same key and do not commute, or both together may exceed a limit on the size of state.
     ///
     /// # Errors
-    /// [`CommitError::Conflict`] if they cannot be moved, [`CommitError::Advanced`] if
-    /// somebody else appended to this run, [`CommitError::Busy`] if another prompt's
-    /// run of the thread is at work; nothing was stored in any of these cases.
+    ///
+    /// Returns [`CommitError::Conflict`] if the changes cannot be moved,
+    /// [`CommitError::Advanced`] if other events were appended to this run, and
+    /// [`CommitError::Busy`] if the run of another prompt is active on the thread. Nothing was
+    /// stored in these cases.
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError>;
 
-    /// A thread as it stands; one that nobody wrote to is empty.
+    /// Returns the current thread; an unknown thread is empty.
     ///
     /// # Errors
+    ///
     /// The store cannot be read.
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError>;
 
-    /// The events of a run after the one of this number, in order; none of a run
-    /// that is not known.
+    /// Returns the events of a run after this number, in order; none if the run is unknown.
     ///
     /// # Errors
+    ///
     /// The store cannot be read.
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError>;
 
-    /// Runs and direct calls, newest first.
+    /// Returns runs and direct calls, newest first.
     ///
     /// # Errors
+    ///
     /// The store cannot be read.
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError>;
 
-    /// Adds to the audit what no run's commit does. What says of a file only what the
-    /// last record of it says is left out.
+    /// Adds audit records that are not part of a run's commit. A record of a file is skipped if
+    /// it repeats the file's last record.
     ///
     /// # Errors
+    ///
     /// The store cannot be written.
     async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError>;
 
-    /// The audit, newest first.
+    /// Returns audit records, newest first.
     ///
     /// # Errors
+    ///
     /// The store cannot be read.
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError>;
 
-    /// The tools whose last calls trapped.
+    /// Returns the tools whose last calls trapped.
     ///
     /// # Errors
+    ///
     /// The store cannot be read.
     async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError>;
 
-    /// The changes of a thread's state after a revision, oldest first, at most so
-    /// many. Of keys that do not persist they hold what the store kept.
+    /// Returns up to `limit` changes of a thread's state after a revision, oldest first. For keys
+    /// that do not persist, they contain what the store kept.
     ///
     /// # Errors
+    ///
     /// The store cannot be read.
     async fn changes(
         &self,
@@ -202,71 +208,78 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> Result<Vec<StateChange>, StoreError>;
 
-    /// The bytes of a component that a run called, by their digest; none where they
-    /// are not kept.
+    /// Returns the bytes of a component that a run called, by their digest; `None` if they are
+    /// not stored.
     ///
     /// # Errors
+    ///
     /// The store cannot be read.
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Whether it keeps components, and is to be told which ones a run refers to.
+    /// Returns whether the store keeps components. If so, commits list the components that a run
+    /// refers to.
     fn archives(&self) -> bool {
         true
     }
 
-    /// Commits a change of a thread's state that no run made: values that are
-    /// imported, or set aside.
+    /// Commits a change of a thread's state outside of any run, such as imported values or ones
+    /// that were set aside.
     ///
     /// # Errors
-    /// [`CommitError::Conflict`] as for [`Store::commit`]; nothing was stored then.
+    ///
+    /// Returns [`CommitError::Conflict`] as for [`Store::commit`]; nothing was stored then.
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError>;
 
-    /// Says that this process stopped carrying a run before it came to rest, because
-    /// the host failed: whoever wants may carry it on. A later commit to the run
-    /// takes it up again.
+    /// Records that this process stopped driving a run before it came to rest, because the host
+    /// failed. Another process may then resume it. A later commit to the run takes it up again.
     fn release(&self, run_id: &str);
 
-    /// That there is room for the records of another call, on this thread or of this
+    /// Checks that there is room for the records of another call on this thread or of this
     /// component.
     ///
     /// # Errors
-    /// There is none: a sentence that names the limit. Nothing may begin then, and what is
-    /// under way can still be stored.
+    ///
+    /// There is no room: a sentence that names the limit. No new call may begin then, but those
+    /// in flight can still be stored.
     async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
         let _ = (thread_id, component_id);
         Ok(())
     }
 
-    /// The record of a run as far as it can be read, and what is wrong with it.
+    /// Returns the record of a run as far as it can be read, and a description of its damage.
     ///
     /// # Errors
+    ///
     /// The store cannot be read.
     async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
         Ok(Record { events: self.events(run_id, 0).await?, ..Record::default() })
     }
 
-    /// Waits for the caller's turn among those that queue for the thread, in this process and
-    /// in others: first come, first served. The turn ends when the result is dropped.
+    /// Waits for the caller's turn in the thread's queue, across processes: first come, first
+    /// served. The turn ends when the result is dropped.
     ///
     /// # Errors
+    ///
     /// The store cannot be written.
     async fn queue(&self, _thread_id: &str) -> Result<QueueTurn, StoreError> {
         Ok(Box::new(()))
     }
 
-    /// Waits until everything that a caller was told is stored.
+    /// Waits until everything that was reported to a caller is stored.
     ///
     /// # Errors
+    ///
     /// Records of answered calls were lost since the last commit or flush; see
     /// [`Commit::may_follow`].
     async fn flush(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Sets keys of a thread to these values, as one change of its own. Gives the
-    /// thread's new revision.
+    /// Sets keys of a thread to these values, as one change of its own. Returns the thread's new
+    /// revision.
     ///
     /// # Errors
+    ///
     /// The store cannot be read or written.
     async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {
         loop {
@@ -274,7 +287,7 @@ pub trait Store: Send + Sync {
             let updates = state.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone()));
             match self.change(thread_id, StateChange { revision, updates: updates.collect() }).await {
                 Ok(()) => return Ok(revision),
-                // Somebody else was faster; what they changed stays, save these keys.
+                // Another commit came first; its changes stay, except for these keys.
                 Err(CommitError::Conflict(_)) => {}
                 Err(CommitError::Failed(e)) => return Err(e),
                 Err(e) => return Err(StoreError(e.to_string())),
@@ -283,10 +296,10 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// A turn in the queue of a thread, until it is dropped.
+/// A turn in the queue of a thread, held until it is dropped.
 pub type QueueTurn = Box<dyn std::any::Any + Send + Sync>;
 
-/// What is to be stored as one unit.
+/// The data that is stored as one unit.
 #[derive(Debug, Default)]
 pub struct Commit {
     run_id: Arc<str>,
@@ -295,27 +308,27 @@ pub struct Commit {
     after: u64,
     at_ms: u64,
     events: Arc<[StoredEvent]>,
-    /// Messages that join the thread's conversation.
+    /// Messages to append to the thread's conversation.
     pub messages: Vec<Message>,
-    /// The component that causes each of the events, where one does; it may be shorter.
+    /// The component that causes each of the events, if any; may be shorter than the events.
     pub charged: Vec<Option<SmolStr>>,
-    /// What the audit says of it.
+    /// The audit records of the commit.
     pub audit: Vec<AuditRecord>,
     /// The components that the events refer to, for a store that keeps them.
     pub components: Vec<ComponentFile>,
-    /// The most bytes that the values of one owner's keys may have in the thread. The events were
-    /// decided within it; a store that moves them behind changes of others checks it again.
+    /// The maximum total size of one owner's values in the thread. The events were decided within
+    /// it; a store that moves them behind changes of others checks it again.
     pub thread_state_bytes: Option<usize>,
-    /// Whether whoever waits for the commit may be answered before it is durable. A
-    /// direct call of an idempotent tool that changed nothing may: its record follows
-    /// with the next commit, in a twentieth of a second, or when the store is closed.
+    /// Whether a caller that waits for the commit may be answered before it is durable. This
+    /// applies to a direct call of an idempotent tool that changed nothing. Its record follows
+    /// with the next commit, within 50 ms, or when the store is closed.
     pub may_follow: bool,
 }
 
 impl Commit {
-    /// Of these events, and of nothing else: what happened in a run of this thread after
-    /// the events that the caller knows of, so many, at this moment in milliseconds since
-    /// the Unix epoch.
+    /// Creates a commit of these events only. They happened in a run of this thread after the
+    /// first `after` events, which the caller knows, at this time in milliseconds since the Unix
+    /// epoch.
     #[must_use]
     pub fn new(
         run_id: Arc<str>,
@@ -328,25 +341,25 @@ impl Commit {
         Self { run_id, thread_id, after, at_ms, events, ..Self::default() }
     }
 
-    /// The run whose events they are.
+    /// Returns the run of the events.
     #[must_use]
     pub fn run_id(&self) -> &Arc<str> {
         &self.run_id
     }
 
-    /// How many events of the run the caller knows of.
+    /// Returns the number of the run's events that the caller knows.
     #[must_use]
     pub fn after(&self) -> u64 {
         self.after
     }
 
-    /// When, in milliseconds since the Unix epoch.
+    /// Returns the time in milliseconds since the Unix epoch.
     #[must_use]
     pub fn at_ms(&self) -> u64 {
         self.at_ms
     }
 
-    /// What happened, numbered from there on. Changes in it count on from the thread's
+    /// Returns the events, numbered from `after`. The changes in them count on from the thread's
     /// revision.
     #[must_use]
     pub fn events(&self) -> &Arc<[StoredEvent]> {
@@ -354,27 +367,27 @@ impl Commit {
     }
 }
 
-/// What became of a commit.
+/// The result of a commit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// How many changes of others the commit's changes were moved behind.
+    /// The number of other commits' changes that this commit's changes were moved behind.
     pub moved: u64,
 }
 
-/// Why nothing was committed.
+/// The reason why nothing was committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// The thread's state moved on to this revision; [`Store::changes`] has what came in
-    /// between.
+    /// The thread's state has moved on to this revision; [`Store::changes`] returns the changes
+    /// in between.
     #[error("the thread's state was changed by another run or call")]
     Conflict(u64),
-    /// The run's log holds events that the caller does not know of.
+    /// The run's log has events that the caller does not know.
     #[error("the run was carried on by another process")]
     Advanced,
-    /// Another run of the thread is at work.
+    /// Another run of the thread is active.
     #[error("the thread is at work on the run {0}; wait for it, or queue")]
     Busy(String),
-    /// The commit is stored, and its sender cannot go on from it.
+    /// The commit is stored, but its sender cannot continue from it.
     #[error("what was done is recorded, but the run could not go on: {0}; `tollgate show` has its record")]
     Recorded(StoreError),
     /// The store failed.

@@ -1,9 +1,9 @@
-//! Commits that were built on an older state of their thread and fit the newer one.
+//! Rebasing commits: a commit built on an older state of its thread may still fit the newer one.
 //!
-//! Calls on one thread run at the same time, and most of what they change does not
-//! depend on what the others changed: they write other keys, or fold updates into a key
-//! by a reducer that commutes. Such a commit is moved behind the changes that it missed.
-//! Nobody decides again, and the cost does not grow with the number of calls that wait.
+//! Calls on one thread run concurrently, and most of their changes are independent: they write
+//! different keys, or fold updates into a key with a commutative reducer. Such a commit is moved
+//! behind the changes it missed. Nothing is decided again, and the cost does not grow with the
+//! number of waiting calls.
 
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
@@ -14,12 +14,12 @@ use tollgate_agent::state::change::MAX_VALUE_BYTES;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 
-/// The most changes of one thread, and the most threads, that are remembered.
+/// The maximum number of changes remembered per thread, and of threads.
 const MAX_CHANGES: usize = 1_024;
 const MAX_THREADS: usize = 64;
 
-/// The events of a commit, moved behind this many changes of others. Those before the
-/// commit's first change happened on the older state and stay.
+/// Returns the events of a commit, moved behind this many changes of others. Events before the
+/// commit's first change happened on the older state and keep their revision.
 #[must_use]
 pub(crate) fn moved(events: &Arc<[StoredEvent]>, revisions: u64) -> Arc<[StoredEvent]> {
     let first = events.iter().position(|event| event.event.change().is_some());
@@ -42,7 +42,7 @@ impl WrittenKeys {
         Self { revision: change.revision, keys: keys.collect() }
     }
 
-    /// Whether a change that did not see this one is still right behind it.
+    /// Returns whether a change that did not see this one is still correct after it.
     pub(super) fn lets_by(&self, change: &StateChange) -> bool {
         of_thread(change).all(|update| {
             let is_free = update.fold.as_ref().is_some_and(|fold| fold.is_free);
@@ -51,9 +51,9 @@ impl WrittenKeys {
     }
 }
 
-/// Whether the values stay within their limits behind what others added meanwhile: each value,
-/// and all that an owner has in the thread. `stored` gives how long the values of an owner are,
-/// at most. What does not fit is decided anew, on the state as it stands.
+/// Returns whether the values stay within their limits after what others added meanwhile: each
+/// value, and the total of each owner in the thread. `stored` returns an upper bound of the size
+/// of an owner's values. A commit that does not fit is decided again on the current state.
 pub(super) fn sizes_fit<'c, E>(
     changes: impl Iterator<Item = &'c StateChange>,
     thread_state_bytes: Option<usize>,
@@ -90,7 +90,7 @@ fn of_thread(change: &StateChange) -> impl Iterator<Item = &KeyUpdate> {
     change.updates.iter().filter(|update| update.scope == KeyScope::Thread)
 }
 
-/// The keys that the last changes of threads wrote, by the thread's row.
+/// The keys written by the latest changes of threads, by the thread's row.
 #[derive(Default)]
 pub(super) struct Recent {
     version: i64,
@@ -106,7 +106,7 @@ impl Recent {
         }
     }
 
-    /// Forgets everything: what was noted last was not committed.
+    /// Forgets everything, because the latest changes were not committed.
     pub(super) fn clear(&mut self) {
         self.threads.clear();
     }
@@ -125,7 +125,7 @@ impl Recent {
         changes.push_back(WrittenKeys::of(change));
     }
 
-    /// The changes of a thread after one revision up to another, if all are remembered.
+    /// Returns the changes of a thread after one revision up to another, if all are remembered.
     pub(super) fn between(
         &self,
         thread: i64,

@@ -1,25 +1,25 @@
-//! Runs in lists: which there are, and how they stand.
+//! Lists of runs and their status.
 
 use serde::Serialize;
 use tollgate_agent::run::{Event, RunSpec, RunStatus, Task};
 use tollgate_agent::text::clean;
 
-/// The longest title of a run, in bytes.
+/// The maximum length of a run's title, in bytes.
 const MAX_TITLE_BYTES: usize = 200;
 
-/// Which runs are wanted.
+/// A filter for lists of runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFilter {
-    /// Those of this thread.
+    /// Only runs of this thread.
     pub thread_id: Option<String>,
-    /// Those of this status: `running`, `waiting`, `completed`, `blocked`,
-    /// `stopped`, `cancelled`, `failed`.
+    /// Only runs of this status: `running`, `waiting`, `completed`, `blocked`, `stopped`,
+    /// `cancelled`, `failed`.
     pub status: Option<String>,
-    /// Those of this kind: `prompt`, `call`, `child`.
+    /// Only runs of this kind: `prompt`, `call`, `child`.
     pub kind: Option<String>,
-    /// Those whose id begins so.
+    /// Only runs whose id starts with this prefix.
     pub run_id_prefix: Option<String>,
-    /// At most so many.
+    /// The maximum number of results.
     pub limit: usize,
 }
 
@@ -32,30 +32,29 @@ impl Default for RunFilter {
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunSummary {
-    /// The run.
+    /// The run's id.
     pub run_id: String,
-    /// Its thread.
+    /// The run's thread.
     pub thread_id: String,
-    /// Its agent.
+    /// The run's agent.
     pub agent_id: String,
-    /// `prompt`, `call` for a direct call, `child` for a run that a call made.
+    /// `prompt`, `call` for a direct call, `child` for a run that a call started.
     pub kind: String,
-    /// The prompt's beginning, or the tool's name.
+    /// The beginning of the prompt, or the tool's name.
     pub title: String,
-    /// As in [`RunFilter::status`].
+    /// The status, as in [`RunFilter::status`].
     pub status: String,
-    /// How many events it has.
+    /// The number of events.
     pub events: u64,
     /// When it began, in milliseconds since the Unix epoch.
     pub started_at_ms: u64,
-    /// When its last event was committed.
+    /// When its last event was committed, in milliseconds since the Unix epoch.
     pub updated_at_ms: u64,
-    /// Whether a living process carries it; a run that is `running` without one
-    /// was interrupted.
+    /// Whether a living process drives it. A run that is `running` without one was interrupted.
     pub at_work: bool,
 }
 
-/// The status that a run has after this event, where the event says.
+/// Returns the status of a run after this event, if the event changes it.
 pub(super) fn status_after(event: &Event) -> Option<&'static str> {
     Some(match event {
         Event::RunWaiting => "waiting",
@@ -70,7 +69,7 @@ pub(super) fn status_after(event: &Event) -> Option<&'static str> {
     })
 }
 
-/// A run's kind and title.
+/// Returns a run's kind and title.
 pub(super) fn label(spec: &RunSpec) -> (&'static str, String) {
     match &spec.task {
         Task::Prompt(text) if spec.identity.parent_run_id.is_some() => {

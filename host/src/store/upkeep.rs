@@ -1,4 +1,4 @@
-//! What is found wrong with a store, and what is removed from it.
+//! Checking a store, and pruning it.
 
 use serde::Serialize;
 use std::sync::Arc;
@@ -7,31 +7,31 @@ use tollgate_agent::run::StoredEvent;
 /// The record of a run, as far as it can be read.
 #[derive(Debug, Clone, Default)]
 pub struct Record {
-    /// Its events, in order.
+    /// The events, in order.
     pub events: Vec<Arc<StoredEvent>>,
-    /// The first thing that is wrong with it. `None` if nothing was found.
+    /// The first problem. `None` if nothing was found.
     pub damage: Option<String>,
-    /// How many events an earlier version wrote without a checksum.
+    /// The number of events that an earlier version wrote without a checksum.
     pub without_checksum: u64,
 }
 
-/// What a check of the whole store found.
+/// The result of checking the whole store.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Verified {
-    /// The runs that were checked.
+    /// The number of runs that were checked.
     pub runs: u64,
-    /// Their events.
+    /// The number of their events.
     pub events: u64,
-    /// Events that an earlier version wrote without a checksum.
+    /// The number of events that an earlier version wrote without a checksum.
     pub without_checksum: u64,
     /// Runs whose record is damaged.
     pub damaged: Vec<DamagedRun>,
-    /// What is wrong with the file itself.
+    /// Problems in the file itself.
     pub database: Vec<String>,
 }
 
 impl Verified {
-    /// Whether nothing is wrong.
+    /// Returns whether no problem was found.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.damaged.is_empty() && self.database.is_empty()
@@ -41,55 +41,57 @@ impl Verified {
 /// A run whose record is damaged.
 #[derive(Debug, Clone, Serialize)]
 pub struct DamagedRun {
-    /// The run.
+    /// The run's id.
     pub run_id: String,
-    /// What is wrong first.
+    /// The first problem.
     pub problem: String,
 }
 
-/// What is to be removed from a store.
+/// The parameters of pruning.
 #[derive(Debug, Clone, Copy)]
 pub struct Pruning {
-    /// Completed runs and audit records older than this moment, in milliseconds since the
+    /// Remove completed runs and audit records older than this time, in milliseconds since the
     /// Unix epoch.
     pub before_ms: u64,
     /// Only count them.
     pub dry_run: bool,
-    /// Give their room back to the file system. Others wait to write meanwhile; without it,
-    /// the room is used for later records.
+    /// Return the freed space to the file system. Other writers wait meanwhile; otherwise the
+    /// space is used for later records.
     pub give_back: bool,
 }
 
-/// What was removed from a store, or would be.
+/// The result of pruning, or of a dry run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Pruned {
-    /// Whether it was only counted.
+    /// Whether they were only counted.
     pub dry_run: bool,
-    /// Runs and direct calls.
+    /// The number of runs and direct calls.
     pub runs: u64,
-    /// Their events.
+    /// The number of their events.
     pub events: u64,
-    /// Audit records.
+    /// The number of audit records.
     pub audit: u64,
-    /// Components that runs still refer to.
+    /// The number of components that runs still refer to.
     pub components_left: u64,
-    /// Files of processes that are gone.
+    /// The number of files of processes that are gone.
     pub processes: usize,
-    /// Open runs that keep old ones of their thread, as they may need their changes. The first 20 of them.
+    /// Open runs that keep old runs of their thread, because they may need those runs' changes.
+    /// Lists the first 20.
     pub held_back: Vec<HoldsBack>,
-    /// Whether another process uses the store, so that the room was kept for later records.
+    /// Whether another process uses the store, so that the freed space was kept for later
+    /// records.
     pub is_in_use: bool,
-    /// Bytes that the file system got back.
+    /// The number of bytes returned to the file system.
     pub freed_bytes: u64,
 }
 
 /// An open run that keeps others from being removed.
 #[derive(Debug, Clone, Serialize)]
 pub struct HoldsBack {
-    /// The open run.
+    /// The open run's id.
     pub run_id: String,
     /// `running` or `waiting`.
     pub status: String,
-    /// How many old runs of its thread it keeps.
+    /// The number of old runs of its thread that it keeps.
     pub runs: u64,
 }

@@ -1,4 +1,4 @@
-//! The audit in SQLite, and which tools trap.
+//! The audit in SQLite, and the tools that trap.
 
 use crate::store::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter};
@@ -7,7 +7,7 @@ use tollgate_agent::SmolStr;
 
 const COLUMNS: &str = "at_ms, kind, who, decision, file, component_id, digest, tool_name, power, detail, run_id, call_id, usage";
 
-/// Adds a record, where it says something new, and what follows from it.
+/// Adds a record, unless it repeats the last one, and updates the tool's health.
 pub(super) fn write(connection: &Connection, record: &AuditRecord) -> rusqlite::Result<()> {
     if let Some(file) = &record.file {
         let last = connection
@@ -71,7 +71,7 @@ fn write_health(connection: &Connection, tool_name: &str, record: &AuditRecord) 
     Ok(())
 }
 
-/// The records that are wanted, newest first.
+/// Returns the matching records, newest first.
 pub(super) fn read(connection: &Connection, filter: &AuditFilter) -> rusqlite::Result<Vec<AuditRecord>> {
     let (query, values) = query_of(filter);
     let mut statement = connection.prepare_cached(&query)?;
@@ -107,7 +107,7 @@ fn query_of(filter: &AuditFilter) -> (String, Vec<Box<dyn ToSql>>) {
     (format!("SELECT {COLUMNS} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT ?"), values)
 }
 
-/// The tools that trapped last.
+/// Returns the tools whose last calls trapped.
 pub(super) fn trapping(connection: &Connection) -> rusqlite::Result<Vec<ToolHealth>> {
     let mut statement = connection.prepare_cached(
         "SELECT tool_name, component_id, digest, traps FROM tool_health ORDER BY tool_name",
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::store::sqlite::open;
 
-    /// How SQLite goes about it.
+    /// Returns SQLite's query plan.
     fn plan_of(filter: &AuditFilter) -> String {
         let data = tempfile::tempdir().unwrap();
         let (_, connection) = open::prepare(data.path()).unwrap();

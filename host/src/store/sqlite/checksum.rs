@@ -1,13 +1,13 @@
-//! The checksums of a run's events: each covers the event and the checksum before it, so
-//! that one event that was lost or altered shows.
+//! The checksums of a run's events. Each covers the event and the previous checksum, so a lost or
+//! altered event is detected.
 
 use super::read::EventRow;
 use sha2::{Digest, Sha256};
 
-/// A checksum has half the bytes of a SHA-256. It finds accidents, and is no signature.
+/// Half of a SHA-256 digest. It detects accidents and is not a signature.
 pub(super) const CHECKSUM_BYTES: usize = 16;
 
-/// The checksum of an event that follows the one with this checksum, if that has one.
+/// Returns the checksum of an event; `before` is the previous event's checksum, if it has one.
 pub(super) fn checksum(before: Option<&[u8]>, number: u64, at_ms: u64, body: &str) -> [u8; CHECKSUM_BYTES] {
     let mut hash = Sha256::new();
     hash.update(before.unwrap_or_default());
@@ -18,9 +18,9 @@ pub(super) fn checksum(before: Option<&[u8]>, number: u64, at_ms: u64, body: &st
     std::array::from_fn(|at| hash[at])
 }
 
-/// What is wrong with the rows of a run that should hold the events after one number up
-/// to another: the number of the first bad event and words. `before` is the checksum of
-/// the event before the rows.
+/// Checks the rows of a run that should hold the events after one number up to another. Returns
+/// the number of the first bad event and a description. `before` is the checksum of the event
+/// before the rows.
 pub(super) fn first_damage(
     rows: &[EventRow],
     after: u64,

@@ -1,4 +1,4 @@
-//! Failures in words: what failed, why, and what to do.
+//! Error messages: what failed, why, and what to do.
 
 use crate::store::StoreError;
 use rusqlite::Error;
@@ -8,7 +8,7 @@ use std::path::Path;
 const CHECK_MODE: &str =
     "check the owner and mode of the file and its directory, or name another with --data";
 
-/// Why the system refused to open, make or write a file, and what to do.
+/// Returns why the system refused to open, create or write a file, and what to do.
 pub(super) fn cause(error: &io::Error) -> String {
     use io::ErrorKind::{
         FileTooLarge, IsADirectory, NotADirectory, NotFound, OutOfMemory, PermissionDenied, QuotaExceeded,
@@ -38,8 +38,8 @@ pub(super) fn cause(error: &io::Error) -> String {
     words.to_owned()
 }
 
-/// What an error of SQLite means to an operator. Its own words do not reach them: the
-/// cause is asked of the system where SQLite does not say it.
+/// Explains an SQLite error to an operator. SQLite's own text is not shown. If SQLite does not
+/// report the cause, the system is asked for it.
 pub(in crate::store) fn explain(verb: &str, file: &Path, error: &Error) -> StoreError {
     StoreError(format!("cannot {verb} the store {}: {}", file.display(), why(file, error)))
 }
@@ -73,8 +73,8 @@ fn why(file: &Path, error: &Error) -> String {
     words.to_owned()
 }
 
-/// Why the system refuses the file, its directory or what SQLite keeps beside it.
-/// `None` if it does not.
+/// Returns why the system refuses the file, its directory or SQLite's files beside it. `None` if
+/// it does not.
 fn refused_by_the_system(file: &Path) -> Option<String> {
     let opened = |file: &Path| std::fs::File::options().read(true).write(true).open(file).map(drop);
     let is_link = std::fs::symlink_metadata(file).is_ok_and(|metadata| metadata.is_symlink());
@@ -104,7 +104,7 @@ fn refused_by_the_system(file: &Path) -> Option<String> {
     (free.f_bavail == 0).then(|| "the disk is full; free some room".to_owned())
 }
 
-/// A file that SQLite keeps beside the database.
+/// Returns the path of a file that SQLite keeps beside the database.
 pub(super) fn beside(file: &Path, ending: &str) -> std::path::PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(ending);

@@ -1,11 +1,10 @@
 //! A store in one SQLite file, for any number of processes on one machine.
 //!
-//! Commits go through one writer thread, which takes what has come in meanwhile
-//! into the same transaction, so that calls at once share one sync of the disk.
-//! A commit is answered when the disk has it (`synchronous = FULL`), save for those
-//! that may follow. Several processes write to one file in turn; a process that carries a run holds a
-//! locked file, so that the others can tell a run at work from one whose process
-//! is gone.
+//! Commits go through one writer thread. It puts the commits that arrived meanwhile into one
+//! transaction, so that concurrent calls share one disk sync. A commit is answered when it is on
+//! disk (`synchronous = FULL`), except for those that may follow. Several processes write to one
+//! file in turn. A process that drives a run holds a locked file, so that others can distinguish
+//! an active run from one whose process is gone.
 
 mod audit;
 mod checksum;
@@ -49,7 +48,7 @@ use writer::Writer;
 /// The values of one thread's keys that do not persist.
 type Volatile = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
 
-/// Keeps everything in a directory; what a client was told survives the process.
+/// A store in a directory. Everything that a client received survives the process.
 pub struct SqliteStore {
     writer: Writer,
     readers: Arc<Readers>,
@@ -58,16 +57,17 @@ pub struct SqliteStore {
     limits: StoreLimits,
     sizes: Arc<Sizes>,
     directory: PathBuf,
-    /// Keys that do not persist live as long as this process.
+    /// The values of keys that do not persist, which live as long as this process.
     volatile: Mutex<HashMap<Arc<str>, Volatile>>,
 }
 
 impl SqliteStore {
-    /// Opens the store in this directory, and makes both where they are missing.
+    /// Opens the store in this directory, creating both if they are missing.
     ///
     /// # Errors
-    /// The directory cannot be written, the file is no store of Tollgate's, was
-    /// written by a newer version, or is damaged.
+    ///
+    /// The directory cannot be written, or the file is not a Tollgate store, was written by a
+    /// newer version, or is damaged.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         let directory = &place::without_links(directory)?;
         let (file, connection) = open::prepare(directory)?;
@@ -82,7 +82,7 @@ impl SqliteStore {
         Ok(Self { writer, readers, known, process, limits, sizes, directory: directory.clone(), volatile })
     }
 
-    /// The same store with these limits.
+    /// Sets the store's limits.
     #[must_use]
     pub fn with_limits(mut self, limits: StoreLimits) -> Self {
         self.limits = limits;
@@ -92,13 +92,14 @@ impl SqliteStore {
     /// Checks the file and the checksums of every run.
     ///
     /// # Errors
+    ///
     /// The store cannot be read.
     pub async fn verify(&self) -> Result<Verified, StoreError> {
         self.writer.catch_up().await?;
         self.readers.ask(|reader| reader.verify()).await
     }
 
-    /// How many bytes the records of a thread or component have.
+    /// Returns the size of the records of a thread or component.
     async fn bytes(&self, subject: Subject) -> Result<u64, StoreError> {
         if let Some(bytes) = self.sizes.get(&subject) {
             return Ok(bytes);
@@ -109,13 +110,13 @@ impl SqliteStore {
         Ok(bytes)
     }
 
-    /// The id under which this process carries runs.
+    /// Returns the id under which this process drives runs.
     #[must_use]
     pub fn process_id(&self) -> &str {
         self.process.id()
     }
 
-    /// Keeps what the record leaves out, and adds it to events that come back.
+    /// Keeps the values that the record leaves out, and adds them to returned events.
     fn remember<'a>(&self, thread_id: &Arc<str>, changes: impl Iterator<Item = &'a StateChange>) {
         let fleeting = |update: &&KeyUpdate| !update.persistent && update.scope == KeyScope::Thread;
         let mut fleeting = changes.flat_map(|change| change.updates.iter()).filter(fleeting).peekable();

@@ -1,5 +1,5 @@
-//! Opening the file: where it lies, whether it is ours, and whether this version
-//! can read it.
+//! Opening the database file: its location, whether it belongs to Tollgate, and whether this
+//! version can read it.
 
 use super::explain::{beside, cause, explain};
 use super::process;
@@ -15,34 +15,34 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The file within the data directory.
+/// The database file within the data directory.
 const FILE: &str = "tollgate.db";
-/// What is locked while the store is opened.
+/// The lock file, locked while the store is opened.
 const LOCK: &str = "tollgate.lock";
-/// What marks the file as a store of Tollgate's: "TOLG".
+/// The application id that marks the file as a Tollgate store: "TOLG".
 const APPLICATION_ID: i32 = 0x544f_4c47;
 /// How long a process waits for its turn to write.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-/// What a connection keeps of the file in memory, in KiB, a quarter of what it would by
-/// default: a run writes at the end of the file, and the system keeps the rest of it.
+/// The page cache of a connection in KiB, a quarter of SQLite's default. A run writes at the end
+/// of the file, and the system caches the rest of it.
 const CACHE_KIB: i32 = 512;
 
 mod migrations {
     refinery::embed_migrations!("src/store/sqlite/migrations");
 }
 
-/// The newest migration that this program knows; to build the list of them takes longer
-/// than all else at a start.
+/// The newest migration this program knows. Building the list of migrations would take longer
+/// than the rest of a start.
 pub(super) const NEWEST: i64 = 8;
 
-/// Makes or checks the store, brings it up to this version, and gives its path with a
-/// first connection to it. The directory's path has no links that this user did not place.
+/// Creates or checks the store and migrates it to this version. Returns its path and a first
+/// connection. The directory's path contains no links that another user could have placed.
 pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
     private_dir::make(directory).map_err(StoreError)?;
     let _turn = take_turn(directory)?;
     let file = file_in(directory);
     check_regular(&file)?;
-    // SQLite gives its other files the mode of this one.
+    // SQLite gives its other files the same mode.
     private_dir::make_file(&file).map_err(|why| unwritable(&file, &why))?;
     let mut connection = open_file(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     check_ours(&connection, &file)?;
@@ -60,8 +60,8 @@ pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreEr
 }
 
 fn bring_up(connection: &mut Connection, file: &Path) -> Result<(), StoreError> {
-    // One transaction for all: a migration and the note that it was made are two steps,
-    // and a process may be killed between them.
+    // All in one transaction: a migration and its entry in the history are two steps, and a
+    // process may be killed between them.
     let runner = migrations::migrations::runner().set_grouped(true);
     runner.run(connection).map(drop).map_err(|why| match why.source().and_then(|of| of.downcast_ref()) {
         Some(of_sqlite) => explain("convert", file, of_sqlite),
@@ -69,13 +69,13 @@ fn bring_up(connection: &mut Connection, file: &Path) -> Result<(), StoreError> 
     })
 }
 
-/// One more connection to the store, which is there.
+/// Opens another connection to an existing store.
 pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
     open_file(file, OpenFlags::empty())
 }
 
-/// Checks that the store's files are regular ones, where they are there: SQLite would wait for
-/// the other end of a pipe, or write to a device.
+/// Checks that the store's files are regular files, if they exist. SQLite would block on a pipe,
+/// or write to a device.
 pub(super) fn check_regular(file: &Path) -> Result<(), StoreError> {
     check_kind(file)?;
     ["-wal", "-shm", "-journal"].iter().try_for_each(|ending| check_kind(&beside(file, ending)))
@@ -83,7 +83,7 @@ pub(super) fn check_regular(file: &Path) -> Result<(), StoreError> {
 
 fn check_kind(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::FileTypeExt as _;
-    // What cannot be looked at is explained where it is opened.
+    // A file that cannot be examined is reported when it is opened.
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     let kind = match found.file_type() {
         kind if kind.is_file() => return Ok(()),
@@ -100,12 +100,12 @@ fn check_kind(path: &Path) -> Result<(), StoreError> {
     )))
 }
 
-/// The store's file in a data directory.
+/// Returns the path of the database in a data directory.
 pub(super) fn file_in(directory: &Path) -> PathBuf {
     directory.join(FILE)
 }
 
-/// A connection that writes nothing. A file that nobody changes is read without its log.
+/// Opens a read-only connection. If no process writes to the file, its log is ignored.
 pub(super) fn connect_read_only(file: &Path, is_unchanging: bool) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -144,9 +144,10 @@ fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
-        // What undoes a statement would otherwise be written to a file.
+        // SQLite would otherwise write its statement journals to a file.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        // A plan does not depend on values, or statements would be prepared for each anew.
+        // Keeps plans independent of bound values; otherwise statements are prepared again for
+        // each value.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
@@ -154,14 +155,14 @@ fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
     open().map_err(|e| explain("open", file, &e))
 }
 
-/// Processes that begin at once open the store one after the other: the first of
-/// them makes it, or brings it up to this version.
+/// Locks the data directory for opening, so that processes that start at the same time open the
+/// store one after another. The first of them creates or migrates it.
 pub(super) fn take_turn(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join(LOCK);
     check_kind(&path)?;
     let lock = || -> std::io::Result<File> {
         private_dir::make_file(&path)?;
-        // Opening a pipe would wait for its other end.
+        // Opening a pipe would block.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let flags = i32::try_from(flags.bits()).unwrap_or_default();
         let file = File::options().append(true).custom_flags(flags).open(&path)?;
@@ -194,7 +195,7 @@ fn check_ours(connection: &Connection, file: &Path) -> Result<(), StoreError> {
     connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(|e| explain("write", file, &e))
 }
 
-/// The newest migration that the file has had, which this program knows.
+/// Returns the newest migration applied to the file; fails if this program does not know it.
 pub(super) fn applied_and_known(connection: &Connection, file: &Path) -> Result<i64, StoreError> {
     let (has, knows) = (applied(connection, file)?, NEWEST);
     if has <= knows {
@@ -206,7 +207,8 @@ pub(super) fn applied_and_known(connection: &Connection, file: &Path) -> Result<
     )))
 }
 
-/// A process of the version that the store is of could write to it no more.
+/// Fails if another process uses the store. A process of the older version could no longer write
+/// to it.
 fn check_unused(directory: &Path, file: &Path) -> Result<(), StoreError> {
     if !process::any_lives(directory) {
         return Ok(());
@@ -217,7 +219,7 @@ fn check_unused(directory: &Path, file: &Path) -> Result<(), StoreError> {
     )))
 }
 
-/// The newest migration that the file has had; 0 for a new file.
+/// Returns the newest migration applied to the file; 0 for a new file.
 fn applied(connection: &Connection, file: &Path) -> Result<i64, StoreError> {
     let table = "SELECT 1 FROM sqlite_master WHERE name = 'refinery_schema_history'";
     let newest = "SELECT coalesce(max(version), 0) FROM refinery_schema_history";

@@ -1,4 +1,4 @@
-//! Where the store is: which links on the way are followed, and whether its files are
+//! The location of the store: which links on its path are followed, and whether its files are
 //! still the ones that were opened.
 
 use super::explain::{beside, cause};
@@ -11,16 +11,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-/// As many as the system follows.
+/// The system's own limit.
 const MAX_LINKS: usize = 40;
 const STICKY: u32 = 0o1000;
 const WRITABLE_BY_ALL: u32 = 0o002;
 
-/// The directory without links on the way to it. A link is followed if nobody but this
-/// user and the system's administrator could have placed it.
+/// Resolves the links in the directory's path. A link is followed only if no one but this user
+/// and the system's administrator could have placed it.
 ///
 /// # Errors
-/// Somebody else could have placed a link, or the path cannot be looked at.
+///
+/// Another user could have placed a link, or the path cannot be examined.
 pub(super) fn without_links(directory: &Path) -> Result<PathBuf, StoreError> {
     let failed = |path: &Path, why: &io::Error| {
         StoreError(format!(
@@ -60,7 +61,7 @@ pub(super) fn without_links(directory: &Path) -> Result<PathBuf, StoreError> {
                 }
             }
             Ok(_) => resolved = path,
-            // The rest is made by whoever opens the store.
+            // The rest is created when the store is opened.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 resolved = path;
                 resolved.extend(left.drain(..));
@@ -95,12 +96,12 @@ fn check_link(directory: &Path, link: &Path, metadata: &Metadata, parent: &Path)
     )))
 }
 
-/// The files that were opened, to notice when they are gone: the system writes to a file
-/// that was removed or moved away as if nothing had happened.
+/// The identity of the opened files, to notice when they are gone: the system writes to a removed
+/// or moved file as if nothing had happened.
 pub(super) struct Place {
     pub(super) file: PathBuf,
     database: (u64, u64),
-    /// SQLite makes them with the first transaction.
+    /// SQLite creates them with the first transaction.
     beside: [(PathBuf, OnceLock<(u64, u64)>); 2],
 }
 
@@ -113,7 +114,7 @@ impl Place {
         Ok(place)
     }
 
-    /// That the files are still where they were opened.
+    /// Checks that the files are still where they were opened.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         if identity(&self.file) != Some(self.database) {
             return Err(lost(&self.file, &self.file));

@@ -1,8 +1,7 @@
-//! Telling a run at work from one whose process is gone.
+//! Detecting whether the process that drives a run still lives.
 //!
-//! Each process locks a file of its own for as long as it lives; the system gives
-//! the lock back however the process ends. Who finds the lock free knows that the
-//! process is gone.
+//! Each process locks a file of its own for as long as it lives; the system releases the lock
+//! however the process ends. If the lock is free, the process is gone.
 
 use super::explain::cause;
 use super::open::take_turn;
@@ -17,20 +16,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
-/// Where the files are, within the data directory.
+/// The directory of these files, within the data directory.
 const DIRECTORY: &str = "processes";
 
-/// The most files that one start looks at.
+/// The maximum number of files that one start examines.
 const MAX_SWEPT: usize = 1_000;
 
-/// This process, as others see it.
+/// This process, as other processes see it.
 #[derive(Debug)]
 pub(super) struct Process {
     id: String,
     directory: PathBuf,
-    /// Held for its lock. One that only reads has none.
+    /// Held for its lock. `None` for a process that only reads.
     lock: Option<File>,
-    /// Runs of this process that it carries no longer, though it lives.
+    /// Runs that this process has released while it lives.
     left: Mutex<HashSet<String>>,
 }
 
@@ -38,7 +37,7 @@ impl Process {
     pub(super) fn register(data: &Path) -> Result<Self, StoreError> {
         let directory = data.join(DIRECTORY);
         let id = Uuid::now_v7().to_string();
-        // One after the other: a file that is not locked yet would be taken for a dead one.
+        // One process at a time: a file that is not locked yet would look abandoned.
         let _turn = take_turn(data)?;
         sweep(&directory);
         sweep(&data.join(waiting::DIRECTORY));
@@ -54,7 +53,7 @@ impl Process {
         Ok(Self { id, directory, lock: Some(lock), left: Mutex::default() })
     }
 
-    /// A process that carries no runs, and only asks which of the others live.
+    /// Creates a process that drives no runs and only checks which others live.
     pub(super) fn observer(data: &Path) -> Self {
         Self { id: String::new(), directory: data.join(DIRECTORY), lock: None, left: Mutex::default() }
     }
@@ -63,17 +62,17 @@ impl Process {
         &self.id
     }
 
-    /// This process stopped carrying the run.
+    /// Records that this process no longer drives the run.
     pub(super) fn let_go(&self, run_id: &str) {
         self.left().insert(run_id.to_owned());
     }
 
-    /// This process carries the run.
+    /// Records that this process drives the run.
     pub(super) fn take_up(&self, run_id: &str) {
         self.left().remove(run_id);
     }
 
-    /// Whether a run of this owner is carried at present.
+    /// Returns whether this owner currently drives the run.
     pub(super) fn is_carried(&self, owner: &str, run_id: &str) -> bool {
         if owner == self.id { !self.left().contains(run_id) } else { self.is_alive(owner) }
     }
@@ -82,29 +81,28 @@ impl Process {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether another process, of this id, lives.
+    /// Returns whether another process with this id lives.
     fn is_alive(&self, id: &str) -> bool {
-        // Ids come from the database; one that is no id names no file.
+        // Ids come from the database; an invalid id names no file.
         Uuid::parse_str(id).is_ok() && lives(&self.directory.join(id))
     }
 }
 
-/// Whether any process has this data directory open.
+/// Returns whether any process has this data directory open.
 pub(super) fn any_lives(data: &Path) -> bool {
     let Ok(files) = std::fs::read_dir(data.join(DIRECTORY)) else { return false };
     files.flatten().any(|file| lives(&file.path()))
 }
 
-/// Removes the files of processes that are gone: those that were killed leave theirs.
-/// Gives how many there were.
+/// Removes the files of processes that are gone, such as killed ones. Returns their number.
 pub(super) fn sweep(directory: &Path) -> usize {
     let Ok(files) = std::fs::read_dir(directory) else { return 0 };
-    // One that waits locks its file before it gives it a name.
+    // A waiting process locks its file before it gives it its final name.
     let is_named = |file: &std::fs::DirEntry| !file.file_name().as_encoded_bytes().ends_with(b".new");
     files.flatten().take(MAX_SWEPT).filter(|file| is_named(file) && !lives(&file.path())).count()
 }
 
-/// The same in this data directory.
+/// Like [`sweep`], in this data directory.
 pub(super) fn sweep_in(data: &Path) -> usize {
     take_turn(data).map_or(0, |_turn| {
         sweep(&data.join(waiting::DIRECTORY));
@@ -112,24 +110,24 @@ pub(super) fn sweep_in(data: &Path) -> usize {
     })
 }
 
-/// Whether the process lives whose file this is.
+/// Returns whether the process with this file lives.
 pub(super) fn lives(path: &Path) -> bool {
-    // Opening a pipe would wait for its other end.
+    // Opening a pipe would block.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) if !file.metadata().is_ok_and(|found| found.is_file()) => {
-            // No process made this; it cannot be one's lock.
+            // No process created this, so it cannot be a lock.
             return false;
         }
         Ok(file) => file,
-        // A process that cannot be looked at, such as for want of descriptors, may well live: to take it for dead would
-        // have its runs carried twice.
+        // A process whose file cannot be opened, such as for lack of descriptors, may be alive.
+        // Treating it as dead would let two processes drive its runs.
         Err(why) => return why.kind() != ErrorKind::NotFound,
     };
     match file.try_lock_shared() {
         Ok(()) => {
-            // Gone; what it left behind is of no use to anybody.
+            // The process is gone, and its file is useless.
             let _ = std::fs::remove_file(path);
             false
         }
@@ -156,7 +154,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let file = data.path().join("one");
         assert!(!lives(&file), "it has no file");
-        // Opening it fails, as it does when the process has no descriptor left.
+        // Opening it fails, as it does when the process has no file descriptors left.
         std::os::unix::fs::symlink(&file, &file).unwrap();
         assert!(lives(&file));
         assert_eq!(sweep(data.path()), 0);

@@ -1,9 +1,9 @@
-//! Removing what is old: completed runs with their events, audit records, components that
-//! no run refers to any more.
+//! Removing old data: completed runs with their events, audit records, and components without
+//! runs.
 //!
-//! Threads keep their state and their conversation. A change whose run is removed keeps
-//! the update alone, and the changes before the oldest run that is left become one, so
-//! that the runs that are left can still be replayed.
+//! Threads keep their state and their conversation. A change whose run is removed keeps only its
+//! update. The changes before the oldest remaining run are merged into one, so that the remaining
+//! runs can still be replayed.
 
 use super::explain::explain;
 use super::process;
@@ -22,11 +22,11 @@ use tollgate_agent::json;
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 
-/// How many runs are removed in one transaction, so that others get their turn to write.
+/// The number of runs removed in one transaction, so that others get their turn to write.
 const RUNS_AT_ONCE: i64 = 100;
-/// How many audit records are looked at in one transaction.
+/// The number of audit records examined in one transaction.
 const AUDIT_AT_ONCE: i64 = 500;
-/// The most runs that hold others back which are named.
+/// The maximum number of blocking runs that are named.
 const MAX_NAMED: i64 = 20;
 
 /// A run that may be removed.
@@ -36,19 +36,21 @@ struct Old {
 }
 
 impl SqliteStore {
-    /// Removes completed runs and audit records that are old. Runs that wait or run, and the
-    /// children of those, stay.
+    /// Removes old completed runs and audit records. Runs that are running or waiting stay, and
+    /// so do their children.
     ///
     /// # Errors
+    ///
     /// The store cannot be read or written.
     pub fn prune(directory: &Path, pruning: Pruning) -> Result<Pruned, StoreError> {
         Self::prune_until(directory, pruning, &CancellationToken::new())
     }
 
-    /// The same, until the token is cancelled: what is left then is removed by the next one.
+    /// Like [`prune`], until the token is cancelled. The next call removes the rest.
     ///
     /// # Errors
-    /// As [`prune`](Self::prune).
+    ///
+    /// As for [`prune`](Self::prune).
     pub fn prune_until(
         directory: &Path,
         pruning: Pruning,
@@ -77,7 +79,7 @@ impl SqliteStore {
                 remove(&transaction, run, &mut pruned, dry_run).map_err(failed)?;
                 threads.insert(run.thread);
                 if !dry_run && turns.is_used_up() {
-                    // The rest is found again in the next transaction.
+                    // The next transaction finds the rest again.
                     after = run.id;
                     break;
                 }
@@ -99,7 +101,7 @@ impl SqliteStore {
         if !dry_run && !turns.are_over() {
             pruned.processes = process::sweep_in(directory);
             if gives_back {
-                // Held, no other process begins to use the store meanwhile.
+                // While this is held, no other process can open the store.
                 let _turn = open::take_turn(directory)?;
                 pruned.is_in_use = process::any_lives(directory);
                 if !pruned.is_in_use {
@@ -117,7 +119,8 @@ fn size_of(file: &Path) -> u64 {
     length(file) + length(&super::explain::beside(file, "-wal"))
 }
 
-/// For each thread, when the first of those runs began that stay: a run that was at work then changed what that one read.
+/// Returns, for each thread, when the first of its remaining runs began. A run that was active
+/// then may have changed what that run read.
 fn kept_since(connection: &Connection, before_ms: u64) -> rusqlite::Result<HashMap<i64, i64>> {
     let mut find = connection.prepare(
         "SELECT thread, min(started_at_ms) FROM runs
@@ -126,7 +129,7 @@ fn kept_since(connection: &Connection, before_ms: u64) -> rusqlite::Result<HashM
     find.query_map([before_ms.cast_signed()], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
-/// The open runs that keep old ones from being removed, and how many each.
+/// Returns the open runs that keep old ones from being removed, with the number of each.
 fn held_back(connection: &Connection, before_ms: u64) -> rusqlite::Result<Vec<HoldsBack>> {
     let mut find = connection.prepare(
         "SELECT o.run_id, o.status, count(r.id) AS held FROM runs o JOIN runs r ON r.thread = o.thread
@@ -140,7 +143,7 @@ fn held_back(connection: &Connection, before_ms: u64) -> rusqlite::Result<Vec<Ho
     rows.collect()
 }
 
-/// The next runs that may be removed, and the last one that was looked at.
+/// Returns the next runs that may be removed, and the last one that was examined.
 fn old_runs(
     connection: &Connection,
     before_ms: u64,
@@ -161,7 +164,7 @@ fn old_runs(
     for row in rows {
         let (run, kind, may_go) = row?;
         last = Some(run.id);
-        // What a child came to is read by a parent that goes on.
+        // A parent that continues reads the result of its child.
         if may_go && (kind != "child" || !has_open_parent(connection, run.id)?) {
             old.push(run);
         }
@@ -190,9 +193,9 @@ fn remove(connection: &Connection, run: &Old, pruned: &mut Pruned, dry_run: bool
     while let Some(row) = rows.next()? {
         all += 1;
         let body = row.get_ref(2)?.as_str()?;
-        // One that cannot be read is removed like the others.
+        // A run that cannot be read is removed like the others.
         if let Ok(event) = json::from_record::<Event>(body) {
-            // The bytes of a component are counted since events have checksums.
+            // The bytes of a component have been counted since events have checksums.
             lengths.push((body.len(), row.get::<_, bool>(3)?));
             let (number, at_ms) =
                 (row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned());
@@ -232,7 +235,7 @@ fn record(change: &StateChange) -> String {
     serde_json::to_string(change).unwrap_or_default()
 }
 
-/// Joins the first changes of these threads, and lets others write in between.
+/// Merges the first changes of these threads, and lets others write in between.
 fn join_all(
     connection: &mut Connection,
     threads: BTreeSet<i64>,
@@ -253,8 +256,8 @@ fn join_all(
     Ok(())
 }
 
-/// Makes one change of all that come before the first change of a run that is left. An open run goes on from the state
-/// that it knew, and needs each.
+/// Merges all changes before the first change of a remaining run. An open run continues from the
+/// state it knew, and needs every change since.
 fn join_first_changes(connection: &Connection, thread: i64) -> rusqlite::Result<()> {
     let open = "SELECT EXISTS (SELECT 1 FROM runs WHERE thread = ?1 AND status IN ('running', 'waiting'))";
     if connection.prepare_cached(open)?.query_row([thread], |row| row.get(0))? {
@@ -295,14 +298,14 @@ fn join_first_changes(connection: &Connection, thread: i64) -> rusqlite::Result<
     Ok(())
 }
 
-/// A thread without runs, state and conversation is gone. Whether this one was.
+/// Removes a thread without runs, state and conversation. Returns whether it did.
 fn forget_if_empty(connection: &Connection, thread: i64) -> rusqlite::Result<bool> {
     let is_empty = "SELECT EXISTS (SELECT 1 FROM threads WHERE id = ?1 AND messages = 0
         AND NOT EXISTS (SELECT 1 FROM runs WHERE thread = ?1)
         AND NOT EXISTS (SELECT 1 FROM state WHERE thread = ?1))";
     let is_empty: bool = connection.prepare_cached(is_empty)?.query_row([thread], |row| row.get(0))?;
     if is_empty {
-        // First what refers to the thread: changes of keys that do not persist are left.
+        // References to the thread go first: changes of keys that do not persist remain.
         for forget in ["DELETE FROM changes WHERE thread = ?1", "DELETE FROM threads WHERE id = ?1"] {
             connection.prepare_cached(forget)?.execute([thread])?;
         }
@@ -310,8 +313,8 @@ fn forget_if_empty(connection: &Connection, thread: i64) -> rusqlite::Result<boo
     Ok(is_empty)
 }
 
-/// Of each file the newest record stays: what is loaded is compared with it. So do the
-/// records of runs that stay.
+/// Removes old audit records. The newest record of each file stays, because the next load is
+/// compared with it. The records of remaining runs stay too.
 fn prune_audit(
     connection: &Connection,
     before_ms: u64,
@@ -343,8 +346,8 @@ fn prune_audit(
     Ok(())
 }
 
-/// Components that no run refers to are let go of with the last one that did; this finds
-/// those that were left behind.
+/// Removes components that no run refers to. They are normally removed with the last run that
+/// did; this finds leftovers.
 fn prune_components(
     connection: &Connection,
     pruned: &mut Pruned,
@@ -370,8 +373,8 @@ fn prune_components(
     Ok(())
 }
 
-/// Gives the room of what was removed back to the file system. Others go on meanwhile;
-/// while they write, the room is used for what comes next instead.
+/// Returns freed space to the file system. Others continue meanwhile; if they write, the space is
+/// reused for later records instead.
 fn give_back(connection: &Connection) -> rusqlite::Result<()> {
     let is_busy = |e: &rusqlite::Error| {
         use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};

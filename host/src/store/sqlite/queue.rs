@@ -1,20 +1,21 @@
-//! The queue before the thread that writes: whoever waits wakes it, and what nobody
-//! waits for is gathered meanwhile.
+//! The queue of the writer thread. A job with a waiting caller wakes the thread; jobs without one
+//! are collected meanwhile.
 
 use super::writer::{Job, Prepared};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most commits that share one transaction, and the most for which nobody waits that
-/// are not written yet.
+/// The maximum number of commits per transaction, and of unwritten commits without a waiting
+/// caller.
 const MAX_GROUP: usize = 256;
-/// So many of those are written without waiting for more: they are in memory until then.
+/// The number of commits without a waiting caller that are written without waiting for more. They
+/// are in memory until then.
 const ENOUGH: usize = 64;
-/// How long a commit for which nobody waits is kept for others to join it.
+/// How long a commit without a waiting caller waits for others to join it.
 const FOLLOWS_WITHIN: Duration = Duration::from_millis(50);
 
-/// Jobs in the order in which they came.
+/// Jobs in order of arrival.
 #[derive(Default)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
@@ -24,29 +25,29 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct Inner {
     jobs: VecDeque<Job>,
-    /// Of them, or of those being written, commits for which nobody waits.
+    /// Commits without a waiting caller, queued or being written.
     following: usize,
-    /// A group was given and is being written.
+    /// A group was handed out and is being written.
     writing: bool,
     closed: bool,
 }
 
 impl Queue {
-    /// Adds a job for which somebody waits. Where nobody writes any more it is dropped, and
-    /// its reply with it.
+    /// Adds a job with a waiting caller. If the writer is gone, the job is dropped together with
+    /// its reply.
     pub(super) fn push(&self, job: Job) {
         let mut inner = self.lock();
         if inner.closed {
             return;
         }
         inner.jobs.push_back(job);
-        // Whoever wakes finds the lock free.
+        // The woken thread finds the lock free.
         drop(inner);
         self.news.notify_one();
     }
 
-    /// Adds a commit for which nobody waits; gives it back where nobody writes any more, or
-    /// where a whole group is behind already.
+    /// Adds a commit without a waiting caller. Returns it if the writer is gone, or if a whole
+    /// group is pending already.
     pub(super) fn push_following(&self, commit: Box<Prepared>) -> Result<(), Box<Prepared>> {
         let mut inner = self.lock();
         if inner.closed || inner.following >= MAX_GROUP {
@@ -54,7 +55,8 @@ impl Queue {
         }
         inner.following += 1;
         inner.jobs.push_back(Job::Follow(commit));
-        // Those that join the first find the writer waiting for them, until they are enough.
+        // Later ones need not wake the writer, which waits for them already, until there are
+        // enough.
         let wakes = inner.jobs.len() == 1 || inner.jobs.len() == ENOUGH;
         drop(inner);
         if wakes {
@@ -63,36 +65,37 @@ impl Queue {
         Ok(())
     }
 
-    /// Whether commits for which nobody waits are not written yet.
+    /// Returns whether commits without a waiting caller are still unwritten.
     pub(super) fn is_behind(&self) -> bool {
         self.lock().following > 0
     }
 
-    /// Whether nothing waits, and nothing is being written.
+    /// Returns whether nothing is queued or being written.
     pub(super) fn is_idle(&self) -> bool {
         let inner = self.lock();
         inner.jobs.is_empty() && !inner.writing && !inner.closed
     }
 
-    /// Says that so many of them are written, or lost.
+    /// Records that this many of them were written or lost.
     pub(super) fn followed(&self, number: usize) {
         self.lock().following -= number;
     }
 
-    /// Takes no more; what is in it is still given.
+    /// Closes the queue to new jobs; queued ones are still handed out.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.news.notify_one();
     }
 
-    /// Takes no more, and drops what is in it: nobody writes it.
+    /// Closes the queue and drops its jobs, because the writer is gone.
     pub(super) fn abandon(&self) {
         self.close();
         self.lock().jobs.clear();
     }
 
-    /// What is written next as one transaction, after what was given before: all that waits, and while nobody waits
-    /// for any of it, what comes soon. None once it is closed and empty.
+    /// Returns the jobs of the next transaction and marks the previous group as done. A group has
+    /// all jobs queued; if none has a waiting caller, it also collects those that arrive soon.
+    /// `None` once the queue is closed and empty.
     pub(super) fn next_group(&self) -> Option<Vec<Job>> {
         let mut inner = self.lock();
         inner.writing = false;

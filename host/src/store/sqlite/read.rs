@@ -1,4 +1,4 @@
-//! Reading: threads, events and lists of runs.
+//! Reading threads, events and lists of runs.
 
 use super::audit;
 use super::checksum::first_damage;
@@ -15,7 +15,7 @@ use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 
-/// Connections for reading; a few are kept.
+/// A pool of connections for reading.
 pub(super) struct Readers {
     file: PathBuf,
     process: Arc<Process>,
@@ -26,15 +26,15 @@ pub(super) struct Readers {
 /// How the file is opened for reading.
 #[derive(Debug, Clone, Copy)]
 enum Access {
-    /// As those do who write.
+    /// Like connections that write.
     Shared,
     /// Without writing anything.
     ReadOnly,
-    /// The same, of a file that nobody writes.
+    /// Without writing, and no other process writes to the file.
     Unchanging,
 }
 
-/// The most idle connections that are kept.
+/// The maximum number of idle connections that are kept.
 const MAX_IDLE: usize = 4;
 
 impl Readers {
@@ -68,7 +68,7 @@ impl Readers {
         answer
     }
 
-    /// The same on a thread that may wait for the disk.
+    /// Runs the query on a thread that may block on the disk.
     pub(super) async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         query: impl FnOnce(&Reader<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -85,7 +85,7 @@ pub(super) struct EventRow {
     pub(super) number: u64,
     pub(super) at_ms: u64,
     pub(super) body: String,
-    /// Events of earlier versions have none.
+    /// `None` for events of earlier versions.
     pub(super) checksum: Option<Vec<u8>>,
 }
 
@@ -94,14 +94,14 @@ impl EventRow {
         Ok(Self {
             number: row.get::<_, i64>(0)?.cast_unsigned(),
             at_ms: row.get::<_, i64>(1)?.cast_unsigned(),
-            // A damaged text is one that the checksum finds.
+            // The checksum detects damaged text.
             body: String::from_utf8_lossy(row.get_ref(2)?.as_bytes().unwrap_or_default()).into_owned(),
             checksum: row.get(3)?,
         })
     }
 }
 
-/// One connection at work.
+/// One connection in use.
 pub(super) struct Reader<'a> {
     pub(super) connection: &'a Connection,
     pub(super) file: &'a Path,
@@ -110,7 +110,7 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        // One transaction: state and conversation belong to one moment.
+        // In one transaction, so that state and conversation are consistent.
         let read = || -> rusqlite::Result<Option<(i64, u64)>> {
             self.connection.execute_batch("BEGIN")?;
             let find = "SELECT id, revision FROM threads WHERE thread_id = ?1";
@@ -142,7 +142,7 @@ impl Reader<'_> {
 
     pub(super) fn events(&self, run_id: &Arc<str>, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         let (rows, damage) = self.rows(run_id, after)?;
-        // What cannot be read says more than a checksum that does not fit.
+        // A parse error is more informative than a wrong checksum.
         let events = rows.iter().map(|row| self.event(run_id, row)).collect::<Result<_, _>>()?;
         match damage {
             None => Ok(events),
@@ -153,7 +153,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The record of a run, as far as it can be read.
+    /// Returns the record of a run, as far as it can be read.
     pub(super) fn record(&self, run_id: &Arc<str>) -> Result<Record, StoreError> {
         let (rows, damage) = self.rows(run_id, 0)?;
         let without_checksum = rows.iter().filter(|row| row.checksum.is_none()).count() as u64;
@@ -175,7 +175,7 @@ impl Reader<'_> {
         Ok(Arc::new(StoredEvent { run_id: Arc::clone(run_id), number, at_ms, event }))
     }
 
-    /// The rows of a run's events after one number, and what is wrong with them.
+    /// Returns the rows of a run's events after a number, and a description of the first damage.
     fn rows(&self, run_id: &str, after: u64) -> Result<(Vec<EventRow>, Option<String>), StoreError> {
         let query = || -> rusqlite::Result<Option<(u64, Vec<EventRow>)>> {
             let run = self
@@ -192,12 +192,12 @@ impl Reader<'_> {
             let rows = statement.query_map(params![run, from], EventRow::read)?;
             Ok(Some((last, rows.collect::<rusqlite::Result<_>>()?)))
         };
-        // One moment: a run that another process carries on grows between two questions.
+        // In one transaction: a run that another process drives grows between two queries.
         self.connection.execute_batch("BEGIN").map_err(|e| self.explain(&e))?;
         let found = query().map_err(|e| self.explain(&e));
         self.connection.execute_batch("COMMIT").map_err(|e| self.explain(&e))?;
         let Some((last, mut rows)) = found? else { return Ok((Vec::new(), None)) };
-        // The event before the first that is asked for has the checksum to go on from.
+        // The event before the first requested one has the checksum to continue from.
         let before = match rows.first() {
             Some(first) if first.number == after => rows.remove(0).checksum,
             _ => None,
@@ -257,7 +257,7 @@ impl Reader<'_> {
         query().map_err(|e| self.explain(&e))
     }
 
-    /// That the store is of this version: it is not brought up to it.
+    /// Checks that the store has this version. It is not migrated.
     pub(super) fn check_version(&self) -> Result<(), StoreError> {
         let has = applied_and_known(self.connection, self.file)?;
         if has == NEWEST {
@@ -294,8 +294,8 @@ impl Reader<'_> {
     }
 }
 
-/// The question for a list of runs. Only what is asked for stands in it, so that
-/// each way of asking is answered from an index and not from the whole table.
+/// Returns the query for a list of runs. It contains only the requested conditions, so that each
+/// combination uses an index instead of scanning the table.
 fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
     let mut conditions = Vec::new();
     let mut values = Vec::new();
@@ -307,7 +307,8 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
         only("r.thread = (SELECT id FROM threads WHERE thread_id = ?)", std::slice::from_ref(thread_id));
     }
     if let Some(status) = &filter.status {
-        // The index is of all the others: most runs are completed, and nobody looks for those.
+        // The index covers all other statuses: most runs are completed, and those are rarely
+        // listed by status.
         let others = "r.status = ? AND r.status <> 'completed'";
         let condition = if status == "completed" { "r.status = ?" } else { others };
         only(condition, std::slice::from_ref(status));
@@ -346,7 +347,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<(RunSummary, String)> {
     Ok((summary, row.get(9)?))
 }
 
-/// One event of a run, if it is there.
+/// Returns one event of a run, if it exists.
 pub(super) fn runs_event(connection: &Connection, run: i64, number: u64) -> rusqlite::Result<Option<Event>> {
     let body = connection
         .prepare_cached("SELECT body FROM events WHERE id = (?1 << 32) | ?2")?
@@ -355,7 +356,7 @@ pub(super) fn runs_event(connection: &Connection, run: i64, number: u64) -> rusq
     body.map(|body| json::from_record(&body).map_err(unreadable)).transpose()
 }
 
-/// The changes of a thread after a revision, oldest first, at most so many.
+/// Returns up to `limit` changes of a thread after a revision, oldest first.
 pub(super) fn changes_since(
     connection: &Connection,
     thread: i64,

@@ -1,4 +1,5 @@
-//! A store that this process may only read: on a read-only disk, or another user's.
+//! A store that this process may only read, such as one on a read-only disk or one that another
+//! user owns.
 
 use super::explain::beside;
 use super::open;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use tollgate_agent::run::{StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 
-/// Reads a store and writes nothing at all, not even beside it.
+/// A reader of a store. It writes nothing, not even beside the store.
 pub struct ReadOnlyStore {
     readers: Arc<Readers>,
 }
@@ -24,7 +25,8 @@ impl ReadOnlyStore {
     /// Opens the store in this directory.
     ///
     /// # Errors
-    /// There is no store, it is of another version, or its last changes are in a log that
+    ///
+    /// The store does not exist, has another version, or its last changes are in a log that
     /// cannot be read without writing.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         let directory = &place::without_links(directory)?;
@@ -39,14 +41,14 @@ impl ReadOnlyStore {
                 file.display()
             )));
         }
-        // Without a log and its index, nobody writes: SQLite need not look for one.
+        // Without a log and its index there is no writer, so SQLite need not look for a log.
         let readers =
             Readers::read_only(file, Arc::new(Process::observer(directory)), log == 0 && !is_shared);
         readers.query(|reader| reader.check_version())?;
         Ok(Self { readers: Arc::new(readers) })
     }
 
-    /// Whether the store in this directory is there and may not be written.
+    /// Returns whether the store in this directory exists and is not writable.
     #[must_use]
     pub fn is_needed(directory: &Path) -> bool {
         let file = open::file_in(directory);

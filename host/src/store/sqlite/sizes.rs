@@ -1,5 +1,5 @@
-//! How many bytes the records of threads and components have: counted in each commit, and
-//! remembered, so that a call is admitted without a way to the disk.
+//! The sizes of the records of threads and components. They are counted in each commit and
+//! cached, so that a call is admitted without disk access.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
@@ -7,14 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tollgate_agent::SmolStr;
 
-/// What a row takes beside its body, about.
+/// The approximate size of a row besides its body.
 const ROW_BYTES: u64 = 64;
-/// How long a size is taken for true, while other processes may add to it.
+/// How long a cached size is trusted while other processes may add to it.
 const FRESH: Duration = Duration::from_secs(5);
-/// The most sizes that are remembered.
+/// The maximum number of cached sizes.
 const MAX_KNOWN: usize = 4_096;
 
-/// Bytes by component, and in all.
+/// Bytes by component, and in total.
 #[derive(Debug, Default)]
 pub(super) struct Bytes {
     pub(super) all: u64,
@@ -22,7 +22,7 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
-    /// Adds a row with a body of this length, which this component caused.
+    /// Adds a row with a body of this length, caused by this component.
     pub(super) fn add(&mut self, body: usize, component: Option<&SmolStr>) {
         let bytes = body as u64 + ROW_BYTES;
         self.all += bytes;
@@ -33,7 +33,7 @@ impl Bytes {
         }
     }
 
-    /// Adds them to what is stored.
+    /// Adds these bytes to the stored sizes.
     pub(super) fn write(&self, connection: &Connection, thread: i64) -> rusqlite::Result<()> {
         connection
             .prepare_cached("UPDATE threads SET record_bytes = record_bytes + ?2 WHERE id = ?1")?
@@ -49,7 +49,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// Takes them off what is stored.
+    /// Subtracts these bytes from the stored sizes.
     pub(super) fn take_off(&self, connection: &Connection, thread: i64) -> rusqlite::Result<()> {
         connection
             .prepare_cached("UPDATE threads SET record_bytes = max(0, record_bytes - ?2) WHERE id = ?1")?
@@ -65,7 +65,7 @@ impl Bytes {
     }
 }
 
-/// Whose size it is.
+/// The owner of a size.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
     Thread(SmolStr),
@@ -73,7 +73,7 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// Its size as it is stored.
+    /// Returns the stored size.
     pub(super) fn stored(&self, connection: &Connection) -> rusqlite::Result<u64> {
         let (query, id) = match self {
             Self::Thread(id) => ("SELECT record_bytes FROM threads WHERE thread_id = ?1", id),
@@ -87,12 +87,12 @@ impl Subject {
     }
 }
 
-/// Sizes as they were last read, with what this process has written since.
+/// Sizes as last read, plus what this process has written since.
 #[derive(Default)]
 pub(super) struct Sizes(Mutex<HashMap<Subject, (u64, Instant)>>);
 
 impl Sizes {
-    /// A size that was read a moment ago.
+    /// Returns a size that was read recently.
     pub(super) fn get(&self, subject: &Subject) -> Option<u64> {
         self.known().get(subject).filter(|(_, read)| read.elapsed() < FRESH).map(|(bytes, _)| *bytes)
     }
@@ -105,7 +105,7 @@ impl Sizes {
         known.insert(subject, (bytes, Instant::now()));
     }
 
-    /// Follows what this process has written.
+    /// Adds what this process has written.
     pub(super) fn follow(&self, thread_id: &str, bytes: &Bytes) {
         let mut known = self.known();
         if let Some((sum, _)) = known.get_mut(&Subject::Thread(thread_id.into())) {

@@ -1,8 +1,9 @@
 //! The values of a thread's keys in SQLite.
 //!
-//! An update that is folded into a small value, or into one that has grown by as much
-//! since it was written, rewrites the value. Any other is a row beside it: what a commit
-//! writes depends on the update, and all in all not on the value.
+//! An update is folded into the stored value if the value is small, or if its pending updates
+//! have grown as large as it was when last written. Any other update becomes a row beside the
+//! value. The amount a commit writes therefore depends on the update and, amortized, not on the
+//! value.
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -13,10 +14,10 @@ use tollgate_agent::json;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, Reducer, StateChange};
 
-/// A value of at most this many bytes is written anew with each update.
+/// A value up to this size is rewritten with each update.
 const SMALL_BYTES: i64 = 4 * 1024;
 
-/// How much of a key is stored.
+/// The stored size of a key.
 #[derive(Default, Clone, Copy)]
 struct Size {
     value_bytes: i64,
@@ -37,13 +38,13 @@ impl Size {
             .optional()
     }
 
-    /// How long the value is, with all updates folded in, at most.
+    /// Returns an upper bound of the value's length with all updates folded in.
     fn bytes(self) -> usize {
         usize::try_from(self.value_bytes + self.update_bytes + self.updates).unwrap_or(usize::MAX)
     }
 }
 
-/// How long the values of an owner's keys are, at most.
+/// Returns upper bounds of the total size of each owner's values.
 pub(super) fn sizes(
     connection: &Connection,
     thread: i64,
@@ -62,7 +63,7 @@ pub(super) fn sizes(
     rows.filter(|row| row.as_ref().map_or(true, |(key, _)| owner_of(key) == owner)).collect()
 }
 
-/// Writes what a change does to the thread's persistent keys.
+/// Writes a change's effects on the thread's persistent keys.
 pub(super) fn write(connection: &Connection, thread: i64, change: &StateChange) -> rusqlite::Result<()> {
     let of_thread = |update: &&KeyUpdate| update.persistent && update.scope == KeyScope::Thread;
     for update in change.updates.iter().filter(of_thread) {
@@ -137,7 +138,7 @@ fn set(
     Ok(())
 }
 
-/// A key's value as it stands.
+/// Returns the current value of a key.
 fn value_of(connection: &Connection, thread: i64, key: &str) -> rusqlite::Result<Option<Value>> {
     let find = "SELECT value FROM state WHERE thread = ?1 AND key = ?2";
     let value = connection
@@ -155,7 +156,7 @@ fn value_of(connection: &Connection, thread: i64, key: &str) -> rusqlite::Result
     Ok(Some(value))
 }
 
-/// The values of a thread's keys as they stand.
+/// Returns the current values of a thread's keys.
 pub(super) fn read(connection: &Connection, thread: i64) -> rusqlite::Result<Vec<(String, Value)>> {
     let mut values =
         connection.prepare_cached("SELECT key, value FROM state WHERE thread = ?1 ORDER BY key")?;

@@ -1,5 +1,4 @@
-//! What a writer does that the disk has no more room for; commits that follow; threads
-//! that are known.
+//! Tests of a writer on a full disk, of commits that may follow, and of cached threads.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::{Process, SqliteStore, ThreadCache, Writer, open, process};
@@ -13,7 +12,7 @@ use tollgate_agent::message::Message;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, Task};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 
-/// A writer on a disk with room for this many pages; 0 for as many as it likes.
+/// Creates a writer on a disk with room for this many pages; 0 for no limit.
 fn writer(directory: &Path, max_pages: i64) -> Writer {
     let (file, connection) = open::prepare(directory).unwrap();
     if max_pages > 0 {
@@ -114,7 +113,7 @@ async fn s9_records_that_could_not_follow_are_told_and_spoil_no_other_commit() {
 async fn s9_one_lost_record_leaves_the_next_run_alone() {
     let data = tempfile::tempdir().unwrap();
     let writer = writer(data.path(), 0);
-    // No run of this name has begun.
+    // No run with this name has begun.
     let refused = Commit { may_follow: true, ..commit("never", vec![said()], 7) };
     writer.commit(refused).await.unwrap();
     writer.catch_up().await.unwrap();
@@ -180,7 +179,8 @@ async fn a_thread_that_is_known_follows_what_its_process_commits() {
             "without a look into the file"
         );
     }
-    // It is known while this process writes, and only then, for another may have written.
+    // The thread is cached only while this process writes, because another may have written
+    // otherwise.
     {
         let connection = store.known.connection.lock().unwrap();
         assert!(store.known.get("t").is_err());
@@ -189,7 +189,7 @@ async fn a_thread_that_is_known_follows_what_its_process_commits() {
         store.known.follow(&[], &[]);
         assert!(store.known.get("t").is_err());
     }
-    // What is refused leaves no trace, and a conversation is read again.
+    // A rejected commit leaves no trace, and the conversation is read again.
     let refused = store.change("t", StateChange { revision: 3, updates: [].into() }).await;
     assert!(matches!(refused, Err(CommitError::Conflict(_))), "{refused:?}");
     assert_eq!(store.known.get("t").ok().map(|thread| thread.state.revision()), Some(3));
@@ -227,7 +227,7 @@ async fn s9_a_file_that_is_lost_under_a_live_process_is_told_before_anything_is_
         std::fs::rename(&path, &aside).unwrap();
         let told = store.commit(commit("r", vec![said()], 1)).await.unwrap_err().to_string();
         assert!(told.contains("while it was in use"), "{lost}: {told}");
-        // Once it is back, the commit that failed can be repeated: it left no trace.
+        // Once the file is back, the failed commit can be repeated: it left no trace.
         std::fs::rename(&aside, &path).unwrap();
         store.commit(commit("r", vec![said()], 1)).await.unwrap();
         assert_eq!(store.events("r", 0).await.unwrap().len(), 2, "{lost}");

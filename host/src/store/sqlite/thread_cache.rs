@@ -1,5 +1,5 @@
-//! Threads as they were last read: a call on one of them is spared the way to the disk,
-//! until another process commits to the file. What this one commits is followed.
+//! A cache of threads as they were last read. A call on a cached thread does not touch the disk
+//! until another process commits to the file. Commits of this process update the cache.
 
 use super::open::BUSY_TIMEOUT;
 use super::writer::{Job, Written};
@@ -11,14 +11,14 @@ use std::time::Duration;
 use tollgate_agent::run::Thread;
 use tollgate_agent::state::{KeyScope, StateChange};
 
-/// The most threads that are known, and the most messages of one.
+/// The maximum number of cached threads, and of messages per thread.
 const MAX_THREADS: usize = 32;
 const MAX_MESSAGES: usize = 100;
 
 /// The threads that were read since another process committed.
 pub(super) struct ThreadCache {
-    /// The one that writes: what others commit gives it another version, and what it
-    /// commits itself does not.
+    /// The connection that writes. Its data version changes when others commit, but not when it
+    /// commits itself.
     pub(super) connection: Arc<Mutex<Connection>>,
     inner: Mutex<Inner>,
 }
@@ -26,14 +26,14 @@ pub(super) struct ThreadCache {
 #[derive(Default)]
 struct Inner {
     version: i64,
-    /// How many groups of commits were followed.
+    /// The number of groups of commits applied to the cache.
     followed: u64,
-    /// This process writes: nobody else can, and what others wrote before is known of.
+    /// This process is writing: others cannot, and their earlier commits are known.
     writing: bool,
     threads: HashMap<String, Thread>,
 }
 
-/// What was committed before a thread was read: by others, and by this process.
+/// The commits before a thread was read: by others, and by this process.
 #[derive(PartialEq)]
 pub(super) struct HeadBefore(Option<(i64, u64)>);
 
@@ -42,8 +42,8 @@ impl ThreadCache {
         Self { connection, inner: Mutex::default() }
     }
 
-    /// The thread as it stands, where it is known; else that with which to
-    /// [`learn`](Self::learn) it.
+    /// Returns the current thread if it is cached; otherwise the marker for
+    /// [`learn`](Self::learn).
     pub(super) fn get(&self, thread_id: &str) -> Result<Thread, HeadBefore> {
         let mut inner = self.inner();
         match self.version() {
@@ -54,7 +54,7 @@ impl ThreadCache {
         inner.threads.get(thread_id).cloned().ok_or_else(|| inner.now())
     }
 
-    /// Takes note that a transaction that writes has begun on this connection.
+    /// Records that a write transaction has begun on this connection.
     pub(super) fn begin_writing(&self, connection: &Connection) -> rusqlite::Result<i64> {
         let version = data_version(connection)?;
         let mut inner = self.inner();
@@ -63,7 +63,7 @@ impl ThreadCache {
         Ok(version)
     }
 
-    /// Keeps a thread that was read after [`get`](Self::get) did not know it.
+    /// Caches a thread that was read after [`get`](Self::get) missed it.
     pub(super) fn learn(&self, thread_id: &str, thread: &Thread, before: &HeadBefore) {
         let mut inner = self.inner();
         if *before == inner.now()
@@ -74,7 +74,7 @@ impl ThreadCache {
         }
     }
 
-    /// Follows what was just written; the one who wrote it holds the connection still.
+    /// Applies the commits that were just written; the writer still holds the connection.
     pub(super) fn follow(&self, jobs: &[Job], written: &[Written]) {
         let mut inner = self.inner();
         inner.followed += 1;
@@ -82,7 +82,7 @@ impl ThreadCache {
         for (job, written) in jobs.iter().zip(written) {
             let moved = match written {
                 Ok(committed) => committed.moved,
-                // After a failure the cache may be stale; a refused commit wrote nothing.
+                // After a failure the cache may be stale; a rejected commit wrote nothing.
                 Err(CommitError::Failed(_)) => {
                     inner.threads.clear();
                     continue;
@@ -103,15 +103,15 @@ impl ThreadCache {
         }
     }
 
-    /// Another number whenever another process has committed; none where it cannot be
-    /// had at once.
+    /// Returns the data version, which changes whenever another process commits; `None` if it is
+    /// not available at once.
     fn version(&self) -> Option<i64> {
         let connection = match self.connection.try_lock() {
             Ok(connection) => connection,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        // It is asked where nobody may wait.
+        // Callers must not block here.
         connection.busy_timeout(Duration::ZERO).ok()?;
         let version = data_version(&connection);
         connection.busy_timeout(BUSY_TIMEOUT).ok()?;

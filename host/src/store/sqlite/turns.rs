@@ -1,12 +1,13 @@
-//! Long work on a store, in pieces: others write in between, and it can be stopped.
+//! Long work on a store, split so that others can write in between and it can be stopped.
 
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// How long others get to write after each transaction. SQLite has no queue: a writer that waits looks again every 100 ms.
+/// How long others may write after each transaction. SQLite has no queue: a waiting writer
+/// retries every 100 ms.
 const TURN_OF_OTHERS: Duration = Duration::from_millis(150);
 
-/// Whose turn it is to write: others get theirs after each of this one's.
+/// The turns of a long operation: others get to write after each of them.
 pub(super) struct Turns<'a> {
     stop: &'a CancellationToken,
     began: Instant,
@@ -17,17 +18,17 @@ impl<'a> Turns<'a> {
         Self { stop, began: Instant::now() }
     }
 
-    /// Whether nothing more is to be removed.
+    /// Returns whether the operation was cancelled.
     pub(super) fn are_over(&self) -> bool {
         self.stop.is_cancelled()
     }
 
-    /// Whether this one has written for as long as others may wait.
+    /// Returns whether this turn has lasted as long as others may wait.
     pub(super) fn is_used_up(&self) -> bool {
         self.began.elapsed() >= TURN_OF_OTHERS
     }
 
-    /// Lets others write. Nothing may be open.
+    /// Lets others write. No transaction may be open.
     pub(super) fn give(&mut self) {
         if !self.are_over() {
             std::thread::sleep(TURN_OF_OTHERS);
@@ -35,7 +36,7 @@ impl<'a> Turns<'a> {
         self.began = Instant::now();
     }
 
-    /// The same, once this turn is used up.
+    /// Lets others write if this turn is used up.
     pub(super) fn give_in_time(&mut self) {
         if self.is_used_up() {
             self.give();

@@ -1,11 +1,11 @@
-//! Looking for damage in the whole store.
+//! Checking the whole store for damage.
 
 use super::explain::explain;
 use super::read::Reader;
 use crate::store::{DamagedRun, StoreError, Verified};
 use std::sync::Arc;
 
-/// How many runs are looked at between two questions for more.
+/// The number of runs checked per query.
 const RUNS_AT_ONCE: i64 = 500;
 
 impl Reader<'_> {
@@ -31,7 +31,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What SQLite finds wrong with its file.
+    /// Returns the problems that SQLite finds in its file.
     fn check_file(&self) -> rusqlite::Result<Vec<String>> {
         let mut check = self.connection.prepare("PRAGMA integrity_check(20)")?;
         let found = check.query_map([], |row| row.get::<_, String>(0))?;

@@ -1,8 +1,8 @@
-//! Processes that wait for the same thread: first come, first served.
+//! The queue of processes that wait for the same thread: first come, first served.
 //!
-//! Each caller that waits holds a locked file whose name says for which thread it waits and
-//! since when. The first of these files is next. A file that nobody locks belongs to a process
-//! that is gone, and is removed by whoever comes upon it.
+//! Each waiting caller holds a locked file whose name contains the thread and the time of
+//! arrival. The first of these files is next. An unlocked file belongs to a process that is gone,
+//! and is removed by the next process that finds it.
 
 use super::process::lives;
 use crate::store::StoreError;
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Where the files are, within the data directory.
+/// The directory of these files, within the data directory.
 pub(super) const DIRECTORY: &str = "waiting";
-/// How often a caller looks whether it is next.
+/// How often a caller checks whether it is next.
 const LOOK: Duration = Duration::from_millis(50);
-/// How many characters of a digest tell one thread from another.
+/// The number of characters of a digest that identify a thread.
 const THREAD_CHARS: usize = 32;
 
-/// A place in the queue of one thread. Dropping it lets the next one in.
+/// A place in the queue of one thread. Dropping it lets the next caller in.
 #[derive(Debug)]
 pub(super) struct Waiting {
     directory: PathBuf,
@@ -36,7 +36,7 @@ impl Waiting {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
             let id = Uuid::now_v7();
             let name = format!("{}-{id}", thread_of(thread_id));
-            // Locked before it has the name by which others look for it.
+            // Locked before it gets the name that others look for.
             let unnamed = directory.join(format!("{id}.new"));
             let lock = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&unnamed)?;
             lock.lock()?;
@@ -51,14 +51,14 @@ impl Waiting {
         })
     }
 
-    /// Waits until nobody is before this one.
+    /// Waits until this place is the first.
     pub(super) async fn until_first(&self) {
         while !self.is_first() {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Whether no living process has an earlier place in this queue.
+    /// Returns whether no living process has an earlier place in this queue.
     fn is_first(&self) -> bool {
         let Ok(files) = std::fs::read_dir(&self.directory) else { return true };
         let before = |name: &str| {
@@ -92,7 +92,7 @@ mod tests {
         let wait = |thread_id| Waiting::begin(data.path(), thread_id).unwrap();
         let (first, second, other) = (wait("t"), wait("t"), wait("u"));
         assert!(first.is_first() && !second.is_first() && other.is_first());
-        // Its lock is gone, and its file is not.
+        // Its lock is gone, but its file is not.
         let left = first.directory.join(&first.name);
         drop(first);
         std::fs::write(&left, "").unwrap();

@@ -1,4 +1,4 @@
-//! Writing: the rows of one transaction.
+//! Writing the rows of one transaction.
 
 use super::audit;
 use super::checksum::checksum;
@@ -14,11 +14,12 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tollgate_agent::run::RunSpec;
 use tollgate_agent::state::StateChange;
 
-/// How many changes of others are held in memory at once.
+/// The number of other commits' changes held in memory at once.
 const CHANGES_AT_ONCE: usize = 256;
 
-/// Writes these within the transaction, and commits it. A commit that is refused leaves the others alone: nothing of it is
-/// written before it is known that all of it may be. An error of SQLite undoes all.
+/// Writes these jobs in the transaction and commits it. A rejected commit does not affect the
+/// others: its rows are written only after all its checks pass. An SQLite error rolls back
+/// everything.
 pub(super) fn write_group(
     transaction: Transaction<'_>,
     known: &ThreadCache,
@@ -32,7 +33,7 @@ pub(super) fn write_group(
         written.push(match job {
             Job::Commit(prepared, _) => write_commit(&transaction, process, recent, prepared)?,
             Job::Follow(prepared) => {
-                // Calls go on meanwhile: each is spared a wait for all of the group.
+                // Other calls proceed meanwhile instead of waiting for the whole group.
                 std::thread::yield_now();
                 write_commit(&transaction, process, recent, prepared)?
             }
@@ -93,7 +94,7 @@ fn write_commit(
     Ok(Ok(Committed { moved }))
 }
 
-/// The checksum of the event that the run's next ones follow.
+/// Returns the checksum of the event that the run's next events follow.
 fn checksum_before(connection: &Connection, run: i64, after: u64) -> rusqlite::Result<Option<Vec<u8>>> {
     if after == 0 {
         return Ok(None);
@@ -106,10 +107,10 @@ fn checksum_before(connection: &Connection, run: i64, after: u64) -> rusqlite::R
     Ok(found.flatten())
 }
 
-/// A thread as the store knows it.
+/// A stored thread.
 #[derive(Default)]
 struct ThreadRow {
-    /// None of a thread that nobody wrote to.
+    /// `None` for a thread without writes.
     id: Option<i64>,
     revision: u64,
 }
@@ -135,8 +136,8 @@ impl ThreadRow {
     }
 }
 
-/// Behind how many changes of others those of a commit have to be moved. `None` if they
-/// conflict.
+/// Returns the number of other commits' changes that this commit must be moved behind. `None` if
+/// they conflict.
 fn missed(
     connection: &Connection,
     recent: &Recent,
@@ -161,7 +162,8 @@ fn missed(
     Ok((fits && sizes_fit(prepared.changes(), limit, stored)?).then_some(moved))
 }
 
-/// Whether all changes that are stored after a revision let by. They are read a page at a time.
+/// Returns whether all stored changes after a revision permit the move. They are read page by
+/// page.
 fn stored_let_by(
     connection: &Connection,
     thread: i64,
@@ -180,13 +182,13 @@ fn stored_let_by(
 
 /// A run before the commit.
 enum Standing<'a> {
-    /// This is its first.
+    /// This is its first commit.
     New(&'a RunSpec),
-    /// It has this row.
+    /// The run's row.
     Known(i64),
 }
 
-/// How the run stands, where the commit may be written.
+/// Returns the run before the commit, if the commit may be written.
 fn standing<'a>(
     connection: &Connection,
     process: &Process,
@@ -221,7 +223,7 @@ fn standing<'a>(
     Ok(Ok(Standing::New(spec)))
 }
 
-/// The run of a prompt that a living process carries on this thread.
+/// Returns the prompt's run that a living process drives on this thread.
 fn at_work(connection: &Connection, process: &Process, thread: i64) -> rusqlite::Result<Option<String>> {
     let mut statement = connection.prepare_cached(
         "SELECT run_id, owner FROM runs WHERE thread = ?1 AND kind = 'prompt' AND status = 'running'",
@@ -259,8 +261,8 @@ fn write_change(
     Ok(())
 }
 
-/// Notes that the run refers to a component, and keeps its bytes where that is the
-/// first run that does. Bytes that cannot be had any more are not kept.
+/// Records that the run refers to a component. Stores the bytes if this is the first such run and
+/// they are still available.
 fn keep(connection: &Connection, run: i64, component: &ComponentFile) -> rusqlite::Result<()> {
     let known = connection
         .prepare_cached("SELECT id FROM components WHERE digest = ?1")?
@@ -300,7 +302,7 @@ fn write_messages(connection: &Connection, thread: i64, messages: &[String]) -> 
     Ok(())
 }
 
-/// The row of the run as it stands after the commit.
+/// Writes the run's row as it is after the commit.
 fn write_run(
     connection: &Connection,
     process: &Process,
@@ -334,7 +336,7 @@ fn write_run(
     }
 }
 
-/// A change that belongs to no run. It is meant for the state as its sender knows it.
+/// Writes a change that belongs to no run. It must be based on the current state.
 fn write_alone(
     connection: &Connection,
     recent: &mut Recent,

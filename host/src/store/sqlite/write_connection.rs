@@ -1,11 +1,9 @@
-//! What writes: the one connection that does, who may use it when, and what becomes of
-//! what was written.
+//! The single connection that writes: who may use it when, and how results are reported.
 //!
-//! It is used by the thread that writes for all, and by whoever asks while nobody else
-//! does, which spares both a thread that has to be woken. Who asks is a task, and its
-//! thread is another's too: it writes by itself only where the disk was quick last time,
-//! another process is not writing, no component has to be copied, and it can leave the log as
-//! long as it has become.
+//! The writer thread uses it for all jobs. A task uses it directly while it is free, which saves
+//! waking a thread and being woken. A task blocks a thread it shares with others, so it writes
+//! directly only if the last write was fast, no other process is writing, no component has to be
+//! copied, and the log need not be shortened.
 
 use super::explain::explain;
 use super::open::BUSY_TIMEOUT;
@@ -25,12 +23,13 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A task holds up others for no longer than this: two turns of a guest that computes.
+/// The maximum time for which a task may block others: two turns of a computing guest.
 const QUICK: Duration = Duration::from_millis(2);
-/// So many pages of the log are moved to where they belong: 4 MB, as SQLite does by itself.
+/// The number of log pages after which a checkpoint moves them into the database: 4 MB, as by
+/// SQLite's default.
 const MANY_PAGES: i32 = 1_000;
 
-/// The most digests that are remembered.
+/// The maximum number of remembered digests.
 const MOST_KEPT: usize = 1_000;
 
 /// The connection that writes.
@@ -41,17 +40,18 @@ pub(super) struct WriteConnection {
     process: Arc<Process>,
     sizes: Arc<Sizes>,
     lost: Mutex<Lost>,
-    /// The keys that were written last.
+    /// The keys written by recent commits.
     recent: Mutex<Recent>,
-    /// Components, by digest, whose bytes the store has: a commit copies those of others.
+    /// Components, by digest, whose bytes the store already has. A commit copies the bytes of
+    /// others.
     kept: Mutex<HashSet<Arc<str>>>,
-    /// How long the log is, in pages.
+    /// The length of the log, in pages.
     log_pages: Arc<AtomicI32>,
-    /// Whether the disk had what was written last within [`QUICK`].
+    /// Whether the last write took at most [`QUICK`].
     was_quick: AtomicBool,
 }
 
-/// What was asked for, and what came of it.
+/// Jobs and their results.
 type Done = Vec<(Job, Written)>;
 
 impl WriteConnection {
@@ -64,7 +64,7 @@ impl WriteConnection {
     ) -> Result<Self, StoreError> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let counted = Arc::clone(&log_pages);
-        // In the place of SQLite's own, which would move the pages within the commit.
+        // Replaces SQLite's own hook, which would run the checkpoint within the commit.
         let count = move |_: &mut rusqlite::hooks::Wal, pages| {
             counted.store(pages, Relaxed);
             Ok(())
@@ -76,21 +76,21 @@ impl WriteConnection {
         Ok(Self { connection, known, place, process, sizes, lost, recent, kept, log_pages, was_quick })
     }
 
-    /// Writes these as one transaction, and answers them.
+    /// Writes these jobs as one transaction, and answers them.
     pub(super) fn write(&self, jobs: Vec<Job>) {
         let mut connection = locked(&self.connection);
         let began = Instant::now();
         let turn = connection.busy_timeout(BUSY_TIMEOUT);
         let transaction = turn.and_then(|()| immediate(&mut connection));
         let done = self.write_in(transaction, jobs, began);
-        // Whoever is answered finds it free.
+        // Answered callers find the connection free.
         drop(connection);
         self.answer(done);
     }
 
-    /// The same for one, without waiting for anybody; gives it back where somebody would
-    /// have to be waited for. `is_turn` tells whether nobody asked before, while nobody
-    /// else of this process can write.
+    /// Like [`write`](Self::write) for one job, without blocking; returns the job if it would
+    /// have to wait. `is_turn` returns whether there are no earlier jobs; it is called while
+    /// nothing else in this process can write.
     pub(super) fn write_at_once(&self, job: Job, is_turn: impl FnOnce() -> bool) -> Result<(), Job> {
         let ready = self.was_quick.load(Relaxed) && !self.has_much_to_move() && !self.copies_components(&job);
         let Some(mut connection) = ready.then(|| self.connection.try_lock().ok()).flatten() else {
@@ -107,19 +107,19 @@ impl WriteConnection {
         Ok(())
     }
 
-    /// The records that were lost since somebody was told of it.
+    /// Returns the records lost since the last report.
     pub(super) fn take_lost(&self) -> Option<StoreError> {
         locked(&self.lost).take()
     }
 
-    /// Moves what the log holds to where it belongs, once that is much.
+    /// Runs a checkpoint once the log is long.
     pub(super) fn tidy(&self) {
         if !self.has_much_to_move() {
             return;
         }
         let moved = locked(&self.connection).wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE);
-        // Where another process moves it there is nothing to do, and where it cannot be moved
-        // nothing is lost: it is tried again after the next commit.
+        // If another process runs a checkpoint, there is nothing to do. If it fails, nothing is
+        // lost: it is retried after the next commit.
         if let Err(why) = moved
             && why.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy)
         {
@@ -144,7 +144,7 @@ impl WriteConnection {
         began: Instant,
     ) -> Done {
         let mut recent = locked(&self.recent);
-        // A file that nobody finds any more takes commits like any other.
+        // A removed file accepts commits like any other.
         let written = self
             .place
             .check()
@@ -200,8 +200,8 @@ fn immediate(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
-/// Records that were lost after their calls were answered. Commits go on: whoever asks
-/// whether all records were kept is told.
+/// Records that were lost after their calls were answered. Commits continue; the loss is reported
+/// to callers that check whether all records were kept.
 #[derive(Default)]
 struct Lost {
     records: usize,
@@ -269,7 +269,7 @@ mod tests {
         other.execute_batch("ROLLBACK").unwrap();
         assert!(pen.write_at_once(job, || true).is_ok());
         assert!(answer.try_recv().unwrap().is_ok());
-        // What is refused is answered too, by whoever wrote it.
+        // Rejected jobs are answered too, by the task that wrote them.
         pen.was_quick.store(true, Relaxed);
         let (again, mut answer) = change(2);
         assert!(pen.write_at_once(again, || true).is_ok());

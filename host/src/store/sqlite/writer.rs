@@ -1,5 +1,4 @@
-//! Who asks for something to be written, and the thread that writes: one transaction for
-//! all that waits.
+//! Write jobs and the writer thread, which puts all waiting jobs into one transaction.
 
 use super::process::Process;
 use super::queue::Queue;
@@ -19,28 +18,28 @@ use tollgate_agent::state::StateChange;
 
 type Reply<T> = oneshot::Sender<T>;
 
-/// What is to be written, and who waits for it.
+/// A write job and its reply channel.
 pub(super) enum Job {
     Commit(Box<Prepared>, Reply<Written>),
-    /// Nobody waits for it.
+    /// A commit without a waiting caller.
     Follow(Box<Prepared>),
-    /// Only waits until what was sent before is written.
+    /// Waits until all earlier jobs are written.
     Flush(Reply<()>),
     Note(Vec<AuditRecord>, Reply<Result<(), StoreError>>),
     Change(Arc<str>, StateChange, Reply<Written>),
 }
 
-/// What became of a job.
+/// The result of a job.
 pub(super) type Written = Result<Committed, CommitError>;
 
-/// A commit, and its rows where somebody waits for it: whoever asks for it serializes
-/// them, not the thread that writes for all.
+/// A commit, with its rows if a caller waits for it. The caller serializes the rows, instead of
+/// the thread that writes for all.
 pub(super) struct Prepared {
     pub(super) commit: Commit,
     rows: Option<Rows>,
 }
 
-/// What is kept of a commit's events and messages.
+/// The serialized events and messages of a commit.
 #[derive(Clone)]
 pub(super) struct Rows {
     pub(super) events: Vec<String>,
@@ -48,7 +47,7 @@ pub(super) struct Rows {
 }
 
 impl Prepared {
-    /// What is to be done, where these are the first events of a run.
+    /// Returns the spec of the run, if these are its first events.
     pub(super) fn begins(&self) -> Option<&RunSpec> {
         match &self.commit.events.first()?.event {
             Event::RunStarted { spec } if self.commit.after == 0 => Some(spec),
@@ -56,18 +55,18 @@ impl Prepared {
         }
     }
 
-    /// The changes of the thread's state among the events, in order.
+    /// Returns the changes of the thread's state among the events, in order.
     pub(super) fn changes(&self) -> impl Iterator<Item = &StateChange> {
         self.commit.events.iter().filter_map(|numbered| numbered.event.change())
     }
 
-    /// The rows. Those of a commit for which nobody waits are made when they are written,
-    /// and gone after it: a whole group of them is never in memory at once.
+    /// Returns the rows. Those of a commit without a waiting caller are built when it is written
+    /// and dropped afterwards, so that a group's rows are never in memory all at once.
     pub(super) fn rows(&self) -> Result<Cow<'_, Rows>, StoreError> {
         self.rows.as_ref().map_or_else(|| self.serialized().map(Cow::Owned), |rows| Ok(Cow::Borrowed(rows)))
     }
 
-    /// The events as they are written behind this many changes of others, and their rows.
+    /// Returns the events moved behind this many changes of others, and their rows.
     pub(super) fn moved(&self, revisions: u64) -> Result<(Arc<[StoredEvent]>, Cow<'_, Rows>), StoreError> {
         let mut rows = self.rows()?;
         let events = moved(&self.commit.events, revisions);
@@ -82,7 +81,7 @@ impl Prepared {
         Ok((events, rows))
     }
 
-    /// How long its records are, and who caused them.
+    /// Returns the size of the commit's records and the components that caused them.
     pub(super) fn bytes(&self, rows: &Rows) -> Bytes {
         let mut bytes = Bytes::default();
         let charged = self.commit.charged.iter().map(Option::as_ref).chain(std::iter::repeat(None));
@@ -102,7 +101,7 @@ fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
     serde_json::to_string(row).map_err(|e| StoreError(format!("a record cannot be written: {e}")))
 }
 
-/// The thread that writes; it ends when this is dropped.
+/// The handle of the writer thread, which ends when the handle is dropped.
 pub(super) struct Writer {
     queue: Arc<Queue>,
     pen: Arc<WriteConnection>,
@@ -126,8 +125,8 @@ impl Writer {
         Ok(Self { queue, pen, thread: Some(thread) })
     }
 
-    /// Answers once the events are durable; at once where they may follow, unless too
-    /// many do already.
+    /// Commits the events and returns once they are durable. Returns at once if they may follow,
+    /// unless too many are already pending.
     pub(super) async fn commit(&self, commit: Commit) -> Written {
         let mut prepared = Box::new(Prepared { commit, rows: None });
         if prepared.commit.may_follow {
@@ -140,12 +139,12 @@ impl Writer {
         self.ask(|reply| Job::Commit(prepared, reply)).await?
     }
 
-    /// Waits until everything that anybody was told is written.
+    /// Waits until everything that was answered is written.
     pub(super) async fn catch_up(&self) -> Result<(), StoreError> {
         if self.queue.is_behind() { self.ask(Job::Flush).await } else { Ok(()) }
     }
 
-    /// The same, and reports what was lost.
+    /// Like [`catch_up`](Self::catch_up), and reports lost records.
     pub(super) async fn flush(&self) -> Result<(), StoreError> {
         self.catch_up().await?;
         self.pen.take_lost().map_or(Ok(()), Err)
@@ -168,9 +167,9 @@ impl Writer {
         answer.await.map_err(|_| gone())
     }
 
-    /// Writes this here and now, where that holds up nobody; else gives it back.
+    /// Writes the job on this thread if that blocks no one; otherwise returns it.
     fn write_at_once(&self, job: Job) -> Option<Job> {
-        // With one thread for all tasks, it would hold up all of them.
+        // On a single-threaded runtime it would block all tasks.
         let others = Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1);
         if !others || !self.queue.is_idle() {
             return Some(job);
@@ -183,13 +182,13 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.queue.close();
         if let Some(thread) = self.thread.take() {
-            // What was sent before is written; a panic there was reported already.
+            // Earlier jobs are written by then; a panic of the thread was reported already.
             let _ = thread.join();
         }
     }
 }
 
-/// The queue as the thread holds it: when the thread is gone, nobody waits for it.
+/// The writer thread's guard of the queue: once the thread is gone, the queue is abandoned.
 struct Served(Arc<Queue>);
 
 impl Drop for Served {
@@ -208,7 +207,7 @@ fn write_all(pen: &WriteConnection, queue: &Queue) {
 }
 
 impl Job {
-    /// The commit, where nobody waits for it.
+    /// Returns the commit, if no caller waits for it.
     pub(super) fn following(&self) -> Option<&Prepared> {
         match self {
             Self::Follow(prepared) => Some(prepared),
@@ -216,7 +215,7 @@ impl Job {
         }
     }
 
-    /// The components that the commit refers to.
+    /// Returns the components that the commit refers to.
     pub(super) fn components(&self) -> &[ComponentFile] {
         match self {
             Self::Commit(prepared, _) | Self::Follow(prepared) => &prepared.commit.components,
@@ -224,7 +223,7 @@ impl Job {
         }
     }
 
-    /// Tells whoever asked for it, who may be gone; what is written stays written.
+    /// Answers the caller, which may be gone; the written data stays.
     pub(super) fn answer(self, written: Written) {
         match self {
             Self::Commit(_, reply) | Self::Change(_, _, reply) => drop(reply.send(written)),
