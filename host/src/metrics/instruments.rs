@@ -1,4 +1,4 @@
-//! What the audit says, as numbers.
+//! Counters and histograms of audit records.
 
 use crate::store::{AuditKind, AuditRecord};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use tollgate_agent::outcome::Usage;
 
-/// The tools that are told apart; the others are counted together.
+/// The maximum number of distinct tools; the others are counted together.
 const MAX_TOOLS: usize = 200;
-/// Whose numbers are those of all others.
+/// The label of all other tools.
 const OTHERS: &str = "(others)";
-/// What a call may be refused that was not granted to its tool.
+/// The powers for whose lack a call may be denied.
 const POWERS: [&str; 4] = ["http", "files", "sockets", "delegates"];
 
-/// Counters and distributions.
+/// Counters and histograms.
 pub(super) struct Instruments {
     calls: Family<Call, Counter>,
     durations: Family<Tool, Histogram, fn() -> Histogram>,
@@ -98,7 +98,7 @@ impl Instruments {
 
     fn count_call(&self, record: &AuditRecord) {
         let tool = self.told_apart(record);
-        // Codes are a list of the host's.
+        // Codes are a fixed list of the host.
         self.calls.get_or_create(&Call { tool: tool.clone(), code: record.decision.to_string() }).inc();
         if let Some(Usage { fuel, wall_us, memory_bytes, at_least, .. }) = record.usage {
             let tool = Tool { tool };
@@ -111,8 +111,8 @@ impl Instruments {
         }
     }
 
-    /// The tool's name, as far as names are told apart. What was called and is not there
-    /// has no name but the model's.
+    /// Returns the tool's label, within the limit on distinct names. A called tool that does not
+    /// exist has only a name made up by the model.
     fn told_apart(&self, record: &AuditRecord) -> String {
         let (Some(name), Some(_)) = (&record.tool_name, &record.component_id) else {
             return OTHERS.to_owned();
@@ -128,8 +128,8 @@ impl Instruments {
     }
 }
 
-/// A count as a distribution takes it, which need not be exact.
-#[expect(clippy::cast_precision_loss, reason = "beyond 2^53 nobody reads the last digits")]
+/// Converts a count for a histogram, which need not be exact.
+#[expect(clippy::cast_precision_loss, reason = "beyond 2^53 the last digits do not matter")]
 fn rounded(count: u64) -> f64 {
     count as f64
 }
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use prometheus_client::encoding::text::encode;
 
-    /// What these records come to.
+    /// Returns the metrics of these records.
     fn lines(records: impl IntoIterator<Item = AuditRecord>) -> Vec<String> {
         let mut registry = Registry::default();
         let recorded = Instruments::registered(&mut registry);

@@ -1,9 +1,9 @@
-//! What a server has done since it started, for Prometheus.
+//! Prometheus metrics of a server since its start.
 //!
-//! What is counted is what the audit says, as it is stored: [`Metrics::observing`] is a
-//! store that counts. How full the sandbox is, and what is served, is looked up when
-//! somebody asks. Names of tools are guests' words, so that only so many of them are
-//! told apart; everything else that tells two series apart is a word of the host's.
+//! The counters follow the audit records as they are stored: [`Metrics::observing`] wraps a store
+//! and counts. The load of the sandbox and the served tools are looked up for each scrape. Tool
+//! names come from guests, so the number of distinct names is limited. All other labels are words
+//! of the host.
 
 mod instruments;
 mod observed;
@@ -18,10 +18,10 @@ use prometheus_client::registry::{Registry, Unit};
 use std::sync::Arc;
 use tollgate_sandbox::Sandbox;
 
-/// The kind of text that [`Metrics::text`] is.
+/// The content type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Counts for as long as the process lives. Cloning is cheap; clones are the same.
+/// Counters for the life of the process. Cheap to clone; clones share their counts.
 #[derive(Clone)]
 pub struct Metrics {
     inner: Arc<Inner>,
@@ -34,7 +34,7 @@ struct Inner {
     now: Now,
 }
 
-/// What is so at the moment.
+/// Gauges, set for each scrape.
 #[derive(Default)]
 struct Now {
     running_calls: Gauge,
@@ -48,7 +48,7 @@ struct Now {
 }
 
 impl Metrics {
-    /// Of a host whose components run in this sandbox.
+    /// Creates metrics for a host whose components run in this sandbox.
     #[must_use]
     pub fn new(sandbox: Sandbox) -> Self {
         let mut registry = Registry::with_prefix("tollgate");
@@ -57,13 +57,13 @@ impl Metrics {
         Self { inner: Arc::new(Inner { sandbox, registry, recorded, now }) }
     }
 
-    /// The store, with everything counted that its audit takes in.
+    /// Wraps a store to count the records of its audit.
     #[must_use]
     pub fn observing(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(Observed::new(store, self.clone()))
     }
 
-    /// Everything, in OpenMetrics' text.
+    /// Returns all metrics in the OpenMetrics text format.
     #[must_use]
     pub fn text(&self, host: &Host) -> String {
         self.inner.now.look(&self.inner.sandbox, host);
@@ -105,7 +105,7 @@ impl Now {
     }
 }
 
-/// What this process holds of the machine's memory; none where the system does not say.
+/// Returns the resident memory of this process; `None` if the system does not report it.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

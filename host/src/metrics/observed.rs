@@ -1,4 +1,4 @@
-//! A store that counts what its audit takes in, and is otherwise the one within.
+//! A store wrapper that counts the records of its audit.
 
 use super::Metrics;
 use crate::store::{

@@ -1,16 +1,16 @@
-//! What a provider does wrong, and whether asking again can help.
+//! Faults of providers, and whether a retry can help.
 
 use super::secret::MAX_KEY_BYTES;
 use std::time::Duration;
 use tollgate_agent::text;
 
-/// Bytes of a provider's words that are shown.
+/// The maximum number of bytes shown of a provider's message.
 const MAX_MESSAGE_BYTES: usize = 2_000;
-/// Bytes that are read before a secret is taken out: were the words cut first,
-/// the cut could leave half of a key that is then no longer known as one.
+/// The number of bytes read before secrets are removed. If the message were cut to its final
+/// length first, half a key could remain that is no longer recognized as one.
 const MAX_RAW_BYTES: usize = MAX_MESSAGE_BYTES + MAX_KEY_BYTES;
 
-/// A reply that did not come.
+/// The reason why there is no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelFault {
@@ -18,60 +18,60 @@ pub struct ModelFault {
     message: String,
 }
 
-/// The most calls of one reply. By default a run makes at most 256 in all.
+/// The maximum number of calls in one reply. By default a run makes at most 256 in all.
 pub const MAX_REPLY_CALLS: usize = 1_024;
 
 /// Whether the same request may succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
-    /// A rate limit, an overload, a time-out, a broken stream.
+    /// A rate limit, an overload, a timeout, or a broken stream.
     Transient {
-        /// How long the provider asked to wait, where it did.
+        /// How long the provider asked to wait, if it did.
         retry_after: Option<Duration>,
     },
-    /// A refusal: a wrong key, an unknown model, a request that does not fit.
+    /// A refusal, such as for a wrong key, an unknown model, or an invalid request.
     Permanent,
 }
 
 impl ModelFault {
-    /// A fault that may pass. The words are cleaned and bounded.
+    /// Creates a transient fault. The message is sanitized and truncated.
     #[must_use]
     pub fn transient(message: &str, retry_after: Option<Duration>) -> Self {
         Self { kind: FaultKind::Transient { retry_after }, message: text::clean(message, MAX_RAW_BYTES) }
     }
 
-    /// A fault that stays. The words are cleaned and bounded.
+    /// Creates a permanent fault. The message is sanitized and truncated.
     #[must_use]
     pub fn permanent(message: &str) -> Self {
         Self { kind: FaultKind::Permanent, message: text::clean(message, MAX_RAW_BYTES) }
     }
 
-    /// The fault of a reply with more than [`MAX_REPLY_CALLS`].
+    /// Returns the fault of a reply with more than [`MAX_REPLY_CALLS`].
     pub(super) fn too_many_calls() -> Self {
         Self::permanent(&format!(
             "The reply asks for more than {MAX_REPLY_CALLS} calls, which is more than is read."
         ))
     }
 
-    /// Whether asking again can help.
+    /// Returns whether a retry can help.
     #[must_use]
     pub fn kind(&self) -> FaultKind {
         self.kind
     }
 
-    /// What happened, in the provider's words where it had any.
+    /// Returns the message, in the provider's words if it sent any.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The same fault with something said before its words.
+    /// Returns the fault with a prefix before its message.
     #[must_use]
     pub fn prefixed(self, prefix: &str) -> Self {
         Self { kind: self.kind, message: text::clean(&format!("{prefix}{}", self.message), MAX_RAW_BYTES) }
     }
 
-    /// The same fault in other words.
+    /// Returns the fault with another message.
     pub(super) fn reworded(self, reword: impl FnOnce(&str) -> String) -> Self {
         Self { kind: self.kind, message: text::clean(&reword(&self.message), MAX_MESSAGE_BYTES) }
     }

@@ -1,8 +1,8 @@
-//! A model, whoever runs it: one question in, one reply out, streamed on the way.
+//! Models: one request in, one reply out, streamed on the way.
 //!
-//! [`HttpModel`] speaks to a provider, [`ScriptedModel`] plays turns that were written down,
-//! and [`Retrying`] wraps either and asks again where asking again can help.
-//! [`ModelConfig`] is what an operator writes, and makes one of them.
+//! [`HttpModel`] calls a provider, [`ScriptedModel`] plays recorded turns, and [`Retrying`] wraps
+//! either and retries transient faults. An operator configures a [`ModelConfig`], which creates
+//! one of them.
 
 mod config;
 mod fault;
@@ -28,14 +28,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tollgate_agent::message::{ModelReply, ModelRequest};
 
-/// Something that replies to a conversation.
+/// A model that replies to a conversation.
 ///
 /// ```
 /// use tollgate::models::{Delta, DeltaSink, ModelFault};
 /// use tollgate::tollgate_agent::message::{AssistantMessage, Message, ModelReply, ModelRequest};
 /// use tollgate::{async_trait, Agent, Host, Model, RunRequest};
 ///
-/// /// Says what it is told.
+/// /// Repeats the user's message.
 /// struct Parrot;
 ///
 /// #[async_trait]
@@ -46,7 +46,7 @@ use tollgate_agent::message::{ModelReply, ModelRequest};
 ///
 ///     async fn reply(&self, request: ModelRequest, deltas: &mut DeltaSink<'_>) -> Result<ModelReply, ModelFault> {
 ///         let Some(Message::User(text)) = request.messages.last() else {
-///             return Err(ModelFault::permanent("A parrot needs somebody to speak to."));
+///             return Err(ModelFault::permanent("A parrot needs a message to repeat."));
 ///         };
 ///         deltas(Delta::Text(text.clone()));
 ///         let message = AssistantMessage { text: text.clone(), ..AssistantMessage::default() };
@@ -67,19 +67,17 @@ use tollgate_agent::message::{ModelReply, ModelRequest};
 /// connection closes with it.
 #[async_trait]
 pub trait Model: Send + Sync {
-    /// What people call this model, for messages and records.
+    /// Returns the model's display name, for messages and records.
     fn name(&self) -> &str;
 
-    /// Asks the model, tells `deltas` what it writes while it writes, and
-    /// returns the whole once it is there.
+    /// Asks the model, streams its output to `deltas`, and returns the whole reply at the end.
     ///
-    /// Nothing in the reply has been checked: calls may name tools that do not
-    /// exist, their arguments are text that may not be JSON, and their ids may
-    /// be empty or repeated.
+    /// Nothing in the reply has been checked: calls may name tools that do not exist, their
+    /// arguments are text that may not be JSON, and their ids may be empty or repeated.
     ///
     /// # Errors
-    /// The provider refused, broke off, or could not be reached. What `deltas`
-    /// was told before is then void.
+    /// The provider rejected the request, stopped in mid-reply, or could not be reached. The
+    /// deltas sent before are void then.
     async fn reply(
         &self,
         request: ModelRequest,
@@ -102,8 +100,8 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     }
 }
 
-/// Who is told of a reply while it is written. It is called between two reads
-/// of the stream and must not block.
+/// Receives the pieces of a reply as it is written. It is called between two reads of the stream
+/// and must not block.
 pub type DeltaSink<'a> = dyn FnMut(Delta) + Send + 'a;
 
 /// A piece of a reply that is being written.
@@ -111,16 +109,16 @@ pub type DeltaSink<'a> = dyn FnMut(Delta) + Send + 'a;
 pub enum Delta {
     /// More of the text.
     Text(String),
-    /// More of what the model thinks aloud.
+    /// More of the model's reasoning.
     Reasoning(String),
-    /// The attempt broke: whatever was told of this reply so far is void, and
-    /// the next attempt starts it anew.
+    /// The attempt failed: all deltas of this reply so far are void, and the next attempt starts
+    /// anew.
     Restarted {
-        /// The attempt that comes next; the first one is 1.
+        /// The next attempt; the first one is 1.
         attempt: u32,
-        /// How long from now it comes.
+        /// The pause before it.
         pause: Duration,
-        /// Why the last one broke, in the provider's words.
+        /// Why the last attempt failed, in the provider's words.
         reason: String,
     },
 }

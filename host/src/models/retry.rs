@@ -1,4 +1,4 @@
-//! Asking again where asking again can help, and no longer than that.
+//! Retries of transient faults, within limits.
 
 use super::{Delta, DeltaSink, FaultKind, Model, ModelFault};
 use async_trait::async_trait;
@@ -7,27 +7,26 @@ use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 use tollgate_agent::message::{ModelReply, ModelRequest};
 
-/// A model that is asked again after a transient fault, with growing pauses
-/// that honour what the provider asked for. Permanent faults end it at once.
+/// A model wrapper that retries after transient faults, with growing pauses that honour the
+/// provider's `retry-after`. Permanent faults end the reply at once.
 #[derive(Debug)]
 pub struct Retrying<M> {
     model: M,
     policy: RetryPolicy,
 }
 
-/// How often a model is asked again, and how long is waited in between.
+/// The number of retries and the pauses between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryPolicy {
-    /// Attempts, the first one included; 0 counts as 1.
+    /// The maximum number of attempts, including the first; 0 counts as 1.
     pub max_attempts: u32,
-    /// The first pause, in milliseconds; each further one is twice the last.
+    /// The first pause, in milliseconds; each later one doubles.
     pub first_pause_ms: u64,
-    /// Where the pauses stop growing, in milliseconds. A provider may ask for
-    /// a longer one.
+    /// The maximum pause, in milliseconds. A provider may ask for a longer one.
     pub max_pause_ms: u64,
-    /// What all pauses of one reply may add up to, in milliseconds. A provider
-    /// that asks for a longer wait than is left ends the reply at once.
+    /// The maximum sum of all pauses of one reply, in milliseconds. If a provider asks for a
+    /// longer wait than is left, the reply ends at once.
     pub max_total_pause_ms: u64,
 }
 
@@ -73,8 +72,8 @@ impl<M: Model> Model for Retrying<M> {
 }
 
 impl RetryPolicy {
-    /// The pause after attempt number `attempt` broke, or the fault with which
-    /// the reply ends. `jitter` lies between 0 and 1.
+    /// Returns the pause after the failed attempt number `attempt`, or the fault with which the
+    /// reply ends. `jitter` is between 0 and 1.
     fn pause(
         &self,
         fault: &ModelFault,
@@ -97,7 +96,8 @@ impl RetryPolicy {
                 self.max_total_pause_ms
             )));
         }
-        // Never earlier than was asked for, and not all clients at one moment.
+        // Never earlier than the provider asked for, and spread so that clients do not retry at
+        // the same moment.
         let pause = self.growing(attempt, jitter).max(asked + asked.mul_f64(0.1 * jitter));
         Ok(pause.min(left))
     }
@@ -116,8 +116,7 @@ fn after_attempts(fault: &ModelFault, attempts: u32) -> ModelFault {
     }
 }
 
-/// A number between 0 and 1 that differs from call to call; it need not be
-/// unpredictable.
+/// Returns a number between 0 and 1 that differs between calls; it need not be unpredictable.
 fn jitter() -> f64 {
     let random = std::hash::RandomState::new().build_hasher().finish();
     f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)

@@ -1,18 +1,18 @@
-//! A key that never shows itself.
+//! An API key that is never displayed.
 
 use std::fmt;
 
-/// The longest key that is taken.
+/// The maximum length of a key.
 pub(super) const MAX_KEY_BYTES: usize = 4_096;
 
-/// An API key. It prints as a placeholder, and is taken out of every text that
-/// a provider sends back.
+/// An API key. It is displayed as a placeholder, and removed from every text that a provider
+/// sends back.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// A key from the text of an environment variable, without the blanks around
-    /// it. `None` where it is empty, too long, or could not be sent in a header.
+    /// Creates a key from the value of an environment variable, trimmed. Returns `None` if it is
+    /// empty, too long, or not a valid header value.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -21,12 +21,12 @@ impl ApiKey {
         is_sendable.then(|| Self(text.to_owned()))
     }
 
-    /// The key itself.
+    /// Returns the key itself.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The text without the key.
+    /// Returns the text without the key.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         text.replace(&self.0, "[api key]")

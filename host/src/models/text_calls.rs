@@ -1,4 +1,4 @@
-//! A model that has no tool calls of its own, and writes them as text.
+//! Tool calls written as text, for a model that has no tool calls of its own.
 
 use super::fault::MAX_REPLY_CALLS;
 use super::{Delta, DeltaSink, Model, ModelFault};
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tollgate_agent::message::{ModelReply, ModelRequest};
 use tollgate_agent::text_calls::{self, OPEN};
 
-/// Lets a model call tools in the text of its reply; see
+/// A model wrapper that lets a model call tools in the text of its reply; see
 /// [`tollgate_agent::text_calls`].
 pub struct TextCalls<M> {
     model: M,
@@ -56,11 +56,10 @@ impl<M: Model> Model for TextCalls<M> {
     }
 }
 
-/// What a client is shown of a reply while it is written: the text up to the first
-/// call.
+/// The text that a client sees while a reply is written: everything before the first call.
 #[derive(Default)]
 struct Shown {
-    /// What may be the beginning of a tag.
+    /// Text that may be the beginning of a tag.
     held: String,
     is_over: bool,
 }
@@ -86,7 +85,7 @@ impl Shown {
         (!told.is_empty()).then_some(told)
     }
 
-    /// What was held back and turned out to be no tag.
+    /// Returns the text that was held back and turned out not to be a tag.
     fn rest(&mut self) -> Option<String> {
         let held = std::mem::take(&mut self.held);
         (!self.is_over && !held.is_empty()).then_some(held)
@@ -97,7 +96,7 @@ impl Shown {
 mod tests {
     use super::*;
 
-    /// Replies with one tag that holds this many calls.
+    /// A model that replies with one tag that holds this many calls.
     struct Flood(usize);
 
     #[async_trait]

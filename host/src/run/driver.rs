@@ -95,7 +95,6 @@ impl Driver {
     /// continues from there.
     ///
     /// # Errors
-    ///
     /// Nothing was committed: the store failed, another process drives the run, or another run of
     /// its thread is active.
     pub(crate) async fn begin(&mut self, first: Input) -> Result<(), CommitError> {

@@ -97,7 +97,6 @@ impl RunHandle {
     /// Waits until the run has ended or waits for a person.
     ///
     /// # Errors
-    ///
     /// The host could not continue the run: the store failed, or the run's record is broken.
     pub async fn wait(self) -> Result<RunEnd, RunError> {
         match self.end.await {

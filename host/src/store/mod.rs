@@ -145,7 +145,6 @@ pub trait Store: Send + Sync {
     /// the same key and do not commute, or both together may exceed a limit on the size of state.
     ///
     /// # Errors
-    ///
     /// Returns [`CommitError::Conflict`] if the changes cannot be moved,
     /// [`CommitError::Advanced`] if other events were appended to this run, and
     /// [`CommitError::Busy`] if the run of another prompt is active on the thread. Nothing was
@@ -155,21 +154,18 @@ pub trait Store: Send + Sync {
     /// Returns the current thread; an unknown thread is empty.
     ///
     /// # Errors
-    ///
     /// The store cannot be read.
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError>;
 
     /// Returns the events of a run after this number, in order; none if the run is unknown.
     ///
     /// # Errors
-    ///
     /// The store cannot be read.
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError>;
 
     /// Returns runs and direct calls, newest first.
     ///
     /// # Errors
-    ///
     /// The store cannot be read.
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError>;
 
@@ -177,21 +173,18 @@ pub trait Store: Send + Sync {
     /// it repeats the file's last record.
     ///
     /// # Errors
-    ///
     /// The store cannot be written.
     async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError>;
 
     /// Returns audit records, newest first.
     ///
     /// # Errors
-    ///
     /// The store cannot be read.
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError>;
 
     /// Returns the tools whose last calls trapped.
     ///
     /// # Errors
-    ///
     /// The store cannot be read.
     async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError>;
 
@@ -199,7 +192,6 @@ pub trait Store: Send + Sync {
     /// that do not persist, they contain what the store kept.
     ///
     /// # Errors
-    ///
     /// The store cannot be read.
     async fn changes(
         &self,
@@ -212,7 +204,6 @@ pub trait Store: Send + Sync {
     /// not stored.
     ///
     /// # Errors
-    ///
     /// The store cannot be read.
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
@@ -226,7 +217,6 @@ pub trait Store: Send + Sync {
     /// that were set aside.
     ///
     /// # Errors
-    ///
     /// Returns [`CommitError::Conflict`] as for [`Store::commit`]; nothing was stored then.
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError>;
 
@@ -238,7 +228,6 @@ pub trait Store: Send + Sync {
     /// component.
     ///
     /// # Errors
-    ///
     /// There is no room: a sentence that names the limit. No new call may begin then, but those
     /// in flight can still be stored.
     async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
@@ -249,7 +238,6 @@ pub trait Store: Send + Sync {
     /// Returns the record of a run as far as it can be read, and a description of its damage.
     ///
     /// # Errors
-    ///
     /// The store cannot be read.
     async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
         Ok(Record { events: self.events(run_id, 0).await?, ..Record::default() })
@@ -259,7 +247,6 @@ pub trait Store: Send + Sync {
     /// served. The turn ends when the result is dropped.
     ///
     /// # Errors
-    ///
     /// The store cannot be written.
     async fn queue(&self, _thread_id: &str) -> Result<QueueTurn, StoreError> {
         Ok(Box::new(()))
@@ -268,7 +255,6 @@ pub trait Store: Send + Sync {
     /// Waits until everything that was reported to a caller is stored.
     ///
     /// # Errors
-    ///
     /// Records of answered calls were lost since the last commit or flush; see
     /// [`Commit::may_follow`].
     async fn flush(&self) -> Result<(), StoreError> {
@@ -279,7 +265,6 @@ pub trait Store: Send + Sync {
     /// revision.
     ///
     /// # Errors
-    ///
     /// The store cannot be read or written.
     async fn restore(&self, thread_id: &str, state: &State) -> Result<u64, StoreError> {
         loop {

@@ -1,4 +1,4 @@
-//! The `[model]` table of `tollgate.toml`, and the model that it asks for.
+//! The `[model]` table of `tollgate.toml`, and how it becomes a model.
 
 use super::providers::{HttpModel, Limits, Options, Provider};
 use super::{ApiKey, Model, RecordingError, RetryPolicy, Retrying, ScriptedModel, TextCalls};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which model answers, and how long it is waited for.
+/// The settings of a model and its timeouts.
 ///
 /// ```toml
 /// [model]
@@ -18,54 +18,50 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
-    /// Whose protocol is spoken. `openai` is every chat-completions server.
+    /// The protocol. `openai` covers every chat-completions server.
     pub provider: ProviderName,
-    /// The model's name, as the provider spells it. Required, save for `recorded`.
+    /// The model's name, as the provider spells it. Required, except for `recorded`.
     pub model: Option<String>,
-    /// Of `recorded`: the file with the turns, relative to the configuration.
+    /// For `recorded`: the file with the turns, relative to the configuration.
     pub file: Option<PathBuf>,
-    /// Where the API begins, with its version: `https://api.openai.com/v1`. The
-    /// provider's own where it is absent.
+    /// The base URL of the API, with its version: `https://api.openai.com/v1`. Defaults to the
+    /// provider's own.
     pub base_url: Option<String>,
-    /// The environment variable that holds the key. Where it and `base_url` are
-    /// absent, the provider's customary one: a key is never sent to a server
-    /// that it was not named for.
+    /// The environment variable that holds the key. Without it and `base_url`, the provider's
+    /// customary variable is used. A key is never sent to a server it was not configured for.
     pub api_key_env: Option<String>,
-    /// The most tokens that one reply may have.
+    /// The maximum number of tokens of one reply.
     pub max_output_tokens: Option<u32>,
-    /// How freely the model chooses its words, from 0 to 2.
+    /// The sampling temperature, from 0 to 2.
     pub temperature: Option<f64>,
-    /// How much a reasoning model thinks. Gemini shows its thoughts only where
-    /// this is set.
+    /// The effort of a reasoning model. Gemini returns its reasoning only if this is set.
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// How the model calls tools: `native`, or `text` for one that has no calls of
-    /// its own.
+    /// How the model calls tools: `native`, or `text` for a model without tool calls of its own.
     #[serde(default)]
     pub tool_calls: ToolCalls,
-    /// How long a connection may take, in milliseconds; 10,000 where absent.
+    /// The timeout for establishing a connection, in milliseconds (default 10,000).
     pub connect_timeout_ms: Option<u64>,
-    /// How long the provider may take to begin its response, connection
-    /// included, in milliseconds; 120,000 where absent.
+    /// The timeout until the response begins, including the connection, in milliseconds (default
+    /// 120,000).
     pub first_byte_timeout_ms: Option<u64>,
-    /// How long the provider may be silent in mid-reply, in milliseconds;
-    /// 60,000 where absent.
+    /// The longest silence in mid-reply, in milliseconds (default 60,000).
     pub idle_timeout_ms: Option<u64>,
-    /// How long one whole reply may take, in milliseconds; 900,000 where absent.
+    /// The timeout for a whole reply, in milliseconds (default 900,000).
     pub reply_timeout_ms: Option<u64>,
-    /// How often it is asked again after a transient fault.
+    /// How requests are retried after a transient fault.
     #[serde(default)]
     pub retry: RetryPolicy,
 }
 
-/// Whose protocol is spoken.
+/// The protocol of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderName {
     /// A file of turns.
     Recorded,
-    /// `/chat/completions`, at OpenAI or anywhere else.
+    /// `/chat/completions`, of OpenAI or any compatible server.
     Openai,
-    /// Anthropic's messages.
+    /// Anthropic's Messages API.
     Anthropic,
     /// Google's `streamGenerateContent`.
     Gemini,
@@ -84,45 +80,45 @@ pub enum ToolCalls {
     Text,
 }
 
-/// How much a reasoning model thinks.
+/// The effort of a reasoning model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReasoningEffort {
-    /// Not at all.
+    /// No reasoning.
     None,
-    /// A little.
+    /// Little reasoning.
     Low,
-    /// Some.
+    /// Some reasoning.
     Medium,
-    /// As long as it takes.
+    /// As much reasoning as it takes.
     High,
 }
 
-/// Why there is no model.
+/// The reason why a model could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelConfigError {
     /// The recording cannot be played.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// A key is missing, or one that has no meaning here is set.
+    /// A key is missing, or a key is set that has no meaning here.
     #[error("The table [model] cannot be used: {0}")]
     Invalid(String),
-    /// The environment variable with the API key is missing or useless.
+    /// The environment variable with the API key is missing or unusable.
     #[error(
         "The model `{model}` needs an API key, and the environment variable {variable} {what}. Type `export {variable}=...`, or name another variable: `api_key_env = \"...\"` in [model]."
     )]
     ApiKey {
         /// The model that needs it.
         model: String,
-        /// The variable that was looked at.
+        /// The name of the variable.
         variable: String,
-        /// What is wrong with it.
+        /// The problem with the variable.
         what: &'static str,
     },
 }
 
 impl ModelConfig {
-    /// A model by its name, with every limit as it is where nothing is written.
+    /// Creates the settings of a model by its name, with every limit at its default.
     #[must_use]
     pub fn new(provider: ProviderName, model: impl Into<String>) -> Self {
         Self {
@@ -143,12 +139,12 @@ impl ModelConfig {
         }
     }
 
-    /// Makes the model. `base_dir` is the directory of the configuration, `env`
-    /// reads an environment variable.
+    /// Creates the model. `base_dir` is the directory of the configuration; `env` reads an
+    /// environment variable.
     ///
     /// # Errors
-    /// A key is missing, out of bounds, or has no meaning for this provider; the
-    /// API key's variable is not set; the recording cannot be played.
+    /// A key is missing, out of bounds, or has no meaning for this provider; the API key's
+    /// variable is not set; or the recording cannot be played.
     pub fn build(
         &self,
         base_dir: &Path,
@@ -164,8 +160,8 @@ impl ModelConfig {
         })
     }
 
-    /// Makes the model in the surroundings of this process: keys are in its variables,
-    /// files lie in its working directory.
+    /// Creates the model in this process's environment: keys are read from its variables, and
+    /// files are relative to its working directory.
     ///
     /// ```no_run
     /// use tollgate::Agent;
@@ -180,7 +176,7 @@ impl ModelConfig {
     /// ```
     ///
     /// # Errors
-    /// As [`build`](Self::build).
+    /// As for [`build`](Self::build).
     pub fn connect(&self) -> Result<Arc<dyn Model>, ModelConfigError> {
         self.build(Path::new("."), |name| std::env::var(name).ok())
     }
@@ -249,7 +245,7 @@ impl ModelConfig {
         .map_err(invalid)
     }
 
-    /// The environment variable that its key is taken from, if it has one.
+    /// Returns the environment variable that holds its key, if it has one.
     pub(crate) fn key_variable(&self) -> Option<&str> {
         match self.live_provider() {
             Some(provider) => self.variable_of(provider),
@@ -333,7 +329,7 @@ impl ModelConfig {
     }
 }
 
-/// Whether a URL names this machine.
+/// Returns whether a URL refers to this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
         Some("localhost") => true,

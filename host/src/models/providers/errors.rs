@@ -1,4 +1,4 @@
-//! What went wrong, in the provider's words, and whether it may pass.
+//! Provider errors: what failed, in the provider's words, and whether it is transient.
 
 use super::retry_after;
 use crate::models::ModelFault;
@@ -9,7 +9,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 use std::error::Error as _;
 
-/// The fault behind an error of the library.
+/// Converts an error of the library to a fault.
 pub(super) fn of(error: Error) -> ModelFault {
     match error {
         Error::WebStream { error, .. } => of_transport(error),
@@ -22,7 +22,7 @@ pub(super) fn of(error: Error) -> ModelFault {
     }
 }
 
-/// A stream that ended before the reply did.
+/// Returns the fault of a stream that ended before the reply did.
 pub(super) fn cut_off(frames: usize) -> ModelFault {
     match frames {
         0 => broken(
@@ -53,7 +53,7 @@ fn of_transport(error: BoxError) -> ModelFault {
         );
     }
     match error.downcast::<reqwest::Error>() {
-        // The address may hold what is nobody's business.
+        // The URL may contain secrets.
         Ok(error) => of_connection((*error).without_url()),
         Err(other) => broken(&other.to_string()),
     }
@@ -87,7 +87,7 @@ fn of_response(status: StatusCode, headers: &HeaderMap, body: &str) -> ModelFaul
     }
 }
 
-/// An error that the provider sent in mid-stream, after it had answered 200.
+/// Converts an error that the provider sent in mid-stream, after a status of 200.
 fn of_event(body: &Value) -> ModelFault {
     let message = match words(body) {
         said if said.is_empty() => "The provider broke the reply off, and did not say why.".to_owned(),
@@ -125,14 +125,14 @@ fn is_refusal(said: &Value) -> bool {
         })
 }
 
-/// The machine's word for an error: a code, else a type.
+/// Returns the machine-readable error: a code, or else a type.
 fn code(said: &Value) -> Option<&str> {
     let error = inner(said);
     let word = |key| error.get(key).and_then(Value::as_str);
     word("code").or_else(|| word("type")).or_else(|| word("status"))
 }
 
-/// The sentence for people, wherever this provider puts it.
+/// Returns the human-readable message, wherever this provider puts it.
 fn words(said: &Value) -> String {
     let error = inner(said);
     let sentence = ["message", "detail", "error"]
@@ -146,7 +146,7 @@ fn words(said: &Value) -> String {
     }
 }
 
-/// `{"error": {...}}`, `[{"error": {...}}]` and the bare error alike.
+/// Unwraps `{"error": {...}}`, `[{"error": {...}}]` and the bare error.
 fn inner(said: &Value) -> &Value {
     let said = said.get(0).unwrap_or(said);
     match said.get("error") {

@@ -1,4 +1,4 @@
-//! The HTTP client that models are reached through.
+//! The HTTP client for models.
 
 use super::Options;
 use crate::models::config::is_loopback;
@@ -6,16 +6,15 @@ use reqwest::redirect;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A client with one TLS provider and one set of roots, both compiled in.
+/// Creates a client with one TLS provider and one set of root certificates, both compiled in.
 ///
-/// It follows no redirect: a key in a header of the provider's own would be
-/// sent along to wherever the redirect points. This machine is never reached
-/// through a proxy.
+/// It follows no redirects, because a key in a provider-specific header would be sent to the
+/// redirect's target. Requests to this machine never go through a proxy.
 pub(super) fn client(options: &Options) -> Result<reqwest::Client, String> {
     http_client(&options.base_url, options.limits.connect)
 }
 
-/// As [`client`], for whatever lies at this address.
+/// Like [`client`], for any service at this address.
 pub(crate) fn http_client(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Client, String> {
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls().map_err(|e| format!("TLS cannot be set up: {e}."))?)

@@ -1,4 +1,4 @@
-//! Real models: four protocols, one stream of words.
+//! Live models: four protocols, one stream of deltas.
 
 mod errors;
 mod frames;
@@ -33,8 +33,8 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tollgate_agent::message::{AssistantMessage, Finish, ModelCall, ModelReply, ModelRequest, TokenUsage};
 
-/// A model behind HTTP. One connection pool serves all replies; each reply is
-/// one request, and nothing is asked again here.
+/// A model behind HTTP. All replies share one connection pool. Each reply is a single request
+/// without retries.
 #[derive(Debug, Clone)]
 pub struct HttpModel {
     options: Options,
@@ -42,12 +42,12 @@ pub struct HttpModel {
     target: ServiceTarget,
 }
 
-/// What a live model is made of.
+/// The settings of a live model.
 #[derive(Debug, Clone)]
 pub(super) struct Options {
     pub(super) provider: Provider,
     pub(super) model: String,
-    /// Ends in `/`.
+    /// Ends with `/`.
     pub(super) base_url: Url,
     pub(super) api_key: Option<ApiKey>,
     pub(super) max_output_tokens: Option<u32>,
@@ -56,7 +56,7 @@ pub(super) struct Options {
     pub(super) limits: Limits,
 }
 
-/// How long a provider is waited for.
+/// The timeouts for a provider.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) connect: Duration,
@@ -66,7 +66,7 @@ pub(super) struct Limits {
 }
 
 impl HttpModel {
-    /// Sets up the client; nothing is sent yet.
+    /// Creates the client; sends nothing yet.
     pub(super) fn new(options: Options) -> Result<Self, String> {
         let http = http_client::client(&options)?;
         let client = genai::Client::builder().with_reqwest(http).build();
@@ -87,12 +87,12 @@ impl HttpModel {
         while let Some(event) = next_line(muted(events.next())).await? {
             match event {
                 Ok(event) => heard.accept(event, deltas),
-                // Some servers write `"error": null` into every chunk, and the
-                // library takes that for an error in the place of the text.
+                // Some servers write `"error": null` into every chunk, which the library takes
+                // for an error instead of the text.
                 Err(genai::Error::ChatResponse { body: Value::Null, .. }) => {
                     heard.say(std::mem::take(&mut lock(&shared).last_text), deltas);
                 }
-                // What breaks after the end no longer matters.
+                // Errors after the end no longer matter.
                 Err(_) if lock(&shared).are_whole() => break,
                 Err(error) => return Err(errors::of(error)),
             }
@@ -111,7 +111,7 @@ impl HttpModel {
         }
     }
 
-    /// Whatever a provider says, it does not say the key.
+    /// Removes the key from a fault, in case the provider repeats it.
     fn redacted(&self, fault: ModelFault) -> ModelFault {
         fault.reworded(|words| match &self.options.api_key {
             Some(key) => key.redact(words),
@@ -134,7 +134,7 @@ impl Model for HttpModel {
         let limit = self.options.limits.reply;
         let (say, mut said) = mpsc::unbounded_channel();
         let live = self.clone();
-        // What is said is as much as the frames hold, which are bounded.
+        // Bounded by the frames, which are bounded themselves.
         let read = async move { live.stream(request, &mut |delta| drop(say.send(delta))).await };
         let reading = AbortOnDropHandle::new(reader()?.spawn(read));
         let whole = async {
@@ -158,7 +158,7 @@ impl Model for HttpModel {
 
 impl Options {
     fn target(&self) -> Result<ServiceTarget, String> {
-        // The library reads a name as far as `::` as the name of a provider.
+        // The library takes the part of a name before `::` for a provider.
         let name = match self.model.contains("::") {
             true => format!("{}::{}", self.provider.word(), self.model),
             false => self.model.clone(),
@@ -173,7 +173,7 @@ impl Options {
     fn auth(&self) -> Result<AuthData, String> {
         match (&self.api_key, self.provider) {
             (Some(key), _) => Ok(AuthData::from_single(key.expose())),
-            // The library asks for a key that a server of one's own need not have.
+            // The library requires a key, which a self-hosted server may not have.
             (None, Provider::Openai) => {
                 let mut url =
                     self.base_url.join("chat/completions").map_err(|e| format!("`base_url`: {e}."))?;
@@ -207,7 +207,7 @@ impl Options {
         options
     }
 
-    /// Gemini refuses the request for thoughts where a model has none.
+    /// Returns whether to request reasoning. Gemini rejects the request if the model has none.
     fn shows_thoughts(&self) -> bool {
         self.provider != Provider::Gemini
             || self.reasoning_effort.is_some_and(|effort| effort != ReasoningEffort::None)
@@ -220,15 +220,15 @@ impl Options {
             Some(ReasoningEffort::Low) => Some(Effort::Low),
             Some(ReasoningEffort::Medium) => Some(Effort::Medium),
             Some(ReasoningEffort::High) => Some(Effort::High),
-            // Without any, the library cuts names like `qwen-max` at the dash and
-            // takes the end for an effort. A budget is not sent to this provider.
+            // Without an effort, the library splits names like `qwen-max` at the dash and takes
+            // the end for an effort. A budget is not sent to this provider.
             None if self.provider == Provider::Openai => Some(Effort::Budget(0)),
             None => None,
         }
     }
 }
 
-/// What was heard of a reply so far.
+/// The parts of a reply received so far.
 #[derive(Default)]
 struct Heard {
     text: String,
@@ -260,7 +260,7 @@ impl Heard {
         let end = self.end.unwrap_or_default();
         let usage = frames.usage.unwrap_or_else(|| tokens(end.captured_usage.as_ref()));
         let mut parts = end.captured_content.map(|content| content.into_parts()).unwrap_or_default();
-        // Gemini's signatures stand beside the calls that they belong to.
+        // Gemini's signatures belong to the calls next to them.
         if provider == Provider::Gemini {
             parts.clear();
         }
@@ -307,7 +307,7 @@ fn tokens(usage: Option<&Usage>) -> TokenUsage {
     }
 }
 
-/// A frame that panics the reader is still only a frame.
+/// If a frame panics the parser, only that frame is lost.
 fn lock(frames: &Mutex<Frames>) -> MutexGuard<'_, Frames> {
     frames.lock().unwrap_or_else(PoisonError::into_inner)
 }

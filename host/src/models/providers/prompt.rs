@@ -1,4 +1,4 @@
-//! A conversation in the shape in which a provider takes it.
+//! Conversations in a provider's format.
 
 use super::Provider;
 use genai::chat::{
@@ -9,14 +9,13 @@ use serde_json::{Map, Value, json};
 use tollgate_agent::json;
 use tollgate_agent::message::{Answer, AssistantMessage, Message, ModelCall, ModelRequest, ToolSpec};
 
-/// What stands before a word of the host, so that a model does not take it for
-/// the person's.
+/// The prefix of a message from the host, so that a model does not take it for the user's.
 const NOTE: &str = "[Note from the host, not from the user]\n";
 
-/// The key under which arguments are shown again that were no JSON object.
+/// The key under which arguments that were not a JSON object are sent back.
 const UNREADABLE: &str = "unreadable_arguments";
 
-/// The request, without its tools where those go into the body (see [`tools_in_body`]).
+/// Returns the request, without its tools if those go into the body (see [`tools_in_body`]).
 pub(super) fn chat_request(provider: Provider, request: &ModelRequest) -> ChatRequest {
     let mut chat = ChatRequest::new(messages(provider, &request.messages));
     if !request.system.is_empty() {
@@ -29,9 +28,9 @@ pub(super) fn chat_request(provider: Provider, request: &ModelRequest) -> ChatRe
     chat
 }
 
-/// Tools as this provider spells them, for the two where the library would take
-/// some names (`web_search`, `googleSearch`) for the provider's own tools: a
-/// stranger's tool must not switch those on by what it is called.
+/// Returns the tools in the provider's format, for the two providers where the library would take
+/// some names (`web_search`, `googleSearch`) for the provider's built-in tools. The name of an
+/// untrusted tool must not enable those.
 pub(super) fn tools_in_body(provider: Provider, tools: &[ToolSpec]) -> Option<Value> {
     if tools.is_empty() {
         return None;
@@ -64,8 +63,8 @@ fn messages(provider: Provider, messages: &[Message]) -> Vec<ChatMessage> {
             Message::Answer(answer) => {
                 let part = answered(provider, answer);
                 match chat.last_mut() {
-                    // The answers to one turn belong into one message, save where
-                    // the library would send the last of them alone.
+                    // The answers to one turn belong in one message, except where the library
+                    // would send only the last of them.
                     Some(last) if last.role == ChatRole::Tool && provider != Provider::Ollama => {
                         last.content.push(part);
                     }
@@ -77,7 +76,7 @@ fn messages(provider: Provider, messages: &[Message]) -> Vec<ChatMessage> {
     chat
 }
 
-/// Nothing where the model said nothing: providers refuse an empty message.
+/// Returns `None` if the model wrote nothing: providers reject an empty message.
 fn assistant(provider: Provider, message: &AssistantMessage) -> Option<ChatMessage> {
     let mut parts: Vec<ContentPart> =
         message.calls.first().map(|call| kept_parts(provider, call)).unwrap_or_default();
@@ -99,8 +98,8 @@ fn called(provider: Provider, call: &ModelCall) -> ToolCall {
     }
 }
 
-/// Providers take objects alone, so whatever else a model wrote is shown to it
-/// within one.
+/// Returns arguments as an object. Providers accept only objects, so anything else a model wrote
+/// is wrapped in one.
 fn arguments(text: &str) -> Value {
     if text.trim().is_empty() {
         return Value::Object(Map::new());
@@ -114,7 +113,7 @@ fn arguments(text: &str) -> Value {
 
 fn answered(provider: Provider, answer: &Answer) -> ContentPart {
     if answer.is_error && provider == Provider::Anthropic {
-        // The library has no word for a failed call.
+        // The library cannot represent a failed call.
         let result = json!({
             "type": "tool_result",
             "tool_use_id": answer.call_id,
@@ -128,8 +127,8 @@ fn answered(provider: Provider, answer: &Answer) -> ContentPart {
     )
 }
 
-/// What of a reply the provider wants to see again, as the calls' own data. A
-/// conversation may go on with another provider, which must not be shown it.
+/// Stores the parts of a reply that the provider expects to be sent back, as data of the calls. A
+/// conversation may continue with another provider, which must not receive them.
 pub(super) fn keep(provider: Provider, calls: &mut [ModelCall], parts: &[ContentPart]) {
     if parts.is_empty() {
         return;
@@ -139,7 +138,7 @@ pub(super) fn keep(provider: Provider, calls: &mut [ModelCall], parts: &[Content
     }
 }
 
-/// Keeps one thing beside a call.
+/// Stores one value with a call.
 pub(super) fn keep_in(provider: Provider, call: &mut ModelCall, key: &str, value: Value) {
     let data = call.provider_data.get_or_insert_with(|| json!({ "provider": provider.word() }));
     data[key] = value;

@@ -1,13 +1,13 @@
-//! Whose protocol is spoken, and what is customary there.
+//! The supported protocols and their defaults.
 
 use genai::adapter::AdapterKind;
 
 /// The four protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
-    /// `/chat/completions`, at OpenAI or anywhere else.
+    /// `/chat/completions`, of OpenAI or any compatible server.
     Openai,
-    /// Anthropic's messages.
+    /// Anthropic's Messages API.
     Anthropic,
     /// Google's `streamGenerateContent`.
     Gemini,
@@ -16,7 +16,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Where its own API begins.
+    /// Returns the base URL of the provider's own API.
     #[must_use]
     pub fn base_url(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ impl Provider {
         }
     }
 
-    /// The environment variable in which people keep its key.
+    /// Returns the customary environment variable for its key.
     #[must_use]
     pub fn key_variable(self) -> Option<&'static str> {
         match self {
@@ -38,13 +38,13 @@ impl Provider {
         }
     }
 
-    /// Whether no server that speaks it works without a key.
+    /// Returns whether every server with this protocol requires a key.
     #[must_use]
     pub fn is_useless_without_key(self) -> bool {
         matches!(self, Self::Anthropic | Self::Gemini)
     }
 
-    /// The word under which what it wants to see again is kept.
+    /// Returns the key under which data to be sent back to the provider is stored.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Openai => "openai",

@@ -1,10 +1,10 @@
-//! Where replies are read: on one thread of its own, so that reading takes turns with
-//! receiving.
+//! The thread on which replies are read, separate from the one that receives them, so that the
+//! two take turns.
 //!
-//! The library looks through all of a line that has no end whenever more of it comes, and
-//! goes on for as long as more is there. On a thread that receives meanwhile, that may be
-//! for ever, and no timeout is looked at. Here no more comes until it gives way; and a
-//! line over which it takes too long is given up.
+//! While a line has no end, the library scans all of it again whenever more data arrives, and
+//! continues for as long as more is available. If the same thread received data meanwhile, this
+//! might never end and no timeout would be checked. Here, no more data arrives until the library
+//! yields, and a line that takes too long is abandoned.
 
 use super::frames::MAX_EVENT_BYTES;
 use crate::models::ModelFault;
@@ -14,13 +14,13 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle};
 
-/// How long the library may work on one line of a reply. It takes as long for some 20 MB. How long
-/// a line has become is not known before its end.
+/// The maximum time the library may work on one line of a reply, enough for about 20 MB. The
+/// length of a line is unknown until it ends.
 const MAX_LINE_WORK: Duration = Duration::from_secs(1);
 
 static READER: OnceLock<Result<Handle, String>> = OnceLock::new();
 
-/// The thread's runtime; the thread begins with the first reply, and stays.
+/// Returns the runtime of the thread, which starts with the first reply and is kept.
 pub(super) fn reader() -> Result<&'static Handle, ModelFault> {
     let begun = READER.get_or_init(|| begin().map_err(|e| e.to_string()));
     begun
@@ -37,7 +37,7 @@ fn begin() -> std::io::Result<Handle> {
     Ok(handle)
 }
 
-/// Waits for the next line of a reply, unless the work on it takes too long.
+/// Waits for the next line of a reply; fails if it takes too much work.
 pub(super) async fn next_line<T>(line: impl Future<Output = T>) -> Result<T, ModelFault> {
     let mut line = pin!(line);
     let mut worked = Duration::ZERO;

@@ -1,11 +1,11 @@
-//! How long a provider asks to wait.
+//! The wait that a provider asks for.
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::HeaderMap;
 use std::time::Duration;
 
-/// A longer wait is read as this one; nobody waits that long anyway.
+/// Longer waits are read as this one; no caller waits that long.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads `retry-after-ms`, else `retry-after` in seconds or as a date.
@@ -28,7 +28,7 @@ fn seconds(text: &str, unit: f64) -> Option<Duration> {
 
 fn until(date: &str, now: Timestamp) -> Option<Duration> {
     let then = DateTimeParser::new().parse_timestamp(date).ok()?;
-    // A date that has passed asks for no wait.
+    // A date in the past asks for no wait.
     Some(Duration::try_from(then.duration_since(now)).unwrap_or_default())
 }
 

@@ -1,4 +1,4 @@
-//! Showing in a recorded text what tools answered when it was played.
+//! References in a recorded text to the answers of tools during playback.
 
 use memchr::memmem;
 use serde_json::Value;
@@ -15,7 +15,7 @@ impl<'a> Answers<'a> {
         Self(messages)
     }
 
-    /// The names of the tools with what they answered, in order.
+    /// Returns the names of the tools with their answers, in order.
     fn all(&self) -> impl DoubleEndedIterator<Item = (&'a str, &'a str)> + use<'a> {
         self.0.iter().filter_map(|message| match message {
             Message::Answer(answer) => Some((answer.tool_name.as_str(), answer.content.as_ref())),
@@ -23,8 +23,8 @@ impl<'a> Answers<'a> {
         })
     }
 
-    /// The text with its references replaced, or the end of a sentence on what
-    /// one of them lacks.
+    /// Returns the text with its references replaced, or the end of a sentence about a reference
+    /// that cannot be resolved.
     pub(super) fn fill(&self, text: &str) -> Result<String, String> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -40,8 +40,8 @@ impl<'a> Answers<'a> {
         Ok(filled)
     }
 
-    /// As [`Self::fill`], in every string of a value. A string that is nothing
-    /// but one reference becomes what it refers to.
+    /// Like [`Self::fill`], in every string of a value. A string that consists of a single
+    /// reference becomes the referenced value.
     pub(super) fn fill_value(&self, value: &Value) -> Result<Value, String> {
         match value {
             Value::String(text) => match next_reference(text) {
@@ -77,7 +77,8 @@ impl<'a> Answers<'a> {
         })
     }
 
-    /// `TOOL` is its latest answer, `TOOL#2` its second, `last` the latest of all.
+    /// Returns an answer: `TOOL` is the tool's latest, `TOOL#2` its second, `last` the latest of
+    /// any tool.
     fn answer(&self, which: &str) -> Option<&'a str> {
         if which == "last" {
             return self.all().next_back().map(|(_, content)| content);
@@ -103,15 +104,15 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// What stands before the first reference, the reference, and what follows.
+/// Splits the text into the part before the first reference, the reference, and the rest.
 fn next_reference(text: &str) -> Option<(&str, &str, &str)> {
-    // Texts are long and references rare: this looks at many bytes at a time.
+    // Texts are long and references rare: `memmem` scans many bytes at a time.
     let (before, opened) = text.split_at(memmem::find(text.as_bytes(), OPEN.as_bytes())?);
     let (reference, after) = opened[OPEN.len()..].split_once(CLOSE)?;
     Some((before, reference, after))
 }
 
-/// The JSON of an answer: the whole of it, or what follows its message.
+/// Returns the JSON of an answer: the whole answer, or the part after its message.
 fn data_of(content: &str) -> Option<Value> {
     if let Ok(value) = serde_json::from_str(content) {
         return Some(value);

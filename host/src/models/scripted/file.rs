@@ -1,4 +1,4 @@
-//! The file in which a model's turns are written down.
+//! The file format of recorded turns.
 
 use super::{RecordedCall, ScriptedTurn};
 use crate::models::ModelFault;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tollgate_agent::message::{Finish, TokenUsage};
 
-/// Why a file could not be used as a recording.
+/// The reason why a file could not be used as a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file could not be read.
@@ -16,18 +16,18 @@ pub enum RecordingError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// What is in the file is no recording.
+    /// The file is not a recording.
     #[error("The recording {} cannot be used: {reason}", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The problem and its position.
         reason: String,
     },
-    /// There is no turn in it.
+    /// The file contains no turns.
     #[error("The recording {} holds no turn. Add one: a line `[[turn]]`, and below it `text = \"...\"`.", path.display())]
     Empty {
         /// The file.
@@ -35,7 +35,7 @@ pub enum RecordingError {
     },
 }
 
-/// A recording as it is written.
+/// A recording, as written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Recording {

@@ -1,8 +1,7 @@
-//! A model that plays turns which were written down.
+//! A model that plays recorded turns.
 //!
-//! What it says is fixed; what its tools answer is not. A text may therefore
-//! name an answer, as in `{{word_count/words}}`, and then shows what that call
-//! returned when the turn is played.
+//! Its own text is fixed, but the answers of its tools are not. A text may therefore refer to an
+//! answer, as in `{{word_count/words}}`, which is replaced by the call's result during playback.
 
 mod answers;
 mod file;
@@ -24,8 +23,8 @@ use tollgate_agent::message::{
     AssistantMessage, Finish, Message, ModelCall, ModelReply, ModelRequest, TokenUsage,
 };
 
-/// Plays one turn for each request, in order. A turn is used up as soon as it
-/// begins to play, also where the request is then dropped.
+/// A model that plays one turn for each request, in order. A turn is used up as soon as it starts
+/// to play, even if the request is dropped.
 #[derive(Debug)]
 pub struct ScriptedModel {
     name: String,
@@ -35,7 +34,7 @@ pub struct ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// A recording made in code.
+    /// Creates a recording in code.
     #[must_use]
     pub fn new(turns: Vec<ScriptedTurn>) -> Self {
         Self { name: "recorded".to_owned(), turns, next: AtomicUsize::new(0), pace: Duration::ZERO }
@@ -45,8 +44,8 @@ impl ScriptedModel {
     /// otherwise.
     ///
     /// ```toml
-    /// name = "tour"        # what people read; "recorded" where it is absent
-    /// pace_ms = 20         # pause between two words; 0 where it is absent
+    /// name = "tour"        # the display name; "recorded" by default
+    /// pace_ms = 20         # pause between two words; 0 by default
     ///
     /// [[turn]]
     /// expect = "How long"  # must be in the last message
@@ -58,18 +57,16 @@ impl ScriptedModel {
     /// text = "It has {{word_count/words}} words."
     /// ```
     ///
-    /// `{{TOOL}}` is the whole of the tool's latest answer, `{{TOOL/a/0}}` the
-    /// value at a JSON pointer within it, `{{TOOL#2/a}}` within its second
-    /// answer, and `{{last/a}}` within the latest answer of any tool. They work
-    /// in `text` and in the strings of `arguments`; a string of `arguments`
-    /// that is nothing but one of them takes the value's own type. Arguments
-    /// that are written as one string are sent as they stand. A turn may have
-    /// `finish` (`stop`, `length`, `filtered`), `usage` (`input_tokens`,
-    /// `output_tokens`), an `id` for each call, and `fault` in the place of an
-    /// answer (`message`, `permanent`, `retry_after_ms`).
+    /// `{{TOOL}}` is the tool's whole latest answer, `{{TOOL/a/0}}` the value at a JSON pointer
+    /// within it, `{{TOOL#2/a}}` a value within its second answer, and `{{last/a}}` a value within
+    /// the latest answer of any tool. References work in `text` and in the strings of `arguments`.
+    /// A string of `arguments` that consists of a single reference takes the value's type.
+    /// Arguments written as one string are sent unchanged. A turn may have `finish` (`stop`,
+    /// `length`, `filtered`), `usage` (`input_tokens`, `output_tokens`), an `id` for each call,
+    /// and `fault` instead of an answer (`message`, `permanent`, `retry_after_ms`).
     ///
     /// # Errors
-    /// The file cannot be read, is no recording, or holds no turn.
+    /// The file cannot be read, is not a recording, or contains no turn.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let Recording { name, pace_ms, turn } = file::read(path)?;
         let recorded = Self::new(turn).with_pace(Duration::from_millis(pace_ms));
@@ -79,14 +76,14 @@ impl ScriptedModel {
         })
     }
 
-    /// Gives it a name.
+    /// Sets the name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Waits this long before each word.
+    /// Sets the pause before each word.
     #[must_use]
     pub fn with_pace(mut self, pace: Duration) -> Self {
         self.pace = pace;
@@ -143,7 +140,7 @@ impl Model for ScriptedModel {
     }
 }
 
-/// What a recorded model says once.
+/// One turn of a recorded model.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(from = "file::RawTurn")]
 pub struct ScriptedTurn {
@@ -164,20 +161,20 @@ struct RecordedCall {
 }
 
 impl ScriptedTurn {
-    /// A turn that only speaks.
+    /// Creates a turn with text only.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A turn that calls tools, by name and arguments. Arguments that are a
-    /// string are sent as they stand, JSON or not.
+    /// Creates a turn that calls tools, by name and arguments. Arguments given as a string are
+    /// sent unchanged, JSON or not.
     #[must_use]
     pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
         calls.into_iter().fold(Self::default(), |turn, (name, arguments)| turn.with_call("", name, arguments))
     }
 
-    /// A turn that breaks, after whatever text it is given.
+    /// Creates a turn that fails, after any text it is given.
     #[must_use]
     pub fn fault(fault: ModelFault) -> Self {
         Self { fault: Some(fault), ..Self::default() }
@@ -190,43 +187,43 @@ impl ScriptedTurn {
         self
     }
 
-    /// Says something as well.
+    /// Adds text.
     #[must_use]
     pub fn with_text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
         self
     }
 
-    /// Thinks aloud first.
+    /// Adds reasoning before the text.
     #[must_use]
     pub fn with_reasoning(mut self, reasoning: impl Into<String>) -> Self {
         self.reasoning = Some(reasoning.into());
         self
     }
 
-    /// Stops for this reason.
+    /// Sets the finish reason.
     #[must_use]
     pub fn with_finish(mut self, finish: Finish) -> Self {
         self.finish = finish;
         self
     }
 
-    /// Costs this much.
+    /// Sets the token usage.
     #[must_use]
     pub fn with_usage(mut self, usage: TokenUsage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Plays only where the last message contains this text.
+    /// Requires the last message to contain this text.
     #[must_use]
     pub fn expecting(mut self, text: impl Into<String>) -> Self {
         self.expect = Some(text.into());
         self
     }
 
-    /// What this turn says to a request, or the end of a sentence on why it
-    /// does not fit.
+    /// Returns this turn's reply to a request, or the end of a sentence about why it does not
+    /// fit.
     fn played(&self, request: &ModelRequest) -> Result<ModelReply, String> {
         self.check_expected(request)?;
         let answers = Answers::of(&request.messages);

@@ -65,7 +65,6 @@ impl SqliteStore {
     /// Opens the store in this directory, creating both if they are missing.
     ///
     /// # Errors
-    ///
     /// The directory cannot be written, or the file is not a Tollgate store, was written by a
     /// newer version, or is damaged.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
@@ -92,7 +91,6 @@ impl SqliteStore {
     /// Checks the file and the checksums of every run.
     ///
     /// # Errors
-    ///
     /// The store cannot be read.
     pub async fn verify(&self) -> Result<Verified, StoreError> {
         self.writer.catch_up().await?;

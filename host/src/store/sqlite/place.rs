@@ -20,7 +20,6 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 /// and the system's administrator could have placed it.
 ///
 /// # Errors
-///
 /// Another user could have placed a link, or the path cannot be examined.
 pub(super) fn without_links(directory: &Path) -> Result<PathBuf, StoreError> {
     let failed = |path: &Path, why: &io::Error| {

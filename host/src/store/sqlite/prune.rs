@@ -40,7 +40,6 @@ impl SqliteStore {
     /// so do their children.
     ///
     /// # Errors
-    ///
     /// The store cannot be read or written.
     pub fn prune(directory: &Path, pruning: Pruning) -> Result<Pruned, StoreError> {
         Self::prune_until(directory, pruning, &CancellationToken::new())
@@ -49,7 +48,6 @@ impl SqliteStore {
     /// Like [`prune`], until the token is cancelled. The next call removes the rest.
     ///
     /// # Errors
-    ///
     /// As for [`prune`](Self::prune).
     pub fn prune_until(
         directory: &Path,

@@ -25,7 +25,6 @@ impl ReadOnlyStore {
     /// Opens the store in this directory.
     ///
     /// # Errors
-    ///
     /// The store does not exist, has another version, or its last changes are in a log that
     /// cannot be read without writing.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {

@@ -1,4 +1,4 @@
-//! Frames of Anthropic's messages.
+//! Frames of Anthropic's Messages API.
 
 use super::{FramedCall, Frames, arguments_text};
 use serde::Deserialize;
@@ -36,8 +36,8 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
     let event: Event<'_> = serde_json::from_str(data)?;
     match (event.kind.as_str(), event.content_block, event.delta) {
         ("content_block_start", Some(block), _) if block.kind == "tool_use" => {
-            // The block starts with `{}` and its input follows; some gateways
-            // send the input here, and nothing follows.
+            // The block starts with `{}` and its input follows; some gateways send the whole
+            // input here instead.
             let input = arguments_text(block.input)?;
             frames.begin_call(FramedCall {
                 index: event.index,

@@ -74,8 +74,8 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
         }
     }
     match candidate.finish_reason {
-        // The model wrote a call that the provider could not read itself; there
-        // is nothing to answer, and another try is likely to go well.
+        // The model wrote a call that the provider itself could not parse. There is nothing to
+        // answer, and a retry is likely to succeed.
         Some(reason) if matches!(reason.as_str(), "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL") => {
             let words = candidate.finish_message.unwrap_or_default();
             frames.break_off(&format!(

@@ -1,8 +1,7 @@
-//! What a provider streams, read beside the library that decodes it.
+//! A provider's stream, parsed in parallel with the library that decodes it.
 //!
-//! The library hands on text and thoughts. It does not hand on the arguments of
-//! a call word for word, nor whether a reply ended or was cut off, so both are
-//! read here, from the same frames.
+//! The library passes on text and reasoning. It does not pass on the exact arguments of a call,
+//! nor whether a reply ended or was cut off, so both are read here from the same frames.
 
 mod anthropic;
 mod gemini;
@@ -15,27 +14,27 @@ use crate::models::fault::MAX_REPLY_CALLS;
 use serde_json::value::RawValue;
 use tollgate_agent::message::TokenUsage;
 
-/// Bytes of one streamed reply that are read.
+/// The maximum number of bytes read of one streamed reply.
 const MAX_REPLY_BYTES: usize = 32 * 1024 * 1024;
 
-/// Bytes of one event of a stream, or line of one without events, that are read. Whole replies
-/// are shorter.
+/// The maximum number of bytes read of one event of a stream, or of one line of a stream without
+/// events. Whole replies are shorter.
 pub(super) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
-/// What the frames of one reply said so far.
+/// The content of one reply's frames so far.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     /// The calls, in the order in which they began.
     pub(super) calls: Vec<FramedCall>,
-    /// The provider's word for why it stopped; the reply is whole once it is there.
+    /// The provider's reason for stopping. Once it is set, the reply is complete.
     pub(super) finish: Option<String>,
-    /// Tokens, where the frames of this provider are better read here.
+    /// Token usage, for a provider whose frames are better read here.
     pub(super) usage: Option<TokenUsage>,
-    /// Whether thoughts came in a field that the provider wants to see again.
+    /// Whether reasoning came in a field that the provider expects to be sent back.
     pub(super) echoes_reasoning: bool,
-    /// The text in the last frame, of chat completions alone.
+    /// The text in the last frame, only for chat completions.
     pub(super) last_text: String,
-    /// How many frames there were.
+    /// The number of frames.
     pub(super) count: usize,
     bytes: usize,
     fault: Option<ModelFault>,
@@ -44,7 +43,7 @@ pub(super) struct Frames {
 /// A call as it was streamed.
 #[derive(Debug, Default)]
 pub(super) struct FramedCall {
-    /// Its place in the provider's own numbering.
+    /// The call's index in the provider's numbering.
     index: Option<u64>,
     pub(super) id: String,
     pub(super) name: String,
@@ -84,7 +83,7 @@ impl Frames {
         }
     }
 
-    /// Notes a call, if it is not one too many.
+    /// Adds a call, unless there are too many.
     fn begin_call(&mut self, call: FramedCall) {
         if self.calls.len() < MAX_REPLY_CALLS {
             self.calls.push(call);
@@ -93,12 +92,12 @@ impl Frames {
         }
     }
 
-    /// Whether the provider said that the reply is whole.
+    /// Returns whether the provider marked the reply as complete.
     pub(super) fn are_whole(&self) -> bool {
         self.finish.is_some() && self.fault.is_none()
     }
 
-    /// What was wrong with a frame, or what one said was wrong.
+    /// Returns the fault of a malformed frame, or one that a frame reported.
     pub(super) fn fault(&self) -> Option<&ModelFault> {
         self.fault.as_ref()
     }
@@ -108,7 +107,8 @@ impl Frames {
     }
 }
 
-/// The text of arguments, which some write as JSON and some as a string of JSON.
+/// Returns the text of arguments, which some providers send as JSON and others as a string of
+/// JSON.
 fn arguments_text(raw: Option<&RawValue>) -> serde_json::Result<String> {
     match raw.map(RawValue::get) {
         None | Some("null") => Ok(String::new()),

@@ -63,7 +63,7 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
             output_tokens: usage.completion_tokens.unwrap_or(0),
         });
     }
-    // Only one choice is ever asked for.
+    // Requests ask for a single choice.
     let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) else {
         return Ok(());
     };
@@ -83,14 +83,14 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// The text of a field that holds one; some hold lists of blocks.
+/// Returns the text of a field that is a string; some servers send lists of blocks.
 fn text(raw: Option<&RawValue>) -> String {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
-/// Servers agree on how calls are streamed as far as this: the pieces of one
-/// call share an index, or carry none and follow each other. Some number all
-/// calls 0, so a new id with a name begins another call as well.
+/// Adds to a streamed call. Servers agree only on this much: the pieces of one call share an
+/// index, or have none and follow each other. Some number all calls 0, so a new id with a name
+/// also begins another call.
 fn continue_call(frames: &mut Frames, delta: CallDelta<'_>) -> serde_json::Result<()> {
     let id = delta.id.unwrap_or_default();
     let (name, arguments) = match delta.function {
