@@ -1,6 +1,6 @@
-//! Connections of clients over HTTP: so many at once, and none is kept by who does not
-//! speak. Whoever showed the token stays before whoever did not, and whoever is served
-//! before whoever kept a connection for later.
+//! HTTP connections of clients. Their number is limited, and an idle client cannot hold one
+//! indefinitely. Connections that have shown the token stay before those that have not, and busy
+//! ones before those kept alive for later.
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
@@ -18,24 +18,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// The most connections at once; those beyond wait to be accepted.
+/// The maximum number of connections; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 256;
-/// How long a connection may take to come to its first request with the token.
+/// How long a connection may take until its first request with the token.
 const FIRST_REQUEST: Duration = Duration::from_secs(30);
-/// How long a connection is kept at the least after a request, for the next one.
+/// The minimum time for which a connection is kept alive for the next request.
 const NEXT_REQUEST: Duration = Duration::from_secs(120);
-/// How often a connection is looked for that can make room.
+/// How often to check for a connection that can make room.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long one that is to make room may take before another is to.
+/// How long a connection that must close may take before another one must.
 const LEAVES: Duration = Duration::from_secs(1);
 
-/// Accepts no more connections than there are places. Where all are taken, the oldest
-/// of those that did not show the token makes room; where there is none, that by which
-/// nothing was asked for the longest time and nothing is under way.
+/// A listener that accepts only as many connections as there are places. If all are taken, the
+/// oldest connection that has not shown the token is closed. If there is none, the one that has
+/// been idle for longest without a request in flight is closed.
 pub(super) struct LimitedListener {
     listener: TcpListener,
     places: Arc<Semaphore>,
-    /// From the oldest to the newest.
+    /// From oldest to newest.
     accepted: VecDeque<Weak<Shown>>,
 }
 
@@ -45,8 +45,8 @@ impl LimitedListener {
         Self { listener, places, accepted: VecDeque::new() }
     }
 
-    /// A place, as soon as there is one. Whoever waits for it looks again and again who can
-    /// be spared: a connection may become so.
+    /// Waits for a place. It checks repeatedly which connection can be closed, because one may
+    /// become idle.
     async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(place);
@@ -65,7 +65,7 @@ impl LimitedListener {
         }
     }
 
-    /// The connection that makes room.
+    /// Returns the connection to close.
     fn spared(&self) -> Option<Arc<Shown>> {
         let open = self.accepted.iter().filter_map(Weak::upgrade);
         let open = open.filter(|shown| !shown.turned_out.is_cancelled());
@@ -83,7 +83,7 @@ impl Listener for LimitedListener {
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
         let (stream, address) = Listener::accept(&mut self.listener).await;
         let place = self.place().await;
-        // Answers are small and awaited.
+        // Answers are small, and clients wait for them.
         let _ = stream.set_nodelay(true);
         let connection = Connection::new(stream, place);
         self.accepted.retain(|shown| shown.strong_count() > 0);
@@ -96,16 +96,16 @@ impl Listener for LimitedListener {
     }
 }
 
-/// What a connection showed of itself.
+/// The activity of a connection.
 #[derive(Debug)]
 struct Shown {
-    /// How many requests with the token it made.
+    /// The number of its requests with the token.
     requests: AtomicUsize,
-    /// How many of them are under way.
+    /// The number of those in flight.
     serving: AtomicUsize,
-    /// When the last of them came or was done with.
+    /// When the last of them began or ended.
     last: Mutex<Instant>,
-    /// Its place is needed.
+    /// Cancelled when its place is needed.
     turned_out: CancellationToken,
 }
 
@@ -121,7 +121,7 @@ impl Default for Shown {
 }
 
 impl Shown {
-    /// Whether it showed the token.
+    /// Returns whether it has shown the token.
     fn is_known(&self) -> bool {
         self.requests.load(Ordering::Relaxed) > 0
     }
@@ -135,12 +135,12 @@ impl Shown {
     }
 }
 
-/// The connection by which a request came.
+/// The connection on which a request arrived.
 #[derive(Debug, Clone)]
 pub(super) struct Via(Arc<Shown>);
 
 impl Via {
-    /// A request with the token is served until what is returned is dropped.
+    /// Marks a request with the token as in flight until the returned guard is dropped.
     pub(super) fn serve(&self) -> Serving {
         self.0.requests.fetch_add(1, Ordering::Relaxed);
         self.0.serving.fetch_add(1, Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl Connected<IncomingStream<'_, LimitedListener>> for Via {
     }
 }
 
-/// A request of a connection that is under way.
+/// A request in flight on a connection.
 #[derive(Debug)]
 pub(super) struct Serving(Arc<Shown>);
 
@@ -166,11 +166,11 @@ impl Drop for Serving {
     }
 }
 
-/// A connection, which breaks off where nothing is asked of the server by it.
+/// A connection that closes when it sends no requests.
 pub(super) struct Connection<S> {
     stream: S,
     shown: Arc<Shown>,
-    /// When it is looked at next, and how many requests it had made before.
+    /// When it is checked next, and the number of its requests at the last check.
     look: Pin<Box<Sleep>>,
     requests: usize,
     turned_out: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -185,7 +185,7 @@ impl<S> Connection<S> {
         Self { stream, shown, look, requests: 0, turned_out, _place: place }
     }
 
-    /// Whether it is to end.
+    /// Checks whether the connection must close.
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.look.as_mut().poll(cx).is_ready() {
             let requests = self.shown.requests.load(Ordering::Relaxed);

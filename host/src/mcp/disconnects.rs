@@ -1,8 +1,7 @@
-//! Clients over HTTP that go away while calls are under way.
+//! HTTP clients that disconnect while calls are in flight.
 //!
-//! In a session, an answer's stream that breaks off is no cancellation: the protocol
-//! lets the client come back for the rest. A client that does not come back within a
-//! while is gone, and its calls are cancelled.
+//! In a session, a broken response stream does not cancel the call: the protocol lets the client
+//! reconnect for the rest. If a client does not reconnect in time, its calls are cancelled.
 
 use super::connections::Serving;
 use super::request_limit::RequestPermit;
@@ -17,36 +16,36 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// How long a client may take to come back for an answer whose stream broke off.
-/// Clients are told to try after three seconds.
+/// How long a client may take to reconnect after a response stream broke. Clients are asked to
+/// retry after three seconds.
 const COME_BACK: Duration = Duration::from_secs(10);
 
-/// Tells a call that nobody waits for it any more.
+/// The token that cancels a call whose client is gone.
 #[derive(Debug, Clone)]
 pub(super) struct Gone(pub(super) CancellationToken);
 
-/// A call whose client is awaited. It keeps its place meanwhile, so that there are only
-/// so many of them.
+/// A call whose client may still reconnect. It keeps its share of the limit, so that the number
+/// of such calls is bounded.
 #[derive(Debug)]
 struct Left {
     gone: CancellationToken,
     _slot: Option<RequestPermit>,
 }
 
-/// A stream that broke off, with the calls that were answered on it.
+/// A broken stream, with the calls that were to be answered on it.
 #[derive(Debug)]
 struct Broken {
     id: Uuid,
     left: Vec<Left>,
 }
 
-/// The streams whose clients are awaited, by session.
+/// The streams whose clients may still reconnect, by session.
 #[derive(Debug, Default)]
 pub(super) struct DisconnectTracker(Mutex<HashMap<String, Vec<Broken>>>);
 
 impl DisconnectTracker {
-    /// A stream of this session on which a call is answered, and what tells the call
-    /// that the client is gone.
+    /// Registers a stream of this session on which a call is answered; `gone` cancels the call
+    /// once the client is gone.
     pub(super) fn attend(
         self: &Arc<Self>,
         session: &str,
@@ -58,7 +57,7 @@ impl DisconnectTracker {
         (ResponseGuard { leaving, session, left, began: true }, Gone(gone))
     }
 
-    /// The client comes back to the calls of this session.
+    /// Handles a client that reconnects to the calls of this session.
     pub(super) fn back(self: &Arc<Self>, session: &str) -> ResponseGuard {
         let back = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
         let left = back.into_iter().flatten().flat_map(|stream| stream.left).collect();
@@ -85,24 +84,24 @@ impl DisconnectTracker {
     }
 }
 
-/// Somebody reads the answers to these calls. Dropping it says that the stream broke
-/// off.
+/// The client that reads the answers to these calls. Dropping it means that the stream broke.
 #[derive(Debug)]
 pub(super) struct ResponseGuard {
     leaving: Arc<DisconnectTracker>,
     session: String,
     left: Vec<Left>,
-    /// It is that of the request which makes the call.
+    /// Whether it belongs to the request that makes the call.
     began: bool,
 }
 
 impl ResponseGuard {
-    /// The answer was given to its end.
+    /// Records that the answer was sent completely.
     pub(super) fn done(mut self) {
         self.left.clear();
     }
 
-    /// There is no stream: a call that was to begin did not, and others wait on.
+    /// Records that there is no stream: a call that was to begin did not, and other calls keep
+    /// waiting.
     pub(super) fn refused(mut self) {
         if self.began {
             self.left.clear();
@@ -119,7 +118,7 @@ impl Drop for ResponseGuard {
     }
 }
 
-/// The body of an answer while somebody reads it.
+/// The body of an answer that a client is reading.
 pub(super) struct Attended {
     body: BodyDataStream,
     attendance: Option<ResponseGuard>,

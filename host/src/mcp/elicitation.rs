@@ -1,10 +1,10 @@
-//! Calls that wait for a person, in the words of whatever the client knows.
+//! Calls that wait for a person, presented in the way the client supports.
 //!
-//! A client that can show a form is asked: by a request of the server's own, or,
-//! where the protocol's version has that, by an answer that says which input is
-//! required. One that knows tasks is handed one. Any other client is told how a person
-//! decides; the call goes on when it is repeated. So is one whose forms are too small for
-//! the question: a person sees it whole, or is not asked there.
+//! A client that can show forms is asked, either by a request of the server or, in newer versions
+//! of the protocol, by an answer that lists the required input. A client that supports tasks
+//! receives one. Any other client is told how a person decides; the call continues when it is
+//! repeated. The same applies if a client's forms are too small for the question, because a
+//! person must see the whole question.
 
 use super::call_result;
 use super::form::{Entered, entered, form};
@@ -23,33 +23,33 @@ use tollgate_agent::question::{action, asker, marked};
 use tollgate_agent::run::DecisionAnswer;
 use tollgate_agent::run::event::Suspended;
 
-/// How often one form is shown again because what was entered does not fit.
+/// How many times a form is shown again because the entry is invalid.
 const MAX_ENTRIES: u32 = 3;
 
-/// How a client can ask its person.
+/// The ways in which a client can ask its person.
 enum Way {
-    /// It answers requests of the server.
+    /// The client answers requests of the server.
     Request(Box<ElicitRequestParams>),
-    /// It repeats the call with the input that was required.
+    /// The client repeats the call with the required input.
     Repeat(Box<ElicitRequestParams>),
-    /// It looks after the call until somebody has decided elsewhere.
+    /// The client polls the call until a person has decided elsewhere.
     Task,
-    /// Not at all.
+    /// The client cannot ask.
     None,
 }
 
-/// What came of a person's entry.
+/// The result of a person's entry.
 enum Entry {
-    /// The call goes on, or went on as it was decided elsewhere: how it stands.
+    /// The call continues, or was continued by a decision elsewhere. Holds its current state.
     Stands(Box<RunEnd>),
     /// The question stays open.
     Open,
-    /// The entry does not fit, and the question waits yet: why.
+    /// The entry is invalid, and the question is still open. Holds the reason.
     Unfit(String),
 }
 
 impl ToolCallSession<'_> {
-    /// The answer to a call that ended, or what becomes of one that waits.
+    /// Returns the answer to a call that ended, or handles one that waits.
     pub(super) async fn settle(
         &mut self,
         mut end: RunEnd,
@@ -76,17 +76,17 @@ impl ToolCallSession<'_> {
         }
     }
 
-    /// A call that waits is repeated: with an answer, or to see how it stands.
+    /// Handles a repeated call that waits: with an answer, or to check its state.
     pub(super) async fn again(
         &mut self,
         pending: Pending,
         responses: Option<InputResponses>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // Whatever becomes of it, the call can be repeated, by its new handle.
+        // In every case the call can be repeated, with its new handle.
         let pending = self.pending.add(&pending.asked, &pending.run_id, &pending.question);
         let response = responses.and_then(|mut all| all.remove(&pending.question.suspension_id));
         let stands = match response {
-            // It may have ended, or ask something else, once it was decided elsewhere.
+            // It may have ended, or ask another question, after a decision elsewhere.
             None => self.recorded(&pending.run_id).await?.end,
             Some(response) => {
                 let result = serde_json::from_value::<ElicitResult>(response).map_err(|e| {
@@ -95,7 +95,7 @@ impl ToolCallSession<'_> {
                 match self.enter(&pending, result).await? {
                     Entry::Stands(stands) => *stands,
                     Entry::Open => return Ok(self.approval_required(&pending)),
-                    // It is asked again, in the same way.
+                    // The client is asked again, in the same way.
                     Entry::Unfit(_) => self.recorded(&pending.run_id).await?.end,
                 }
             }
@@ -103,7 +103,7 @@ impl ToolCallSession<'_> {
         self.settle(stands, &pending.asked).await
     }
 
-    /// Shows the form; none where the person leaves the question open.
+    /// Shows the form; returns `None` if the person leaves the question open.
     async fn ask(
         &mut self,
         pending: &Pending,
@@ -115,7 +115,7 @@ impl ToolCallSession<'_> {
                 answered = self.context.peer.send_request(request) => answered,
                 () = self.context.ct.cancelled() => return Err(broken("the call was cancelled")),
             };
-            // A client that does not answer its form is told how to decide otherwise.
+            // A client that does not answer its form learns how to decide otherwise.
             let Ok(ClientResult::ElicitResult(result)) = answered else { return Ok(None) };
             match self.enter(pending, result).await? {
                 Entry::Stands(stands) => return Ok(Some(*stands)),
@@ -126,7 +126,7 @@ impl ToolCallSession<'_> {
         Ok(None)
     }
 
-    /// Decides as the person entered it.
+    /// Decides according to the person's entry.
     async fn enter(&mut self, pending: &Pending, result: ElicitResult) -> Result<Entry, ErrorData> {
         let may_remember = self.offer.answers_may_be_remembered;
         let (decision, reason) = match entered(&pending.question, may_remember, result) {
@@ -142,7 +142,7 @@ impl ToolCallSession<'_> {
         match self.decide(&pending.run_id, asked, decision, reason).await {
             Ok(end) => Ok(Entry::Stands(Box::new(end))),
             Err(HostError::Refused(why)) => {
-                // Somebody may have decided elsewhere meanwhile.
+                // The question may have been decided elsewhere meanwhile.
                 let stands = self.recorded(&pending.run_id).await?.end;
                 let waits = stands.waiting.iter().any(|question| question.suspension_id == asked);
                 Ok(if waits { Entry::Unfit(why) } else { Entry::Stands(Box::new(stands)) })
@@ -155,7 +155,7 @@ impl ToolCallSession<'_> {
         let capabilities = self.context.client_capabilities();
         let knows_tasks = capabilities.as_ref().is_some_and(ClientCapabilities::supports_tasks);
         let elicits = capabilities.and_then(|capabilities| capabilities.elicitation).is_some_and(|elicits| {
-            // A client that names no mode shows forms.
+            // A client that names no mode supports forms.
             elicits.form.is_some() || elicits.url.is_none()
         });
         let version = self.context.protocol_version();
@@ -169,7 +169,7 @@ impl ToolCallSession<'_> {
         }
     }
 
-    /// What a client reads that cannot ask its person.
+    /// Returns the response for a client that cannot ask its person.
     fn approval_required(&self, pending: &Pending) -> CallToolResponse {
         let question = &pending.question;
         let (run, call) = (&pending.run_id, &question.call_id);
@@ -193,7 +193,7 @@ impl ToolCallSession<'_> {
         call_result::refused(text, structured).into()
     }
 
-    /// How a person answers a question elsewhere.
+    /// Returns how a person can answer a question elsewhere.
     pub(super) fn how_to_decide(&self, run_id: &str, question: &Suspended) -> HowToDecide {
         let decide = format!("{} {run_id} {}", self.offer.decide, question.call_id);
         let value = aside(|| yes(question));
@@ -210,7 +210,7 @@ impl ToolCallSession<'_> {
     }
 }
 
-/// The question in words, and the two commands that answer it.
+/// A question as text, and the two commands that answer it.
 pub(super) struct HowToDecide {
     pub(super) words: String,
     approve: String,
@@ -230,7 +230,7 @@ fn yes(question: &Suspended) -> &'static str {
     }
 }
 
-/// What a client reads of a call that was decided elsewhere and has not ended yet.
+/// Returns the response for a call that was decided elsewhere and has not ended yet.
 fn under_way(run_id: &str) -> CallToolResponse {
     let text = "It was decided, and the call goes on. Repeat the very same call later to get its result.";
     let structured = json!({"status": "under_way", "run_id": run_id});

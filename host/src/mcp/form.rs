@@ -1,8 +1,8 @@
-//! A question to a person as a form that clients can show, and the person's entries
-//! as the answer that was asked for.
+//! Questions to a person as forms that clients can show, and the conversion of the entries to an
+//! answer.
 //!
-//! The protocol knows flat forms alone. An answer of another shape is asked for as
-//! one field, or as text that is JSON.
+//! The protocol has only flat forms. An answer of another shape is requested as a single field,
+//! or as text in JSON.
 
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
 use serde_json::{Value, json};
@@ -11,40 +11,40 @@ use tollgate_agent::question::{action, asker, sections};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::text::clean;
 
-/// The longest message of a form, in bytes. A longer question is not asked by a form.
+/// The maximum size of a form's message, in bytes. A longer question is not asked by a form.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024;
-/// The longest schema that a form describes in words, in bytes.
+/// The maximum size of a schema that a form includes in its text, in bytes.
 const MAX_DESCRIBED_BYTES: usize = 2_000;
 
-/// What a person entered.
+/// A person's entry.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Entered {
-    /// The answer; whether it fits is for the run to say.
+    /// The answer; the run checks whether it is valid.
     Answer(Value),
-    /// The person does not let the call go on.
+    /// The person rejects the call.
     Declined,
     /// The person left the question open.
     Dismissed,
-    /// The entry is not what the form asked for: why.
+    /// The entry is not in the form's format. Holds the reason.
     Unreadable(String),
 }
 
-/// How the entries of a form make the answer.
+/// How a form's entries become the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// All of them together.
+    /// All entries together are the answer.
     Whole,
-    /// The one entry.
+    /// The single entry is the answer.
     Field,
-    /// The one entry, which is JSON.
+    /// The single entry is the answer as JSON.
     Json,
-    /// Nothing is entered: to accept is to say yes.
+    /// There are no entries: accepting the form means yes.
     Yes,
 }
 
-/// The form for a question, with all that a person is to see of it; `None` if it does
-/// not fit into a form. With `may_remember` an answer to the permission rules may be
-/// remembered; otherwise it is yes or no.
+/// Returns the form for a question, with everything the person must see; `None` if it does not
+/// fit into a form. With `may_remember`, an answer to the permission rules may be remembered;
+/// otherwise it is yes or no.
 pub(super) fn form(suspended: &Suspended, may_remember: bool) -> Option<ElicitRequestParams> {
     let message = message(suspended);
     if message.len() > MAX_MESSAGE_BYTES {
@@ -54,7 +54,7 @@ pub(super) fn form(suspended: &Suspended, may_remember: bool) -> Option<ElicitRe
     Some(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
-/// The entries of a person in the form of this question.
+/// Returns a person's entries in the form of this question.
 pub(super) fn entered(suspended: &Suspended, may_remember: bool, result: ElicitResult) -> Entered {
     let Some((_, shape)) = schema(wanted(suspended, may_remember)) else {
         return Entered::Unreadable("the question does not fit into a form".to_owned());
@@ -83,13 +83,13 @@ pub(super) fn entered(suspended: &Suspended, may_remember: bool, result: ElicitR
     }
 }
 
-/// The schema of the answer that a client may give: none where it can only say yes.
+/// Returns the schema of the client's answer; `None` if it can only be yes.
 fn wanted(suspended: &Suspended, may_remember: bool) -> Option<&Value> {
     let schema = suspended.ticket.response_schema.as_ref();
     schema.filter(|_| may_remember || !asks_to_permit(suspended))
 }
 
-/// Whether an accepted form without fields says yes and nothing else.
+/// Returns whether an accepted form without fields means only yes.
 fn is_plain_yes(content: &Value) -> bool {
     let says_yes = |answer: &Value| *answer == json!(true) || *answer == json!("true");
     match content {
@@ -103,7 +103,7 @@ fn nothing() -> Entered {
     Entered::Unreadable("the form came back without an answer".to_owned())
 }
 
-/// The question in words. The host's lines are bare, all others are marked.
+/// Returns the question as text. The host's own lines are plain; all others are marked.
 pub(super) fn message(suspended: &Suspended) -> String {
     let mut message = format!("Tollgate: {} asks ({}):", asker(suspended), action(suspended));
     for section in sections(suspended) {
@@ -117,8 +117,8 @@ pub(super) fn message(suspended: &Suspended) -> String {
     message
 }
 
-/// The form's schema, and how its entries make the answer; `None` if the schema of the
-/// answer is too long to be described in a form.
+/// Returns the form's schema and how its entries become the answer; `None` if the schema of the
+/// answer is too long to include in a form.
 fn schema(wanted: Option<&Value>) -> Option<(ElicitationSchema, Shape)> {
     let Some(wanted) = wanted else {
         return Some((ElicitationSchema::new(std::collections::BTreeMap::new()), Shape::Yes));
@@ -146,9 +146,8 @@ fn schema(wanted: Option<&Value>) -> Option<(ElicitationSchema, Shape)> {
     Some((text, Shape::Json))
 }
 
-/// The schema in the words that forms have: of a field that may be null, the other
-/// type; of what else a field says, what a form knows. The answer is held to the
-/// schema itself.
+/// Reduces a schema to the keywords that forms support. A nullable field becomes its other type,
+/// and unsupported keywords are dropped. The answer is checked against the full schema.
 fn flat(wanted: &Value) -> Value {
     const KNOWN: [&str; 10] = [
         "type",
@@ -183,8 +182,8 @@ fn flat(wanted: &Value) -> Value {
     flat
 }
 
-/// Puts a field's own words on one line each, so that they look like labels and nothing
-/// else.
+/// Puts a field's own texts on one line each, so that they cannot be mistaken for anything but
+/// labels.
 fn on_one_line(field: &mut serde_json::Map<String, Value>) {
     for word in ["title", "description"] {
         if let Some(Value::String(text)) = field.get_mut(word) {

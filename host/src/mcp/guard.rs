@@ -1,5 +1,5 @@
-//! What every request over HTTP passes before anything else looks at it: the token, the
-//! names by which it was sent, and the bounds of what is carried at once.
+//! The checks of every HTTP request before anything else sees it: the token, the names under
+//! which it was sent, and the limits on requests in flight.
 
 use super::connections::{Serving, Via};
 use super::disconnects::{Attended, DisconnectTracker, ResponseGuard};
@@ -30,21 +30,21 @@ use tollgate_sandbox::MemoryBudget;
 
 /// How long a request may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(30);
-/// A body of so many bytes is read before it is known whether there is room for it: a
-/// cancellation is small, and needs none.
+/// A body up to this size is read before its share of the limit is claimed: a cancellation is
+/// small, and needs none.
 const SMALL_BYTES: usize = 64 * 1024;
 const SESSION: &str = "mcp-session-id";
 
-/// Where requests come in.
+/// The guard of all incoming requests.
 pub(super) struct RequestGuard {
     token: [u8; 32],
     sessions: Arc<Sessions>,
-    /// Of all clients together.
+    /// The limit of all clients together.
     load: Arc<RequestLimiter>,
-    /// Of each session that has something under way; those without sessions are one.
+    /// The limit of each session with requests in flight. All clients without sessions share one.
     loads: Mutex<HashMap<String, Weak<RequestLimiter>>>,
     leaving: Arc<DisconnectTracker>,
-    /// From which the memory of messages is reserved.
+    /// The budget from which the memory of messages is reserved.
     budget: MemoryBudget,
 }
 
@@ -55,7 +55,7 @@ impl RequestGuard {
         Self { token: digest(token), sessions, load, loads, leaving, budget }
     }
 
-    /// A place for a request of this session, or of a client that has none.
+    /// Claims a share for a request of this session, or of a client without one.
     fn claim(&self, session: Option<&str>, bytes: usize) -> Option<RequestPermit> {
         let session = session.unwrap_or_default();
         let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +71,7 @@ impl RequestGuard {
         RequestLimiter::claim_both(&load, &self.load, bytes)
     }
 
-    /// Compares digests, which says nothing about how much of the token is right.
+    /// Compares digests, so that timing reveals nothing about the token.
     fn knows(&self, headers: &HeaderMap) -> bool {
         only(headers, &header::AUTHORIZATION).is_ok_and(|value| {
             let token = value.and_then(|value| {
@@ -83,10 +83,10 @@ impl RequestGuard {
     }
 }
 
-/// Lets a request in, or says why not.
+/// Admits a request, or returns why not.
 pub(super) async fn admit(State(door): State<Arc<RequestGuard>>, request: Request, next: Next) -> Response {
     if !door.knows(request.headers()) {
-        // Who shows none does not keep the connection, either.
+        // A request without the token does not keep its connection alive, either.
         let headers =
             [(header::WWW_AUTHENTICATE, "Bearer realm=\"tollgate\""), (header::CONNECTION, "close")];
         let words = "the request shows no token, or another; send Authorization: Bearer TOKEN";
@@ -94,8 +94,7 @@ pub(super) async fn admit(State(door): State<Arc<RequestGuard>>, request: Reques
     }
     let via = request.extensions().get::<ConnectInfo<Via>>();
     let serving = via.map(|ConnectInfo(via)| via.serve());
-    // Whoever looks at the first alone would judge another request than whoever looks at
-    // the last.
+    // Reject duplicate headers: intermediaries may disagree about which one counts.
     if [header::ORIGIN, header::HOST].iter().any(|name| request.headers().get_all(name).iter().count() > 1) {
         let words = "the request has more than one Origin or Host; send one";
         return (StatusCode::BAD_REQUEST, words).into_response();
@@ -113,7 +112,7 @@ pub(super) async fn admit(State(door): State<Arc<RequestGuard>>, request: Reques
                 drop(door.sessions.use_now(begun));
             }
             let mut response = attended(answered, attendance, serving, in_use);
-            // It has ended, and is not about to; there are clients that ask for the difference.
+            // The session has ended, not just accepted its end; some clients distinguish the two.
             if ends_session && response.status() == StatusCode::ACCEPTED {
                 *response.status_mut() = StatusCode::NO_CONTENT;
             }
@@ -124,7 +123,7 @@ pub(super) async fn admit(State(door): State<Arc<RequestGuard>>, request: Reques
 }
 
 impl RequestGuard {
-    /// The request, read whole and with its place, and who waits for its answer.
+    /// Reads the whole request and claims its share. Also returns the guard of its response.
     async fn taken_in(&self, request: Request) -> Result<(Request, Option<ResponseGuard>), Box<Response>> {
         let refused = |status: StatusCode, words: &str| Box::new((status, words.to_owned()).into_response());
         let full = || {
@@ -163,7 +162,7 @@ impl RequestGuard {
         {
             let slot = match slot {
                 Some(slot) => Some(slot),
-                // A session that begins is nobody's yet, and kept out by no share but that of all.
+                // A new session has no share of its own yet; only the total limit applies.
                 None if begins && kind == Kind::Initialize => RequestLimiter::claim(&self.load, body.len()),
                 None => self.claim(session, body.len()),
             };
@@ -173,10 +172,10 @@ impl RequestGuard {
                 attendance = Some(attends);
                 parts.extensions.insert(gone);
             }
-            // The call keeps it until it has ended.
+            // The call holds it until it has ended.
             parts.extensions.insert(slot);
         }
-        // The rest of an answer is asked for by what was read of it.
+        // The client asks for the rest of an answer by the id of the last event it read.
         if parts.method == Method::GET
             && let Some(session) = session
             && parts.headers.get("last-event-id").is_some_and(|id| id.as_bytes().contains(&b'/'))
@@ -187,8 +186,8 @@ impl RequestGuard {
         Ok((Request::from_parts(parts, Body::from(body)), attendance))
     }
 
-    /// The body without large arguments, if there is memory to read it; what is known of it
-    /// goes with the request.
+    /// Returns the body without large arguments, if there is memory to parse it. The findings are
+    /// added to the request.
     fn weighed(&self, parts: &mut Parts, body: Bytes) -> Result<Bytes, Box<Response>> {
         let refused = |status: StatusCode, words: String| Box::new((status, words).into_response());
         let Weighed { message, arguments, memory } =
@@ -222,24 +221,24 @@ impl RequestGuard {
         Ok(Bytes::from(lighter))
     }
 
-    /// The session of a request. An id that nobody was given is none, and has no share.
+    /// Returns the session of a request. An unknown id counts as none, and has no share.
     async fn session(&self, parts: &Parts) -> Option<String> {
         let named = parts.headers.get(SESSION)?.to_str().ok()?;
         self.sessions.has(named).await.then(|| named.to_owned())
     }
 }
 
-/// Why a body was not read to its end.
+/// The reason why a body was not read completely.
 enum Unread {
     /// There is no room for it.
     Full,
-    /// It is longer than it may be, or broke off.
+    /// It exceeds the limit, or its connection broke.
     Broken,
 }
 
-/// Reads a body whole. It has a place as soon as it is known to be more than small: with as
-/// many bytes as it says or, where it says nothing, as there may be; and in the end with
-/// those that came.
+/// Reads a whole body. Once it is known to be more than small, its share of the limit is claimed:
+/// with the declared length or, without one, with the maximum. In the end, the share is reduced
+/// to the actual length.
 async fn read(
     parts: &Parts,
     body: Body,
@@ -269,7 +268,8 @@ async fn read(
     Ok((bytes.freeze(), slot))
 }
 
-/// An answer that is a stream, with who reads it; any other is there already.
+/// Attaches the response guard to an answer that is a stream; any other answer is already
+/// complete.
 fn attended(
     response: Response,
     attendance: Option<ResponseGuard>,
@@ -286,7 +286,7 @@ fn attended(
     Response::from_parts(parts, Body::from_stream(body))
 }
 
-/// How long the body says that it is; none where it does not say.
+/// Returns the declared length of the body; `None` if it has none.
 fn declared_bytes(parts: &Parts) -> Option<usize> {
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     length.and_then(|length| length.parse().ok())
@@ -297,7 +297,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     given.is_some_and(|given| given.as_bytes().starts_with(b"application/json"))
 }
 
-/// The answer to a body that is no message: an error of JSON-RPC, if anybody waits for one.
+/// Returns the answer to a body that is not a message: a JSON-RPC error if the client waits for
+/// an answer.
 fn no_message(body: &[u8]) -> Response {
     let Some((error, id)) = refusal(body) else { return StatusCode::ACCEPTED.into_response() };
     let answer = serde_json::json!({"jsonrpc": "2.0", "id": id, "error": error});
@@ -305,17 +306,17 @@ fn no_message(body: &[u8]) -> Response {
     (StatusCode::BAD_REQUEST, headers, answer.to_string()).into_response()
 }
 
-/// What a message asks for that waits for an answer.
+/// The kind of request that waits for an answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
-    /// A session.
+    /// A request for a new session.
     Initialize,
-    /// Anything else.
+    /// Any other request.
     Other,
 }
 
-/// Whether a message waits for an answer, or may, and for which; what is none is refused
-/// elsewhere.
+/// Returns the kind of request if a message waits, or may wait, for an answer. Input that is not
+/// a message is rejected elsewhere.
 fn request_kind(body: &Bytes) -> Option<Kind> {
     #[derive(Deserialize)]
     struct Message<'a> {
@@ -333,8 +334,8 @@ fn request_kind(body: &Bytes) -> Option<Kind> {
     }
 }
 
-/// The one value of a header; none where there is none, and an error where there are
-/// several or it is no text.
+/// Returns the single value of a header; `None` if it is absent. Fails if there are several
+/// values or it is not text.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {

@@ -1,6 +1,6 @@
-//! The server over HTTP: many clients at one address. Each shows the token that the
-//! operator gave out; pages of a browser are refused unless their origin is allowed,
-//! and so is every name for this machine that is not its own.
+//! The server over HTTP: many clients at one address. Each request needs the operator's token.
+//! Requests of web pages are refused unless their origin is allowed, and so are requests under
+//! any name of this machine that is not its own.
 
 use super::connections::{LimitedListener, Via};
 use super::guard::{RequestGuard, admit};
@@ -25,35 +25,35 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// The path at which the protocol is spoken.
+/// The path of the protocol.
 pub const HTTP_PATH: &str = "/mcp";
-/// The path at which there are metrics, for whoever shows the token.
+/// The path of the metrics, which require the token too.
 pub const METRICS_PATH: &str = "/metrics";
 
-/// Where and to whom the server speaks.
+/// The address, token and allowed names of the server.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// The address to listen at; port 0 takes a free one.
+    /// The address to listen on; port 0 takes a free one.
     pub address: SocketAddr,
-    /// What every request shows as `Authorization: Bearer TOKEN`.
+    /// The token that every request sends as `Authorization: Bearer TOKEN`.
     pub token: String,
-    /// Origins whose pages may speak to the server, such as `https://example.com`.
+    /// Origins whose pages may use the server, such as `https://example.com`.
     pub origins: Vec<String>,
-    /// Names by which clients reach this machine, beside those of the loopback.
+    /// Names by which clients reach this machine, in addition to those of the loopback.
     pub hosts: Vec<String>,
-    /// How many calls of one session run at once, at the least one and at the most 128;
-    /// clients without sessions have as many together. What is less than all that the
-    /// sandbox runs at once leaves room for other sessions, whatever one of them does.
+    /// The number of calls of one session that run at once, from 1 to 128. All clients without
+    /// sessions together have the same limit. A value below the sandbox's limit leaves room for
+    /// other sessions.
     pub session_calls: usize,
 }
 
-/// A token that nobody can guess.
+/// Returns an unguessable token.
 #[must_use]
 pub fn new_token() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// A server that has its address and does not serve yet.
+/// A server that is bound to its address but does not serve yet.
 pub struct HttpServer {
     listener: TcpListener,
     options: HttpOptions,
@@ -61,33 +61,33 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Takes the address.
+    /// Binds the address.
     ///
     /// # Errors
-    /// The address cannot be had.
+    /// The address is not available.
     pub async fn bind(options: HttpOptions) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind(options.address).await?, options, metrics: None })
     }
 
-    /// Shows these at [`METRICS_PATH`].
+    /// Serves these metrics at [`METRICS_PATH`].
     #[must_use]
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// The address at which it listens.
+    /// Returns the address on which it listens.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not report it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until it is told to stop; calls under way are then cancelled.
+    /// Serves until `stop` is cancelled; calls in flight are cancelled then.
     ///
     /// # Errors
-    /// The listener broke.
+    /// The listener failed.
     pub async fn serve(self, host: Host, offer: ToolList, stop: CancellationToken) -> io::Result<()> {
         let Self { listener, options, metrics } = self;
         let shown = metrics.map(|metrics| shown_metrics(metrics, host.clone(), &options));
@@ -123,11 +123,12 @@ impl HttpServer {
     }
 }
 
-/// An origin with its port: one without means that of its scheme, and no other.
+/// Returns an origin with its port. Without one, it means the default port of its scheme, and no
+/// other.
 fn with_port(origin: &str) -> String {
     let origin = origin.trim().trim_end_matches('/');
     let Some((scheme, host)) = origin.split_once("://") else { return origin.to_owned() };
-    // Colons within brackets belong to an address.
+    // Colons within brackets belong to an IPv6 address.
     let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
     match scheme.to_ascii_lowercase().as_str() {
         _ if has_port => origin.to_owned(),
@@ -137,7 +138,7 @@ fn with_port(origin: &str) -> String {
     }
 }
 
-/// The metrics, for programs; and for pages of the origins that may speak to the server.
+/// Returns the route of the metrics, for programs and for pages of the allowed origins.
 fn shown_metrics(metrics: Metrics, host: Host, options: &HttpOptions) -> Router {
     let origins = options.origins.clone();
     let show = async move |request: Request| {

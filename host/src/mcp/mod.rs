@@ -1,10 +1,9 @@
-//! The Model Context Protocol, on both sides of it, and the only place that knows
-//! rmcp.
+//! The Model Context Protocol, as server and as client. Only this module uses rmcp.
 //!
-//! As a server, the host's tools are offered to a client over standard input and
-//! output or over HTTP: each call is a direct call on the session's thread, with the
-//! gate, the limits and the events of any other. As a client (`remote`), servers
-//! that the operator names bring tools, which run behind the same gate.
+//! As a server, the host offers its tools to clients over standard input and output or over HTTP.
+//! Each call is a direct call on the session's thread, with the gate, the limits and the events
+//! of any other. As a client (`remote`), the host connects to servers that the operator names,
+//! and their tools run behind the same gate.
 
 mod call_result;
 mod client;

@@ -1,5 +1,4 @@
-//! What a client is told while a call runs: how far it is, and what it logs, as far
-//! as the client asked for either.
+//! Notifications of progress and log messages during a call, if the client asked for them.
 
 #![expect(deprecated, reason = "the protocol is to lose logging; its versions until then have it")]
 
@@ -11,7 +10,7 @@ use rmcp::service::{Peer, RequestContext};
 use serde_json::{Value, json};
 use tollgate_sandbox::{Level, Report};
 
-/// Tells one client of one call.
+/// The notifications to one client about one call.
 pub(super) struct Notices {
     peer: Peer<RoleServer>,
     room: Backpressure,
@@ -22,8 +21,8 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// What the request asked for; none where it asked for nothing. `level` is what
-    /// the session asked for.
+    /// Returns the notifications that the request asked for; `None` if it asked for none. `level`
+    /// is the session's log level.
     pub(super) fn wanted(
         context: &RequestContext<RoleServer>,
         level: Option<LoggingLevel>,
@@ -41,8 +40,8 @@ impl Notices {
         })
     }
 
-    /// Tells everything until the call has ended. A client that reads too slowly
-    /// misses some of it, and never the answer.
+    /// Sends notifications until the call has ended. A client that reads too slowly misses some
+    /// of them, but never the answer.
     pub(super) async fn tell_all(&mut self, events: &mut EventStream) {
         while let Some(told) = events.next().await {
             if let RunUpdate::Live(LiveUpdate { piece, .. }) = told
@@ -79,14 +78,14 @@ impl Notices {
         }
     }
 
-    /// The protocol wants numbers that grow. Where a report names no greater one,
-    /// the least greater stands in for it.
+    /// The protocol requires increasing numbers. If a report's number does not increase, the
+    /// smallest larger one is sent instead.
     async fn progress(&mut self, fraction: Option<f64>, message: Option<String>) {
         let Some(token) = self.token.clone() else { return };
         self.told = fraction.filter(|fraction| *fraction > self.told).unwrap_or_else(|| self.told.next_up());
         let mut progress = ProgressNotificationParam::new(token, self.told).with_total(1.0);
         progress.message = message;
-        // A client that is gone is noticed elsewhere.
+        // A disconnected client is noticed elsewhere.
         let _ = self.peer.notify_progress(progress).await;
     }
 

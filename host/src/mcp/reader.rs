@@ -1,25 +1,25 @@
-//! Lines of a stream that nobody trusts: each is read whole, up to a bound, and what
-//! is longer is skipped without being kept.
+//! Lines of an untrusted stream. Each line is read whole, up to a limit; longer lines are skipped
+//! without being stored.
 
 use std::io;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// The longest message that is read, in bytes. Arguments of that size are far beyond
-/// what a model writes, and parsing takes some times as much memory.
+/// The maximum size of a message in bytes. Arguments of that size are far larger than a model
+/// writes, and parsing takes a multiple of it in memory.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Reads lines. Dropping a read loses nothing: the next goes on where it stopped.
+/// A reader of lines. Dropping a read loses nothing: the next one continues from there.
 pub(super) struct Lines<R> {
     read: BufReader<R>,
     line: Vec<u8>,
-    /// The line was too long, and its end was not seen yet.
+    /// The line was too long, and its end has not been seen yet.
     skipping: bool,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// A whole line without its end; blank ones are passed over.
+    /// A whole line without its end. Blank lines are skipped.
     Line(Vec<u8>),
     /// A line was longer than [`MAX_MESSAGE_BYTES`]; nothing of it is kept.
     TooLong,
@@ -32,18 +32,18 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { read: BufReader::with_capacity(64 * 1024, read), line: Vec::new(), skipping: false }
     }
 
-    /// The stream itself.
+    /// Returns the underlying stream.
     pub(super) fn stream(&self) -> &R {
         self.read.get_ref()
     }
 
-    /// The next line.
+    /// Reads the next line.
     pub(super) async fn next(&mut self) -> io::Result<Read> {
         loop {
             let available = self.read.fill_buf().await?;
             if available.is_empty() {
                 return Ok(match std::mem::take(&mut self.line) {
-                    // The last line may lack its end.
+                    // The last line may lack a line end.
                     line if !self.skipping && !is_blank(&line) => Read::Line(line),
                     _ => Read::End,
                 });

@@ -1,15 +1,14 @@
-//! How much clients may have under way at once: so many requests, and so many bytes of
-//! them.
+//! Limits on the number and total size of clients' requests in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most requests that are under way at once; those beyond are refused.
+/// The maximum number of requests in flight; further ones are refused.
 pub const MAX_REQUESTS: usize = 2_048;
-/// The most bytes that those requests may have together.
+/// The maximum total size of those requests, in bytes.
 pub const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 
-/// What is under way, of all or of one client among them.
+/// The requests in flight, of all clients or of one.
 #[derive(Debug)]
 pub(super) struct RequestLimiter {
     requests: AtomicUsize,
@@ -24,7 +23,7 @@ impl Default for RequestLimiter {
     }
 }
 
-/// One request's place; it is given back when the request is done with.
+/// A request's share of the limit, released when the request is done.
 #[derive(Debug, Clone)]
 pub(super) struct RequestPermit(Arc<RequestClaim>, Option<Arc<RequestClaim>>);
 
@@ -35,7 +34,7 @@ struct RequestClaim {
 }
 
 impl RequestPermit {
-    /// The request has so many bytes and no more: the rest is given back.
+    /// Reduces the share to the given size and releases the rest.
     pub(super) fn shrink(&self, bytes: usize) {
         for claim in [Some(&self.0), self.1.as_ref()].into_iter().flatten() {
             let before = claim.bytes.fetch_min(bytes, Ordering::Relaxed);
@@ -45,7 +44,8 @@ impl RequestPermit {
 }
 
 impl RequestLimiter {
-    /// What one of several clients may have: half of all, so that there is room for others.
+    /// Returns the limit of one of several clients: half of the total, so that there is room for
+    /// others.
     pub(super) fn of_one() -> Self {
         Self::up_to(MAX_REQUESTS / 2, MAX_REQUEST_BYTES / 2)
     }
@@ -54,16 +54,16 @@ impl RequestLimiter {
         Self { requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0), most_requests, most_bytes }
     }
 
-    /// How many requests are under way.
+    /// Returns the number of requests in flight.
     pub(super) fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// A place for a request of so many bytes; none where there is no room for it.
+    /// Claims a share for a request of this size; `None` if there is no room.
     pub(super) fn claim(load: &Arc<Self>, bytes: usize) -> Option<RequestPermit> {
         let requests = load.requests.fetch_add(1, Ordering::Relaxed);
         let held = load.bytes.fetch_add(bytes, Ordering::Relaxed);
-        // Given back at once where it is not to be had.
+        // Released at once if it exceeds the limit.
         let slot = RequestPermit(
             Arc::new(RequestClaim { load: Arc::clone(load), bytes: AtomicUsize::new(bytes) }),
             None,
@@ -71,7 +71,7 @@ impl RequestLimiter {
         (requests < load.most_requests && held + bytes <= load.most_bytes).then_some(slot)
     }
 
-    /// A place among those of one client, and so among those of all.
+    /// Claims a share of one client's limit and of the total.
     pub(super) fn claim_both(one: &Arc<Self>, all: &Arc<Self>, bytes: usize) -> Option<RequestPermit> {
         let (one, all) = (Self::claim(one, bytes)?, Self::claim(all, bytes)?);
         Some(RequestPermit(one.0, Some(all.0)))

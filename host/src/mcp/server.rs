@@ -1,5 +1,5 @@
-//! One client's session: what it is told of the server, the list of tools, and where
-//! its requests go.
+//! One client's session: the server's description, the list of tools, and the handling of
+//! requests.
 
 #![expect(deprecated, reason = "the protocol is to lose logging; its versions until then have it")]
 
@@ -28,13 +28,13 @@ use tokio_util::task::TaskTracker;
 use tollgate_agent::{name, text};
 use uuid::Uuid;
 
-/// The most calls of one session that run at once; those beyond wait.
+/// The maximum number of calls of one session that run at once; further ones wait.
 const MAX_CALLS: usize = 128;
 const INSTRUCTIONS: &str = "Tools that run in a sandbox, under limits and behind a gate. \
     A call that answers \"approval_required\" waits for a person: once it is approved, repeat the very \
     same call to get its result.";
 
-/// A session. Cloning is cheap; clones are the same session.
+/// A session. Cheap to clone; clones are the same session.
 #[derive(Clone)]
 pub(super) struct Server {
     inner: Arc<Inner>,
@@ -44,7 +44,7 @@ struct Inner {
     host: Host,
     offer: Arc<ToolList>,
     own: Conversation,
-    /// Of requests without a session, where the way they come has both kinds.
+    /// The conversation of requests without a session, on a transport that has both kinds.
     sessionless: Option<Arc<Conversation>>,
     listing: Listing,
     pending: Arc<PendingCalls>,
@@ -53,14 +53,14 @@ struct Inner {
     calls: Calls,
 }
 
-/// How long calls may take to end once the server has stopped.
+/// How long calls may take to end after the server has stopped.
 const CALLS_END: Duration = Duration::from_secs(2);
 
-/// The calls under way, of all sessions of a server.
+/// The calls in flight, of all sessions of a server.
 #[derive(Debug, Clone)]
 pub(super) struct Calls {
     under_way: TaskTracker,
-    /// Cancels them.
+    /// Cancels the calls.
     stop: CancellationToken,
 }
 
@@ -69,14 +69,14 @@ impl Calls {
         Self { under_way: TaskTracker::new(), stop }
     }
 
-    /// Waits until they have ended, and are recorded. The server has stopped.
+    /// Waits until the calls have ended and are recorded. The server has stopped.
     pub(super) async fn ended(&self) {
         self.under_way.close();
         let _ = tokio::time::timeout(CALLS_END, self.under_way.wait()).await;
     }
 }
 
-/// A conversation, and what its calls have room in. Clients without sessions share one.
+/// A conversation and the limit on its calls. Clients without sessions share one.
 #[derive(Debug)]
 pub(super) struct Conversation {
     thread_id: String,
@@ -84,7 +84,8 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// One of its own, unless the operator chose one; so many of its calls run at once.
+    /// Creates a conversation of its own, unless the operator chose one. Up to `calls` of its
+    /// calls run at once.
     pub(super) fn new(offer: &ToolList, calls: usize) -> Self {
         let thread_id = offer.thread_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
         Self { thread_id, calls: Semaphore::new(calls.clamp(1, MAX_CALLS)) }
@@ -92,14 +93,14 @@ impl Conversation {
 }
 
 impl Server {
-    /// A session with a conversation of its own, unless the operator chose one.
+    /// Creates a session with a conversation of its own, unless the operator chose one.
     pub(super) fn new(host: Host, offer: ToolList, room: Backpressure, under_way: Calls) -> Self {
         let own = Conversation::new(&offer, MAX_CALLS);
         Self::of(host, Arc::new(offer), own, None, Arc::default(), (room, under_way))
     }
 
-    /// One of several sessions of a server that share the calls that wait, with so many
-    /// calls of its own at once; or what requests without a session come to.
+    /// Creates one of several sessions that share the waiting calls, each with its own limit on
+    /// calls. Also used for requests without a session.
     pub(super) fn sharing(
         host: Host,
         offer: Arc<ToolList>,
@@ -126,7 +127,7 @@ impl Server {
         }
     }
 
-    /// The conversation of a request.
+    /// Returns the conversation of a request.
     fn conversation_of(&self, context: &RequestContext<RoleServer>) -> &Conversation {
         let has_session = || context.protocol_version().is_none_or(|v| v < ProtocolVersion::V_2026_07_28);
         match &self.inner.sessionless {
@@ -135,7 +136,7 @@ impl Server {
         }
     }
 
-    /// What a request has of its session, where nobody is told of what happens.
+    /// Returns the parts of the session that a request needs, without notifications.
     fn calling<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> ToolCallSession<'a> {
         let Inner { host, offer, pending, .. } = &*self.inner;
         let Conversation { thread_id, calls } = self.conversation_of(context);
@@ -146,8 +147,7 @@ impl Server {
         self.inner.listing.of(&self.inner.host, &self.inner.offer)
     }
 
-    /// Tells this client whenever the list of tools is another, for as long as it is
-    /// there.
+    /// Notifies this client whenever the list of tools changes, until it disconnects.
     async fn tell_of_changes(self, peer: Peer<RoleServer>) {
         let mut published = self.inner.host.published();
         let mut known = self.tools();
@@ -268,7 +268,7 @@ impl ServerHandler for Server {
         self.calling(&context).look_at_task(&request.task_id).await.map(GetTaskResult::new)
     }
 
-    /// A task asks its client for nothing, and what answers no question is passed over.
+    /// A task asks its client for nothing; input that answers no question is ignored.
     async fn update_task(
         &self,
         request: UpdateTaskParams,
@@ -290,7 +290,7 @@ impl ServerHandler for Server {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        // Requests of known methods come here where their parameters do not fit.
+        // Requests of known methods arrive here if their parameters are invalid.
         const KNOWN: [&str; 8] = [
             "tools/call",
             "tools/list",
@@ -311,7 +311,7 @@ impl ServerHandler for Server {
 }
 
 impl Server {
-    /// A tool that is not there is an error of the protocol: nothing was called.
+    /// An unknown tool is an error of the protocol: nothing was called.
     fn unknown(&self, tool_name: &str) -> ErrorData {
         let tools = self.tools();
         let near = name::nearest(tool_name, tools.iter().map(|tool| tool.name.as_ref()));
@@ -321,12 +321,12 @@ impl Server {
     }
 }
 
-/// The arguments as they came, over either way.
+/// Returns the arguments as they arrived, on either transport.
 fn sent(context: &RequestContext<RoleServer>) -> Option<&RawArguments> {
     context.extensions.get::<RawArguments>().or_else(|| of_request(context))
 }
 
-/// What is known of the request over HTTP that this is.
+/// Returns an extension of the HTTP request.
 fn of_request<T: Send + Sync + 'static>(context: &RequestContext<RoleServer>) -> Option<&T> {
     context.extensions.get::<Parts>()?.extensions.get::<T>()
 }

@@ -1,4 +1,4 @@
-//! Who uses which session over HTTP, so that one that nobody uses makes room for another.
+//! Use of HTTP sessions, so that an idle session can make room for a new one.
 
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most sessions at once; one that nothing is heard of ends after five minutes.
+/// The maximum number of sessions. A session without activity ends after five minutes.
 pub const MAX_SESSIONS: usize = 256;
-/// A session that was used within this time makes no room for another.
+/// A session used within this time is not ended to make room for another.
 const RECENT: Duration = Duration::from_secs(2);
 
-/// The sessions, with when each was used last.
+/// The sessions, with the time of each one's last use.
 pub(super) struct Sessions {
     manager: Arc<LocalSessionManager>,
     uses: Mutex<HashMap<String, Use>>,
@@ -19,11 +19,11 @@ pub(super) struct Sessions {
 
 struct Use {
     last: Instant,
-    /// Requests and streams of it that are in progress.
+    /// The session's requests and streams in progress.
     open: usize,
 }
 
-/// A request or stream of a session, for as long as this lives.
+/// A request or stream of a session, in progress while this lives.
 pub(super) struct InUse {
     sessions: Arc<Sessions>,
     id: String,
@@ -34,19 +34,20 @@ impl Sessions {
         Self { manager, uses: Mutex::default() }
     }
 
-    /// Whether there is a session of this id.
+    /// Returns whether a session with this id exists.
     pub(super) async fn has(&self, id: &str) -> bool {
         self.manager.sessions.read().await.contains_key(id)
     }
 
-    /// Notes that something of a session begins.
+    /// Records that a request or stream of a session begins.
     pub(super) fn use_now(self: &Arc<Self>, id: &str) -> InUse {
         self.change(id, |used| used.open += 1);
         InUse { sessions: Arc::clone(self), id: id.to_owned() }
     }
 
-    /// Whether there is room for another session: if necessary, that which was not used for
-    /// the longest time is ended. Its client is answered that it has ended, and begins anew.
+    /// Returns whether there is room for another session. If necessary, ends the session that has
+    /// been idle for longest. Its client receives an answer that the session has ended, and
+    /// starts a new one.
     pub(super) async fn make_room(&self) -> bool {
         let known: Vec<Arc<str>> = self.manager.sessions.read().await.keys().cloned().collect();
         if known.len() < MAX_SESSIONS {
@@ -61,7 +62,7 @@ impl Sessions {
         uses.retain(|id, _| known.iter().any(|known| **known == **id));
         let last = |id: &str| match uses.get(id) {
             Some(used) if used.open > 0 || used.last.elapsed() < RECENT => None,
-            // One of which nothing was noted began and did nothing.
+            // A session without a record has started and done nothing.
             used => Some(used.map(|used| used.last)),
         };
         known

@@ -1,5 +1,4 @@
-//! The server on standard input and output: one client, for as long as its input
-//! lasts.
+//! The server on standard input and output: one client, until its input ends.
 
 use super::server::{Calls, Server};
 use super::tool_list::ToolList;
@@ -21,23 +20,23 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::text::clean;
 
-/// Serves one client over standard input and output until its input ends. Calls
-/// that are then still under way are cancelled after a moment.
+/// Serves one client over standard input and output until its input ends. Calls in flight are
+/// cancelled after a short delay.
 ///
 /// Nothing else may write to standard output meanwhile.
 ///
 /// # Errors
-/// No session came about with what the client sent first. A client that never asks for
-/// anything is no error.
+/// The client's first messages did not start a session. A client that never sends a request is
+/// not an error.
 pub async fn serve_stdio(host: Host, offer: ToolList) -> io::Result<()> {
     serve_stdio_until(host, offer, CancellationToken::new()).await
 }
 
-/// The same, until `stop` is cancelled: then calls that are under way are cancelled, and it
-/// returns once their ends are recorded.
+/// Like [`serve_stdio`], until `stop` is cancelled. Then calls in flight are cancelled, and the
+/// function returns once their ends are recorded.
 ///
 /// # Errors
-/// As [`serve_stdio`].
+/// As for [`serve_stdio`].
 pub async fn serve_stdio_until(host: Host, offer: ToolList, stop: CancellationToken) -> io::Result<()> {
     let gone = stop.child_token();
     let (read, output) = streams();
@@ -61,8 +60,8 @@ pub async fn serve_stdio_until(host: Host, offer: ToolList, stop: CancellationTo
     served
 }
 
-/// Standard input and output without a thread for each, where the system has that:
-/// clients give pipes or sockets.
+/// Returns standard input and output, without a thread for each if the system allows it: clients
+/// pass pipes or sockets.
 fn streams() -> (StandardInput, Output) {
     let read = open_input().unwrap_or_else(|_| StandardInput::Other(tokio::io::stdin()));
     let output = open_output().unwrap_or_else(|_| Output::Other(Mutex::new(tokio::io::stdout())));
@@ -70,7 +69,8 @@ fn streams() -> (StandardInput, Output) {
 }
 
 fn open_input() -> io::Result<StandardInput> {
-    // Opened anew, so that whoever shares the stream is not made to wait otherwise.
+    // Reopened, because setting the original to non-blocking would affect all processes that
+    // share it.
     if let Ok(pipe) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
         return Ok(StandardInput::Pipe(pipe));
     }

@@ -1,5 +1,4 @@
-//! Calls that wait for a person, so that a call that is repeated goes on instead of
-//! beginning anew.
+//! Calls that wait for a person, so that a repeated call continues instead of starting anew.
 
 use super::tasks::Tasks;
 use serde_json::Value;
@@ -10,14 +9,14 @@ use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::event::Suspended;
 use uuid::Uuid;
 
-/// The most calls of one server that are remembered; the oldest is forgotten first,
-/// and still waits in the store.
+/// The maximum number of remembered calls per server. The oldest is forgotten first, and still
+/// waits in the store.
 const MAX_PENDING: usize = 1_024;
-/// The most bytes that their questions have together; the same happens then.
+/// The maximum total size of their questions, in bytes; beyond it, the oldest is forgotten too.
 const MAX_PENDING_BYTES: usize = 32 * 1024 * 1024;
 
-/// Which call: what a client repeats. Its arguments are known by what they say: a model
-/// that writes them once more orders and spaces them as it likes.
+/// The identity of a call when a client repeats it. Arguments are compared by value, because a
+/// model that writes them again may change their order and spacing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CallKey {
     thread_id: String,
@@ -26,12 +25,13 @@ pub(super) struct CallKey {
 }
 
 impl CallKey {
-    /// The call of this tool with these arguments, as they were sent.
+    /// Identifies a call of this tool by the arguments that were sent.
     pub(super) fn new(thread_id: &str, tool_name: &str, sent: &str) -> Self {
         let mut hash = Sha256::new();
         match Arguments::read(sent) {
             Ok(arguments) => feed(arguments.value(), &mut hash),
-            // No JSON begins so: what cannot be read is the same as itself alone.
+            // No JSON begins with this byte: arguments that cannot be parsed equal only
+            // themselves.
             Err(_) => {
                 hash.update(b"?");
                 hash.update(sent.as_bytes());
@@ -45,7 +45,7 @@ impl CallKey {
     }
 }
 
-/// Hashes a value as JSON without space and with its keys in order.
+/// Hashes a value as JSON without spaces and with sorted keys.
 fn feed(value: &Value, hash: &mut Sha256) {
     match value {
         Value::Object(object) => {
@@ -75,31 +75,31 @@ fn feed(value: &Value, hash: &mut Sha256) {
 /// A call that waits.
 #[derive(Debug, Clone)]
 pub(super) struct Pending {
-    /// Names it to its client. Nobody can guess it.
+    /// The call's unguessable handle for its client.
     pub(super) handle: String,
     pub(super) asked: CallKey,
     pub(super) run_id: Arc<str>,
     pub(super) question: Arc<Suspended>,
-    /// How long the question is, written out.
+    /// The serialized size of the question.
     bytes: usize,
 }
 
-/// All of them.
+/// All waiting calls of a server.
 #[derive(Debug, Default)]
 pub(super) struct PendingCalls {
     /// Oldest first.
     calls: Mutex<VecDeque<Pending>>,
-    /// Those that their clients know as tasks, and what became of them.
+    /// Calls that their clients know as tasks, and their state.
     pub(super) tasks: Tasks,
 }
 
 impl PendingCalls {
-    /// Whether no call waits, as is usual.
+    /// Returns whether no call waits, which is the usual case.
     pub(super) fn is_empty(&self) -> bool {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Remembers a call that waits; the handle stays with the run.
+    /// Remembers a call that waits; the run keeps its handle.
     pub(super) fn add(&self, asked: &CallKey, run_id: &Arc<str>, question: &Arc<Suspended>) -> Pending {
         let bytes = serde_json::to_vec(&**question).map_or(0, |written| written.len());
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,7 +122,7 @@ impl PendingCalls {
         pending
     }
 
-    /// Takes out the call that is repeated: with its handle, or the same call anew.
+    /// Takes out the call that is repeated, by its handle or by an identical call.
     pub(super) fn take(&self, asked: &CallKey, handle: Option<&str>) -> Option<Pending> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let repeated =

@@ -1,7 +1,6 @@
 //! Calls that wait for a person, as tasks of the protocol's extension
-//! `io.modelcontextprotocol/tasks` (SEP-2663). A client that knows them and cannot ask
-//! its person is handed a task in the place of a result, and looks at it until somebody
-//! has decided elsewhere.
+//! `io.modelcontextprotocol/tasks` (SEP-2663). A client that supports tasks but cannot ask its
+//! person receives a task instead of a result, and polls it until a person has decided elsewhere.
 
 use super::suspended_calls::Pending;
 use super::tool_calls::{FinishedRun, ToolCallSession, broken};
@@ -15,36 +14,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::run::DecisionAnswer;
 use uuid::Uuid;
 
-/// The most tasks of one server that are remembered; the oldest is forgotten first, and
-/// its call still waits in the store.
+/// The maximum number of remembered tasks per server. The oldest is forgotten first, and its call
+/// still waits in the store.
 const MAX_TASKS: usize = 1_024;
-/// How long a client may let pass between two looks: a person decides meanwhile.
+/// The suggested polling interval; meanwhile a person decides.
 const POLL_MS: u64 = 1_000;
 
-/// The run that a task stands for.
+/// The run of a task.
 #[derive(Debug, Clone)]
 struct Kept {
     id: String,
     thread_id: String,
     run_id: Arc<str>,
     is_agent: bool,
-    /// Whether its client took it back.
+    /// Whether its client cancelled it.
     cancelled: bool,
 }
 
-/// All of them, oldest first.
+/// All tasks, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Tasks(Mutex<VecDeque<Kept>>);
 
 impl Tasks {
-    /// The task of this run, which is the same however often its call is repeated.
+    /// Returns the task of this run, which stays the same however often its call is repeated.
     fn of_run(&self, thread_id: &str, run_id: &Arc<str>, is_agent: bool) -> Kept {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = tasks.iter().find(|kept| kept.run_id == *run_id) {
             return kept.clone();
         }
         let kept = Kept {
-            // Nobody can guess it.
+            // Unguessable.
             id: Uuid::new_v4().simple().to_string(),
             thread_id: thread_id.to_owned(),
             run_id: Arc::clone(run_id),
@@ -58,7 +57,7 @@ impl Tasks {
         kept
     }
 
-    /// A task of this conversation.
+    /// Returns a task of this conversation.
     fn find(&self, id: &str, thread_id: &str) -> Result<Kept, ErrorData> {
         let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = tasks.iter().find(|kept| kept.id == id && kept.thread_id == thread_id);
@@ -75,14 +74,14 @@ impl Tasks {
 }
 
 impl ToolCallSession<'_> {
-    /// What a client is handed in the place of a result.
+    /// Returns the response that contains a task instead of a result.
     pub(super) async fn as_task(&self, pending: &Pending) -> Result<CallToolResponse, ErrorData> {
         let kept = self.pending.tasks.of_run(self.thread_id, &pending.run_id, self.is_agent);
         let recorded = self.recorded(&kept.run_id).await?;
         Ok(CreateTaskResult::new(self.task(&kept, &recorded)).into())
     }
 
-    /// How a task stands: its call waits or goes on, or has its result.
+    /// Returns the state of a task: its call waits, is running, or has a result.
     pub(super) async fn look_at_task(&mut self, id: &str) -> Result<DetailedTask, ErrorData> {
         let kept = self.pending.tasks.find(id, self.thread_id)?;
         let recorded = self.recorded(&kept.run_id).await?;
@@ -91,7 +90,7 @@ impl ToolCallSession<'_> {
             None => TaskPayload::Working,
             Some(_) if kept.cancelled => TaskPayload::Cancelled,
             Some(_) => {
-                // The same call begins anew from here on.
+                // From here on, an identical call starts anew.
                 self.pending.forget(&kept.run_id);
                 self.is_agent = kept.is_agent;
                 TaskPayload::Completed { result: object(&self.result(recorded.end)?) }
@@ -100,8 +99,8 @@ impl ToolCallSession<'_> {
         Ok(DetailedTask::new(task, payload))
     }
 
-    /// Takes a task back: a call that waits ends as cancelled. One that somebody let go
-    /// on meanwhile is not stopped.
+    /// Cancels a task: a call that waits ends as cancelled. A call that was approved meanwhile is
+    /// not stopped.
     pub(super) async fn cancel_task(&mut self, id: &str) -> Result<(), ErrorData> {
         let kept = self.pending.tasks.find(id, self.thread_id)?;
         let waiting = self.recorded(&kept.run_id).await?.end.waiting;
@@ -114,7 +113,7 @@ impl ToolCallSession<'_> {
                 self.pending.forget(&kept.run_id);
                 Ok(())
             }
-            // Whoever decided in the meantime was faster, which the client sees by a look.
+            // The question was decided first, which the client sees when it polls.
             Err(HostError::Refused(_)) => Ok(()),
             Err(e) => Err(broken(e)),
         }
@@ -130,7 +129,7 @@ impl ToolCallSession<'_> {
     }
 }
 
-/// A moment as ISO 8601 has it.
+/// Formats a time as ISO 8601.
 fn written(at_ms: u64) -> String {
     let moment = jiff::Timestamp::from_millisecond(i64::try_from(at_ms).unwrap_or(i64::MAX));
     moment.unwrap_or(jiff::Timestamp::MAX).to_string()

@@ -1,5 +1,5 @@
-//! How much memory a message of a client takes once it is read: found, bounded and reserved
-//! before it is read.
+//! The memory that a client's message takes once parsed: estimated, bounded and reserved before
+//! it is parsed.
 
 use super::transport::{RawArguments, raw_arguments};
 use serde::Deserialize;
@@ -9,39 +9,38 @@ use std::sync::Arc;
 use tollgate_agent::json::{self, NodesLeft};
 use tollgate_sandbox::{MemoryBudget, Reservation};
 
-/// A message of at most this many bytes is read without a look at how large it becomes.
+/// A message up to this size is parsed without estimating its memory.
 const SMALL_BYTES: usize = 4 * 1024;
-/// Arguments of more than this many bytes are taken out of a message before it is read: they
-/// are read once, by whoever judges them.
+/// Arguments larger than this are taken out of a message before it is parsed. They are parsed
+/// once, when they are validated.
 const LARGE_ARGUMENTS_BYTES: usize = 64 * 1024;
-/// The reader of messages keeps a copy of what it read while it looks for the kind of message
-/// that fits.
+/// The message parser keeps a copy of its input while it tries the possible kinds of message.
 const COPIES: u64 = 3;
 
-/// A message that may be read.
+/// A message that may be parsed.
 #[derive(Debug)]
 pub(super) struct Weighed<'m> {
     /// The message, without large arguments.
     pub(super) message: Cow<'m, [u8]>,
     /// The arguments of a `tools/call`, as they were written.
     pub(super) arguments: Option<RawArguments>,
-    /// The memory that it takes, to be held until the request is done with.
+    /// The message's memory, held until the request is done.
     pub(super) memory: Option<Arc<Reservation>>,
 }
 
-/// Why a message is not read.
+/// The reason why a message is not parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TooHeavy {
-    /// It has too many values, whoever else is served; in words.
+    /// The message has too many values, regardless of the current load. Holds a description.
     Values(String),
-    /// The host's memory is spent on others.
+    /// The host's memory is in use by others.
     Budget,
-    /// A number beside the arguments would be handed on as another, such as one that a person
-    /// entered into a form; in words.
+    /// A number outside of the arguments, such as one in a person's form, would lose precision.
+    /// Holds a description.
     Number(String),
 }
 
-/// Weighs a message, and reserves the memory that it takes.
+/// Estimates a message's memory and reserves it.
 pub(super) fn weigh<'m>(message: &'m [u8], budget: &MemoryBudget) -> Result<Weighed<'m>, TooHeavy> {
     let arguments = raw_arguments(message);
     check_numbers(message, arguments.as_ref())?;
@@ -58,7 +57,8 @@ pub(super) fn weigh<'m>(message: &'m [u8], budget: &MemoryBudget) -> Result<Weig
     Ok(Weighed { message, arguments, memory: Some(Arc::new(memory)) })
 }
 
-/// Arguments are held to the same by whoever judges them, who says so to the caller.
+/// Arguments are checked in the same way when they are validated, and the caller receives that
+/// error.
 fn check_numbers(message: &[u8], arguments: Option<&RawArguments>) -> Result<(), TooHeavy> {
     #[derive(Deserialize)]
     struct Parts<'m> {
@@ -67,7 +67,7 @@ fn check_numbers(message: &[u8], arguments: Option<&RawArguments>) -> Result<(),
         #[serde(borrow)]
         result: Option<&'m RawValue>,
     }
-    // What is no message is answered as such.
+    // Input that is not a message is answered later.
     let Ok(Parts { params, result }) = serde_json::from_slice(message) else { return Ok(()) };
     for part in params.into_iter().chain(result).map(RawValue::get) {
         let around = match arguments {
@@ -81,7 +81,7 @@ fn check_numbers(message: &[u8], arguments: Option<&RawArguments>) -> Result<(),
     Ok(())
 }
 
-/// The message with no arguments in the place of these, if they are large.
+/// Returns the message with empty arguments instead of these, if they are large.
 fn without(message: &[u8], arguments: &str) -> Option<Vec<u8>> {
     if arguments.len() <= LARGE_ARGUMENTS_BYTES || !arguments.starts_with('{') {
         return None;

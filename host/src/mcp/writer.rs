@@ -1,5 +1,5 @@
-//! A client's messages on their way out: written at once while the client keeps up with
-//! them, and by a task of their own from where it does not.
+//! Messages to a client. They are written directly while the client keeps up, and by a separate
+//! task once it does not.
 
 use rmcp::model::ServerJsonRpcMessage;
 use std::io;
@@ -13,16 +13,17 @@ use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How many bytes may wait for a client that reads slowly, before it is read from no more.
+/// The maximum number of unsent bytes for a slow client. Beyond it, nothing more is read from the
+/// client.
 const MAX_UNSENT_BYTES: usize = 8 * 1024 * 1024;
-/// The most bytes that are handed to the system at once.
+/// The maximum number of bytes per write.
 const WRITTEN_AT_ONCE_BYTES: usize = 64 * 1024;
 
 /// The stream that a client reads.
 pub(super) enum Output {
     Pipe(pipe::Sender),
     Socket(UnixStream),
-    /// A file, or what else only a thread of its own can wait for.
+    /// A file, or another stream that needs a thread of its own.
     Other(Mutex<Stdout>),
 }
 
@@ -34,19 +35,19 @@ pub(super) struct MessageWriter {
     writing: Option<JoinHandle<()>>,
 }
 
-/// What the client could not be given yet.
+/// The bytes that the client has not taken yet.
 #[derive(Default)]
 struct UnsentBytes {
     bytes: AtomicUsize,
     sent: Notify,
 }
 
-/// Whether a client reads fast enough to be told what it can do without.
+/// Tells whether a client reads fast enough for messages that can be dropped.
 #[derive(Clone, Default)]
 pub(super) struct Backpressure(Option<Arc<UnsentBytes>>);
 
 impl MessageWriter {
-    /// Begins; `gone` is cancelled once the client reads no more.
+    /// Starts the writer; `gone` is cancelled once the client stops reading.
     pub(super) fn start(output: Output, gone: CancellationToken) -> Self {
         let (queue, waiting) = mpsc::unbounded_channel();
         let (output, unsent) = (Arc::new(output), Arc::<UnsentBytes>::default());
@@ -54,8 +55,8 @@ impl MessageWriter {
         Self { output, queue: Some(queue), unsent, writing: Some(writing) }
     }
 
-    /// Sends a message behind those before it. A client that waits has it when this
-    /// returns, without a task or another thread that had to be woken for it.
+    /// Sends a message after the earlier ones. A waiting client has it when this returns, without
+    /// waking a task or another thread.
     pub(super) fn send(&mut self, message: &ServerJsonRpcMessage) {
         let Some(queue) = &self.queue else { return };
         let Ok(mut line) = serde_json::to_vec(message) else { return };
@@ -65,12 +66,12 @@ impl MessageWriter {
         }
         if !line.is_empty() {
             self.unsent.bytes.fetch_add(line.len(), Ordering::AcqRel);
-            // Nobody writes any more: the client is gone, and its calls are being ended.
+            // The writer has ended: the client is gone, and its calls are being ended.
             let _ = queue.send(line);
         }
     }
 
-    /// Whom to ask whether there is room for more that nobody has to be told.
+    /// Returns the handle that reports whether there is room for messages that can be dropped.
     pub(super) fn room(&self) -> Backpressure {
         Backpressure(Some(Arc::clone(&self.unsent)))
     }
@@ -80,7 +81,7 @@ impl MessageWriter {
         self.unsent.sent.notified().await;
     }
 
-    /// Writes what is left, for so long.
+    /// Writes the remaining messages, for up to `patience`.
     pub(super) async fn close(&mut self, patience: Duration) {
         self.queue = None;
         if let Some(mut writing) = self.writing.take()
@@ -98,7 +99,7 @@ impl Backpressure {
 }
 
 impl UnsentBytes {
-    /// Zero says that nothing is being written, either.
+    /// Zero also means that nothing is being written.
     fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Acquire)
     }
@@ -126,8 +127,8 @@ async fn write_out(
 }
 
 impl Output {
-    /// Writes what the stream takes without waiting: how many bytes that were. An error
-    /// is met again by whoever writes the rest.
+    /// Writes what the stream takes without blocking; returns the number of bytes. An error
+    /// occurs again when the rest is written.
     fn write_now(&self, bytes: &[u8]) -> usize {
         self.try_write(bytes).unwrap_or(0)
     }
@@ -187,7 +188,7 @@ mod tests {
         let gone = CancellationToken::new();
         let mut out = MessageWriter::start(Output::Socket(ours), gone.clone());
         let mut lines = BufReader::new(theirs).lines();
-        // More than the system keeps for a client that does not read, then small ones.
+        // More than the system buffers for a client that does not read, then small messages.
         for id in 0..100 {
             out.send(&message(id, if id % 10 == 0 { 300_000 } else { 10 }));
         }
