@@ -1,6 +1,5 @@
-//! What a client reads of a call that ended: text for the model, and the same as a
-//! structure for a program. Whatever a tool does is a result, never an error of the
-//! protocol.
+//! The result that a client receives for an ended call: text for the model, and the same as
+//! structured data for a program. A tool's failure is a result, never an error of the protocol.
 
 use crate::run::RunEnd;
 use rmcp::model::{CallToolResult, ContentBlock};
@@ -9,11 +8,11 @@ use tollgate_agent::run::answer::{MAX_ANSWER_BYTES, answer};
 use tollgate_agent::run::event::Finished;
 use tollgate_agent::run::{CallEnd, RunStatus};
 
-/// The result of a call that ended.
+/// Returns the result of a call that ended.
 pub(super) fn of_call(finished: &Finished) -> CallToolResult {
     let read = answer(&finished.call_id, &finished.tool_name, &finished.end);
     let structured = match &finished.end {
-        // What was cut for the model is not sent whole beside it.
+        // Data that was truncated for the model is not sent in full beside it.
         _ if read.content.len() + 16 > MAX_ANSWER_BYTES => None,
         CallEnd::Result(result) => structure(result.data.clone().into_value()),
         CallEnd::Fault(fault) => Some(json!({"error": {"code": fault.code, "message": &*read.content}})),
@@ -21,7 +20,7 @@ pub(super) fn of_call(finished: &Finished) -> CallToolResult {
     result(read.content.to_string(), structured, read.is_error)
 }
 
-/// The result of an agent's run that ended.
+/// Returns the result of an agent's run that ended.
 pub(super) fn of_run(end: RunEnd) -> CallToolResult {
     let problem = match end.status {
         Some(RunStatus::Completed) => {
@@ -39,7 +38,7 @@ pub(super) fn of_run(end: RunEnd) -> CallToolResult {
     result(text, Some(structured), true)
 }
 
-/// A result that is no answer of a tool's.
+/// Returns a result that is not a tool's answer.
 pub(super) fn refused(text: impl Into<String>, structured: Value) -> CallToolResult {
     result(text.into(), Some(structured), true)
 }
@@ -51,7 +50,7 @@ fn result(text: String, structured: Option<Value>, is_error: bool) -> CallToolRe
     result
 }
 
-/// Clients want an object.
+/// Clients expect an object.
 fn structure(data: Value) -> Option<Value> {
     match data {
         Value::Null => None,

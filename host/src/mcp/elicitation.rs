@@ -2,7 +2,7 @@
 //!
 //! A client that can show forms is asked, either by a request of the server or, in newer versions
 //! of the protocol, by an answer that lists the required input. A client that supports tasks
-//! receives one. Any other client is told how a person decides; the call continues when it is
+//! receives one. Any other client receives instructions for a decision; the call continues when it is
 //! repeated. The same applies if a client's forms are too small for the question, because a
 //! person must see the whole question.
 

@@ -1,4 +1,4 @@
-//! One call of a client, from its request to what it is answered.
+//! One call of a client, from its request to its answer.
 
 use super::call_result;
 use super::notifications::Notices;
@@ -19,10 +19,10 @@ use tollgate_agent::run::{Decision, DecisionAnswer, Event, Run, StoredEvent, Thr
 use uuid::Uuid;
 
 const CANCELLED: &str = "the call was cancelled";
-/// How long a decision waits before it asks again for a thread that is at work.
+/// How long a decision waits before it retries on a busy thread.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// A call with all that it needs of its session.
+/// A call with the parts of its session that it needs.
 pub(super) struct ToolCallSession<'a> {
     pub(super) host: &'a Host,
     pub(super) thread_id: &'a str,
@@ -31,12 +31,12 @@ pub(super) struct ToolCallSession<'a> {
     pub(super) context: &'a RequestContext<RoleServer>,
     pub(super) notices: Option<Notices>,
     pub(super) offer: &'a ToolList,
-    /// An agent is called, not a tool.
+    /// Whether an agent is called instead of a tool.
     pub(super) is_agent: bool,
 }
 
 impl ToolCallSession<'_> {
-    /// Calls a tool, or lets an agent work; or goes on with the call that is repeated.
+    /// Calls a tool or an agent, or continues the call that is repeated.
     pub(super) async fn call(
         &mut self,
         params: CallToolRequestParams,
@@ -68,7 +68,7 @@ impl ToolCallSession<'_> {
         self.settle(end, &asked()).await
     }
 
-    /// Lets an agent work on a request, in a conversation of its own.
+    /// Runs an agent on a request, in a conversation of its own.
     async fn work(&mut self, agent_id: &str, request: String) -> Result<RunEnd, ErrorData> {
         let _turn = turn_if_wanted(self.calls, &self.context.ct).await?;
         let handle = self.host.run(RunRequest::new(agent_id, request)).await.map_err(broken)?;
@@ -86,7 +86,7 @@ impl ToolCallSession<'_> {
         self.follow(handle).await
     }
 
-    /// The result of a call that waits for nobody any more.
+    /// Returns the result of a call that waits for no one.
     pub(super) fn result(&self, end: RunEnd) -> Result<CallToolResult, ErrorData> {
         if self.is_agent {
             return Ok(call_result::of_run(end));
@@ -95,7 +95,7 @@ impl ToolCallSession<'_> {
         Ok(call_result::of_call(&finished))
     }
 
-    /// Carries a call on with a person's decision.
+    /// Continues a call with a person's decision.
     pub(super) async fn decide(
         &mut self,
         run_id: &str,
@@ -115,7 +115,7 @@ impl ToolCallSession<'_> {
         };
         loop {
             match self.host.decide(run_id, decision.clone()).await {
-                // Another call of the thread is being decided; it takes its turn.
+                // Another call of the thread is being decided; wait for it.
                 Err(HostError::Busy(_)) if !self.context.ct.is_cancelled() => {
                     tokio::time::sleep(BUSY_PAUSE).await;
                 }
@@ -128,7 +128,7 @@ impl ToolCallSession<'_> {
         }
     }
 
-    /// Tells the client what it asked to be told, until the run has ended or waits.
+    /// Sends the notifications that the client asked for, until the run has ended or waits.
     pub(super) async fn follow(&mut self, mut handle: RunHandle) -> Result<RunEnd, ErrorData> {
         let (ct, cancellation) = (self.context.ct.clone(), handle.cancellation());
         let cancel = async move {
@@ -149,7 +149,7 @@ impl ToolCallSession<'_> {
         handle.wait().await.map_err(broken)
     }
 
-    /// How a run that was decided elsewhere stands, from its record.
+    /// Returns the recorded state of a run that was decided elsewhere.
     pub(super) async fn recorded(&self, run_id: &Arc<str>) -> Result<FinishedRun, ErrorData> {
         let record = self.host.store().events(run_id, 0).await.map_err(broken)?;
         let mut run = Run::new(Thread::default());
@@ -171,14 +171,14 @@ impl ToolCallSession<'_> {
     }
 }
 
-/// How a run stands, by its record.
+/// The recorded state of a run.
 pub(super) struct FinishedRun {
     pub(super) end: RunEnd,
     pub(super) began_at_ms: u64,
     pub(super) changed_at_ms: u64,
 }
 
-/// What an agent is asked to do; or what is wrong with its arguments.
+/// Returns the request to an agent, or the error for invalid arguments.
 fn request(sent: &str) -> Result<String, Box<CallToolResult>> {
     let wrong = |words: &str| {
         let structured = serde_json::json!({"error": {"code": "invalid_arguments", "message": words}});
@@ -191,9 +191,9 @@ fn request(sent: &str) -> Result<String, Box<CallToolResult>> {
     }
 }
 
-/// Waits until the session has room for one more call. One that was cancelled before it
-/// was looked at gets its turn where there is room: a tool's call ends at once then, and is
-/// recorded as cancelled.
+/// Waits until the session has room for another call. A call that was cancelled before it was
+/// examined still proceeds if there is room: a tool's call ends at once then, and is recorded as
+/// cancelled.
 async fn turn<'a>(calls: &'a Semaphore, ct: &CancellationToken) -> Result<SemaphorePermit<'a>, ErrorData> {
     tokio::select! {
         biased;
@@ -202,8 +202,8 @@ async fn turn<'a>(calls: &'a Semaphore, ct: &CancellationToken) -> Result<Semaph
     }
 }
 
-/// The same for what cannot be taken back once it has begun, an agent's work and a person's
-/// decision: it does not begin for a client that has taken back its request.
+/// Like [`turn`], for operations that cannot be undone once begun: an agent's work and a person's
+/// decision. They do not begin if the client has cancelled its request.
 async fn turn_if_wanted<'a>(
     calls: &'a Semaphore,
     ct: &CancellationToken,
@@ -212,7 +212,7 @@ async fn turn_if_wanted<'a>(
     if ct.is_cancelled() { Err(broken(CANCELLED)) } else { Ok(turn) }
 }
 
-/// The host itself broke; whatever a tool does is not here.
+/// Returns the error for a failure of the host itself; failures of tools are results.
 pub(super) fn broken(error: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(tollgate_agent::text::clean(&error.to_string(), 1_000), None)
 }

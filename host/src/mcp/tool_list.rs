@@ -1,5 +1,5 @@
-//! What the server offers to its clients: every tool that direct calls may make, and
-//! the agents that the operator chose, as the protocol lists them.
+//! The tools that the server offers to its clients: every tool that direct calls may use, and the
+//! agents that the operator chose, in the protocol's format.
 
 use crate::tools::{Reach, Toolbox};
 use crate::{DIRECT_AGENT, Host};
@@ -10,23 +10,22 @@ use tollgate_agent::catalog::{Catalog, HOST_ID, Tool};
 use tollgate_agent::name;
 use tollgate_agent::state::KeyReducer;
 
-/// How many tools one page of the list has.
+/// The number of tools on one page of the list.
 pub(super) const PAGE_TOOLS: usize = 250;
 
-/// What the operator chose to offer beside the tools.
+/// The operator's choices for what is offered besides the tools.
 #[derive(Debug, Clone, Default)]
 pub struct ToolList {
-    /// Agents that can be called like tools, by their ids. Each takes a `request` and
-    /// answers `{"response": text}`.
+    /// The ids of agents that can be called like tools. Each takes a `request` and answers
+    /// `{"response": text}`.
     pub agents: Vec<String>,
-    /// The conversation whose state calls read and change; each session has one of
-    /// its own where there is none.
+    /// The conversation whose state calls read and change. By default, each session has its own.
     pub thread_id: Option<String>,
-    /// The command that decides about a call that waits, to which run and call are
-    /// added: `tollgate decide`, with what it needs to find the same store.
+    /// The command that decides about a waiting call, to which run and call are appended:
+    /// `tollgate decide`, with the options to find the same store.
     pub decide: String,
-    /// Whether a client may have an answer to a question of the permission rules
-    /// remembered. Otherwise it can only say yes or no to one call.
+    /// Whether a client may have an answer to a question of the permission rules remembered.
+    /// Otherwise it can only answer yes or no to one call.
     pub answers_may_be_remembered: bool,
 }
 
@@ -36,10 +35,10 @@ pub struct ToolList {
 pub struct OfferError(String);
 
 impl ToolList {
-    /// Checks that each agent is there and that its name is free.
+    /// Checks that each agent exists and that its name is free.
     ///
     /// # Errors
-    /// An agent is not known, has no model, or is named like a tool.
+    /// An agent is unknown, has no model, or has the name of a tool.
     pub fn check(&self, host: &Host) -> Result<(), OfferError> {
         let toolbox = host.toolbox();
         for id in &self.agents {
@@ -61,26 +60,26 @@ impl ToolList {
         Ok(())
     }
 
-    /// Whether the name is that of an agent that is offered.
+    /// Returns whether the name is that of an offered agent.
     pub(super) fn has_agent(&self, name: &str) -> bool {
         self.agents.iter().any(|id| id == name)
     }
 }
 
-/// The list of tools, made anew when another toolbox is published.
+/// The list of tools, rebuilt when another toolbox is published.
 #[derive(Default)]
 pub(super) struct Listing {
     known: Mutex<Option<Known>>,
 }
 
-/// A list, and of which toolbox it is.
+/// A list and its toolbox.
 struct Known {
     of: Arc<Toolbox>,
     listed: Arc<Vec<Listed>>,
 }
 
 impl Listing {
-    /// The tools as they stand, sorted by name; agents come last.
+    /// Returns the current tools, sorted by name; agents come last.
     pub(super) fn of(&self, host: &Host, offer: &ToolList) -> Arc<Vec<Listed>> {
         let toolbox = host.toolbox();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,15 +97,14 @@ impl Listing {
     }
 }
 
-/// Whether it is one of the host's own tools, which are not there for a client: they
-/// serve an agent's conversation, and a client has its own. One of them runs any agent,
-/// and which agents a client may run is the operator's to say.
+/// Returns whether it is one of the host's own tools, which are not offered to clients. They
+/// serve an agent's conversation, and a client has its own. One of them runs any agent, and the
+/// operator decides which agents a client may run.
 pub(super) fn is_hosts_own(tool: &Tool) -> bool {
     tool.owner.id == HOST_ID
 }
 
-/// Whether direct calls may make this one at all: what is not listed for them is not
-/// shown.
+/// Returns whether direct calls may use this tool at all; others are not listed.
 fn may_call(host: &Host, tool: &Tool) -> bool {
     if is_hosts_own(tool) {
         return false;
@@ -122,8 +120,8 @@ fn listed(tool: &Tool, toolbox: &Toolbox) -> Listed {
         .with_annotations(annotations(tool, toolbox))
 }
 
-/// What a client may show about a call. They are hints: what a tool can do is
-/// enforced by its sandbox, and these say what that is.
+/// Returns the hints that a client may show for a call. The sandbox enforces what a tool can do,
+/// and the hints describe that.
 fn annotations(tool: &Tool, toolbox: &Toolbox) -> ToolAnnotations {
     let reach = toolbox.runner(&tool.descriptor.name).map(|runner| runner.reach()).unwrap_or_default();
     let hints = ToolAnnotations::new().idempotent(tool.descriptor.execution.idempotent);
@@ -136,7 +134,7 @@ fn annotations(tool: &Tool, toolbox: &Toolbox) -> ToolAnnotations {
         .open_world(reaches_network)
 }
 
-/// Whether an update of the key may take away what was there.
+/// Returns whether an update of the key may remove existing data.
 fn overwrites(catalog: &Catalog, key: &str) -> bool {
     let reducer = catalog.keys().get(key).map(|definition| &definition.reducer);
     !matches!(reducer, Some(KeyReducer::Standard(reducer)) if reducer.commutes())

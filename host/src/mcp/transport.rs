@@ -1,9 +1,9 @@
-//! The wire of one client: lines of JSON-RPC in, lines of JSON-RPC out, with a bound
-//! on everything that a client can make grow.
+//! The transport of one client: lines of JSON-RPC in and out, with limits on everything that a
+//! client can make grow.
 //!
-//! What is not a message is answered as the protocol says and changes nothing. A
-//! client that asks for more than is carried at once is refused; one that does not
-//! read its answers is not read from either, until it does or leaves.
+//! Input that is not a message gets the protocol's error and changes nothing. Requests beyond the
+//! limits are refused. A client that does not read its answers is not read from either, until it
+//! does or disconnects.
 
 use super::reader::{Lines, MAX_MESSAGE_BYTES, Read};
 use super::request_limit::{MAX_REQUESTS, RequestLimiter};
@@ -26,12 +26,12 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::text::clean;
 use tollgate_sandbox::MemoryBudget;
 
-/// How often a client that is not read from is looked at, in case that it left.
+/// How often to check whether a client that is not read from has disconnected.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long calls may take to end by themselves once the input has ended.
+/// How long calls may take to end by themselves after the input has ended.
 const LAST_ANSWERS: Duration = Duration::from_millis(400);
 
-/// What a request is answered that comes before there is a session.
+/// The answer to a request that comes before there is a session.
 const TOO_EARLY: &str = "there is no session yet: send `initialize` first, or say in `_meta` which version of the \
     protocol the request speaks and what the client can do (io.modelcontextprotocol/protocolVersion and \
     io.modelcontextprotocol/clientCapabilities)";
@@ -39,37 +39,38 @@ const TOO_EARLY: &str = "there is no session yet: send `initialize` first, or sa
 const UNFIT: &str =
     "the parameters do not fit initialize, which has protocolVersion, capabilities and clientInfo";
 
-/// Where requests come from, which can say that nobody is at the other end any more.
+/// The source of requests, which can report that the other end is closed.
 pub(super) trait Input: AsyncRead + Unpin + Send {
-    /// Whether the other end is known to be closed, though there may be more to read.
+    /// Returns whether the other end is known to be closed, though there may be more to read.
     fn is_left(&self) -> bool;
 }
 
-/// The arguments of a call, letter by letter as the client wrote them.
+/// The arguments of a call, exactly as the client wrote them.
 #[derive(Debug, Clone)]
 pub(super) struct RawArguments(pub(super) Arc<str>);
 
-/// One client's wire.
+/// The transport of one client.
 pub(super) struct StdioTransport<R> {
     lines: Lines<R>,
     out: MessageWriter,
     load: Arc<RequestLimiter>,
-    /// From which the memory of its messages is reserved.
+    /// The budget from which the memory of its messages is reserved.
     budget: MemoryBudget,
     /// Ends every call of the client.
     gone: CancellationToken,
-    /// There is a session; before that, only what may come before one means anything.
+    /// Whether there is a session. Before that, only messages that may precede one are handled.
     begun: bool,
 }
 
 impl<R: Input> StdioTransport<R> {
-    /// A wire between these two streams. `gone` is cancelled once the client left.
+    /// Creates a transport on these two streams. `gone` is cancelled once the client has
+    /// disconnected.
     pub(super) fn new(read: R, output: Output, gone: CancellationToken, budget: MemoryBudget) -> Self {
         let out = MessageWriter::start(output, gone.clone());
         Self { lines: Lines::new(read), out, load: Arc::default(), budget, gone, begun: false }
     }
 
-    /// Whom to ask whether there is room for more that nobody has to be told.
+    /// Returns the handle that reports whether there is room for messages that can be dropped.
     pub(super) fn room(&self) -> Backpressure {
         self.out.room()
     }
@@ -86,7 +87,7 @@ impl<R: Input> StdioTransport<R> {
         Some(())
     }
 
-    /// The input has ended: what is under way may end by itself, for a moment.
+    /// Handles the end of the input: calls in flight may end by themselves for a short time.
     fn end(&self) {
         let (gone, load) = (self.gone.clone(), Arc::clone(&self.load));
         tokio::spawn(async move {
@@ -100,11 +101,11 @@ impl<R: Input> StdioTransport<R> {
         });
     }
 
-    /// The message of a line; none where it was answered, or means nothing.
+    /// Returns the message of a line; `None` if it was answered already, or has no effect.
     fn take(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
         let Weighed { message, arguments, memory } = match weigh(line, &self.budget) {
             Ok(weighed) => weighed,
-            // A form that came back with such a number was not answered.
+            // A form answer with such a number counts as unanswered.
             Err(TooHeavy::Number(why)) if !is_request(line) => return unanswered(line, &why),
             Err(heavy) => {
                 self.out.send(&ServerJsonRpcMessage::error(too_heavy(heavy), id_alone(line)));
@@ -147,13 +148,13 @@ impl<R: Input> StdioTransport<R> {
                 extensions.insert(arguments);
             }
         }
-        // Nobody waits for an answer to anything else, and rmcp would end with it.
+        // Other messages expect no answer, and rmcp would end on them.
         (self.begun || matches!(message, ClientJsonRpcMessage::Request(_))).then_some(message)
     }
 }
 
-/// Whether a session begins with this, which does not come too early: with the handshake,
-/// or, in versions that have none, with a request that says itself what the handshake would.
+/// Returns whether this begins a session and is therefore not too early: the handshake or, in
+/// versions without one, a request that carries the same information itself.
 fn begins(request: &ClientRequest) -> bool {
     match request {
         ClientRequest::InitializeRequest(_) => true,
@@ -165,7 +166,7 @@ fn begins(request: &ClientRequest) -> bool {
     }
 }
 
-/// Whether this needs a session and cannot begin one.
+/// Returns whether this needs a session and cannot begin one.
 fn comes_too_early(request: &ClientRequest) -> bool {
     let without = matches!(request, ClientRequest::InitializeRequest(_) | ClientRequest::PingRequest(_));
     !without && lacks_version(request)
@@ -182,7 +183,7 @@ impl<R: Input> Transport<RoleServer> for StdioTransport<R> {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        // In the order in which it is asked for: progress before the answer.
+        // Sent in order: progress before the answer.
         self.out.send(&message);
         std::future::ready(Ok(()))
     }
@@ -222,7 +223,7 @@ impl<R: Input> Transport<RoleServer> for StdioTransport<R> {
     }
 }
 
-/// What a message is answered that was not read.
+/// Returns the error for a message that was not parsed.
 fn too_heavy(heavy: TooHeavy) -> ErrorData {
     match heavy {
         TooHeavy::Values(why) => ErrorData::invalid_request(format!("the message was not read: {why}"), None),
@@ -242,13 +243,13 @@ fn is_request(line: &[u8]) -> bool {
     serde_json::from_slice::<Message>(line).is_ok_and(|message| message.method.is_some())
 }
 
-/// In the place of an answer that is not taken: that there is none.
+/// Returns the error that replaces a rejected answer of the client.
 fn unanswered(line: &[u8], why: &str) -> Option<ClientJsonRpcMessage> {
     let id = id_alone(line)?;
     Some(ClientJsonRpcMessage::error(ErrorData::invalid_params(why.to_owned(), None), Some(id)))
 }
 
-/// The id of a message of which nothing else is read.
+/// Returns the id of a message of which nothing else is parsed.
 fn id_alone(line: &[u8]) -> Option<RequestId> {
     #[derive(Deserialize)]
     struct Message {
@@ -257,7 +258,7 @@ fn id_alone(line: &[u8]) -> Option<RequestId> {
     serde_json::from_slice::<Message>(line).ok()?.id
 }
 
-/// What a line that is no message is answered; none where nobody waits for one.
+/// Returns the error for a line that is not a message; `None` if the client expects no answer.
 pub(super) fn refusal(line: &[u8]) -> Option<(ErrorData, Option<RequestId>)> {
     let value: serde_json::Value = match serde_json::from_slice(line) {
         Ok(value) => value,
@@ -298,8 +299,8 @@ fn id_of(object: &serde_json::Map<String, serde_json::Value>) -> Option<RequestI
     object.get("id").and_then(|id| serde_json::from_value(id.clone()).ok())
 }
 
-/// The arguments of a `tools/call` as they were written: what is judged is what the
-/// client sent, with repeated keys and numbers that do not survive refused.
+/// Returns the arguments of a `tools/call` as they were written. The checks apply to what the
+/// client sent, and reject repeated keys and numbers that lose precision.
 pub(super) fn raw_arguments(message: &[u8]) -> Option<RawArguments> {
     #[derive(Deserialize)]
     struct Request<'a> {

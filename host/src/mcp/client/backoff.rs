@@ -1,5 +1,5 @@
-//! The pauses before a server that is gone is tried again: each twice the one before,
-//! up to a bound, and short again once the server has stayed.
+//! The pauses before reconnecting to a server. Each is twice the last, up to a limit, and they
+//! start over once the server has stayed connected.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(60);
-/// A server that was there for so long is one that works: its pauses start over. One that
-/// dies sooner, each time that it is asked something, has pauses that grow.
+/// The minimum connection time after which a server counts as working and its pauses start over.
+/// If a server always dies sooner, such as on every request, its pauses grow.
 const STAYED: Duration = Duration::from_secs(10);
 
 /// The pauses of one server.
@@ -22,8 +22,8 @@ impl Pauses {
         Self { next: FIRST }
     }
 
-    /// How long to wait, after the server was there for `stayed`: no time at all where it
-    /// did not begin.
+    /// Returns the next pause. `stayed` is how long the server was connected, and zero if it did
+    /// not start.
     pub(super) fn after(&mut self, stayed: Duration) -> Duration {
         if stayed >= STAYED {
             self.next = FIRST;

@@ -1,5 +1,5 @@
-//! What a server answered, as a tool's result: bounded, cleaned, and held to what the
-//! server said that its answers are.
+//! A server's answer as a tool's result: bounded, sanitized, and checked against the schema that
+//! the server declared.
 
 use super::tools::RemoteTool;
 use rmcp::model::{CallToolResult, ContentBlock};
@@ -8,7 +8,7 @@ use tollgate_agent::code::Code;
 use tollgate_agent::outcome::{Fault, Outcome, ToolResult};
 use tollgate_agent::text::clean;
 
-/// The outcome of a call that the server answered.
+/// Returns the outcome of a call that the server answered.
 pub(super) fn outcome(
     server: &str,
     tool: &RemoteTool,
@@ -46,7 +46,7 @@ fn read(
         }
         return Ok(ToolResult::success(text));
     };
-    // What is recorded must be readable again.
+    // Recorded data must be readable again.
     let data = tollgate_agent::json::parse(&written).map_err(|e| malformed(server, &e.to_string()))?;
     if let Some(schema) = &tool.output {
         let violations = schema.violations(&data);
@@ -63,7 +63,7 @@ fn malformed(server: &str, why: &str) -> Fault {
     Fault::new(Code::MalformedOutput, message)
 }
 
-/// Content for a reader of text.
+/// Returns content as text.
 fn shown(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),

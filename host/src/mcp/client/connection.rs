@@ -1,4 +1,4 @@
-//! One connection to a server, from its beginning to its end.
+//! One connection to a server, from start to end.
 
 use super::super::reader::MAX_MESSAGE_BYTES;
 use super::http::MeteredClient;
@@ -31,30 +31,30 @@ use tokio::sync::Notify;
 use tollgate_agent::text::one_line;
 use tollgate_sandbox::MemoryBudget;
 
-/// The most tools that a server's list may have, over all its pages.
+/// The maximum number of tools in a server's list, over all its pages.
 pub const MAX_LISTED: usize = 1_024;
-/// How often a server is looked at, whether it is still there.
+/// How often to check whether a server is still there.
 const LOOK: Duration = Duration::from_millis(100);
-/// The most bytes of its list, as JSON, over all its pages.
+/// The maximum size of its list as JSON, over all its pages, in bytes.
 pub const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
-/// The most JSON nodes of its list, over all its pages.
+/// The maximum number of JSON nodes in its list, over all its pages.
 pub const MAX_LISTED_NODES: usize = 100_000;
-/// The longest reason why a server is not there, in bytes.
+/// The maximum length of the reason for a lost server, in bytes.
 pub(super) const MAX_WHY_BYTES: usize = 1_000;
 
-/// Why a server is not there.
+/// The reason why a server is not connected.
 #[derive(Debug)]
 pub(super) struct Gone {
     /// A sentence without its end.
     pub(super) why: String,
-    /// Nothing was there to be spoken to, in whatever way.
+    /// There was no server to connect to, in any way.
     pub(super) nobody: bool,
     /// It sends or lists more than a server may, and is not served.
     pub(super) exceeds: bool,
 }
 
 impl Gone {
-    /// The reason may quote the server: it becomes one clean line.
+    /// Creates a reason, which may quote the server: it becomes one sanitized line.
     pub(super) fn because(why: impl AsRef<str>) -> Self {
         Self { why: one_line(why.as_ref(), MAX_WHY_BYTES), nobody: false, exceeds: false }
     }
@@ -68,14 +68,14 @@ impl Gone {
     }
 }
 
-/// How a connection begins.
+/// How a connection starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The server is asked which versions it speaks, and spoken to in the newest that both
-    /// know; one that answers that it does not know the question is spoken to as before.
+    /// The client asks which versions the server speaks, and uses the newest common one. A server
+    /// that answers that it does not know the request is used in the older way.
     Newest,
-    /// With the handshake of the versions before 2026-07-28. There are servers of those that
-    /// end, or say nothing, when anything comes before it.
+    /// With the handshake of versions before 2026-07-28. Some of those servers end, or send
+    /// nothing, if anything precedes it.
     Handshake,
 }
 
@@ -98,16 +98,16 @@ impl Way {
     }
 }
 
-/// A server that is there.
+/// A connected server.
 pub(super) struct Connection {
     serving: RunningService<RoleClient, Listener>,
     changes: Changes,
-    /// It is ended with the connection.
+    /// Ended together with the connection.
     process: Option<ServerProcess>,
 }
 
 impl Connection {
-    /// Connects, and begins to speak.
+    /// Connects and starts the protocol.
     pub(super) async fn begin(
         place: &ServerPlace,
         (base_dir, launcher, keeper): (&Path, &[OsString], &[OsString]),
@@ -151,7 +151,7 @@ impl Connection {
                 (serving.map_err(|why| unreached::url(&why, &at, link.server()))?, None)
             }
         };
-        // What it lists is what it lists now.
+        // Each listing must be current.
         serving.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         let changes = Changes::of(link.server(), serving.peer().clone(), changed);
         Ok(Self { serving, changes, process })
@@ -161,7 +161,7 @@ impl Connection {
         self.serving.peer().clone()
     }
 
-    /// Ends the connection, and the server's process in order.
+    /// Ends the connection, and shuts down the server's process.
     pub(super) async fn end(self) {
         let Self { serving, changes, process } = self;
         drop(changes);
@@ -172,12 +172,12 @@ impl Connection {
         }
     }
 
-    /// Has itself told of changes, where that has to be asked for.
+    /// Subscribes to changes of the list, if the protocol version requires it.
     pub(super) async fn subscribe(&mut self) {
         self.changes.subscribe().await;
     }
 
-    /// All its tools, page after page.
+    /// Lists all its tools, page by page.
     pub(super) async fn list(&self) -> Result<Vec<Listed>, Gone> {
         let (mut all, mut cursor) = (Vec::new(), None);
         let mut size = ListSize::default();
@@ -195,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Waits until its list is another, or until it is gone: then why.
+    /// Waits until its list changes, or until the server is gone; returns the reason then.
     pub(super) async fn changed_or_gone(&mut self, link: &Link) -> Option<Gone> {
         let Self { serving, changes, process } = self;
         let mut changed = std::pin::pin!(changes.next());
@@ -221,7 +221,7 @@ impl Connection {
     }
 }
 
-/// How much the pages of a list hold together.
+/// The total size of a list's pages.
 #[derive(Default)]
 struct ListSize {
     entries: usize,
@@ -230,7 +230,7 @@ struct ListSize {
 }
 
 impl ListSize {
-    /// Adds a page. One without entries counts as one, or there could be any number.
+    /// Adds a page. An empty page counts as one entry, or there could be any number.
     fn add(&mut self, page: &ListToolsResult) -> Result<(), Gone> {
         let text = serde_json::to_vec(page).map_err(|e| Gone::because(e.to_string()))?;
         let mut message = Message::new(End::Stream);
@@ -251,7 +251,7 @@ impl ListSize {
     }
 }
 
-/// What a server may say without being asked.
+/// The handler of messages that a server sends by itself.
 struct Listener {
     link: Arc<Link>,
     changed: Arc<Notify>,
@@ -272,7 +272,7 @@ impl ClientHandler for Listener {
     ) -> Result<ElicitResult, ErrorData> {
         match self.link.asks(&request) {
             Ok(answer) => Ok(ElicitResult::new(ElicitationAction::Accept).with_content(answer)),
-            // The person is asked, and the call made again with the answer.
+            // The person is asked, and the call is made again with the answer.
             Err(Unasked::Suspended) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
             Err(Unasked::NotAForm) => Err(ErrorData::invalid_params("only forms are shown here", None)),
             Err(Unasked::Unclear) => {

@@ -1,5 +1,5 @@
-//! HTTP to a server: what it sends is metered before anything is parsed, whether it comes
-//! as one body or as a stream of events.
+//! HTTP connections to a server. Its output is metered before it is parsed, both single bodies
+//! and event streams.
 
 use super::meter::{End, Meter};
 use futures::StreamExt as _;
@@ -18,15 +18,15 @@ use tollgate_agent::text::one_line;
 const SESSION: &str = "mcp-session-id";
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
-/// How much of an answer that is no success is read.
+/// The number of bytes read of an error response.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
-/// How much of it is shown.
+/// The number of bytes displayed of an error response.
 const MAX_SHOWN_BYTES: usize = 300;
 
 type Failed = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
-/// A client of one server.
+/// An HTTP client for one server.
 #[derive(Clone)]
 pub(super) struct MeteredClient {
     client: reqwest::Client,
@@ -42,7 +42,7 @@ impl MeteredClient {
         SseStream::from_bytes_stream(self.meter.body(response.bytes_stream().boxed(), End::EmptyLine)).boxed()
     }
 
-    /// At most so many bytes of a body, which the meter bounds as well.
+    /// Reads at most `max_bytes` of a body, which the meter limits as well.
     async fn body(&self, response: Response, max_bytes: usize) -> Result<Vec<u8>, Failed> {
         let mut stream = self.meter.body(response.bytes_stream().boxed(), End::Stream);
         let mut body = Vec::new();
@@ -57,7 +57,7 @@ impl MeteredClient {
         Ok(body)
     }
 
-    /// What an answer that is no success comes to.
+    /// Returns the error for an unsuccessful response.
     async fn failed(
         &self,
         response: Response,
@@ -82,7 +82,7 @@ impl MeteredClient {
             && !refused
             && !in_session
         {
-            // An older server, or something before it, that does not know the question.
+            // An older server, or a proxy before it, that does not know the request.
             let error = match error {
                 Some(ServerJsonRpcMessage::Error(error)) => error.error,
                 _ => ErrorData::invalid_request(words, None),
@@ -97,7 +97,7 @@ impl MeteredClient {
     }
 }
 
-/// Whether the answer's content is of this type.
+/// Returns whether the response has this content type.
 fn is(response: &Response, kind: &str) -> bool {
     let given = response.headers().get(CONTENT_TYPE);
     given.is_some_and(|given| given.as_bytes().starts_with(kind.as_bytes()))
@@ -166,7 +166,7 @@ impl StreamableHttpClient for MeteredClient {
         let body = self.body(response, usize::MAX).await?;
         match serde_json::from_slice(&body) {
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            // Nobody waits for an answer to anything else.
+            // Other messages expect no answer.
             Err(_) if !is_request => Ok(StreamableHttpPostResponse::Accepted),
             Err(why) => {
                 let shown =
@@ -185,7 +185,7 @@ impl StreamableHttpClient for MeteredClient {
     ) -> Result<(), Failed> {
         let request = with(self.client.delete(&*uri), Some(&session_id), auth_header, custom_headers);
         let response = request.send().await?;
-        // A server need not let sessions be ended.
+        // A server need not support ending sessions.
         if response.status() != StatusCode::METHOD_NOT_ALLOWED {
             response.error_for_status()?;
         }

@@ -1,17 +1,17 @@
-//! A wire to a server that took so long to say which versions it speaks that it was begun
-//! with in the older way meanwhile: its answer, which comes late, is passed over.
+//! A transport that drops a late answer. If a server takes long to report its versions, the
+//! handshake is started meanwhile, and the answer that then arrives late is ignored.
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
-/// The wire, and what of its beginning is open.
+/// The transport, and the state of its start.
 pub(super) struct Patient<T> {
     wire: T,
-    /// The question for versions, while its answer is awaited.
+    /// The request for versions, while its answer is awaited.
     asked: Option<RequestId>,
-    /// The same, once nobody waits for its answer any more.
+    /// The request for versions, once its answer is no longer awaited.
     late: Option<RequestId>,
 }
 
@@ -20,7 +20,7 @@ impl<T> Patient<T> {
         Self { wire, asked: None, late: None }
     }
 
-    /// Whether a message that came is for nobody.
+    /// Returns whether a message is the late answer.
     fn is_late(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
         let answered = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),

@@ -1,5 +1,5 @@
-//! How word of a changed list comes from a server: by itself, or, in newer versions of
-//! the protocol, to whoever subscribed.
+//! Notifications of a changed tool list. A server sends them by itself or, in newer versions of
+//! the protocol, to subscribers.
 
 use super::backoff::Pauses;
 use rmcp::RoleClient;
@@ -10,29 +10,29 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tollgate_agent::text::one_line;
 
-/// How long a server may take to take a subscription.
+/// How long a server may take to accept a subscription.
 const TAKES: Duration = Duration::from_secs(3);
 
-/// Word of changes, by whichever way it comes.
+/// Notifications of changes, in either way.
 pub(super) struct Changes {
     server: String,
     peer: Peer<RoleClient>,
-    /// By itself.
+    /// Notified by the server itself.
     told: Arc<Notify>,
-    /// To who subscribed, and since when; none where nothing comes that way just now.
+    /// The subscription and when it began; `None` if there is none at present.
     subscription: Option<(Subscription, Instant)>,
-    /// Before one that ended, or was not taken, is made again.
+    /// The pauses before a subscription that ended or was refused is made again.
     pauses: Pauses,
 }
 
 impl Changes {
-    /// What comes by itself, until [`Self::subscribe`].
+    /// Listens for notifications that the server sends by itself, until [`Self::subscribe`].
     pub(super) fn of(server: &str, peer: Peer<RoleClient>, told: Arc<Notify>) -> Self {
         Self { server: server.to_owned(), peer, told, subscription: None, pauses: Pauses::new() }
     }
 
-    /// Waits until the list may be another. A subscription that ended is made again, after
-    /// pauses that grow for as long as it is not taken; the server works meanwhile.
+    /// Waits until the list may have changed. A subscription that ended is made again, after
+    /// pauses that grow for as long as it is refused; meanwhile the server stays in use.
     pub(super) async fn next(&mut self) {
         if !self.are_subscribed_to() {
             return self.told.notified().await;
@@ -43,7 +43,7 @@ impl Changes {
                 () = self.told.notified() => return,
                 next = subscription.next() => if matches!(next, Ok(Some(_))) { return },
             }
-            // Whatever lies between may have closed it for its age.
+            // A proxy in between may have closed it for its age.
             stayed = since.elapsed();
             self.subscription = None;
         }
@@ -55,7 +55,7 @@ impl Changes {
             stayed = Duration::ZERO;
             self.subscribe().await;
             if self.subscription.is_some() {
-                // It may have changed meanwhile.
+                // The list may have changed meanwhile.
                 return;
             }
         }
@@ -67,8 +67,8 @@ impl Changes {
         info.protocol_version >= ProtocolVersion::V_2026_07_28 && tells == Some(true)
     }
 
-    /// Subscribes where that is how it is done. A server that does not take the
-    /// subscription though it says that its list changes is not heard for a while.
+    /// Subscribes if the version requires it. If a server announces list changes but refuses the
+    /// subscription, its changes go unnoticed for a while.
     pub(super) async fn subscribe(&mut self) {
         if !self.are_subscribed_to() {
             return;

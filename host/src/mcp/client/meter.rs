@@ -1,5 +1,5 @@
-//! How much a server may send, over whichever transport: at what rate, and in one message.
-//! It is counted before a message is parsed, as parsing takes many times as much memory.
+//! Limits on a server's output, on any transport: its rate, and the size of each message. They
+//! apply before a message is parsed, because parsing takes many times as much memory.
 
 use super::super::reader::MAX_MESSAGE_BYTES;
 use super::runner::Link;
@@ -15,14 +15,14 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tollgate_agent::json::MAX_NODES;
 use tollgate_sandbox::{MemoryBudget, Reservation};
 
-/// The most bytes that a server may send within a second; one that sends more floods.
+/// The maximum number of bytes that a server may send per second; more counts as flooding.
 pub const MAX_BYTES_PER_SECOND: usize = 64 * 1024 * 1024;
 
-/// What all streams of one connection carry together. Clones count as one.
+/// The shared meter of all streams of one connection. Clones share the count.
 #[derive(Clone)]
 pub(super) struct Meter {
     link: Arc<Link>,
-    /// From which the memory of messages is reserved.
+    /// The budget from which the memory of messages is reserved.
     budget: MemoryBudget,
     second: Arc<Mutex<(Instant, usize)>>,
 }
@@ -32,7 +32,7 @@ impl Meter {
         Self { link, budget, second: Arc::new(Mutex::new((Instant::now(), 0))) }
     }
 
-    /// Counts bytes of a stream. Whether they may still come.
+    /// Counts bytes of a stream; returns whether they are within the rate limit.
     fn is_slow(&self, bytes: usize) -> bool {
         let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
         if second.0.elapsed() >= Duration::from_secs(1) {
@@ -42,12 +42,12 @@ impl Meter {
         second.1 <= MAX_BYTES_PER_SECOND
     }
 
-    /// The stream of a server's process, of which each line is a message.
+    /// Meters the output of a server's process, where each line is a message.
     pub(super) fn lines<R>(&self, read: R) -> Metered<R> {
         self.body(read, End::Line)
     }
 
-    /// A body whose messages end so.
+    /// Meters a body whose messages end in this way.
     pub(super) fn body<S>(&self, stream: S, end: End) -> Metered<S> {
         Metered {
             inner: stream,
@@ -59,29 +59,29 @@ impl Meter {
     }
 }
 
-/// Where a message of a stream ends.
+/// The end of a message in a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// With its line.
+    /// At the end of the line.
     Line,
-    /// With an empty line, as events do.
+    /// At an empty line, like events.
     EmptyLine,
-    /// With the stream.
+    /// At the end of the stream.
     Stream,
 }
 
-/// What a message has too many of.
+/// The limit that a message exceeds.
 #[derive(Debug)]
 pub(super) enum Excess {
     Bytes,
     Nodes,
 }
 
-/// What was read of a message.
+/// The part of a message read so far.
 pub(super) struct Message {
     end: End,
     bytes: usize,
-    /// Its values, counted by the characters that begin the next.
+    /// The number of its values, counted by the characters that begin the next one.
     pub(super) nodes: usize,
     in_text: bool,
     is_escaped: bool,
@@ -93,7 +93,7 @@ impl Message {
         Self { end, bytes: 0, nodes: 1, in_text: false, is_escaped: false, line: LineSoFar::Empty }
     }
 
-    /// Reads on, as long as it is within its bounds.
+    /// Reads more of the message, within its limits.
     pub(super) fn read(&mut self, piece: &[u8]) -> Result<(), Excess> {
         let mut rest = piece;
         loop {
@@ -127,9 +127,9 @@ impl Message {
         self.line = LineSoFar::Text;
     }
 
-    /// No text of JSON goes on over the end of a line.
+    /// A JSON string never continues past the end of a line.
     fn end_line(&mut self, byte: u8) {
-        // The two bytes of one end are one end.
+        // A carriage return and line feed are a single line end.
         if self.line == LineSoFar::AfterReturn && byte == b'\n' {
             self.line = LineSoFar::Empty;
             return;
@@ -142,16 +142,16 @@ impl Message {
     }
 }
 
-/// What there is of the present line.
+/// The state of the current line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineSoFar {
     Empty,
-    /// Nothing yet, and the last one ended in a carriage return.
+    /// Empty, and the last line ended in a carriage return.
     AfterReturn,
     Text,
 }
 
-/// A stream that breaks off when more comes than anybody could mean.
+/// A stream that fails when a server exceeds its limits.
 pub(super) struct Metered<S> {
     inner: S,
     meter: Meter,
@@ -165,7 +165,7 @@ impl<S> Metered<S> {
     /// Counts a piece of the stream.
     ///
     /// # Errors
-    /// The server sends more than it may, and is cut off.
+    /// The server exceeds its limits, and is disconnected.
     fn count(&mut self, piece: &[u8]) -> io::Result<()> {
         if !self.meter.is_slow(piece.len()) {
             return Err(self.floods());

@@ -1,10 +1,9 @@
-//! Servers of the protocol that bring tools: each is kept connected while the host
-//! lives, and its tools are called behind the same gate as any other.
+//! MCP servers that provide tools. Each stays connected while the host lives, and its tools are
+//! called behind the same gate as any other.
 //!
-//! A server is a stranger. What it says of its tools is bounded, cleaned and checked
-//! like a component's; what it answers is, too. One that dies, floods, hangs or lies
-//! fails the calls of its own tools, by its name, and is tried again after pauses
-//! that grow.
+//! A server is untrusted. Its tools' descriptions are bounded, sanitized and checked like a
+//! component's, and so are its answers. If a server dies, floods, hangs or lies, the calls of its
+//! own tools fail with an error that names it, and it is retried after growing pauses.
 
 mod backoff;
 mod call_result;
@@ -44,26 +43,26 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::text::one_line;
 
-/// How long a changed list is left alone before it is read: one that changes all the time
-/// is read so often at the most.
+/// How long to wait after a change of the list before it is read. This bounds how often a list
+/// that changes constantly is read.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// How long servers may take to end, all at once.
+/// How long all servers together may take to end.
 const END_WAIT: Duration = Duration::from_secs(4);
 
-/// The servers of a host. Dropping it breaks their connections off and kills their processes;
-/// [`end`](Self::end) ends them in order.
+/// The servers of a host. Dropping it closes their connections and kills their processes;
+/// [`end`](Self::end) shuts them down in order.
 #[derive(Debug)]
 pub struct Servers {
     kept: Vec<tokio::task::JoinHandle<()>>,
     stop: CancellationToken,
-    /// What is wrong with servers and their tools, for the operator.
+    /// Problems with servers and their tools, for the operator.
     pub notices: Vec<String>,
 }
 
 impl Servers {
-    /// Connects to every server of the configuration and adds their tools to the host.
-    /// One that does not begin in its time is noted, and tried again.
+    /// Connects to every server of the configuration and adds their tools to the host. A server
+    /// that does not start in time is reported, and retried.
     pub async fn connect(host: &Host, config: &Config) -> Self {
         let reserved: Result<(), std::convert::Infallible> = host.update_toolbox(|toolbox| {
             toolbox.reserve_servers(config.servers.keys().map(String::as_str));
@@ -96,8 +95,8 @@ impl Servers {
         Self { kept, stop, notices }
     }
 
-    /// Ends the connections, and the processes in order: each has its input closed, is then told
-    /// to end, and then killed, with all that it started.
+    /// Ends the connections and shuts down the processes. Each has its input closed, is then
+    /// terminated, and then killed together with its child processes.
     pub async fn end(mut self) {
         self.stop.cancel();
         let kept = futures::future::join_all(std::mem::take(&mut self.kept));
@@ -111,7 +110,7 @@ impl Drop for Servers {
     }
 }
 
-/// One server that is kept connected.
+/// A server that is kept connected.
 struct Kept {
     host: Host,
     name: String,
@@ -121,7 +120,7 @@ struct Kept {
     group_keeper: Vec<OsString>,
     stop: CancellationToken,
     link: Arc<Link>,
-    /// What came of the first try.
+    /// The result of the first attempt.
     tell: watch::Sender<Option<Vec<String>>>,
 }
 
@@ -148,7 +147,8 @@ impl Kept {
             };
             let why = gone.why;
             if gone.exceeds || self.link.has_flooded() {
-                // One that does too much is not one that works, however long it did.
+                // A server that exceeds its limits is not a working one, however long it was
+                // connected.
                 stayed = Duration::ZERO;
                 self.withdraw();
             }
@@ -158,7 +158,7 @@ impl Kept {
                 told.get_or_insert_with(|| vec![format!("the server {} does not begin: {why}", self.name)]);
                 first
             });
-            // What is in the notices need not be read twice.
+            // Notices are shown elsewhere and need not be logged.
             if !is_notice {
                 tracing::warn!("the server {} is gone: {why}", self.name);
             }
@@ -168,8 +168,8 @@ impl Kept {
         }
     }
 
-    /// Connects within the time that a server has, by the way that is known to work. Where
-    /// none is known, both are tried.
+    /// Connects within the server's start timeout, in the way that is known to work. If none is
+    /// known, tries both.
     async fn begin(&self, ways: &mut Ways) -> Result<Connection, Gone> {
         let whole = self.config.start_timeout;
         let begun = async {
@@ -203,10 +203,10 @@ impl Kept {
         }
     }
 
-    /// Connects by the newest way, and with the handshake if that fails. Where the newest
-    /// is silent for so long, the handshake is tried beside it: a server that takes its
-    /// time comes up by whichever is answered first. The way that works is named unless
-    /// the newest may work as well.
+    /// Connects in the newest way, and with the handshake if that fails. If the newest way gets
+    /// no answer for the time `silent`, the handshake is tried in parallel, so that a slow server
+    /// is connected by whichever is answered first. Returns the way that worked, unless the
+    /// newest may work as well.
     async fn begin_by_either(&self, silent: Duration) -> Result<(Connection, Option<Way>), Gone> {
         let mut newest = std::pin::pin!(self.begin_by(Way::Newest));
         let newest_failed = match tokio::time::timeout(silent, &mut newest).await {
@@ -238,7 +238,7 @@ impl Kept {
         Connection::begin(place, at, link, *start_timeout, way).await
     }
 
-    /// Offers the server's tools for as long as it is there; why it is not any more.
+    /// Offers the server's tools until it disconnects; returns the reason.
     async fn stay(&self, connection: &mut Connection) -> Gone {
         connection.subscribe().await;
         loop {
@@ -261,9 +261,9 @@ impl Kept {
         }
     }
 
-    /// Puts the tools as they are now in the place of those before.
+    /// Replaces the server's tools with the current ones.
     fn offer(&self, listed: &[rmcp::model::Tool]) -> Vec<String> {
-        // Compiling a server's schemas can take long, and happens before anybody waits for it.
+        // Compiling a server's schemas can take long, and is done before any call waits for it.
         let taken = aside(|| tools::taken(&self.name, listed, self.config.timeout_ms));
         let mut notices = taken.notices;
         let owner = Owner {
@@ -285,7 +285,7 @@ impl Kept {
         notices
     }
 
-    /// Takes the server's tools away; calls of them end as of any that is not there.
+    /// Removes the server's tools; calls of them end like those of any unknown tool.
     fn withdraw(&self) {
         let Ok(()) = self.host.update_toolbox(|toolbox| {
             toolbox.remove(&self.name);

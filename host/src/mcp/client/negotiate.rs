@@ -1,18 +1,18 @@
-//! Which of the ways to begin a server understands, as far as that is known.
+//! The known ways to connect to a server.
 
 use super::connection::Way;
 
-/// What is known of one server. A way that worked is taken again, and is left only once it
-/// failed twice in a row; where none is known, both are tried.
+/// The knowledge about one server. A way that worked is used again, and is dropped only after it
+/// failed twice in a row. If none is known, both are tried.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     known: Option<Way>,
-    /// The last that was begun in that way was a success.
+    /// The last attempt in that way succeeded.
     worked: bool,
 }
 
 impl Ways {
-    /// The way to begin; none where both are to be tried.
+    /// Returns the way to connect; `None` if both are to be tried.
     pub(super) fn known(&self) -> Option<Way> {
         self.known
     }
@@ -21,7 +21,7 @@ impl Ways {
         *self = Self { known: Some(way), worked: true };
     }
 
-    /// The server did not begin: it ended, or refused, in what was tried.
+    /// Records that the server did not start in the way that was tried: it ended, or refused.
     pub(super) fn failed(&mut self) {
         let next = match self.known {
             Some(way) if !self.worked => way.other(),
@@ -31,7 +31,7 @@ impl Ways {
         *self = Self { known: Some(next), worked: false };
     }
 
-    /// The server did not begin in its time, which says nothing of the way.
+    /// Records that the server did not start in time, which says nothing about the way.
     pub(super) fn timed_out(&mut self) {
         *self = Self { known: self.known.filter(|_| self.worked), worked: false };
     }

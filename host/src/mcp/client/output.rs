@@ -1,5 +1,5 @@
-//! What a server's process writes beside its messages, as far as it explains why the server
-//! does not begin.
+//! The output of a server's process besides its messages, as far as it explains why the server
+//! does not start.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,12 +11,12 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 use tokio::task::JoinHandle;
 use tollgate_agent::text::one_line;
 
-/// How much of the end of its standard error is kept, in bytes.
+/// The number of bytes kept from the end of its standard error.
 const MAX_ERROR_BYTES: usize = 300;
-/// How much of the beginning of its standard output is kept, in bytes.
+/// The number of bytes kept from the beginning of its standard output.
 const MAX_FIRST_BYTES: usize = 100;
-/// The most bytes of its standard error that are read at once, and the pause after them: a
-/// server that writes more waits.
+/// The maximum number of bytes of standard error read at once, before a pause: a server that
+/// writes more has to wait.
 const READ_BYTES: usize = 16 * 1024;
 const READ_PAUSE: Duration = Duration::from_millis(2);
 
@@ -50,16 +50,16 @@ impl ProcessOutput {
         })
     }
 
-    /// The standard output, whose beginning is kept.
+    /// Wraps the standard output, keeping its beginning.
     pub(super) fn first_of<R>(self: &Arc<Self>, stdout: R) -> Overheard<R> {
         Overheard { inner: stdout, output: Arc::clone(self), left: MAX_FIRST_BYTES }
     }
 
-    /// Clauses that say what it wrote. Empty if it wrote nothing that explains anything.
+    /// Returns clauses that describe the output. Empty if it explains nothing.
     pub(super) fn shown(&self) -> String {
         let mut shown = String::new();
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        // A message is an object of JSON.
+        // A message is a JSON object.
         if first.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte != b'{') {
             let first = one_line(&String::from_utf8_lossy(&first), MAX_FIRST_BYTES);
             shown.push_str(&format!("; its output begins with \"{first}\", which is no message of MCP"));
@@ -85,7 +85,7 @@ impl Errors {
     }
 }
 
-/// The output of the process of a server that was started last.
+/// The output of a server's most recently started process.
 #[derive(Debug, Default)]
 pub(super) struct LatestOutput(Mutex<Option<Arc<ProcessOutput>>>);
 
@@ -94,7 +94,7 @@ impl LatestOutput {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(output));
     }
 
-    /// As [`ProcessOutput::shown`]; empty if no process was started.
+    /// Like [`ProcessOutput::shown`]; empty if no process was started.
     pub(super) fn shown(&self) -> String {
         let output = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         output.as_ref().map(|output| output.shown()).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! The process of a server. It leads a group of its own, so that what it started ends with it,
-//! and it does not outlive the host, however the host ends.
+//! The process of a server. It leads its own process group, so that its child processes end with
+//! it. It does not outlive the host, however the host ends.
 
 use super::connection::Gone;
 use super::output::ProcessOutput;
@@ -15,17 +15,17 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// How long a server may take to end once its input is closed.
+/// How long a server may take to end after its input is closed.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
-/// How long it may take from there once it was told to end.
+/// How long it may take after that, once it received a signal to terminate.
 const TERMINATE_GRACE: Duration = Duration::from_millis(500);
 
-/// How long a server that said nothing may take to end, to say how it ended.
+/// How long to wait for the exit status of a server that sent nothing.
 const END_GRACE: Duration = Duration::from_millis(500);
 /// How long its standard error is read after that.
 const ERRORS_GRACE: Duration = Duration::from_millis(200);
 
-/// What a server is started with.
+/// The program of a server and its surroundings.
 pub(super) struct Program<'a> {
     pub(super) command: &'a str,
     pub(super) args: &'a [String],
@@ -41,22 +41,22 @@ pub(super) struct Program<'a> {
 pub(super) struct ServerProcess {
     child: Child,
     group: Option<Pid>,
-    /// Kills the group once its input is closed, which this process does by ending.
+    /// Kills the group once its input is closed, which happens when this process ends.
     _keeper: Option<Child>,
     output: Arc<ProcessOutput>,
-    /// Reads its standard error.
+    /// The task that reads its standard error.
     errors: Option<JoinHandle<()>>,
 }
 
 impl ServerProcess {
-    /// Starts it with a clean environment.
+    /// Starts the process with a clean environment.
     pub(super) fn start(program: &Program<'_>) -> Result<Self, Gone> {
         let Program { command, args, env, base_dir, launcher, keeper } = program;
         let failed = |e: io::Error| Gone::nobody(format!("`{command}` cannot be started: {e}"));
         let mut start = match launcher {
             [] => Command::new(command),
             [launcher, first @ ..] => {
-                // The launcher could not say why it does not start.
+                // The launcher could not report why the program does not start.
                 find(command, base_dir).map_err(failed)?;
                 let mut start = Command::new(launcher);
                 start.args(first).arg(std::process::id().to_string()).arg(command);
@@ -82,15 +82,15 @@ impl ServerProcess {
         Ok(Self { child, group, _keeper: keeper, output, errors })
     }
 
-    /// What it writes beside its messages.
+    /// Returns its output besides its messages.
     pub(super) fn output(&self) -> &Arc<ProcessOutput> {
         &self.output
     }
 
-    /// How it ended, if it has or does within a moment, with its standard error read.
+    /// Returns its exit status if it has ended or ends shortly, after reading its standard error.
     pub(super) async fn ended_soon(&mut self) -> Option<ExitStatus> {
         let status = tokio::time::timeout(END_GRACE, self.child.wait()).await.ok()?.ok()?;
-        // What it started may keep its standard error open.
+        // Its child processes may keep its standard error open.
         self.signal(Signal::KILL);
         self.group = None;
         if let Some(errors) = &mut self.errors {
@@ -99,12 +99,12 @@ impl ServerProcess {
         Some(status)
     }
 
-    /// Its standard streams, once.
+    /// Takes its standard streams; returns them only once.
     pub(super) fn streams(&mut self) -> Option<(ChildStdout, ChildStdin)> {
         Some((self.child.stdout.take()?, self.child.stdin.take()?))
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().ok()??;
         self.signal(Signal::KILL);
@@ -112,14 +112,14 @@ impl ServerProcess {
         Some(status)
     }
 
-    /// Ends it, now that its input is closed: it may end by itself for a while, then it is told
-    /// to, and then it is killed.
+    /// Ends the process after its input is closed. It may end by itself for a while, then it is
+    /// terminated, and then killed.
     pub(super) async fn end(mut self) {
         if tokio::time::timeout(CLOSE_GRACE, self.child.wait()).await.is_err() {
             self.signal(Signal::TERM);
             let _ = tokio::time::timeout(TERMINATE_GRACE, self.child.wait()).await;
         }
-        // What it started may be there still.
+        // Its child processes may still be running.
         self.signal(Signal::KILL);
         let _ = tokio::time::timeout(TERMINATE_GRACE, self.child.wait()).await;
         self.group = None;
@@ -138,15 +138,15 @@ impl Drop for ServerProcess {
         if let Some(errors) = &self.errors {
             errors.abort();
         }
-        // The number of a process that was waited for may be another's by now.
+        // The id of a process that was waited for may have been reused.
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal(Signal::KILL);
         }
     }
 }
 
-/// Starts the process that ends the group with this process. `None` if there is none to be
-/// started, or the group is gone already.
+/// Starts the process that ends the group when this process ends. Returns `None` if none is
+/// configured, or if the group is gone already.
 fn keep_group(group: Pid, keeper: &[OsString]) -> Option<Child> {
     let [program, first @ ..] = keeper else { return None };
     let group = group.as_raw_nonzero().get();
@@ -156,7 +156,7 @@ fn keep_group(group: Pid, keeper: &[OsString]) -> Option<Child> {
     start.process_group(group).kill_on_drop(true).spawn().ok()
 }
 
-/// That there is such a program: in the directory, or on the path.
+/// Checks that the program exists, in the directory or on the path.
 fn find(command: &str, base_dir: &Path) -> io::Result<()> {
     let is_there = |path: &Path| path.metadata().is_ok_and(|found| found.is_file());
     let found = match command.contains('/') {
@@ -169,8 +169,8 @@ fn find(command: &str, base_dir: &Path) -> io::Result<()> {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Starts a process from a thread that lasts as long as this process: a launched child is
-/// killed when the thread ends that started it.
+/// Starts a process from a thread that lives as long as this process: a launched child is killed
+/// when the thread that started it ends.
 fn spawn(mut command: Command) -> io::Result<Child> {
     static THREAD: OnceLock<Option<mpsc::Sender<Job>>> = OnceLock::new();
     let thread = THREAD.get_or_init(|| {

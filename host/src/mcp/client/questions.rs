@@ -1,6 +1,5 @@
-//! What a server asks of a person during a call: the call is suspended with the
-//! question, and made again with the answer. The server then asks the same once more,
-//! and is answered.
+//! Questions of a server to a person during a call. The call is suspended with the question and
+//! made again with the answer. The server then asks the same question again, and is answered.
 
 use crate::blocking::aside;
 use rmcp::model::{
@@ -12,24 +11,24 @@ use tollgate_agent::outcome::{ResumeMode, Ticket};
 use tollgate_agent::schema::Schema;
 use tollgate_agent::text::clean;
 
-/// The action of what a server asks.
+/// The action of a server's question.
 const ACTION: &str = "elicit";
 
-/// What a person answered to a server, and to which question.
+/// A person's answer to a server, and its question.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Decided {
-    /// Nobody was asked.
+    /// No question was asked.
     #[default]
     None,
     /// The answer waits for its question.
     Waiting { message: String, value: Value },
-    /// The answer was given, or the server asked something else. It gets no other.
+    /// The answer was given, or the server asked something else. It gets no further answer.
     Given,
 }
 
 impl Decided {
-    /// What was decided; none where it was decided about something else than a question
-    /// of this server, such as whether the call may be made at all.
+    /// Returns the decision; `None` if it was about something other than a question of this
+    /// server, such as whether the call may run at all.
     pub(super) fn of(server: &str, resumption: &Resumption) -> Self {
         if resumption.action != ACTION || !resumption.message.starts_with(&opening(server)) {
             return Self::None;
@@ -38,32 +37,32 @@ impl Decided {
     }
 }
 
-/// How every question of a server begins.
+/// Returns the beginning of every question of a server.
 fn opening(server: &str) -> String {
     format!("The server '{server}' asks: ")
 }
 
-/// What becomes of a question.
+/// The result of a question.
 #[derive(Debug)]
 pub(super) enum Asked {
     /// It was answered before.
     Answered(Value),
-    /// Nobody was asked yet: the call is suspended with this.
+    /// It is new: the call is suspended with this.
     New(Ticket),
-    /// A person answered, and to another question than this.
+    /// A person answered another question than this.
     Other,
-    /// It is none that a person can be asked here.
+    /// A person cannot be asked this here.
     NotAForm,
 }
 
-/// A question of the server, as what was decided leaves it. An answer is given once, and
-/// only to the question that it was given to: one in the same words, to which it is an
-/// answer. Whatever is asked after that is asked in vain.
+/// Resolves a question of the server against the decision. An answer is given once, and only to
+/// its own question: one with the same text, for which it is valid. Later questions get no
+/// answer.
 pub(super) fn asked(server: &str, params: &ElicitRequestParams, decided: &mut Decided) -> Asked {
     let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params else {
         return Asked::NotAForm;
     };
-    // One that is longer than a question may be is refused when the call is suspended.
+    // A question that is too long is refused when the call is suspended.
     let message = opening(server) + &clean(message, usize::MAX);
     let response_schema = serde_json::to_value(requested_schema).ok();
     if let Decided::None = decided {
@@ -90,18 +89,18 @@ fn fits(schema: Option<&Value>, value: &Value) -> bool {
     schema.is_none_or(|schema| aside(|| check(schema)))
 }
 
-/// What a call whose answer says which input it needs is to do.
+/// The next step of a call whose answer lists required input.
 #[derive(Debug)]
 pub(super) enum Next {
     /// Wait for a person.
     Suspend(Ticket),
-    /// Be made again, with this.
+    /// Repeat the call with these inputs.
     Again(Option<InputResponses>, Option<String>),
-    /// Fail: a sentence without its end.
+    /// Fail, with a sentence without its end.
     Fail(String),
 }
 
-/// What to do about an answer that says which input is required.
+/// Returns the next step after an answer that lists required input.
 pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut Decided) -> Next {
     let mut requests = required.input_requests.unwrap_or_default().into_iter();
     let Some((id, request)) = requests.next() else {
@@ -129,8 +128,8 @@ pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut De
     }
 }
 
-/// Why a call fails whose server asks something else than before, or more: a sentence without its
-/// end.
+/// Why a call fails if its server asks something else than before, or more: a sentence without
+/// its end.
 pub(super) const OTHER: &str = "its call was made again with a person's answer, and it asked something else, or once more; it may ask one question in a call";
 
 #[cfg(test)]

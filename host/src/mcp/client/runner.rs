@@ -1,5 +1,5 @@
-//! Calls of a server's tools: the fourth kind of runner, beside components, native
-//! tools and agents.
+//! Calls of a server's tools: the fourth kind of runner, besides components, native tools and
+//! agents.
 
 use super::call_result::outcome;
 use super::connection::MAX_WHY_BYTES;
@@ -29,12 +29,12 @@ use tollgate_agent::proposal::Arguments;
 use tollgate_agent::text::{clean, one_line};
 use tollgate_sandbox::{Console, ProgressStatus};
 
-/// The longest word of progress that is passed on, in bytes.
+/// The maximum size of a progress message that is passed on, in bytes.
 const MAX_PROGRESS_BYTES: usize = 4 * 1024;
-/// How often a call is made again because its answer said that it needs input.
+/// How many times a call is repeated because its answer required input.
 const MAX_ROUNDS: u32 = 8;
 
-/// What is known of a server's connection, whichever it is just now.
+/// The link to a server, across its connections.
 pub(super) struct Link {
     server: String,
     answer_bytes: usize,
@@ -42,42 +42,42 @@ pub(super) struct Link {
     calls: Mutex<HashMap<ProgressToken, OpenCall>>,
     /// The server has asked a person something.
     asks: AtomicBool,
-    /// It was cut off because it sent more than anybody could mean.
+    /// It was disconnected because it flooded.
     flooded: AtomicBool,
-    /// It was cut off because a message of it could not be read: why.
+    /// The reason if it was disconnected because of a message that could not be parsed.
     heavy: Mutex<Option<TooHeavy>>,
-    /// What the process wrote that was started last.
+    /// The output of the most recently started process.
     pub(super) output: LatestOutput,
-    /// Calls have the server together until it asks; from then on each has it alone.
+    /// Calls share the server until it asks a question; after that, each has it exclusively.
     alone: RwLock<()>,
 }
 
-/// A call that the server has.
+/// A call in flight on the server.
 struct OpenCall {
     reports: Arc<dyn ReportSink>,
     heard: Heard,
 }
 
-/// What a server asked during a call.
+/// The questions of a server during a call.
 #[derive(Default)]
 struct Heard {
-    /// What is left of the answer that a person gave to what it asked before.
+    /// The remaining part of a person's answer to an earlier question.
     decided: Decided,
-    /// What it asks of a person.
+    /// The question for a person.
     asked: Option<Ticket>,
-    /// It asked something else than what was answered.
+    /// It asked something other than what was answered.
     asked_other: bool,
-    /// The server asked while it had other calls, too: it may have been for this one.
+    /// The server asked while it had other calls too; the question may have been for this one.
     may_have_asked: bool,
 }
 
-/// Why a server's question goes to nobody.
+/// The reason why a server's question is not asked.
 pub(super) enum Unasked {
     /// The call is suspended with it.
     Suspended,
-    /// It is none that a person can be asked here.
+    /// A person cannot be asked this here.
     NotAForm,
-    /// The server has several calls, and does not say for which it asks; or none.
+    /// The server has no call, or several, and does not say for which it asks.
     Unclear,
 }
 
@@ -90,7 +90,7 @@ impl Link {
         Self { server, answer_bytes, peer, calls, asks, flooded, heavy, output, alone }
     }
 
-    /// The server's name.
+    /// Returns the server's name.
     pub(super) fn server(&self) -> &str {
         &self.server
     }
@@ -110,7 +110,7 @@ impl Link {
         peer.map_err(|why| self.gone(&why))
     }
 
-    /// The server is cut off.
+    /// Records that the server is disconnected for flooding.
     pub(super) fn floods(&self) {
         self.flooded.store(true, Ordering::Relaxed);
     }
@@ -119,18 +119,18 @@ impl Link {
         self.flooded.load(Ordering::Relaxed)
     }
 
-    /// The server is cut off, because a message of it cannot be read.
+    /// Records that the server is disconnected because of a message that cannot be parsed.
     pub(super) fn is_too_heavy(&self, heavy: TooHeavy) {
         *self.heavy.lock().unwrap_or_else(PoisonError::into_inner) = Some(heavy);
     }
 
-    /// Why the message was not read that may have been the answer.
+    /// Returns why the message that may have been the answer was not parsed.
     fn unread(&self) -> Option<Fault> {
         let heavy = (*self.heavy.lock().unwrap_or_else(PoisonError::into_inner))?;
         Some(heavy.fault(&self.server))
     }
 
-    /// Passes a server's progress on to whoever watches the call.
+    /// Forwards a server's progress to the call's observer.
     pub(super) fn progress(&self, told: ProgressNotificationParam) {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(call) = calls.get(&told.progress_token) else { return };
@@ -143,13 +143,13 @@ impl Link {
         });
     }
 
-    /// A server asks a person: the answer, where one was given before. Otherwise the
-    /// call is suspended with the question, and the server asks again when it is
-    /// repeated. Which call asks is known only where there is one, so that a server that
-    /// has asked gets its calls one at a time.
+    /// Handles a server's question to a person. Returns the answer if one was given before.
+    /// Otherwise the call is suspended with the question, and the server asks again when the call
+    /// is repeated. The asking call is known only if it is the only one, so a server that has
+    /// asked gets its calls one at a time.
     ///
     /// # Errors
-    /// Nobody answers the server now: why.
+    /// The reason why the server gets no answer now.
     pub(super) fn asks(&self, params: &ElicitRequestParams) -> Result<Value, Unasked> {
         if !matches!(params, ElicitRequestParams::FormElicitationParams { .. }) {
             return Err(Unasked::NotAForm);
@@ -171,7 +171,7 @@ impl Link {
         Err(Unasked::Suspended)
     }
 
-    /// What becomes of a call that failed and may be the one that asked.
+    /// Returns the fault of a failed call that may be the one that asked.
     fn unclear(&self) -> Fault {
         let message = format!(
             "The server '{}' asked a person while it had several calls, and failed this one, which may be \
@@ -187,7 +187,7 @@ impl Link {
         Fault::new(Code::ToolFailed, message)
     }
 
-    /// The server answered that it did not make the call.
+    /// Returns the fault of a call that the server refused to make.
     fn refused(&self, error: &ErrorData) -> Fault {
         let (code, words) = (error.code.0, one_line(&error.message, 500));
         let message = format!("The server '{}' refused the call: {words} (error {code})", self.server);
@@ -200,7 +200,7 @@ impl Link {
     }
 }
 
-/// Runs the tools of one server.
+/// The runner of one server's tools.
 pub(super) struct RemoteRunner {
     link: Arc<Link>,
     tools: BTreeMap<String, Arc<RemoteTool>>,
@@ -217,7 +217,7 @@ impl RemoteRunner {
         let tool = self.tools.get(name).ok_or_else(|| link.gone("it has no such tool any more"))?;
         let resumed = attempt.resume.map(|resumption| Decided::of(&link.server, resumption));
         let mut decided = resumed.unwrap_or_default();
-        // A server of a newer version says in its answer what it asks, and so for which call.
+        // A server with a newer version asks in its answer, and so it is clear for which call.
         let waits = matches!(decided, Decided::Waiting { .. });
         let asks = (link.asks.load(Ordering::Relaxed) || waits) && !says_what_it_needs(&link.peer()?);
         let (_alone, _shared) = match asks {
@@ -233,7 +233,7 @@ impl RemoteRunner {
             let required = match self.send(&peer, params, attempt, &mut decided).await? {
                 Answered::Result(result) => {
                     let (link, tool) = (Arc::clone(link), Arc::clone(tool));
-                    // The time that this takes counts, as all of the attempt does.
+                    // This time counts, like the rest of the attempt.
                     let read = tokio::task::spawn_blocking(move || {
                         outcome(&link.server, &tool, result, link.answer_bytes)
                     });
@@ -253,7 +253,7 @@ impl RemoteRunner {
         Err(link.failed(&format!("it required input {MAX_ROUNDS} times, one after the other")))
     }
 
-    /// Sends the call, and waits for its answer.
+    /// Sends the call and waits for its answer.
     async fn send(
         &self,
         peer: &Peer<RoleClient>,
@@ -302,12 +302,12 @@ impl RemoteRunner {
     }
 }
 
-/// How a server answered.
+/// A server's answer.
 enum Answered {
     Result(CallToolResult),
-    /// It asked a person, by a request of its own.
+    /// It asked a person with a request of its own.
     Asked(Ticket),
-    /// It says which input it needs.
+    /// It lists the input it needs.
     Required(InputRequiredResult),
 }
 
@@ -315,13 +315,13 @@ fn suspended(ticket: Ticket) -> Outcome {
     Outcome::Returned(ToolResult::suspended_with(ticket).into())
 }
 
-/// Whether the server speaks a version in which an answer says which input is required.
+/// Returns whether the server's version lists required input in answers.
 fn says_what_it_needs(peer: &Peer<RoleClient>) -> bool {
     peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28)
 }
 
-/// Keeps a call known to its link for as long as the server has it. Where nobody waits
-/// for the answer any more, the server is told.
+/// Registers a call with its link while the server has it. If the answer is no longer awaited,
+/// the server is notified.
 struct Open<'a> {
     link: &'a Link,
     token: ProgressToken,
@@ -339,7 +339,7 @@ impl<'a> Open<'a> {
         Self { link, token, waiting: Some(waiting) }
     }
 
-    /// The server answered; what it asked meanwhile.
+    /// Ends the call after the server answered; returns its questions.
     fn close(mut self) -> Heard {
         self.waiting = None;
         let mut calls = self.link.calls.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! A server's tools as the catalog takes them: under names that nobody else has, each
-//! checked by itself, so that one that does not fit leaves the others alone.
+//! A server's tools, prepared for the catalog under unique names. Each is checked separately, so
+//! that an invalid tool does not affect the others.
 
 use rmcp::model::Tool as Listed;
 use serde_json::Value;
@@ -12,27 +12,27 @@ use tollgate_agent::name::server_prefix;
 use tollgate_agent::schema::{MAX_PATTERNS_BYTES, Schema};
 use tollgate_agent::text::one_line;
 
-/// A tool of the server's, as its calls need it.
+/// A server's tool, as its calls need it.
 pub(super) struct RemoteTool {
-    /// What the server calls it.
+    /// The server's name for it.
     pub(super) name: String,
-    /// What it says that its structured answers are.
+    /// The schema that the server declares for structured answers.
     pub(super) output: Option<Schema>,
 }
 
-/// What can be taken of a server's list.
+/// The valid part of a server's list.
 pub(super) struct Taken {
-    /// `None` if there is nothing.
+    /// `None` if there are no valid tools.
     pub(super) prepared: Option<Prepared>,
-    /// By the names under which they are called here.
+    /// The tools by the names under which they are called here.
     pub(super) names: BTreeMap<String, Arc<RemoteTool>>,
-    /// Tells one list from another.
+    /// A version that differs between lists.
     pub(super) version: String,
-    /// What was left out, and why.
+    /// The tools that were left out, with the reasons.
     pub(super) notices: Vec<String>,
 }
 
-/// Takes what fits of the list.
+/// Takes the valid tools of the list.
 pub(super) fn taken(server: &str, listed: &[Listed], timeout_ms: Option<u32>) -> Taken {
     let mut taken =
         Taken { prepared: None, names: BTreeMap::new(), version: version(listed), notices: Vec::new() };
@@ -79,7 +79,7 @@ fn take_one(
     let descriptor =
         ToolDescriptor::new(format!("{server}--{number}"), format!("{prefix}{}", tool.name), description)
             .with_parameters(Value::Object(tool.input_schema.as_ref().clone()))
-            // Whether it may run again without harm is for nobody but its operator to say.
+            // Only the operator can declare that it may run twice without harm.
             .with_execution(ExecutionPolicy { timeout_ms, ..ExecutionPolicy::default() });
     let prepared = Prepared::new(component(server, vec![descriptor.clone()])).map_err(|e| e.to_string())?;
     let pattern_bytes = prepared.pattern_bytes();
@@ -100,11 +100,11 @@ fn take_one(
     Ok(One { descriptor, output, pattern_bytes })
 }
 
-/// A tool that can be taken.
+/// A valid tool.
 struct One {
     descriptor: ToolDescriptor,
     output: Option<Schema>,
-    /// The bytes of its compiled patterns.
+    /// The size of its compiled patterns, in bytes.
     pattern_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Why a server does not begin, in words for whoever configured it: what failed, and what to do.
+//! The reasons why a server does not start, for the operator: what failed, and what to do.
 
 use super::connection::Gone;
 use super::process::ServerProcess;
@@ -11,12 +11,12 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use tollgate_agent::text::one_line;
 
-/// The longest address that is shown, in bytes.
+/// The maximum length of a displayed address, in bytes.
 const MAX_URL_BYTES: usize = 200;
 
 type HttpError = StreamableHttpError<reqwest::Error>;
 
-/// Why the server that is this process does not begin.
+/// Returns why a server in a process does not start.
 pub(super) async fn process(
     error: &ClientInitializeError,
     process: &mut ServerProcess,
@@ -32,7 +32,7 @@ pub(super) async fn process(
     Gone::because(format!("{what}{output}; correct `command`, `args` and `env` in [mcp.{server}]"))
 }
 
-/// Why the server at this address does not begin.
+/// Returns why the server at this address does not start.
 pub(super) fn url(error: &ClientInitializeError, url: &reqwest::Url, server: &str) -> Gone {
     let shown = shown(url);
     let wrong = format!("correct `url` in [mcp.{server}]");
@@ -72,7 +72,7 @@ pub(super) fn url(error: &ClientInitializeError, url: &reqwest::Url, server: &st
     }
 }
 
-/// Why a server that began does not list its tools.
+/// Returns why a connected server does not list its tools.
 pub(super) fn listing(error: &ServiceError) -> Gone {
     Gone::because(match error {
         ServiceError::McpError(why) => {
@@ -89,7 +89,7 @@ pub(super) fn listing(error: &ServiceError) -> Gone {
     })
 }
 
-/// How a process ended.
+/// Describes how a process ended.
 pub(super) fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
@@ -98,7 +98,7 @@ pub(super) fn how(status: ExitStatus) -> String {
     }
 }
 
-/// What the server answered that keeps it from beginning; `None` if it answered nothing.
+/// Returns the server's answer that prevents the start; `None` if it did not answer.
 fn answered(error: &ClientInitializeError) -> Option<String> {
     match error {
         ClientInitializeError::JsonRpcError(why) => {
@@ -142,17 +142,17 @@ fn io_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     causes(error).filter_map(|cause| cause.downcast_ref()).last()
 }
 
-/// The cause that has no other: those around it say where in the client it happened.
+/// Returns the root cause; the errors around it only describe where in the client it occurred.
 fn innermost(error: &(dyn Error + 'static)) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// An address without what may be secret in it.
+/// Returns an address without its possibly secret parts.
 fn shown(url: &reqwest::Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
-    // An address that has no host has no user either.
+    // An address without a host has no user either.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
     one_line(url.as_str(), MAX_URL_BYTES)
 }

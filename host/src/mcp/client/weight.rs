@@ -1,26 +1,26 @@
-//! How much memory the messages of a server take once they are read, found while their lines
-//! arrive: a message that takes too much ends the connection before it is read.
+//! The memory that a server's messages take once parsed, estimated while their lines arrive. A
+//! message that takes too much ends the connection before it is parsed.
 
 use tollgate_agent::code::Code;
 use tollgate_agent::json::MAX_NODES;
 use tollgate_agent::outcome::Fault;
 use tollgate_sandbox::{MemoryBudget, Reservation};
 
-/// Bytes of memory for each value of a message: what one takes on average, in the copies that
-/// the reader of messages makes.
+/// Bytes of memory for each value of a message: the average of one value, in all copies that the
+/// message parser makes.
 pub(super) const VALUE_BYTES: u64 = 512;
 
-/// Why the rest of a message is not read.
+/// The reason why the rest of a message is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TooHeavy {
     /// It has too many values.
     Values,
-    /// The host's memory is spent on others.
+    /// The host's memory is in use by others.
     Budget,
 }
 
 impl TooHeavy {
-    /// What becomes of a call whose answer the message may have been.
+    /// Returns the fault of a call whose answer the message may have been.
     pub(super) fn fault(self, server: &str) -> Fault {
         match self {
             TooHeavy::Values => Fault::new(
@@ -38,15 +38,15 @@ impl TooHeavy {
     }
 }
 
-/// What has arrived of the present line.
+/// The weight of the current line so far.
 pub(super) struct LineWeight {
     budget: MemoryBudget,
-    /// For the present message, and until the next one begins.
+    /// Held for the current message, until the next one begins.
     memory: Option<Reservation>,
     bytes: u64,
     values: usize,
     at: At,
-    /// The line is whole; the next byte begins another.
+    /// The line is complete; the next byte begins another.
     ended: bool,
 }
 
@@ -66,9 +66,9 @@ impl LineWeight {
     /// Counts bytes that arrived.
     ///
     /// # Errors
-    /// The message that they belong to is not to be read.
+    /// The message that they belong to must not be parsed.
     pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), TooHeavy> {
-        // Several lines may have come at once: each is read after the other.
+        // Several lines may have arrived at once; they are parsed one after another.
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.ended {
                 (self.bytes, self.values, self.ended) = (0, 0, false);
@@ -87,7 +87,7 @@ impl LineWeight {
     fn step(&mut self, byte: u8) {
         self.bytes += 1;
         self.at = match (self.at, byte) {
-            // A line's end is never within a text of JSON.
+            // A JSON string never contains a line end.
             (_, b'\n') => {
                 self.ended = true;
                 At::Between
@@ -97,7 +97,7 @@ impl LineWeight {
             (At::Text, b'"') => At::Between,
             (At::Text, _) => At::Text,
             (_, b' ' | b'\t' | b'\r' | b',' | b']' | b'}') => At::Between,
-            // What came before was a key.
+            // The string before it was a key.
             (_, b':') => {
                 self.values = self.values.saturating_sub(1);
                 At::Between
