@@ -90,7 +90,7 @@ impl ToolCallSession<'_> {
             None => self.recorded(&pending.run_id).await?.end,
             Some(response) => {
                 let result = serde_json::from_value::<ElicitResult>(response).map_err(|e| {
-                    ErrorData::invalid_params(format!("the input is no answer to a form: {e}"), None)
+                    ErrorData::invalid_params(format!("the input is not a valid form answer: {e}"), None)
                 })?;
                 match self.enter(&pending, result).await? {
                     Entry::Stands(stands) => *stands,

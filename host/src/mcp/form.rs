@@ -77,7 +77,7 @@ pub(super) fn entered(suspended: &Suspended, may_remember: bool, result: ElicitR
             None => nothing(),
             Some(text) => match tollgate_agent::json::parse_exact(text) {
                 Ok(value) => Entered::Answer(value),
-                Err(e) => Entered::Unreadable(format!("the answer is no JSON: {e}")),
+                Err(e) => Entered::Unreadable(format!("the answer is not valid JSON: {e}")),
             },
         },
     }

@@ -127,7 +127,7 @@ impl RequestGuard {
     async fn taken_in(&self, request: Request) -> Result<(Request, Option<ResponseGuard>), Box<Response>> {
         let refused = |status: StatusCode, words: &str| Box::new((status, words.to_owned()).into_response());
         let full = || {
-            let words = "as much is under way as may be at once; wait for answers";
+            let words = "too many requests in flight; retry after some have completed";
             refused(StatusCode::SERVICE_UNAVAILABLE, words)
         };
         let begins = request.method() == Method::POST && !request.headers().contains_key(SESSION);
@@ -152,7 +152,7 @@ impl RequestGuard {
         let (body, slot) = arrived.map_err(|unread| match unread {
             Unread::Full => full(),
             Unread::Broken => {
-                let words = format!("the request is longer than {MAX_MESSAGE_BYTES} bytes, or broke off");
+                let words = format!("the request is longer than {MAX_MESSAGE_BYTES} bytes, or was cut off");
                 refused(StatusCode::PAYLOAD_TOO_LARGE, &words)
             }
         })?;

@@ -51,7 +51,7 @@ pub async fn serve_stdio_until(host: Host, offer: ToolList, stop: CancellationTo
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
         Err(e) => {
             let why = clean(&e.to_string(), 500);
-            let words = format!("no session came about: {why}; a client sends `initialize` first");
+            let words = format!("no session was started: {why}; a client must send `initialize` first");
             Err(io::Error::new(io::ErrorKind::InvalidData, words))
         }
     };

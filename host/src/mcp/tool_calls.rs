@@ -231,6 +231,6 @@ mod tests {
             assert!(turn_if_wanted(&calls, &ct).await.is_err(), "it could not be taken back");
         }
         let _other = calls.acquire().await.unwrap();
-        assert!(turn(&calls, &ct).await.is_err(), "nobody waits for it any more");
+        assert!(turn(&calls, &ct).await.is_err(), "the client has cancelled it");
     }
 }

@@ -145,7 +145,7 @@ fn agent_tool(agent: &crate::Agent) -> Listed {
     let description = view.description.clone().unwrap_or_else(|| format!("Asks the agent {}.", view.id));
     let schema = json!({
         "type": "object",
-        "properties": {"request": {"type": "string", "description": "What the agent is asked to do."}},
+        "properties": {"request": {"type": "string", "description": "The task for the agent."}},
         "required": ["request"],
         "additionalProperties": false,
     });

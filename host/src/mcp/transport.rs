@@ -131,7 +131,9 @@ impl<R: Input> StdioTransport<R> {
                 return None;
             }
             let Some(slot) = RequestLimiter::claim(&self.load, line.len()) else {
-                let words = format!("at most {MAX_REQUESTS} requests are carried at once; wait for answers");
+                let words = format!(
+                    "at most {MAX_REQUESTS} requests may be in flight; retry after some have completed"
+                );
                 let error = ErrorData::new(ErrorCode(-32000), words, None);
                 self.out.send(&ServerJsonRpcMessage::error(error, Some(request.id.clone())));
                 return None;
@@ -278,7 +280,7 @@ pub(super) fn refusal(line: &[u8]) -> Option<(ErrorData, Option<RequestId>)> {
     let id = object.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
     let is_request = object.contains_key("method");
     match (is_request, object.contains_key("id"), id) {
-        (true, false, _) => None, // a notification that nobody knows
+        (true, false, _) => None, // an unknown notification
         (true, true, None) => {
             let words = "the id of a request is a text or a whole number";
             Some((ErrorData::invalid_request(words, None), None))

@@ -62,7 +62,7 @@ impl Instruments {
             loads: Family::default(),
             tools: Mutex::default(),
         };
-        registry.register("calls", "Calls that ended, by how", recorded.calls.clone());
+        registry.register("calls", "Ended calls, by tool and outcome", recorded.calls.clone());
         let help = "Wall time of calls, all attempts together";
         registry.register_with_unit("call_duration", help, Unit::Seconds, recorded.durations.clone());
         registry.register("fuel", "Units of wasm fuel that calls used", recorded.fuel.clone());

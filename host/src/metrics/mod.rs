@@ -86,9 +86,9 @@ impl Now {
         let mut bytes = |name: &str, help: &str, gauge: &Gauge| {
             registry.register_with_unit(name, help, Unit::Bytes, gauge.clone());
         };
-        bytes("reserved_memory", "Wasm memory that is set aside for calls", &now.reserved);
-        bytes("memory_budget", "Wasm memory that all calls together may have", &now.budget);
-        bytes("resident_memory", "Memory that the process holds", &now.resident);
+        bytes("reserved_memory", "Wasm memory reserved for calls", &now.reserved);
+        bytes("memory_budget", "Limit on the wasm memory of all calls together", &now.budget);
+        bytes("resident_memory", "Resident memory of the process", &now.resident);
         now
     }
 

@@ -296,7 +296,7 @@ pub(crate) fn overloaded(why: &StoreError) -> Fault {
 }
 
 fn gone(tool_name: &str) -> Fault {
-    Fault::new(Code::HostFailed, format!("The tool '{tool_name}' is not loaded any more."))
+    Fault::new(Code::HostFailed, format!("The tool '{tool_name}' is no longer loaded."))
 }
 
 /// Returns an attempt that ran and whose only result is this fault.

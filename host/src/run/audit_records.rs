@@ -79,7 +79,7 @@ pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Pe
         .because(what)
     });
     if let Err(e) = store.note(records.collect()).await {
-        tracing::warn!("the audit does not hold what a call was refused: {e}");
+        tracing::warn!("cannot record a call's refused powers in the audit: {e}");
     }
 }
 

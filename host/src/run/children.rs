@@ -169,7 +169,7 @@ impl Children {
             let ran = match task.await {
                 Ok(Ok(ran)) => ran,
                 Ok(Err(e)) => ChildRan::broke(e.to_string()),
-                Err(e) => ChildRan::broke(format!("its task broke off: {e}")),
+                Err(e) => ChildRan::broke(format!("its task failed: {e}")),
             };
             Arc::new(ran)
         };
@@ -268,7 +268,7 @@ impl CallChildren {
     }
 
     async fn ask(&self, ordinal: u32, request: ChildRequest) -> Result<ChildOutcome, ChildError> {
-        let gone = || ChildError::ExecutionFailed("the run of this call is over".to_owned());
+        let gone = || ChildError::ExecutionFailed("the run of this call has ended".to_owned());
         self.delegates.check(&request)?;
         let (reply, answer) = oneshot::channel();
         let (digest, reports) = (digest(&request), Arc::clone(&self.reports));
@@ -280,7 +280,7 @@ impl CallChildren {
             Ok(Err(ChildRefusal::AnotherRequest)) => {
                 self.broke.store(true, Ordering::Relaxed);
                 Err(ChildError::ExecutionFailed(format!(
-                    "the request {ordinal} of this call was another one in an earlier attempt"
+                    "request {ordinal} of this call differs from the one in an earlier attempt"
                 )))
             }
             Err(_) => Err(gone()),

@@ -101,7 +101,7 @@ impl RunHandle {
     pub async fn wait(self) -> Result<RunEnd, RunError> {
         match self.end.await {
             Ok(end) => end,
-            Err(e) => Err(RunError(format!("the task of run {} broke off: {e}", self.run_id))),
+            Err(e) => Err(RunError(format!("the task of run {} failed: {e}", self.run_id))),
         }
     }
 }

@@ -91,7 +91,7 @@ impl Bus {
         let thread = std::thread::Builder::new().name("tollgate-subscriber".to_owned());
         // Without a thread, the queue is never read and every event counts as dropped.
         if let Err(why) = thread.spawn(move || attend(&waiting, subscriber.as_ref(), &counted)) {
-            tracing::warn!("the system gives no thread for a subscriber of {pattern}: {why}");
+            tracing::warn!("cannot start the thread of a subscriber to {pattern}: {why}");
         }
         self.subscriptions.push(Subscription { wanted: Wanted::new(pattern), queue, dropped });
     }
@@ -176,7 +176,7 @@ fn attend(waiting: &Receiver<RunEvent>, subscriber: &dyn Subscriber, dropped: &A
 
 fn tell(subscriber: &dyn Subscriber, happening: &RunEvent) {
     if std::panic::catch_unwind(AssertUnwindSafe(|| subscriber.told(happening))).is_err() {
-        tracing::warn!("a subscriber panicked when it was told of {}", happening.name);
+        tracing::warn!("a subscriber panicked on the event {}", happening.name);
     }
 }
 

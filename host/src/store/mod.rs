@@ -367,13 +367,15 @@ pub enum CommitError {
     #[error("the thread's state was changed by another run or call")]
     Conflict(u64),
     /// The run's log has events that the caller does not know.
-    #[error("the run was carried on by another process")]
+    #[error("another process continued the run")]
     Advanced,
     /// Another run of the thread is active.
-    #[error("the thread is at work on the run {0}; wait for it, or queue")]
+    #[error("the thread is busy with the run {0}; wait for it, or queue")]
     Busy(String),
     /// The commit is stored, but its sender cannot continue from it.
-    #[error("what was done is recorded, but the run could not go on: {0}; `tollgate show` has its record")]
+    #[error(
+        "the events are recorded, but the run could not continue: {0}; `tollgate show` prints its record"
+    )]
     Recorded(StoreError),
     /// The store failed.
     #[error(transparent)]

@@ -144,7 +144,7 @@ fn l5_a_server_that_dies_fails_its_own_calls_by_its_name() {
 #[test]
 fn l5_a_server_that_never_begins_is_named_and_the_rest_works() {
     let place = scripted("exit 0\n").with_tools(&[good::ECHO]);
-    place.type_in(&["call", "echo"]).ends_with(0).says("the server other does not begin");
+    place.type_in(&["call", "echo"]).ends_with(0).says("the server other failed to start");
 }
 
 #[test]

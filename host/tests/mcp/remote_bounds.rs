@@ -29,7 +29,7 @@ fn z15_all_pages_of_a_list_are_bounded_together() {
         (r#"printf '['; yes 0, | head -n 40000 | tr -d '\n'; printf '0]'"#, "100000 JSON nodes"),
     ] {
         let place = scripted(&endless_list(default));
-        let said = place.type_in(&["call", "other__t", "--json"]).says("the server other does not begin");
+        let said = place.type_in(&["call", "other__t", "--json"]).says("the server other failed to start");
         let said = said.says(&format!("its list of tools has more than {what}"));
         assert_eq!(said.json()["error"]["code"], "not_found");
     }

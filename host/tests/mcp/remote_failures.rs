@@ -7,7 +7,7 @@ use std::net::TcpListener;
 
 /// What is said of the server when tools are listed.
 fn said(place: &Place) -> Said {
-    let said = place.type_in(&["tools"]).ends_with(0).says("the server other does not begin: ");
+    let said = place.type_in(&["tools"]).ends_with(0).says("the server other failed to start: ");
     for raw in ["rmcp", "Transport", "JSON-RPC", "os error", "Send message"] {
         assert!(!said.stderr.contains(raw), "{raw} is in {}", said.stderr);
     }
@@ -54,8 +54,8 @@ fn l5_standard_error_of_any_length_is_read_and_its_end_is_shown() {
 fn l5_a_program_that_speaks_another_protocol_is_shown_with_what_it_said() {
     let stays = hurried("printf 'SSH-2.0-OpenSSH_9.6\\r\\n'; exec sleep 600\n");
     said(&stays)
-        .says("it did not begin within 2000 ms")
-        .says("its output begins with \"SSH-2.0-OpenSSH_9.6\", which is no message of MCP");
+        .says("it did not start within 2000 ms")
+        .says("its output begins with \"SSH-2.0-OpenSSH_9.6\", which is not an MCP message");
     let ends = scripted("echo 'usage: server [OPTIONS]'; exit 0\n");
     said(&ends).says("(exit code 0)").says("its output begins with \"usage: server [OPTIONS]\"");
     let other =
@@ -89,7 +89,7 @@ fn answering(status: &'static str, kind: &'static str, body: &'static str) -> Pl
 #[test]
 fn l5_a_server_of_something_else_than_mcp_is_named_with_what_it_answered() {
     let page = answering("200 OK", "text/html", "<h1>\u{1b}[2Jwelcome</h1>");
-    said(&page).says("answered with text/html content, which no server of MCP does");
+    said(&page).says("answered with text/html content, which is not MCP");
     let refuses = answering("401 Unauthorized", "text/plain", "no\u{1b}[2J token");
     said(&refuses).says("refused the request: HTTP 401").says("correct `token_env` in [mcp.other]");
     let fails = answering("502 Bad Gateway", "text/plain", "");

@@ -54,7 +54,7 @@ fn a_server_over_http_is_called_with_its_token() {
     assert_eq!(listed["remote_tools"][0]["name"], "other__echo", "{listed}");
     assert_eq!(listed["remote_tools"][0]["server"], "other");
     let wrong = place.tollgate(&["tools"]).env("T", "another").assert();
-    crate::place::Said::of(&wrong).ends_with(0).says("the server other does not begin");
+    crate::place::Said::of(&wrong).ends_with(0).says("the server other failed to start");
     let unset = place.tollgate(&["tools"]).env_remove("T").assert();
     crate::place::Said::of(&unset).ends_with(0).says("the variable T is not set");
 }

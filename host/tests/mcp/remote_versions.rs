@@ -98,7 +98,7 @@ fn a_server_that_takes_most_of_its_time_to_begin_comes_up() {
         assert_eq!(heard(&place, "tools/call").len(), 1);
     }
     let never = slow_to_begin(600.0, 1_500).type_in(&["tools"]);
-    never.ends_with(0).says("the server other does not begin: it did not begin within 1500 ms");
+    never.ends_with(0).says("the server other failed to start: it did not start within 1500 ms");
 }
 
 #[test]

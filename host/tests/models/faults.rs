@@ -93,7 +93,7 @@ async fn a6_an_error_in_mid_stream_is_asked_again_unless_it_is_a_refusal() {
     let overloaded = r#"{"error":{"message":"Overloaded","type":"server_error"}}"#;
     assert_eq!(
         recovers_from(Reply::ok().event(said("Ha")).event(overloaded), "").await,
-        "The provider broke the reply off: Overloaded"
+        "The provider aborted the reply: Overloaded"
     );
     let refused = r#"{"error":{"message":"Too long","type":"invalid_request_error"}}"#;
     assert_eq!(ends_with(Reply::ok().event(refused)).await.kind(), FaultKind::Permanent);

@@ -105,7 +105,7 @@ async fn a6_anthropic_overload_in_mid_stream_may_pass() {
     let server = Server::new(vec![overloaded]).await;
     let fault = ask(&*model("anthropic", &server, QUICK), hello()).await.0.unwrap_err();
     assert_eq!(fault.kind(), FaultKind::Transient { retry_after: None });
-    assert_eq!(fault.message(), "The provider broke the reply off: Overloaded");
+    assert_eq!(fault.message(), "The provider aborted the reply: Overloaded");
 }
 
 fn gemini(parts: &Value, finish: Option<&str>) -> Value {

@@ -82,7 +82,7 @@ async fn a_record_that_is_no_event_is_told() {
     let connection = rusqlite::Connection::open(data.path().join("tollgate.db")).unwrap();
     connection.execute_batch("UPDATE events SET body = '{\"type\": \"run_sta'").unwrap();
     let words = store.events("r", 0).await.unwrap_err().to_string();
-    assert!(words.contains("holds what is no event"), "{words}");
+    assert!(words.contains("contains an invalid event"), "{words}");
 }
 
 #[tokio::test]

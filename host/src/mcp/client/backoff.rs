@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(
             (next(9), next(10), next(3)),
             (60_000, 500, 1_000),
-            "one that soon dies is none that works"
+            "one that dies soon does not count as working"
         );
     }
 }

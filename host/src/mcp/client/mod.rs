@@ -155,7 +155,7 @@ impl Kept {
             self.link.lost(&why);
             let is_notice = self.tell.send_if_modified(|told| {
                 let first = told.is_none();
-                told.get_or_insert_with(|| vec![format!("the server {} does not begin: {why}", self.name)]);
+                told.get_or_insert_with(|| vec![format!("the server {} failed to start: {why}", self.name)]);
                 first
             });
             // Notices are shown elsewhere and need not be logged.
@@ -194,7 +194,7 @@ impl Kept {
             Err(_) => {
                 ways.timed_out();
                 Err(Gone::because(format!(
-                    "it did not begin within {} ms{}; correct [mcp.{}], or give it longer with `start_timeout_ms`",
+                    "it did not start within {} ms{}; correct [mcp.{}], or give it longer with `start_timeout_ms`",
                     whole.as_millis(),
                     self.link.output.shown(),
                     self.name

@@ -62,7 +62,7 @@ impl ProcessOutput {
         // A message is a JSON object.
         if first.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte != b'{') {
             let first = one_line(&String::from_utf8_lossy(&first), MAX_FIRST_BYTES);
-            shown.push_str(&format!("; its output begins with \"{first}\", which is no message of MCP"));
+            shown.push_str(&format!("; its output begins with \"{first}\", which is not an MCP message"));
         }
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         let last: Vec<u8> = errors.last.iter().copied().collect();

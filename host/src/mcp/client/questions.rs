@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn an_answer_is_given_once_and_to_its_question() {
         let Asked::New(ticket) = asked("s", &form("One?"), &mut Decided::None) else {
-            panic!("nobody answered")
+            panic!("no person answered")
         };
         let given = || Decided::of("s", &resumption(&ticket.action, &ticket.message));
         let mut decided = given();

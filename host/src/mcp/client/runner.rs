@@ -214,7 +214,7 @@ impl RemoteRunner {
     async fn call(&self, attempt: &AttemptRequest<'_>) -> Result<Outcome, Fault> {
         let link = &self.link;
         let name = &attempt.permit.tool().descriptor.name;
-        let tool = self.tools.get(name).ok_or_else(|| link.gone("it has no such tool any more"))?;
+        let tool = self.tools.get(name).ok_or_else(|| link.gone("it no longer has this tool"))?;
         let resumed = attempt.resume.map(|resumption| Decided::of(&link.server, resumption));
         let mut decided = resumed.unwrap_or_default();
         // A server with a newer version asks in its answer, and so it is clear for which call.
@@ -352,7 +352,7 @@ impl Drop for Open<'_> {
         self.link.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
         let Some((peer, id)) = self.waiting.take() else { return };
         tokio::spawn(async move {
-            let why = Some("nobody waits for it any more".to_owned());
+            let why = Some("the answer is no longer awaited".to_owned());
             let told = CancelledNotificationParam::new(Some(id), why);
             // A server that is gone has stopped already.
             let _ = peer.notify_cancelled(told).await;

@@ -74,7 +74,7 @@ fn take_one(
     timeout_ms: Option<u32>,
     most_pattern_bytes: usize,
 ) -> Result<One, String> {
-    let description = tool.description.as_deref().unwrap_or("The server says nothing about it.");
+    let description = tool.description.as_deref().unwrap_or("The server provides no description.");
     let prefix = server_prefix(server);
     let descriptor =
         ToolDescriptor::new(format!("{server}--{number}"), format!("{prefix}{}", tool.name), description)

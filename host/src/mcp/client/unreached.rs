@@ -58,17 +58,17 @@ pub(super) fn url(error: &ClientInitializeError, url: &reqwest::Url, server: &st
                     "{shown} refused the request: {words}; correct `token_env` in [mcp.{server}], and the \
                      variable that it names"
                 )),
-                false => other(format!("{shown} answered what no server of MCP does: {words}")),
+                false => other(format!("{shown} did not answer like an MCP server: {words}")),
             }
         }
         Some(StreamableHttpError::UnexpectedContentType(kind)) => {
             let kind = kind.as_deref().unwrap_or("no");
-            other(format!("{shown} answered with {kind} content, which no server of MCP does"))
+            other(format!("{shown} answered with {kind} content, which is not MCP"))
         }
         Some(StreamableHttpError::HttpStatus(status)) => {
             other(format!("{shown} answered HTTP {}", status.status))
         }
-        _ => other(format!("{shown} broke off: {}", innermost(transport.error.as_ref()))),
+        _ => other(format!("the connection to {shown} failed: {}", innermost(transport.error.as_ref()))),
     }
 }
 
@@ -80,10 +80,10 @@ pub(super) fn listing(error: &ServiceError) -> Gone {
         }
         ServiceError::TransportClosed => "it closed the connection while it listed its tools".to_owned(),
         ServiceError::UnexpectedResponse => {
-            "it answered the question for its tools with something else".to_owned()
+            "its answer to the request for its tools is not a list".to_owned()
         }
         ServiceError::TransportSend(why) => {
-            format!("it took no question for its tools: {}", innermost(why.error.as_ref()))
+            format!("it did not accept the request for its tools: {}", innermost(why.error.as_ref()))
         }
         other => format!("it did not list its tools: {other}"),
     })
@@ -102,20 +102,17 @@ pub(super) fn how(status: ExitStatus) -> String {
 fn answered(error: &ClientInitializeError) -> Option<String> {
     match error {
         ClientInitializeError::JsonRpcError(why) => {
-            Some(format!("it refused to begin: {} ({})", why.message, why.code.0))
+            Some(format!("it refused to start a session: {} ({})", why.message, why.code.0))
         }
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
             let versions: Vec<_> = server_supported.iter().map(ToString::to_string).collect();
-            Some(format!(
-                "it speaks no version of the protocol that is known here, but {}",
-                versions.join(", ")
-            ))
+            Some(format!("it speaks no protocol version that Tollgate knows, but {}", versions.join(", ")))
         }
         ClientInitializeError::ExpectedInitResponse(Some(_))
         | ClientInitializeError::ExpectedInitResult(_)
         | ClientInitializeError::ConflictInitResponseId(..)
         | ClientInitializeError::UncorrelatedErrorResponse { .. } => {
-            Some("its first answer is none that a server of MCP gives".to_owned())
+            Some("its first answer is not an MCP message".to_owned())
         }
         ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
             answered(fallback).or_else(|| answered(discover))

@@ -205,7 +205,7 @@ impl ModelConfig {
             ("reply_timeout_ms", self.reply_timeout_ms.is_some()),
         ];
         if let Some((key, _)) = meaningless.iter().find(|(_, is_set)| *is_set) {
-            return Err(invalid(format!("`{key}` has no meaning for `recorded`. Take it out.")));
+            return Err(invalid(format!("`{key}` has no meaning for `recorded`. Remove it.")));
         }
         let file = self.file.as_ref().ok_or_else(|| {
             invalid("`recorded` needs the file with the turns: `file = \"turns.toml\"`.".to_owned())
@@ -219,7 +219,7 @@ impl ModelConfig {
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<HttpModel, ModelConfigError> {
         if self.file.is_some() {
-            return Err(invalid("`file` is for `provider = \"recorded\"`. Take it out.".to_owned()));
+            return Err(invalid("`file` is for `provider = \"recorded\"`. Remove it.".to_owned()));
         }
         let model = match self.model.as_deref().map(str::trim) {
             Some(name) if !name.is_empty() => name.to_owned(),
@@ -277,7 +277,7 @@ impl ModelConfig {
         let text = env(variable).ok_or_else(|| missing("is not set"))?;
         match ApiKey::new(&text) {
             Some(key) => Ok(Some(key)),
-            None => Err(missing("is empty, or holds characters that no key has")),
+            None => Err(missing("is empty, or contains characters that are invalid in a key")),
         }
     }
 
@@ -311,7 +311,7 @@ impl ModelConfig {
     fn checked_temperature(&self) -> Result<Option<f64>, ModelConfigError> {
         match self.temperature {
             Some(t) if !(0.0..=2.0).contains(&t) => {
-                Err(invalid(format!("`temperature` is {t}, and must lie between 0 and 2.")))
+                Err(invalid(format!("`temperature` is {t}, and must be between 0 and 2.")))
             }
             t => Ok(t),
         }

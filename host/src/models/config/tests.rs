@@ -39,8 +39,8 @@ fn keys_that_have_no_meaning_or_are_out_of_bounds_are_refused() {
     let live = |line: &str| {
         refusal(&format!("provider = \"openai\"\nmodel = \"m\"\napi_key_env = \"GOOD_KEY\"\n{line}"))
     };
-    assert!(live("temperature = 3.0").contains("must lie between 0 and 2"));
-    assert!(live("temperature = nan").contains("must lie between 0 and 2"));
+    assert!(live("temperature = 3.0").contains("must be between 0 and 2"));
+    assert!(live("temperature = nan").contains("must be between 0 and 2"));
     assert!(live("idle_timeout_ms = 0").contains("`idle_timeout_ms` is 0"));
     assert!(live("max_output_tokens = 0").contains("`max_output_tokens` is 0"));
     assert!(live("file = \"x\"").contains("`file` is for"));

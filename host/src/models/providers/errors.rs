@@ -90,8 +90,8 @@ fn of_response(status: StatusCode, headers: &HeaderMap, body: &str) -> ModelFaul
 /// Converts an error that the provider sent in mid-stream, after a status of 200.
 fn of_event(body: &Value) -> ModelFault {
     let message = match words(body) {
-        said if said.is_empty() => "The provider broke the reply off, and did not say why.".to_owned(),
-        said => format!("The provider broke the reply off: {said}"),
+        said if said.is_empty() => "The provider aborted the reply without a reason.".to_owned(),
+        said => format!("The provider aborted the reply: {said}"),
     };
     match is_refusal(body) {
         true => ModelFault::permanent(&message),
@@ -213,7 +213,7 @@ mod tests {
         let numbered = json!({"error": {"code": 503, "status": "UNAVAILABLE", "message": "later"}});
         assert!(is_transient(&of_event(&overloaded)) && is_transient(&of_event(&numbered)));
         assert!(!is_transient(&of_event(&refused)));
-        assert_eq!(of_event(&overloaded).message(), "The provider broke the reply off: Overloaded");
+        assert_eq!(of_event(&overloaded).message(), "The provider aborted the reply: Overloaded");
         assert!(!is_transient(&of_event(&json!({"code": 400, "message": "no"}))));
     }
 }

@@ -148,7 +148,7 @@ impl Model for HttpModel {
             Ok(Err(_)) => Err(ModelFault::transient("The reply could not be read.", None)),
             Err(_) => Err(ModelFault::transient(
                 &format!(
-                    "The reply was not whole after {limit:.1?}. The limit is `reply_timeout_ms` in [model]."
+                    "The reply was incomplete after {limit:.1?}. The limit is `reply_timeout_ms` in [model]."
                 ),
                 None,
             )),

@@ -25,7 +25,7 @@ pub(super) fn reader() -> Result<&'static Handle, ModelFault> {
     let begun = READER.get_or_init(|| begin().map_err(|e| e.to_string()));
     begun
         .as_ref()
-        .map_err(|why| ModelFault::permanent(&format!("The thread that reads replies did not begin: {why}.")))
+        .map_err(|why| ModelFault::permanent(&format!("The thread that reads replies did not start: {why}.")))
 }
 
 fn begin() -> std::io::Result<Handle> {

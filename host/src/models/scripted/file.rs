@@ -28,7 +28,7 @@ pub enum RecordingError {
         reason: String,
     },
     /// The file contains no turns.
-    #[error("The recording {} holds no turn. Add one: a line `[[turn]]`, and below it `text = \"...\"`.", path.display())]
+    #[error("The recording {} contains no turns. Add one: a line `[[turn]]`, and below it `text = \"...\"`.", path.display())]
     Empty {
         /// The file.
         path: PathBuf,

@@ -148,7 +148,7 @@ fn files_that_are_no_recordings_are_refused_with_their_place() {
         ScriptedModel::open(&path).unwrap_err().to_string()
     };
     assert!(refused("a.toml", "[[turn]]\ntxet = \"typo\"").contains("txet"));
-    assert!(refused("a.toml", "name = \"nothing\"").contains("holds no turn"));
+    assert!(refused("a.toml", "name = \"nothing\"").contains("contains no turns"));
     assert!(refused("a.json", "{").contains("line 1"));
     let missing = ScriptedModel::open(Path::new("no/such/file.toml")).unwrap_err().to_string();
     assert!(missing.starts_with("The recording no/such/file.toml cannot be read"), "{missing}");

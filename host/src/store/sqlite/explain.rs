@@ -63,7 +63,7 @@ fn why(file: &Path, error: &Error) -> String {
             "the file is damaged; restore it from a copy, or move it away to begin a new one"
         }
         Some(NotADatabase) => "it is not an SQLite file; name another directory with --data",
-        Some(DatabaseBusy | DatabaseLocked) => "other processes have been writing to it all the time",
+        Some(DatabaseBusy | DatabaseLocked) => "other processes kept it locked for too long; try again later",
         Some(OutOfMemory) => "memory ran out; end other programs",
         Some(_) => {
             return format!("SQLite refused it (code {code}); `tollgate store verify` looks for damage");

@@ -52,7 +52,7 @@ pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreEr
         _ => {
             check_unused(directory, &file)?;
             let store = file.display();
-            tracing::warn!("the store {store} is brought up to this version, which may take a while");
+            tracing::warn!("migrating the store {store} to this version, which may take a while");
             bring_up(&mut connection, &file)?;
         }
     }
@@ -65,7 +65,7 @@ fn bring_up(connection: &mut Connection, file: &Path) -> Result<(), StoreError> 
     let runner = migrations::migrations::runner().set_grouped(true);
     runner.run(connection).map(drop).map_err(|why| match why.source().and_then(|of| of.downcast_ref()) {
         Some(of_sqlite) => explain("convert", file, of_sqlite),
-        None => StoreError(format!("cannot bring the store {} up to this version: {why}", file.display())),
+        None => StoreError(format!("cannot migrate the store {} to this version: {why}", file.display())),
     })
 }
 

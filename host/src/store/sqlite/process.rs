@@ -160,6 +160,6 @@ mod tests {
         assert_eq!(sweep(data.path()), 0);
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, "").unwrap();
-        assert!(!lives(&file) && !file.exists(), "nobody holds its lock");
+        assert!(!lives(&file) && !file.exists(), "its lock is free");
     }
 }

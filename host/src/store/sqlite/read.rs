@@ -76,7 +76,7 @@ impl Readers {
         let readers = Arc::clone(self);
         tokio::task::spawn_blocking(move || readers.query(query))
             .await
-            .map_err(|e| StoreError(format!("a query of the store broke off: {e}")))?
+            .map_err(|e| StoreError(format!("a query of the store failed: {e}")))?
     }
 }
 
@@ -285,7 +285,7 @@ impl Reader<'_> {
 
     fn parse<T: serde::de::DeserializeOwned>(&self, what: &str, body: &str) -> Result<T, StoreError> {
         json::from_record(body).map_err(|e| {
-            StoreError(format!("the store {} holds what is no {what}: {e}; restore it from a copy, or use the newer tollgate that wrote it", self.file.display()))
+            StoreError(format!("the store {} contains an invalid {what}: {e}; restore it from a copy, or use the newer tollgate that wrote it", self.file.display()))
         })
     }
 

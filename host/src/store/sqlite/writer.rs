@@ -121,7 +121,7 @@ impl Writer {
         let (served, of_thread) = (Served(Arc::clone(&queue)), Arc::clone(&pen));
         let write = move || write_all(&of_thread, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
-        let thread = thread.map_err(|e| StoreError(format!("the system gives no thread: {e}")))?;
+        let thread = thread.map_err(|e| StoreError(format!("cannot start the writer thread: {e}")))?;
         Ok(Self { queue, pen, thread: Some(thread) })
     }
 
