@@ -44,8 +44,8 @@ struct Broken {
 pub(super) struct DisconnectTracker(Mutex<HashMap<String, Vec<Broken>>>);
 
 impl DisconnectTracker {
-    /// Registers a stream of this session on which a call is answered; `gone` cancels the call
-    /// once the client is gone.
+    /// Registers a stream of this session on which a call is answered. The returned
+    /// [`Gone`] cancels the call once the client is gone.
     pub(super) fn attend(
         self: &Arc<Self>,
         session: &str,

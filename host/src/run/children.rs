@@ -142,8 +142,8 @@ impl Children {
         }))
     }
 
-    /// Registers the request as waiting for its child, and starts the child if it is not in
-    /// flight. The returned future must be awaited, once for each child.
+    /// Registers the request as waiting for its child. If the child is not in flight, starts it
+    /// and returns a future of its end, which must be awaited.
     pub(super) fn take_up(
         &mut self,
         host: &Host,
@@ -330,7 +330,8 @@ impl ToldOfChild {
         }
     }
 
-    /// Returns how the child ended. An error becomes part of the output or an error of the call.
+    /// Reports how the child ended. Depending on the streaming mode, an error becomes part of the
+    /// output or is logged as an error.
     pub(crate) fn ended(&self, status: &ChildStatus) {
         let Some(words) = status.words() else { return };
         let message = format!("The agent '{}' {words}", self.agent_id);

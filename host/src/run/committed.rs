@@ -23,8 +23,8 @@ impl Driver {
         seen.map_err(|e| RunError(e.to_string()))
     }
 
-    /// Applies the committed events after the given number of changes by others, and returns them
-    /// as they are stored.
+    /// Applies events that were committed behind `moved_by` changes of others, and returns them as
+    /// they are stored.
     pub(super) async fn follow(
         &mut self,
         events: &Arc<[StoredEvent]>,

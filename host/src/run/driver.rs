@@ -167,8 +167,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Returns whether the run can only continue with outside input. Ends children that no call
-    /// waits for first.
+    /// Returns whether the run has ended or can only continue with outside input. A run with
+    /// effects to start does not rest, such as one whose abandoned children must be ended.
     fn rests(&self) -> bool {
         match self.run.phase() {
             Phase::Finished(_) => true,
@@ -301,7 +301,8 @@ impl Driver {
         ended.messages()[self.known_messages.min(ended.messages().len())..].to_vec()
     }
 
-    /// Starts all pending effects. Returns the answer of gates that are written in Rust at once.
+    /// Starts the effects that are not in flight yet. If all gates are written in Rust, returns
+    /// their answer at once.
     fn start_effects(&mut self) -> Option<Input> {
         let effects = self.run.next(self.parts.toolbox.catalog());
         let executions = effects.iter().filter(|effect| matches!(effect, Effect::Execute(_))).count();

@@ -52,8 +52,8 @@ impl WrittenKeys {
 }
 
 /// Returns whether the values stay within their limits after what others added meanwhile: each
-/// value, and the total of each owner in the thread. `stored` returns an upper bound of the size
-/// of an owner's values. A commit that does not fit is decided again on the current state.
+/// value, and the total of each owner in the thread. `stored` returns upper bounds of the sizes
+/// of an owner's values, by key. A commit that does not fit is decided again on the current state.
 pub(super) fn sizes_fit<'c, E>(
     changes: impl Iterator<Item = &'c StateChange>,
     thread_state_bytes: Option<usize>,

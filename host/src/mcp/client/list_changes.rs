@@ -80,9 +80,11 @@ impl Changes {
             Ok(Ok(subscription)) => self.subscription = Some((subscription, Instant::now())),
             Ok(Err(why)) => {
                 let why = one_line(&why.to_string(), 500);
-                tracing::warn!("the server {server} tells of no changes: {why}");
+                tracing::warn!("the server {server} sends no list changes: {why}");
             }
-            Err(_) => tracing::warn!("the server {server} tells of no changes: it takes no subscription"),
+            Err(_) => tracing::warn!(
+                "the server {server} sends no list changes: it did not accept the subscription"
+            ),
         }
     }
 }

@@ -44,7 +44,7 @@ impl Size {
     }
 }
 
-/// Returns upper bounds of the total size of each owner's values.
+/// Returns upper bounds of the sizes of an owner's values, by key.
 pub(super) fn sizes(
     connection: &Connection,
     thread: i64,
