@@ -131,7 +131,7 @@ impl ToolCallSession<'_> {
         let may_remember = self.offer.answers_may_be_remembered;
         let (decision, reason) = match entered(&pending.question, may_remember, result) {
             Entered::Answer(value) if !may_remember && wants_more(&pending.question, &value) => {
-                return Ok(Entry::Unfit("only yes or no to this call is taken".to_owned()));
+                return Ok(Entry::Unfit("only yes or no to this call is accepted".to_owned()));
             }
             Entered::Answer(value) => (DecisionAnswer::Resume(value), None),
             Entered::Declined => (DecisionAnswer::Cancel, Some("declined".to_owned())),
@@ -232,7 +232,7 @@ fn yes(question: &Suspended) -> &'static str {
 
 /// Returns the response for a call that was decided elsewhere and has not ended yet.
 fn under_way(run_id: &str) -> CallToolResponse {
-    let text = "It was decided, and the call goes on. Repeat the very same call later to get its result.";
+    let text = "The question was decided, and the call is running. Repeat the very same call later to get its result.";
     let structured = json!({"status": "under_way", "run_id": run_id});
     call_result::refused(text, structured).into()
 }

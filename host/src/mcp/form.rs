@@ -69,7 +69,8 @@ pub(super) fn entered(suspended: &Suspended, may_remember: bool, result: ElicitR
     match shape {
         Shape::Whole => Entered::Answer(content),
         Shape::Yes if asks_to_permit(suspended) && !is_plain_yes(&content) => Entered::Unreadable(
-            "only yes or no to this call is taken; [permissions] of tollgate.toml can allow more".to_owned(),
+            "only yes or no to this call is accepted; [permissions] of tollgate.toml can allow more"
+                .to_owned(),
         ),
         Shape::Yes => Entered::Answer(Value::Bool(true)),
         Shape::Field => field().map_or_else(nothing, Entered::Answer),

@@ -89,7 +89,7 @@ pub(super) async fn admit(State(door): State<Arc<RequestGuard>>, request: Reques
         // A request without the token does not keep its connection alive, either.
         let headers =
             [(header::WWW_AUTHENTICATE, "Bearer realm=\"tollgate\""), (header::CONNECTION, "close")];
-        let words = "the request shows no token, or another; send Authorization: Bearer TOKEN";
+        let words = "missing or wrong token; send Authorization: Bearer TOKEN";
         return (StatusCode::UNAUTHORIZED, headers, words).into_response();
     }
     let via = request.extensions().get::<ConnectInfo<Via>>();
@@ -138,7 +138,7 @@ impl RequestGuard {
         let (mut parts, body) = request.into_parts();
         let session = self.session(&parts).await;
         if parts.method == Method::DELETE && session.is_none() && parts.headers.contains_key(SESSION) {
-            return Err(refused(StatusCode::NOT_FOUND, "there is no such session, or it has ended"));
+            return Err(refused(StatusCode::NOT_FOUND, "the session does not exist, or has ended"));
         }
         let session = session.as_deref();
         let room = |bytes: usize| self.claim(session, bytes);

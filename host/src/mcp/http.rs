@@ -145,7 +145,7 @@ fn shown_metrics(metrics: Metrics, host: Host, options: &HttpOptions) -> Router 
         let mut shown = request.headers().get_all(header::ORIGIN).iter();
         let may = |origin: &HeaderValue| origins.iter().any(|known| known.as_bytes() == origin.as_bytes());
         if !shown.all(may) {
-            return (StatusCode::FORBIDDEN, "pages of this origin may not read this").into_response();
+            return (StatusCode::FORBIDDEN, "this origin is not allowed").into_response();
         }
         ([(header::CONTENT_TYPE, CONTENT_TYPE)], metrics.text(&host)).into_response()
     };

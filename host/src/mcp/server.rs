@@ -218,7 +218,7 @@ impl ServerHandler for Server {
         let from = match request.and_then(|request| request.cursor) {
             None => 0,
             Some(cursor) => tools.iter().position(|tool| tool.name == cursor).ok_or_else(|| {
-                let words = "the cursor is not one of this list as it is now; begin without one";
+                let words = "the cursor is invalid, or the list has changed; start again without a cursor";
                 ErrorData::invalid_params(words, None)
             })?,
         };
@@ -303,7 +303,7 @@ impl ServerHandler for Server {
         ];
         let method = text::clean(&request.method, 100);
         Err(if KNOWN.contains(&method.as_str()) {
-            ErrorData::invalid_params(format!("the parameters do not fit {method}"), None)
+            ErrorData::invalid_params(format!("invalid parameters for {method}"), None)
         } else {
             ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
         })

@@ -55,7 +55,7 @@ impl ToolCallSession<'_> {
             return self.again(pending, params.input_responses).await;
         }
         if state.is_some() {
-            let words = "the requestState is not that of a call that waits here; repeat the call without it";
+            let words = "the requestState matches no waiting call; repeat the call without it";
             return Err(ErrorData::invalid_params(words, None));
         }
         let end = match request {
@@ -91,7 +91,7 @@ impl ToolCallSession<'_> {
         if self.is_agent {
             return Ok(call_result::of_run(end));
         }
-        let finished = end.last_call.ok_or_else(|| broken("the call did not come to an end of its own"))?;
+        let finished = end.last_call.ok_or_else(|| broken("the run ended without a result of its call"))?;
         Ok(call_result::of_call(&finished))
     }
 
@@ -187,7 +187,7 @@ fn request(sent: &str) -> Result<String, Box<CallToolResult>> {
     let arguments = Arguments::read(sent).map_err(|fault| wrong(&fault.message))?;
     match arguments.value().as_object().map(|object| (object.get("request"), object.len())) {
         Some((Some(Value::String(request)), 1)) => Ok(request.clone()),
-        _ => Err(wrong("An agent takes one argument, `request`, a text.")),
+        _ => Err(wrong("An agent takes one argument: `request`, a string.")),
     }
 }
 

@@ -32,12 +32,12 @@ const LOOK: Duration = Duration::from_millis(100);
 const LAST_ANSWERS: Duration = Duration::from_millis(400);
 
 /// The answer to a request that comes before there is a session.
-const TOO_EARLY: &str = "there is no session yet: send `initialize` first, or say in `_meta` which version of the \
-    protocol the request speaks and what the client can do (io.modelcontextprotocol/protocolVersion and \
+const TOO_EARLY: &str = "there is no session yet: send `initialize` first, or state the request's \
+    protocol version and the client's capabilities in `_meta` (io.modelcontextprotocol/protocolVersion and \
     io.modelcontextprotocol/clientCapabilities)";
 
 const UNFIT: &str =
-    "the parameters do not fit initialize, which has protocolVersion, capabilities and clientInfo";
+    "invalid parameters for initialize, which has protocolVersion, capabilities and clientInfo";
 
 /// The source of requests, which can report that the other end is closed.
 pub(super) trait Input: AsyncRead + Unpin + Send {
@@ -273,7 +273,7 @@ pub(super) fn refusal(line: &[u8]) -> Option<(ErrorData, Option<RequestId>)> {
         let words = if value.is_array() {
             "batches are not part of the protocol; send each message on a line of its own"
         } else {
-            "a message is a JSON object"
+            "a message must be a JSON object"
         };
         return Some((ErrorData::invalid_request(words, None), None));
     };
@@ -282,16 +282,16 @@ pub(super) fn refusal(line: &[u8]) -> Option<(ErrorData, Option<RequestId>)> {
     match (is_request, object.contains_key("id"), id) {
         (true, false, _) => None, // an unknown notification
         (true, true, None) => {
-            let words = "the id of a request is a text or a whole number";
+            let words = "the id of a request must be a string or an integer";
             Some((ErrorData::invalid_request(words, None), None))
         }
         (true, true, id) => {
-            let words = "the request does not have the shape of JSON-RPC 2.0: jsonrpc, id, method, params";
+            let words = "the request is not valid JSON-RPC 2.0, which has jsonrpc, id, method and params";
             Some((ErrorData::invalid_request(words, None), id))
         }
         (false, true, _) if object.contains_key("result") || object.contains_key("error") => None,
         (false, ..) => {
-            let words = "a message has a method, a result or an error";
+            let words = "a message must have a method, a result or an error";
             Some((ErrorData::invalid_request(words, None), id_of(object)))
         }
     }

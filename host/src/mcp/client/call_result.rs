@@ -41,7 +41,7 @@ fn read(
     }
     let Some(written) = written else {
         if tool.output.is_some() {
-            let why = "it said that its answers are structured, and this one is not";
+            let why = "it declared structured answers, but this one is not structured";
             return Err(malformed(server, why));
         }
         return Ok(ToolResult::success(text));
@@ -52,14 +52,14 @@ fn read(
         let violations = schema.violations(&data);
         if !violations.is_empty() {
             let found = tollgate_agent::schema::describe(&violations);
-            return Err(malformed(server, &format!("not what it said its answers are:\n{found}")));
+            return Err(malformed(server, &format!("it does not match its declared schema:\n{found}")));
         }
     }
     Ok(ToolResult::success(data))
 }
 
 fn malformed(server: &str, why: &str) -> Fault {
-    let message = format!("The server '{server}' answered nonsense: {}", clean(why, 1_000));
+    let message = format!("The server '{server}' sent an invalid answer: {}", clean(why, 1_000));
     Fault::new(Code::MalformedOutput, message)
 }
 

@@ -275,9 +275,9 @@ impl ClientHandler for Listener {
             Ok(answer) => Ok(ElicitResult::new(ElicitationAction::Accept).with_content(answer)),
             // The person is asked, and the call is made again with the answer.
             Err(Unasked::Suspended) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
-            Err(Unasked::NotAForm) => Err(ErrorData::invalid_params("only forms are shown here", None)),
+            Err(Unasked::NotAForm) => Err(ErrorData::invalid_params("only forms are supported", None)),
             Err(Unasked::Unclear) => {
-                let words = "it is not known for which call this asks; it is asked for one call at a time";
+                let words = "it is not known which call this question belongs to; questions are supported for one call at a time";
                 Err(ErrorData::invalid_request(words, None))
             }
         }

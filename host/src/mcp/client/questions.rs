@@ -107,17 +107,15 @@ pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut De
         return Next::Again(None, required.request_state);
     };
     let InputRequest::Elicitation(request) = request else {
-        return Next::Fail(
-            "it asked for something that only a model or a client's files can give".to_owned(),
-        );
+        return Next::Fail("it asked for input that only a model or a client's files can provide".to_owned());
     };
     if requests.next().is_some() {
-        return Next::Fail("it asked a person several things at once; one is asked at a time".to_owned());
+        return Next::Fail("it asked a person several questions at once; only one is supported".to_owned());
     }
     match asked(server, &request.params, decided) {
         Asked::New(ticket) => Next::Suspend(ticket),
         Asked::Other => Next::Fail(OTHER.to_owned()),
-        Asked::NotAForm => Next::Fail("it asked a person for more than a form can hold".to_owned()),
+        Asked::NotAForm => Next::Fail("it asked a person for something other than a form".to_owned()),
         Asked::Answered(value) => {
             let answer = ElicitResult::new(ElicitationAction::Accept).with_content(value);
             match serde_json::to_value(answer) {

@@ -83,7 +83,7 @@ pub(super) enum Unasked {
 
 impl Link {
     pub(super) fn new(server: String, answer_bytes: usize) -> Self {
-        let peer = Mutex::new(Err("it is being connected".to_owned()));
+        let peer = Mutex::new(Err("it is still connecting".to_owned()));
         let (asks, flooded) = (AtomicBool::new(false), AtomicBool::new(false));
         let (calls, heavy, alone) = (Mutex::default(), Mutex::default(), RwLock::new(()));
         let output = LatestOutput::default();
@@ -250,7 +250,7 @@ impl RemoteRunner {
                 Next::Fail(why) => return Err(link.failed(&why)),
             }
         }
-        Err(link.failed(&format!("it required input {MAX_ROUNDS} times, one after the other")))
+        Err(link.failed(&format!("it required input {MAX_ROUNDS} times in a row")))
     }
 
     /// Sends the call and waits for its answer.
@@ -294,7 +294,7 @@ impl RemoteRunner {
             Err(ServiceError::McpError(_)) if heard.may_have_asked => Err(link.unclear()),
             Ok(ServerResult::CallToolResult(result)) => Ok(Answered::Result(result)),
             Ok(ServerResult::InputRequiredResult(required)) => Ok(Answered::Required(required)),
-            Ok(_) => Err(link.gone("it answered something else than a result")),
+            Ok(_) => Err(link.gone("its answer is not a result")),
             Err(_) if link.has_flooded() => Err(link.gone("it flooded its connection, and was cut off")),
             Err(ServiceError::McpError(error)) => Err(link.refused(&error)),
             Err(e) => Err(link.gone(&e.to_string())),

@@ -40,9 +40,11 @@ pub(super) fn taken(server: &str, listed: &[Listed], timeout_ms: Option<u32>) ->
     let mut pattern_bytes = MAX_PATTERNS_BYTES;
     for tool in listed {
         let left_out = match take_one(server, tool, tools.len(), timeout_ms, pattern_bytes) {
-            _ if tools.len() >= MAX_TOOLS => Err(format!("at most {MAX_TOOLS} are taken of one server")),
+            _ if tools.len() >= MAX_TOOLS => {
+                Err(format!("at most {MAX_TOOLS} tools are accepted from one server"))
+            }
             Ok(One { descriptor, .. }) if taken.names.contains_key(&descriptor.name) => {
-                Err("the name is there twice".to_owned())
+                Err("the name is used twice".to_owned())
             }
             Ok(One { descriptor, output, pattern_bytes: taken_bytes }) => {
                 pattern_bytes = pattern_bytes.saturating_sub(taken_bytes);
