@@ -78,8 +78,8 @@ impl Notices {
         }
     }
 
-    /// The protocol requires increasing numbers. If a report's number does not increase, the
-    /// smallest larger one is sent instead.
+    /// Sends progress. The protocol requires increasing numbers, so if a report's number does not
+    /// increase, the smallest larger one is sent instead.
     async fn progress(&mut self, fraction: Option<f64>, message: Option<String>) {
         let Some(token) = self.token.clone() else { return };
         self.told = fraction.filter(|fraction| *fraction > self.told).unwrap_or_else(|| self.told.next_up());

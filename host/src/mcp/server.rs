@@ -268,7 +268,7 @@ impl ServerHandler for Server {
         self.calling(&context).look_at_task(&request.task_id).await.map(GetTaskResult::new)
     }
 
-    /// A task asks its client for nothing; input that answers no question is ignored.
+    /// Ignores the input: a task asks its client for nothing.
     async fn update_task(
         &self,
         request: UpdateTaskParams,
@@ -311,7 +311,7 @@ impl ServerHandler for Server {
 }
 
 impl Server {
-    /// An unknown tool is an error of the protocol: nothing was called.
+    /// Returns the error for an unknown tool. It is a protocol error, because nothing was called.
     fn unknown(&self, tool_name: &str) -> ErrorData {
         let tools = self.tools();
         let near = name::nearest(tool_name, tools.iter().map(|tool| tool.name.as_ref()));

@@ -42,7 +42,7 @@ struct UnsentBytes {
     sent: Notify,
 }
 
-/// Tells whether a client reads fast enough for messages that can be dropped.
+/// The check whether a client reads fast enough for messages that can be dropped.
 #[derive(Clone, Default)]
 pub(super) struct Backpressure(Option<Arc<UnsentBytes>>);
 
@@ -99,7 +99,7 @@ impl Backpressure {
 }
 
 impl UnsentBytes {
-    /// Zero also means that nothing is being written.
+    /// Returns the number of unsent bytes. Zero also means that nothing is being written.
     fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Acquire)
     }

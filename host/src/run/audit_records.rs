@@ -88,7 +88,8 @@ fn who(spec: &RunSpec) -> SmolStr {
     SmolStr::from_iter(["agent ", &spec.identity.agent_id])
 }
 
-/// All events of a direct call are committed at once, so its beginning may be among them.
+/// Returns the spec of the run. All events of a direct call are committed at once, so its start
+/// may be among these events.
 fn spec_of<'a>(run: &'a Run, events: &'a [StoredEvent]) -> Option<&'a RunSpec> {
     let started = events.iter().find_map(|event| match &event.event {
         Event::RunStarted { spec } => Some(spec.as_ref()),

@@ -251,7 +251,7 @@ fn stands(place: ChildPlace, end: SharedEnd) -> BoxFuture<'static, Input> {
     })
 }
 
-/// Asks for the children of one attempt; each request has its own place.
+/// The requests of one attempt for children; each has its own place.
 pub(super) struct CallChildren {
     asks: AskSender,
     delegates: Arc<Delegates>,
@@ -303,7 +303,7 @@ fn digest(request: &ChildRequest) -> String {
     tollgate_sandbox::digest(text.as_bytes())
 }
 
-/// Forwards a child's updates under the call of its parent.
+/// A forwarder of a child's updates, under the call of its parent.
 pub(crate) struct ToldOfChild {
     parent: Publisher,
     place: ChildPlace,

@@ -44,7 +44,7 @@ pub(crate) struct RunServices {
     pub(crate) thread_id: Arc<str>,
 }
 
-/// Drives one run until it ends or waits for a person.
+/// The driver of one run, until it ends or waits for a person.
 pub(crate) struct Driver {
     pub(super) parts: RunServices,
     pub(super) run: Run,
@@ -121,7 +121,7 @@ impl Driver {
         Ok((self.end(), self.run))
     }
 
-    /// Pinned where it is created, like all large futures: passing a future on copies it.
+    /// Drives the run to rest. The large future is pinned in place, because moving it copies it.
     async fn carry(&mut self, first: Option<Input>) -> Result<(), RunError> {
         let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
         pin!(self.carry_to_rest(first)).instrument(span).await

@@ -150,7 +150,7 @@ fn ask_native_gate(gate: &dyn Gate, call: &ProposedCall<'_>) -> GateVerdict {
     GateVerdict::new(gate.id(), verdict.unwrap_or_else(|_| failed(gate.id())))
 }
 
-/// The memory of a large answer is held together with that of outcomes.
+/// Asks one gate. The memory of a large answer is held together with that of outcomes.
 async fn ask_and_wait(gate: &dyn AskedGate, call: &ProposedCall<'_>, outcomes: &Outcomes) -> GateVerdict {
     let answer = AssertUnwindSafe(gate.answer(call)).catch_unwind().await;
     let (verdict, memory) = answer.unwrap_or_else(|_| (failed(gate.id()), None));

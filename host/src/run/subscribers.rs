@@ -141,7 +141,8 @@ impl Bus {
         }
     }
 
-    /// Short names are aliases: a subscriber to everything does not receive an event twice.
+    /// Publishes an event under a short name. Short names are aliases: a subscriber to everything
+    /// does not receive an event twice.
     fn publish_short(&self, happening: &RunEvent) {
         let everything = Wanted::Prefix(String::new());
         for subscription in &self.subscriptions {

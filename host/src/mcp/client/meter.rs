@@ -127,7 +127,7 @@ impl Message {
         self.line = LineSoFar::Text;
     }
 
-    /// A JSON string never continues past the end of a line.
+    /// Ends the current line. A JSON string never continues past it.
     fn end_line(&mut self, byte: u8) {
         // A carriage return and line feed are a single line end.
         if self.line == LineSoFar::AfterReturn && byte == b'\n' {

@@ -307,7 +307,7 @@ fn tokens(usage: Option<&Usage>) -> TokenUsage {
     }
 }
 
-/// If a frame panics the parser, only that frame is lost.
+/// Locks the frames. If a frame panics the parser, only that frame is lost.
 fn lock(frames: &Mutex<Frames>) -> MutexGuard<'_, Frames> {
     frames.lock().unwrap_or_else(PoisonError::into_inner)
 }
