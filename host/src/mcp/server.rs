@@ -268,7 +268,7 @@ impl ServerHandler for Server {
         self.calling(&context).look_at_task(&request.task_id).await.map(GetTaskResult::new)
     }
 
-    /// Ignores the input: a task asks its client for nothing.
+    /// Accepts and ignores input for a known task: a task asks its client for nothing.
     async fn update_task(
         &self,
         request: UpdateTaskParams,
