@@ -1,4 +1,4 @@
-//! What a call is given, and what one attempt of it comes to.
+//! The input of a call, and the result of one of its attempts.
 
 use crate::budget::Reservation;
 use crate::children::ChildRunner;
@@ -15,68 +15,68 @@ use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::state::{KeySet, Snapshot};
 
-/// One attempt of one permitted call. Only a [`Permit`] names tool and arguments,
-/// so nothing runs that was not judged.
+/// One attempt of one permitted call. Only a [`Permit`] names the tool and its arguments, so
+/// nothing runs that was not judged.
 #[derive(Clone)]
 pub struct Call<'a> {
-    /// Which tool with which arguments.
+    /// The tool and its arguments.
     pub permit: &'a Permit,
-    /// Where the call stands.
+    /// The thread, run and call that this attempt belongs to.
     pub identity: &'a RunIdentity,
-    /// The agent that calls.
+    /// The calling agent.
     pub agent: &'a AgentView,
-    /// The state as it stood when the batch began. The tool sees of it what its
-    /// component may read.
+    /// The state at the start of the batch. The tool sees only the part that its component may
+    /// read.
     pub snapshot: &'a Snapshot,
-    /// What the state's keys are.
+    /// The declared state keys.
     pub keys: &'a KeySet,
     /// 1 for the first attempt.
     pub attempt: u32,
-    /// A person's decision, where a suspended call goes on.
+    /// A person's decision, if the call resumes after a suspension.
     pub resume: Option<&'a Resumption>,
-    /// What the attempt may use.
+    /// The limits of the attempt.
     pub limits: &'a Limits,
-    /// How long it may take, from the moment in which it starts to run. (It waits
-    /// for its turn as long again at most.)
+    /// The maximum duration, measured from when the attempt starts to run. (It waits for a slot
+    /// for at most the same time.)
     pub timeout: Duration,
-    /// What its component was granted.
+    /// The grants of its component.
     pub grants: &'a Grants,
-    /// Plays back what a recorded attempt took from the world. Without it, the clocks
-    /// tell the time and the random numbers are new.
+    /// The recorded inputs of an earlier attempt to replay. If `None`, the clocks are real and
+    /// the random numbers are new.
     pub replay: Option<&'a Arc<RecordedInputs>>,
-    /// Where its reports go.
+    /// The sink for its reports.
     pub reports: Arc<dyn ReportSink>,
-    /// Who runs child agents for it.
+    /// The runner for child agents.
     pub children: Arc<dyn ChildRunner>,
-    /// Cancels the call: the guest is told, and stopped within some 100 ms.
+    /// Cancels the call. The guest is notified, and stopped within about 100 ms.
     pub cancel: &'a CancellationToken,
 }
 
-/// What one attempt came to. Nothing that a guest does is missing from here, and
-/// nothing that a guest does is an error of the host.
+/// The result of one attempt. It covers everything that a guest can do; a guest never causes a
+/// host error.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     /// The tool's answer, or the fault that ended it.
     pub outcome: Outcome,
-    /// What it used; `attempts` is 1 if it started at all.
+    /// The resources used; `attempts` is 1 if it started at all.
     pub usage: Usage,
-    /// What it took from the world; none where it took nothing.
+    /// The nondeterministic inputs that it read; `None` if it read none.
     pub taken: Option<Arc<RecordedInputs>>,
-    /// What it wrote to standard output and error.
+    /// Its standard output and standard error.
     pub console: Console,
-    /// Reports that were over a limit, malformed, or met a full sink.
+    /// Reports that were over a limit, malformed, or offered to a full sink.
     pub dropped_reports: u64,
-    /// HTTP requests that were let through.
+    /// HTTP requests that were allowed.
     pub http_requests: u32,
-    /// What it tried and was not granted, for the operator: the first few, cleaned.
+    /// Denied operations, for the operator: the first few, sanitized.
     pub denied: Vec<String>,
-    /// The host's memory that a large outcome takes, for whoever holds the outcome to hold
-    /// as long; `None` of a small one.
+    /// The reserved host memory of a large outcome, to be held as long as the outcome; `None` for
+    /// a small one.
     pub memory: Option<Arc<Reservation>>,
 }
 
 impl Attempt {
-    /// An attempt of which nothing ran, for this reason.
+    /// An attempt that ended for this reason before anything ran.
     #[must_use]
     pub fn unstarted(fault: Fault) -> Self {
         Self {
@@ -92,12 +92,12 @@ impl Attempt {
     }
 }
 
-/// Standard output and error of one attempt, as one text in the order in which it
-/// was written, without terminal escapes.
+/// Standard output and standard error of one attempt, interleaved in write order, without
+/// terminal escapes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Console {
-    /// What was kept.
+    /// The text that was kept.
     pub text: String,
-    /// How many bytes beyond it were written and not kept.
+    /// How many further bytes were written and discarded.
     pub dropped_bytes: u64,
 }

@@ -1,10 +1,9 @@
-//! The memory that the host spends because of guests, clients and remote servers, as one
-//! sum with one bound: `memory_budget_bytes`.
+//! The memory that the host spends on behalf of guests, clients and remote servers, bounded as a
+//! whole by `memory_budget_bytes`.
 //!
-//! Memory is reserved before it is allocated, and given back when the [`Reservation`] is
-//! dropped. Guest memory, parsed values, bodies, listings and loaded code all reserve from
-//! the same [`MemoryBudget`], which [`Sandbox::memory_budget`](crate::Sandbox::memory_budget)
-//! gives out.
+//! Memory is reserved before it is allocated, and returned when the [`Reservation`] is dropped.
+//! Guest memory, parsed values, bodies, listings and loaded code are all reserved from the same
+//! [`MemoryBudget`], available as [`Sandbox::memory_budget`](crate::Sandbox::memory_budget).
 
 use std::future::{Future as _, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,29 +11,29 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The smallest amount that is reserved, in bytes.
+/// The unit of reservation, in bytes.
 const UNIT_BYTES: u64 = 4 << 10;
 
-/// The memory that the host may spend for others. Clones are the same budget.
+/// The memory that the host may spend on behalf of others. Clones share the budget.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget {
     free_units: Arc<Semaphore>,
     all_units: u32,
-    /// Units that loaded code holds or waits for. They do not come back when calls end, so
-    /// that nobody may wait for them.
+    /// Units that loaded code holds or waits for. Calls ending does not free them, so requests
+    /// must not wait for them.
     code_units: Arc<Mutex<u32>>,
 }
 
-/// A part of a [`MemoryBudget`], given back when this is dropped.
+/// A part of a [`MemoryBudget`], returned on drop.
 #[derive(Debug)]
 pub struct Reservation {
     permit: OwnedSemaphorePermit,
 }
 
-/// The part of a [`MemoryBudget`] that loaded code holds, given back when this is dropped.
+/// The part of a [`MemoryBudget`] that loaded code holds, returned on drop.
 #[derive(Debug)]
 pub(crate) struct CodeReservation {
-    // Dropped first: who asks meanwhile asks for less than what is free, and never for more.
+    // Dropped first, so that a concurrent request sees less than what is free, never more.
     _reservation: Reservation,
     _units: CodeUnits,
 }
@@ -42,13 +41,13 @@ pub(crate) struct CodeReservation {
 /// Why there is no memory for code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoCodeMemory {
-    /// Calls would be left with less than half of the budget.
+    /// Less than half of the budget would be left for calls.
     Half,
-    /// Calls hold it, and did not give it back in time.
+    /// Calls hold the memory and did not return it in time.
     Busy,
 }
 
-/// Units that are counted as those of code.
+/// Units counted as code.
 #[derive(Debug)]
 struct CodeUnits {
     of_budget: Arc<Mutex<u32>>,
@@ -65,19 +64,20 @@ fn lock(units: &Mutex<u32>) -> MutexGuard<'_, u32> {
     units.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Memory that was asked for and is not there. Nothing was reserved.
+/// The requested memory is not available. Nothing was reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
-    /// All that the host may spend is spent. Another moment may do.
+    /// The whole budget is in use. A retry may succeed.
     #[error("the host's memory budget (memory_budget_bytes) is used up")]
     Budget,
-    /// One call would have the host hold more than it may for that call.
+    /// The host would hold more for one call than that call may use.
     #[error("the call would have the host hold more memory than its memory_bytes allow")]
     Call,
 }
 
 impl MemoryBudget {
-    /// A budget of this many bytes, rounded down to units of 4 KiB; one unit at least.
+    /// Creates a budget of this many bytes, rounded down to units of 4 KiB, with at least one
+    /// unit.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
@@ -89,8 +89,8 @@ impl MemoryBudget {
         }
     }
 
-    /// Reserves this many bytes, rounded up to units of 4 KiB. `None` if they are not free,
-    /// or if somebody waits in [`reserve`](Self::reserve) for memory that is not free.
+    /// Reserves this many bytes, rounded up to units of 4 KiB. Returns `None` if they are not
+    /// free or if another request is waiting in [`reserve`](Self::reserve).
     #[must_use]
     pub fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
         let units = u32::try_from(units_of(bytes)).ok()?;
@@ -98,16 +98,16 @@ impl MemoryBudget {
         Some(Reservation { permit })
     }
 
-    /// Reserves this many bytes and waits until they are free, in the order in which it was
-    /// asked. If the budget without loaded code is smaller, reserves all of that. Dropping
-    /// the future gives up the place in the queue.
+    /// Reserves this many bytes, waiting in request order until they are free. Reserves the
+    /// budget without loaded code if that is smaller. Dropping the future gives up the place in
+    /// the queue.
     pub async fn reserve(&self, bytes: u64) -> Reservation {
         let wanted = u32::try_from(units_of(bytes)).unwrap_or(u32::MAX);
         self.wait_for(|code_units| wanted.min(self.all_units - *code_units)).await
     }
 
-    /// Reserves memory for code that is loaded, and waits this long for calls to give it
-    /// back. At least half of the budget is left for calls.
+    /// Reserves memory for code that is being loaded, waiting this long for calls to return it.
+    /// At least half of the budget is left for calls.
     pub(crate) async fn reserve_for_code(
         &self,
         bytes: u64,
@@ -128,9 +128,9 @@ impl MemoryBudget {
         Ok(CodeReservation { _reservation: reservation, _units: counted })
     }
 
-    /// Waits for units, in the order in which they were asked for. How many they are is said
-    /// and the place in the queue is taken under one lock: who is behind code in the queue
-    /// has not asked for the units that the code will hold.
+    /// Waits for units, in request order. Computing the number of units and joining the queue
+    /// happen under one lock, so that a request queued behind code accounts for the units that
+    /// the code will hold.
     async fn wait_for(&self, units: impl FnOnce(&mut u32) -> u32) -> Reservation {
         let (mut units, mut waiting) = (Some(units), None);
         let permit = poll_fn(|context| {
@@ -151,25 +151,25 @@ impl MemoryBudget {
         }
     }
 
-    /// The most that one call can have: the budget without what loaded code holds.
+    /// Returns the maximum for one call: the budget without the memory of loaded code.
     pub(crate) fn most_for_calls_bytes(&self) -> u64 {
         u64::from(self.all_units - *lock(&self.code_units)) * UNIT_BYTES
     }
 
-    /// Bytes that loaded code holds.
+    /// Returns the bytes that loaded code holds.
     #[must_use]
     pub fn code_bytes(&self) -> u64 {
         u64::from(*lock(&self.code_units)) * UNIT_BYTES
     }
 
-    /// Bytes that are reserved now, beside those of loaded code.
+    /// Returns the bytes that are currently reserved, without those of loaded code.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         let free = u64::try_from(self.free_units.available_permits()).unwrap_or(u64::MAX);
         (u64::from(self.all_units).saturating_sub(free) * UNIT_BYTES).saturating_sub(self.code_bytes())
     }
 
-    /// Bytes of the whole budget.
+    /// Returns the size of the whole budget in bytes.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         u64::from(self.all_units) * UNIT_BYTES
@@ -177,14 +177,14 @@ impl MemoryBudget {
 }
 
 impl Reservation {
-    /// Bytes that are reserved.
+    /// Returns the number of reserved bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.permit.num_permits() as u64 * UNIT_BYTES
     }
 
-    /// Reserves this many bytes more, rounded up to units of 4 KiB. Returns `false` and
-    /// changes nothing if they are not free.
+    /// Reserves this many more bytes, rounded up to units of 4 KiB. Returns `false` and changes
+    /// nothing if they are not free.
     #[must_use]
     pub fn try_grow(&mut self, bytes: u64) -> bool {
         let Ok(units) = u32::try_from(units_of(bytes)) else { return false };
@@ -197,15 +197,14 @@ impl Reservation {
         }
     }
 
-    /// Takes this many bytes out of it as a reservation of its own; all of it if it is
-    /// smaller.
+    /// Splits off this many bytes, or all if there are fewer, as a separate reservation.
     pub(crate) fn split_off(&mut self, bytes: u64) -> Option<Reservation> {
         let units = usize::try_from(units_of(bytes)).unwrap_or(usize::MAX);
         let permit = self.permit.split(units.min(self.permit.num_permits()))?;
         Some(Reservation { permit })
     }
 
-    /// Gives back what is beyond this many bytes, rounded up to units of 4 KiB.
+    /// Returns everything beyond this many bytes, rounded up to units of 4 KiB.
     pub fn shrink_to(&mut self, bytes: u64) {
         let kept = usize::try_from(units_of(bytes)).unwrap_or(usize::MAX);
         let excess = self.permit.num_permits().saturating_sub(kept);
@@ -213,7 +212,7 @@ impl Reservation {
     }
 }
 
-/// How large they are is all that tells reservations apart.
+/// Reservations are equal if their sizes are.
 impl PartialEq for Reservation {
     fn eq(&self, other: &Self) -> bool {
         self.bytes() == other.bytes()

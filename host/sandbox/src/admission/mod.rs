@@ -1,13 +1,12 @@
-//! Who may run now: the calls that run at once fit the host's memory, there are not
-//! too many of them, and of those that wait there are not too many either.
+//! Admission of calls: bounds how many run at once, how many wait, and the memory they hold.
 //!
-//! A call that waits for a child run keeps its memory and lends its place among the
-//! running, so that its child's calls have room. Calls that wait so hold half of the
-//! memory at most: the other half is always there for those that run.
+//! A call that waits for a child run keeps its memory and lends its slot, so that its child's
+//! calls can run. Calls that wait this way hold at most half of the memory; the other half stays
+//! available to running calls.
 //!
-//! The calls of one component hold some of the places only: see [`ComponentPlaces`].
+//! The calls of one component can hold only part of the slots: see [`ComponentPlaces`].
 //!
-//! A call's share holds the guest's memory and what the host holds for the call: see
+//! A call's share covers the guest's memory and what the host holds for the call: see
 //! [`Share`](crate::share::Share).
 
 use crate::budget::{Exhausted, MemoryBudget, Reservation};
@@ -20,8 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The host's memory for calls, dealt out in the order in which they asked, and the
-/// places of those that run.
+/// The host's memory for calls, granted in request order, and the slots of running calls.
 pub(crate) struct Admission {
     memory: MemoryBudget,
     places: Arc<Semaphore>,
@@ -31,7 +29,7 @@ pub(crate) struct Admission {
     lent: Arc<YieldedSlot>,
 }
 
-/// What the calls hold that wait for child runs.
+/// The resources that calls keep while they wait for child runs.
 struct YieldedSlot {
     bytes: AtomicU64,
     memory: MemoryBudget,
@@ -42,39 +40,39 @@ struct YieldedSlot {
 /// How much of a sandbox is in use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Calls that run.
+    /// Calls that are running.
     pub running_calls: u32,
-    /// Calls that wait for their turn.
+    /// Calls that are waiting for a slot.
     pub waiting_calls: u32,
     /// Calls that wait for a child run and keep their memory.
     pub lending_calls: u32,
-    /// Bytes of `memory_budget_bytes` that are reserved, whether they are used or not,
-    /// beside those of loaded code.
+    /// Bytes of `memory_budget_bytes` reserved by calls, used or not. Loaded code is not
+    /// included.
     pub memory_bytes: u64,
 }
 
-/// A call's leave to run; its share goes back when this is dropped.
+/// A call's permission to run. Dropping it returns the call's share.
 pub(crate) struct Slot {
     share: Share,
     place: Mutex<Option<HeldPlace>>,
     places: Arc<Semaphore>,
-    /// The component's places, and the parts of them that the call takes.
+    /// The component's slots, and the parts of them that the call takes.
     of_component: Option<(Arc<Semaphore>, u32)>,
     lent: Arc<YieldedSlot>,
 }
 
-/// A place among the calls that run, given back when this is dropped.
+/// A slot among the running calls, returned on drop.
 struct HeldPlace {
     _of_host: OwnedSemaphorePermit,
     _of_component: Option<OwnedSemaphorePermit>,
 }
 
-/// Why a call does not get its turn.
+/// Why a call is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoTurn {
-    /// Too many calls wait already.
+    /// Too many calls are already waiting.
     QueueFull,
-    /// It waited for as long as it may run.
+    /// The call waited for as long as its timeout.
     TooLate,
 }
 
@@ -98,13 +96,13 @@ impl Admission {
         }
     }
 
-    /// The memory that all calls share.
+    /// Returns the memory that all calls share.
     pub(crate) fn memory(&self) -> &MemoryBudget {
         &self.memory
     }
 
-    /// Room for a call of this much memory, where there is some and nobody waits for it.
-    /// The call is one of a component's, or of none that is bounded by itself.
+    /// Admits a call that needs this much memory if it is free and no other call is waiting for
+    /// it. `None` for `of` means that no per-component bound applies.
     pub(crate) fn take_at_once(&self, of: Option<&ComponentPlaces>, memory_bytes: u64) -> Option<Slot> {
         let of_component = self.parts_of(of, memory_bytes);
         let _of_component = match &of_component {
@@ -116,8 +114,8 @@ impl Admission {
         Some(self.turn(memory_bytes, reserved, of_component, HeldPlace { _of_host, _of_component }))
     }
 
-    /// Waits for room for a call of this much memory. A call waits for its component first:
-    /// the calls that wait there are not in the way of those of other components.
+    /// Waits for room for a call that needs this much memory. A call waits for its component's
+    /// slots first, so it does not block calls of other components.
     pub(crate) async fn take(
         &self,
         of: Option<&ComponentPlaces>,
@@ -144,7 +142,7 @@ impl Admission {
         }
     }
 
-    /// What is in use now. The parts are read one after the other, while calls come and go.
+    /// Returns the current usage. The parts are read one after another while calls start and end.
     pub(crate) fn occupancy(&self) -> Occupancy {
         let free = |semaphore: &Semaphore| u32::try_from(semaphore.available_permits()).unwrap_or(u32::MAX);
         Occupancy {
@@ -174,56 +172,56 @@ impl Admission {
     }
 }
 
-/// Waits for a place among the calls of a component. The semaphore is never closed.
+/// Waits for a slot of the component. The semaphore is never closed.
 async fn acquire(of_component: Option<&(Arc<Semaphore>, u32)>) -> Option<OwnedSemaphorePermit> {
     let (free, parts) = of_component?;
     Arc::clone(free).acquire_many_owned(*parts).await.ok()
 }
 
 impl Slot {
-    /// Charges memory that the host holds on behalf of the call. Charge before you
-    /// allocate. It stays charged until the turn ends; what outlives the turn is taken out
-    /// of it by [`hand_over`](Self::hand_over), and what ends earlier is charged by
-    /// [`charge_while`](Self::charge_while).
+    /// Charges memory that the host holds on behalf of the call. Charge before allocating. The
+    /// memory stays charged until the slot is dropped; use [`hand_over`](Self::hand_over) for
+    /// memory that outlives the slot and [`charge_while`](Self::charge_while) for memory that is
+    /// freed earlier.
     ///
-    /// The call's share has room for it as far as the guest does not use it: only what
-    /// exceeds the share is reserved from the budget.
+    /// Memory that the guest does not use is available for this: only the part that exceeds the
+    /// share is reserved from the budget.
     ///
     /// # Errors
-    /// There is no room for it. Nothing was charged.
+    /// Fails without charging anything if there is no room.
     pub(crate) fn charge(&self, bytes: u64) -> Result<(), Exhausted> {
         self.share.take(bytes)
     }
 
-    /// Charges memory as [`charge`](Self::charge) does, until what this gives is dropped.
+    /// Charges memory like [`charge`](Self::charge), until the returned guard is dropped.
     ///
     /// # Errors
-    /// As [`charge`](Self::charge).
+    /// The same as [`charge`](Self::charge).
     pub(crate) fn charge_while(self: &Arc<Self>, bytes: u64) -> Result<Charge, Exhausted> {
         Charge::of(self, bytes)
     }
 
-    /// With the most that may be charged to it under these limits.
+    /// Sets the maximum that may be charged under these limits.
     pub(crate) fn under(mut self, limits: &Limits) -> Self {
         self.share.bound(limits.memory_bytes.saturating_add(limits.host_memory_bytes));
         self
     }
 
-    /// Gives back what was charged and is no longer held.
+    /// Returns memory that was charged and is no longer held.
     pub(crate) fn release(&self, bytes: u64) {
         self.share.give_back(bytes);
     }
 
-    /// Ends the turn, and keeps reserved what the host holds beyond it: the call's answer,
-    /// of this many bytes. `None` if they are so few that nobody needs to count them.
+    /// Ends the call's slot and keeps this many bytes reserved for the call's answer, which
+    /// outlives it. `None` if the answer is too small to be counted.
     pub(crate) fn hand_over(&self, bytes: u64) -> Option<Reservation> {
         self.share.hand_over(bytes)
     }
 
-    /// Does this while others run in the call's place, and waits for a place again.
+    /// Lends the call's slot while `work` runs, then waits for a slot again.
     ///
     /// # Errors
-    /// Too many calls wait so already; nothing was done.
+    /// Fails without starting `work` if too many calls already wait this way.
     pub(crate) async fn yield_slot<T>(&self, work: impl Future<Output = T>) -> Result<T, NoTurn> {
         let _lent = self.lent.take(self.share.reserved_bytes())?;
         drop(self.hold(None));
@@ -250,7 +248,7 @@ impl YieldedSlot {
     }
 }
 
-/// What one call holds while it waits for its child, given back when it is dropped.
+/// The resources that one call holds while it waits for its child, returned on drop.
 struct LentShare {
     lent: Arc<YieldedSlot>,
     bytes: u64,
@@ -263,7 +261,7 @@ impl Drop for LentShare {
     }
 }
 
-/// A place in the queue, given up when it is dropped.
+/// A place in the queue, given up on drop.
 struct Place<'a>(&'a AtomicU32);
 
 impl<'a> Place<'a> {

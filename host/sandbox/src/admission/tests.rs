@@ -1,4 +1,4 @@
-//! Room for calls is bounded, given back, and not one component's alone.
+//! Room for calls is bounded, returned, and shared fairly between components.
 #![allow(clippy::unwrap_used)]
 use super::*;
 
@@ -34,7 +34,7 @@ async fn the_queue_is_bounded_and_gives_its_places_back() {
     let mut patient = std::pin::pin!(patient);
     assert!(futures::poll!(patient.as_mut()).is_pending());
     assert_eq!(turns.take(None, 1, Duration::from_secs(60)).await.err(), Some(NoTurn::QueueFull));
-    // It has its memory already, and waits for a place.
+    // The call has its memory already and waits for a slot.
     let full = Occupancy { running_calls: 1, waiting_calls: 1, memory_bytes: 8 << 10, lending_calls: 0 };
     assert_eq!(turns.occupancy(), full);
     drop(running);
@@ -84,8 +84,8 @@ async fn d7_a_call_that_waits_for_its_child_lends_its_place_and_keeps_its_memory
     assert_eq!((turns.lent.bytes.load(Relaxed), turns.lent.calls.load(Relaxed)), (0, 0));
 }
 
-/// A component that has more calls than it has places leaves room for another, whose calls
-/// neither run nor wait behind them.
+/// A component with more calls than slots leaves room for another component, whose calls neither
+/// run nor wait behind them.
 #[tokio::test]
 async fn t7_calls_of_one_component_leave_places_for_those_of_another() {
     let turns = turns(4, 4);
@@ -108,7 +108,7 @@ async fn t7_calls_of_one_component_leave_places_for_those_of_another() {
     assert_eq!(turns.occupancy(), Occupancy::default());
 }
 
-/// The budget is 64 MiB, of which each of four calls has 16.
+/// The budget is 64 MiB; each of four calls takes 16 MiB.
 #[tokio::test]
 async fn t7_calls_of_one_component_leave_memory_for_those_of_another() {
     let turns = turns(4, 4);

@@ -1,6 +1,6 @@
-//! The process that compiles: confined and bounded before it reads the first byte, it takes
-//! one component from its standard input, answers on its standard output, and ends. It
-//! ends too when the host that started it does.
+//! The compiler process. It is confined and limited before it reads the first byte, reads one
+//! component from standard input, writes the result to standard output, and exits. It also exits
+//! when the host that started it does.
 
 use super::confine::{Lacking, confine, escapes};
 use super::message::{Answer, Purpose, Request};
@@ -11,20 +11,21 @@ use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
-/// Files that it may have open. It opens none but those that it was started with.
+/// The maximum number of open files. The process opens none beyond those that it was started
+/// with.
 const OPEN_FILES: u64 = 32;
-/// How much longer a component may be after the host has written it again.
+/// How much longer a component may be after the host has rewritten it.
 const REWRITTEN_BYTES: u64 = 4 << 10;
 
-/// The main function of the program that [`Compiler::Child`](super::Compiler::Child)
-/// starts: compiles one component, confined and under limits that it sets itself. The
-/// program returns the result from `main` and does nothing else.
+/// The main function of the program that [`Compiler::Child`](super::Compiler::Child) starts.
+/// Compiles one component, confined and under limits that it sets on itself. The program returns
+/// the result from `main` and does nothing else.
 #[must_use]
 pub fn compile_child() -> ExitCode {
     match answer_one() {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            // Where nobody listens any more, there is nothing left to say.
+            // If the host is no longer listening, there is nothing left to report.
             let _ = writeln!(io::stderr(), "the compiler ended: {why}");
             ExitCode::FAILURE
         }
@@ -69,7 +70,7 @@ fn answer(compiled: bool, body: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// What keeps this process from less than it should, in words.
+/// Describes the missing parts of the confinement.
 fn gaps(lacking: Lacking, host: Option<Pid>) -> String {
     let gaps: Vec<String> = lacking
         .into_iter()
@@ -83,10 +84,10 @@ fn bound_this_process() -> io::Result<()> {
     let cpu_seconds = cpu_seconds();
     let bounds = [
         (Resource::As, COMPILE_MEMORY_BYTES, COMPILE_MEMORY_BYTES),
-        // At the first the system ends it with a signal of its own, at the second with any.
+        // At the first limit the system sends SIGXCPU, at the second it kills the process.
         (Resource::Cpu, cpu_seconds, cpu_seconds.saturating_add(1)),
         (Resource::Core, 0, 0),
-        // It writes no files: pipes are not held to this.
+        // No file writes; the limit does not apply to pipes.
         (Resource::Fsize, 0, 0),
         (Resource::Nofile, OPEN_FILES, OPEN_FILES),
     ];
@@ -98,15 +99,15 @@ fn bound_this_process() -> io::Result<()> {
     Ok(())
 }
 
-/// Processor time of all its threads together, in whole seconds, which is what the system
-/// counts. The host sets it, and the component has no part in it.
+/// Returns the processor time limit of all threads together, in whole seconds as the system
+/// counts it. The host sets it; the component has no influence on it.
 fn cpu_seconds() -> u64 {
     #[expect(clippy::disallowed_methods, reason = "it must be known before anything is read")]
     let given = std::env::var(CPU_SECONDS_VARIABLE);
     given.ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(COMPILE_CPU.as_secs())
 }
 
-/// The host keeps the other end of standard input open for as long as it waits.
+/// Exits when the host closes its end of standard input, which it holds open while it waits.
 fn end_with_the_host() -> io::Result<()> {
     let wait = || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());

@@ -1,25 +1,25 @@
-//! Which compiled code fits which engine.
+//! Compatibility of compiled code with engines.
 
 use std::fmt;
 use std::hash::{Hash as _, Hasher};
 use wasmtime::Engine;
 
-/// A digest of everything that compiled code depends on beside the component: the
-/// machine, the engine's settings and version, and this crate's version. Two engines
-/// with the same one take each other's artefacts.
+/// A digest of everything besides the component that compiled code depends on: the machine, the
+/// engine's settings and version, and this crate's version. Engines with the same digest accept
+/// each other's artifacts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Compatibility(pub(crate) [u8; 32]);
 
 impl Compatibility {
     pub(crate) fn of(engine: &Engine) -> Self {
         let mut hasher = Digesting(blake3::Hasher::new());
-        // What a component says about itself is read by this crate and kept beside its code.
+        // This crate reads the component's descriptor, which is stored beside the code.
         hasher.write(concat!("tollgate ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
         engine.precompile_compatibility_hash().hash(&mut hasher);
         Self(*hasher.0.finalize().as_bytes())
     }
 
-    /// Its first bytes in hexadecimal, enough for a file's name.
+    /// Returns a hexadecimal prefix, long enough for a file name.
     pub(crate) fn short(&self) -> String {
         self.0[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -31,7 +31,7 @@ impl fmt::Debug for Compatibility {
     }
 }
 
-/// Digests what is hashed, for the standard library's own hashers may change.
+/// A stable hasher: the standard library's hashers may change.
 struct Digesting(blake3::Hasher);
 
 impl Hasher for Digesting {

@@ -1,21 +1,19 @@
-//! Confines the process that compiles, from within, before it reads a byte of its input.
+//! Confines the compiler process from within, before it reads any input.
 //!
-//! Several mechanisms overlap, because none of them is on every system: whichever are
-//! there hold by themselves.
+//! Several mechanisms overlap because no system has all of them. Each one is effective by itself.
 
 #[cfg(target_os = "linux")]
 use crate::load::own_process;
 use rustix::process::Pid;
 
-/// What the system does not offer.
+/// Mechanisms that the system does not offer.
 pub(super) type Lacking = Vec<&'static str>;
 
-/// What is attempted, and whether it succeeded.
+/// The name of a step, and a function that returns whether it succeeded.
 type Attempt = (&'static str, fn() -> bool);
 
-/// Takes from this process whatever it does not need to read a component from its standard
-/// input, compile it and write the result to its standard output. Returns what could not
-/// be taken.
+/// Drops every privilege that this process does not need to read a component from standard input,
+/// compile it and write the result to standard output. Returns the steps that failed.
 #[cfg(target_os = "linux")]
 pub(super) fn confine() -> Lacking {
     let steps: [Attempt; 5] = [
@@ -28,11 +26,11 @@ pub(super) fn confine() -> Lacking {
             linux::filter_system_calls,
         ),
     ];
-    // In this order: a later step takes what an earlier one needs.
+    // The order matters: a later step may remove something that an earlier one needs.
     steps.into_iter().filter_map(|(name, step)| (!step()).then_some(name)).collect()
 }
 
-/// Elsewhere there are the resource limits alone.
+/// Other systems have only the resource limits.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn confine() -> Lacking {
     vec!["confinement of the process that compiles, which needs Linux"]
@@ -48,14 +46,15 @@ mod linux {
     };
     use std::collections::BTreeMap;
 
-    /// The standard streams are its input and its output.
+    /// The process uses only the standard streams.
     const LAST_STREAM: i32 = 2;
 
     pub(super) fn inherit_nothing() -> bool {
         let is_beyond = |name: &std::ffi::OsStr| {
             name.to_str().and_then(|name| name.parse().ok()).is_some_and(|number: i32| number > LAST_STREAM)
         };
-        // That of the listing is the only one. Where there is no listing, the call is believed.
+        // The only other descriptor is that of the listing. Without a listing, trust the return
+        // value.
         let only_one = |listed: std::fs::ReadDir| {
             listed.filter(|entry| entry.as_ref().is_ok_and(|entry| is_beyond(&entry.file_name()))).count()
                 == 1
@@ -65,7 +64,7 @@ mod linux {
 
     pub(super) fn leave_the_network() -> bool {
         let elsewhere = libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
-        // With a user namespace of its own this needs no privilege, where that is allowed.
+        // A new user namespace needs no privilege where the system allows it.
         own_process::unshare(libc::CLONE_NEWUSER | elsewhere) || own_process::unshare(elsewhere)
     }
 
@@ -78,7 +77,7 @@ mod linux {
                 .create()?
                 .restrict_self()
         };
-        // An older kernel knows fewer kinds of access; all that it knows are taken.
+        // An older kernel knows fewer kinds of access; all that it knows are dropped.
         give_up()
             .is_ok_and(|status: landlock::RestrictionStatus| status.ruleset != RulesetStatus::NotEnforced)
     }
@@ -89,8 +88,8 @@ mod linux {
 
     type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-    /// The first lets the C library fall back to `clone`, whose arguments a filter can see.
-    /// The second allows what is needed, and everything else fails.
+    /// The first filter lets the C library fall back to `clone`, whose arguments a filter can
+    /// see. The second allows the needed calls and rejects everything else.
     fn filters() -> Result<[BpfProgram; 2], seccompiler::BackendError> {
         let arch = TargetArch::try_from(std::env::consts::ARCH)?;
         let errno = |errno: i32| SeccompAction::Errno(errno.unsigned_abs());
@@ -100,8 +99,8 @@ mod linux {
         Ok([no_clone3.try_into()?, needed.try_into()?])
     }
 
-    /// The system calls of a process that computes with several threads and has three
-    /// pipes. Memory is never executable, and threads are no processes.
+    /// The system calls of a process that computes with several threads and has three pipes.
+    /// Memory is never executable, and only threads can be created.
     fn needed() -> Result<Rules, seccompiler::BackendError> {
         let own = u64::from(std::process::id());
         let is =
@@ -138,12 +137,12 @@ mod linux {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
     }
 
-    /// Allowed whatever their arguments are.
+    /// Allowed regardless of arguments.
     const ALWAYS: &[i64] = &[
         libc::SYS_brk,
         libc::SYS_clock_gettime,
         libc::SYS_clock_nanosleep,
-        // Threads come by the rule about `clone`; this one is refused by the other filter.
+        // Threads use the rule for `clone`; the other filter rejects this call.
         libc::SYS_clone3,
         libc::SYS_close,
         libc::SYS_exit,
@@ -168,8 +167,8 @@ mod linux {
     ];
 }
 
-/// What this process can do although it is confined, found by trying; empty if it can do
-/// nothing of the kind. `host` is the process that started it.
+/// Tests for actions that confinement should have made impossible, and returns those that
+/// succeed. `host` is the process that started this one.
 pub(super) fn escapes(host: Option<Pid>) -> Lacking {
     let tries: [Attempt; 4] = [
         ("it can open files", || {
@@ -178,12 +177,12 @@ pub(super) fn escapes(host: Option<Pid>) -> Lacking {
         ("it can open sockets", || {
             std::net::UdpSocket::bind("127.0.0.1:0").is_ok() || std::os::unix::net::UnixStream::pair().is_ok()
         }),
-        // A lower limit, which everybody may set where the system call is allowed.
+        // Lowering a limit is always permitted if the system call is allowed.
         ("it can change its limits", || {
             let lower = rustix::process::Rlimit { current: Some(3), maximum: Some(3) };
             rustix::process::setrlimit(rustix::process::Resource::Nofile, lower).is_ok()
         }),
-        // Last: where it can, this process is another one from here on.
+        // Last, because success replaces this process.
         ("it can start programs", || {
             use std::os::unix::process::CommandExt as _;
             let error = std::process::Command::new("/proc/self/exe").exec();

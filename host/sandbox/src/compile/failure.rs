@@ -1,24 +1,24 @@
-//! Why a component was not compiled, and whether it is worth another try.
+//! Reasons why compiling a component failed, and whether to retry.
 
 use super::parent::Failed;
 use super::{COMPILED_BYTES_PER_BYTE, Compiling};
 
-/// Why there is no compiled form of a component.
+/// Why a component could not be compiled.
 #[derive(Debug)]
 pub(crate) struct CompileFailure {
-    /// Continues a sentence that begins with its name.
+    /// Continues a sentence that begins with the component's name.
     pub(crate) why: String,
     pub(crate) lasts: Lasts,
 }
 
-/// How long the same component would fail again.
+/// How long the failure applies to the same component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lasts {
-    /// For as long as the limits are the same.
+    /// As long as the limits are the same.
     Always,
-    /// Perhaps not for long: a busy machine may have had a part in it.
+    /// For a while: a busy machine may have contributed.
     ForNow,
-    /// The component had no part in it.
+    /// The component did not cause it.
     No,
 }
 
@@ -28,7 +28,8 @@ impl CompileFailure {
     }
 }
 
-/// What toolchains turn on by default and this host leaves out, with what to type.
+/// Features that toolchains enable by default and this host does not support, with the command
+/// that disables them.
 const HINTS: &[(&str, &str)] = &[
     (
         "component model async",
@@ -43,7 +44,7 @@ const HINTS: &[(&str, &str)] = &[
     ("memory64", "it uses 64-bit memory, which this host leaves out; build it for wasm32"),
 ];
 
-/// The compiler refused it, in these words.
+/// The compiler rejected the component with this message.
 pub(super) fn refused(why: &str) -> CompileFailure {
     let why = match HINTS.iter().find(|(sign, _)| why.contains(sign)) {
         Some((_, hint)) => format!("cannot be compiled: {hint} ({why})"),

@@ -1,23 +1,23 @@
-//! What the host and the process that compiles for it say to each other: a header of
-//! fixed size, then as many bytes as it says, once in each direction.
+//! The protocol between the host and its compiler process: one message in each direction, a
+//! fixed-size header followed by as many bytes as it announces.
 
 use super::Compatibility;
 use crate::engine::Layout;
 
-/// Begins each message; another one means that another program, or another version
-/// of this one, is at the other end.
+/// Begins each message. A different mark means that the other end is another program or another
+/// version of this one.
 const MARK: &[u8; 16] = b"tollgate-code-2\n";
 
-/// What the process is started for.
+/// The task of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To compile the component that follows.
+    /// Compile the component that follows.
     Compile,
-    /// To find out how well this system confines it; nothing follows.
+    /// Test how well this system confines the process; nothing follows.
     Check,
 }
 
-/// What precedes a component on its way to the compiler.
+/// The header before a component on its way to the compiler.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) purpose: Purpose,
@@ -63,10 +63,10 @@ impl Request {
     }
 }
 
-/// What precedes the compiler's answer.
+/// The header before the compiler's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Answer {
-    /// Whether an artefact follows; else the words of a refusal do.
+    /// Whether an artifact follows; otherwise the message of a refusal follows.
     pub(super) compiled: bool,
     pub(super) length: u64,
 }

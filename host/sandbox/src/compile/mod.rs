@@ -1,10 +1,10 @@
-//! Turning a component into machine code, which is where a stranger's bytes meet the
-//! largest program in this project: a compiler.
+//! Compiling components to machine code. Untrusted bytes meet the largest program in this project
+//! here: the compiler.
 //!
-//! So it happens in a process of its own, with bounds on memory and time, which a
-//! component that is made to be expensive meets instead of the host. Whoever compiles
-//! only their own components may do it in their own process. Either way the result is
-//! an artefact of the same engine, told apart by its [`Compatibility`].
+//! Compilation therefore runs in a separate process with limits on memory and time, so that a
+//! component built to be expensive exhausts that process and not the host. Hosts that compile
+//! only trusted components may do so in their own process. Either way, the result is an artifact
+//! of the same engine, identified by its [`Compatibility`].
 
 mod child;
 mod compatibility;
@@ -30,29 +30,27 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
 
-/// Processor time for compiling a component, of all threads together, unless the
-/// configuration says otherwise.
+/// The default limit on processor time for compiling a component, of all threads together.
 pub const COMPILE_CPU: Duration = Duration::from_secs(60);
-/// Time from the start to the end of compiling a component, unless the configuration says
-/// otherwise. It is longer, because a busy machine gives a process little of its time.
+/// The default limit on wall-clock time for compiling a component. It is longer than the
+/// processor time because a process gets little of a busy machine.
 pub const COMPILE_WALL: Duration = Duration::from_secs(300);
-/// Bytes of the compiled form of a component, beside those for its size, unless the
-/// configuration says otherwise.
+/// The default base size in bytes of a component's compiled form, in addition to the bytes
+/// allowed for its size.
 pub const COMPILED_BYTES: u64 = 64 << 20;
-/// Bytes of the compiled form for each byte of the component.
+/// Additional bytes of the compiled form for each byte of the component.
 pub const COMPILED_BYTES_PER_BYTE: u64 = 64;
-/// The address space of a process that compiles, in bytes.
+/// The address space of a compiler process, in bytes.
 pub const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
-/// How many components are compiled at once.
+/// The number of components that are compiled at once.
 pub const COMPILED_AT_ONCE: usize = 2;
-/// The variable with the processor time of a process that compiles, in seconds.
+/// The environment variable with the compiler process's processor time limit, in seconds.
 const CPU_SECONDS_VARIABLE: &str = "TOLLGATE_COMPILE_CPU_S";
 
-/// Where components are compiled.
+/// The place where components are compiled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Compiler {
-    /// In this process, without bounds: for components that are one's own, and for
-    /// tests.
+    /// In this process, without limits: for trusted components and tests.
     #[default]
     InProcess,
     /// In a child process for each component, held to [`COMPILE_MEMORY_BYTES`] and the
@@ -71,20 +69,20 @@ pub enum Compiler {
     /// }
     /// ```
     Child {
-        /// What is started; usually this very program, see
+        /// The program to start; usually the current one, see
         /// [`this_program`](Compiler::this_program).
         program: PathBuf,
-        /// With which arguments.
+        /// Its arguments.
         arguments: Vec<OsString>,
     },
 }
 
 impl Compiler {
-    /// A child that is this very program, even where its file has been replaced
-    /// meanwhile, started with one argument.
+    /// Returns a child that runs this very program with one argument, even if its file has been
+    /// replaced since.
     ///
     /// # Errors
-    /// The system does not say where this program lies.
+    /// Fails if the system does not report where this program is.
     pub fn this_program(argument: impl Into<OsString>) -> std::io::Result<Self> {
         let own = PathBuf::from("/proc/self/exe");
         let program = if own.exists() { own } else { std::env::current_exe()? };
@@ -101,7 +99,7 @@ pub(crate) struct Compiling {
     turns: Semaphore,
 }
 
-/// What compiling one component may use, and its result.
+/// The limits for compiling one component, and the result.
 #[derive(Debug)]
 pub(crate) struct CompileLimits {
     cpu: Duration,
@@ -111,7 +109,7 @@ pub(crate) struct CompileLimits {
 }
 
 impl CompileLimits {
-    /// Bytes of the compiled form of a component of this size.
+    /// Returns the maximum size in bytes of the compiled form of a component of this size.
     fn artefact_bytes(&self, component_bytes: usize) -> u64 {
         let for_its_size = (component_bytes as u64).saturating_mul(COMPILED_BYTES_PER_BYTE);
         self.compiled_bytes.saturating_add(for_its_size).min(self.cache_bytes / 4)
@@ -134,14 +132,14 @@ impl Compiling {
         }
     }
 
-    /// The limits under which a component fails to compile, as one text: with others it is
-    /// tried again.
+    /// Returns the limits that affect whether a component compiles, as text. If they change,
+    /// failed components are retried.
     pub(crate) fn terms(&self) -> String {
         format!("{:?} {COMPILE_MEMORY_BYTES} {}", self.limits, matches!(self.compiler, Compiler::InProcess))
     }
 
-    /// Compiles a component. The wait for its turn has no bound but the number of those
-    /// before it, each of which has one.
+    /// Compiles a component. The wait in the queue is bounded only by the number of components
+    /// ahead, each of which has a time limit.
     pub(crate) async fn compile(
         &self,
         engine: &Engine,
@@ -174,9 +172,9 @@ impl Compiling {
         Ok(Artifact::compiled(artefact, checked.images))
     }
 
-    /// Starts the process that compiles and has it try what it must not be able to do.
-    /// Returns what it can do, and what the system lacks, in words; `None` if it is
-    /// confined in every way.
+    /// Starts the compiler process and has it attempt actions that confinement must prevent.
+    /// Returns a description of those that succeed and of missing mechanisms; `None` if
+    /// confinement is complete.
     pub(crate) async fn gaps(&self) -> Option<String> {
         let Compiler::Child { program, arguments } = &self.compiler else {
             return Some(
@@ -205,13 +203,13 @@ impl Compiling {
     }
 }
 
-/// Compiles, which takes a core for milliseconds to seconds. The error is the
-/// compiler's words about a stranger's bytes, cleaned.
+/// Compiles a component, which takes a core for milliseconds to seconds. The error is the
+/// compiler's message about untrusted bytes, sanitized.
 fn machine_code(engine: &Engine, bytes: &[u8]) -> Result<Vec<u8>, String> {
     engine
         .precompile_component(bytes)
         .map_err(|error| tollgate_agent::text::clean(&format!("{error:#}"), MAX_WORDS_BYTES))
 }
 
-/// The longest that the compiler's words may be.
+/// The maximum length of the compiler's message.
 const MAX_WORDS_BYTES: usize = 1_000;

@@ -1,5 +1,5 @@
-//! The host's side of a compilation: starts the process, hands it the component, and
-//! takes an artefact of bounded size, or says why there is none.
+//! The host's side of a compilation: starts the process, sends it the component, and receives an
+//! artifact of bounded size or a reason for its absence.
 
 use super::message::{Answer, Purpose, Request};
 use super::{COMPILE_MEMORY_BYTES, CPU_SECONDS_VARIABLE, Compatibility, MAX_WORDS_BYTES};
@@ -15,10 +15,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, Command};
 use tollgate_agent::text::clean;
 
-/// The most threads that one compilation gets.
+/// The maximum number of threads of one compilation.
 const MAX_THREADS: usize = 4;
 
-/// A process that compiles, and its limits.
+/// A compiler process and its limits.
 pub(super) struct Job<'a> {
     pub(super) purpose: Purpose,
     pub(super) compatibility: &'a Compatibility,
@@ -28,35 +28,35 @@ pub(super) struct Job<'a> {
     pub(super) cpu: Duration,
     /// Time from its start to its end.
     pub(super) wall: Duration,
-    /// Bytes of the artefact.
+    /// The maximum size of the artifact in bytes.
     pub(super) artefact_bytes: u64,
 }
 
-/// Why there is no artefact.
+/// Why there is no artifact.
 pub(super) enum Failed {
-    /// The compiler refused the component, in its words.
+    /// The compiler rejected the component with this message.
     Refused(String),
-    /// The process cannot be started.
+    /// The process could not be started.
     NotStarted(String),
-    /// It used all the processor time that it may use.
+    /// The process reached its processor time limit.
     Cpu,
-    /// It took longer than it may.
+    /// The process reached its wall-clock limit.
     Wall,
-    /// The artefact has this many bytes, which are too many.
+    /// The artifact is too large; it has this many bytes.
     TooLarge(u64),
-    /// The process did not answer, or not as one that compiles.
+    /// The process did not answer, or broke the protocol.
     Broken(String),
 }
 
 impl Job<'_> {
-    /// Has a process of its own do it.
+    /// Runs the job in a separate process.
     pub(super) async fn run(&self, program: &Path, arguments: &[OsString]) -> Result<Vec<u8>, Failed> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut child = Command::new(program)
             .args(arguments)
             .env_clear()
             .env("RAYON_NUM_THREADS", cores.min(MAX_THREADS).to_string())
-            // Each arena of the allocator reserves address space, which is what is bounded.
+            // Each arena of the allocator reserves address space, which is limited.
             .env("MALLOC_ARENA_MAX", "2")
             .env(CPU_SECONDS_VARIABLE, whole_seconds(self.cpu).to_string())
             .stdin(Stdio::piped())
@@ -79,10 +79,10 @@ impl Job<'_> {
             let asked = async { Ok(self.ask(stdin).await) };
             let exchanged = tokio::try_join!(asked, receive(stdout, self.artefact_bytes));
             if !matches!(exchanged, Ok((_, Received::Artefact(_) | Received::Words(_)))) {
-                // It may wait for something; it has nothing to say any more.
+                // The process may be waiting; its answer is no longer needed.
                 let _ = child.start_kill();
             }
-            // The pipe to it stays open: it takes the end of its input for that of its host.
+            // Keep the pipe open: the process takes the end of its input for the end of the host.
             (exchanged, child.wait().await)
         };
         let talk = async {
@@ -95,12 +95,12 @@ impl Job<'_> {
             Ok((Ok(Received::TooLarge(bytes)), ..)) => Err(Failed::TooLarge(bytes)),
             Ok((_, _, Ok(status))) if status.signal() == Some(Signal::XCPU.as_raw()) => Err(Failed::Cpu),
             Ok((_, said, status)) => Err(Failed::Broken(broken(status, &said))),
-            // Dropping the child ends it.
+            // Dropping the child kills it.
             Err(_) => Err(Failed::Wall),
         }
     }
 
-    /// Gives the pipe back, which must stay open.
+    /// Returns the pipe, which must stay open.
     async fn ask(&self, mut stdin: ChildStdin) -> io::Result<ChildStdin> {
         let request = Request {
             purpose: self.purpose,
@@ -118,7 +118,7 @@ impl Job<'_> {
 enum Received {
     Artefact(Vec<u8>),
     Words(String),
-    /// An artefact of more bytes than it may have, of which none was read.
+    /// An artifact that is too large and was not read.
     TooLarge(u64),
 }
 
@@ -142,17 +142,17 @@ async fn receive(mut from: impl AsyncRead + Unpin, artefact_bytes: u64) -> io::R
     }
 }
 
-/// What the system counts, rounded up.
+/// Rounds up to whole seconds, the system's unit.
 fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// The first words on standard error; the rest is read and dropped, so that nobody
-/// waits for room in the pipe.
+/// Returns the beginning of standard error. The rest is read and dropped, so that the process
+/// does not block on a full pipe.
 async fn hear(from: impl AsyncRead + Unpin) -> String {
     let mut first = from.take(MAX_WORDS_BYTES as u64);
     let mut bytes = Vec::new();
-    // Whatever can be read is only an explanation.
+    // A failed read only shortens the explanation.
     let _ = first.read_to_end(&mut bytes).await;
     let _ = tokio::io::copy(&mut first.into_inner(), &mut tokio::io::sink()).await;
     clean(&String::from_utf8_lossy(&bytes), MAX_WORDS_BYTES)
