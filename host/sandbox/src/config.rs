@@ -1,4 +1,4 @@
-//! How large the sandbox is: what all calls together may use.
+//! The size of the sandbox: limits for all calls together.
 
 use crate::compile::{COMPILE_CPU, COMPILE_WALL, COMPILED_BYTES, Compiler};
 use crate::component_places::most_of;
@@ -7,47 +7,48 @@ use crate::load::LOADED_CODE_BYTES;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the host gives to all tools together, and the ceiling for each.
+/// The resources for all tools together, and the ceiling for each call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxConfig {
     /// Bytes that the host may spend for guests, clients and remote servers together: wasm
-    /// memory, parsed values, bodies, listings. A call takes its own limit from it for as
-    /// long as it runs, and what the host holds for it beyond that.
+    /// memory, parsed values, bodies, listings. A running call reserves its own memory limit from
+    /// it, and whatever the host holds for the call beyond that.
     pub memory_budget_bytes: u64,
-    /// Calls that run at once; those beyond wait.
+    /// Calls that run at once; further calls wait.
     pub concurrent_calls: u32,
-    /// Calls of one component that run at once; those beyond wait. Without it, three
-    /// quarters of `concurrent_calls`, rounded up, so that other components have places.
+    /// Calls of one component that run at once; further calls wait. If unset, three quarters of
+    /// `concurrent_calls`, rounded up, so that slots remain for other components.
     pub component_calls: Option<u32>,
-    /// Calls that may wait for their turn; those beyond are answered `overloaded`.
+    /// Calls that may wait for a slot; further calls fail with `overloaded`.
     pub waiting_calls: u32,
-    /// The most that one call may be given; limits above it are lowered.
+    /// The maximum for each limit of a call; higher limits are lowered to it.
     pub ceiling: Limits,
-    /// The longest timeout that one attempt may be given.
+    /// The maximum timeout of one attempt.
     pub timeout_ceiling: Duration,
     /// Bytes of stack for wasm code.
     pub stack_bytes: usize,
-    /// Where instances get their memory.
+    /// How instances get their memory.
     pub allocation: Allocation,
-    /// Bytes of memory that stay resident for the next call after calls ended.
+    /// Bytes of memory that stay resident between calls.
     pub warm_bytes: u64,
     /// Where components are compiled.
     pub compiler: Compiler,
-    /// Processor time for compiling one component, where that is done by a child. The
-    /// system counts whole seconds, and rounds up.
+    /// Processor time for compiling one component in a child process. The system counts whole
+    /// seconds; the value is rounded up.
     pub compile_cpu: Duration,
-    /// Time for compiling one component, where that is done by a child, on a machine
-    /// that is busy with other things.
+    /// Wall-clock time for compiling one component in a child process, on a machine with other
+    /// work.
     pub compile_wall: Duration,
-    /// Bytes of the compiled form of one component, beside 64 for each of its own bytes;
-    /// a quarter of `cache_bytes` at most.
+    /// Bytes of the compiled form of one component, plus 64 for each of its own bytes; at most a
+    /// quarter of `cache_bytes`.
     pub compiled_bytes: u64,
-    /// Bytes of the compiled forms of all components that are loaded.
+    /// Bytes of the compiled forms of all loaded components.
     pub loaded_code_bytes: u64,
-    /// The directory in which compiled code is kept for the next start, with a key that
-    /// authenticates it; this user's alone. Without one, each start compiles anew.
+    /// The directory that keeps compiled code across starts, with a key that authenticates it.
+    /// Only this user may access it. If `None`, each start compiles anew.
     pub cache_dir: Option<PathBuf>,
-    /// Bytes of that directory; what was not used for longest goes first.
+    /// The maximum size of that directory in bytes; the least recently used entries are removed
+    /// first.
     pub cache_bytes: u64,
 }
 
@@ -92,7 +93,7 @@ impl Default for SandboxConfig {
 }
 
 impl SandboxConfig {
-    /// Calls of one component that run at once, whether that was set or not.
+    /// Returns how many calls of one component run at once, configured or derived.
     #[must_use]
     pub fn component_calls(&self) -> u32 {
         let calls = self.concurrent_calls.max(1);
@@ -100,11 +101,11 @@ impl SandboxConfig {
     }
 }
 
-/// Where instances get their memory.
+/// How instances get their memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allocation {
-    /// From a pool that is reserved at the start; several times faster. Where no
-    /// pool can be had, from the system.
+    /// From a pool reserved at start, which is several times faster. Falls back to the system if
+    /// no pool can be reserved.
     Pooled,
     /// From the system, anew for each call.
     OnDemand,

@@ -1,5 +1,5 @@
-//! Standard output and error of a guest: kept up to a bound, counted beyond it, and
-//! never the host's own.
+//! Standard output and standard error of a guest: kept up to a limit, counted beyond it, and
+//! never connected to the host's own streams.
 
 use crate::attempt::Console;
 use crate::meter::Boundary;
@@ -10,10 +10,10 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-/// What a guest may write at once; it comes back for more.
+/// The maximum size of one write; the guest writes the rest in further calls.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The end that guests write to. Clones write to the same text.
+/// The guest's end of the stream. Clones append to the same text.
 #[derive(Clone)]
 pub(crate) struct Capture {
     kept: Arc<Mutex<Kept>>,
@@ -32,7 +32,7 @@ impl Capture {
         Self { kept: Arc::new(Mutex::new(kept)), boundary }
     }
 
-    /// What was written, made fit for a person.
+    /// Returns the written text, made safe to print.
     pub(crate) fn finish(&self) -> Console {
         let kept = self.lock();
         Console { text: printable(&String::from_utf8_lossy(&kept.bytes)), dropped_bytes: kept.dropped_bytes }
@@ -102,7 +102,7 @@ impl AsyncWrite for Capture {
     }
 }
 
-/// The text without terminal escapes and other characters that print as nothing.
+/// Removes terminal escapes and other non-printing characters.
 fn printable(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -116,8 +116,8 @@ fn printable(text: &str) -> String {
     tollgate_agent::text::clean(&plain, usize::MAX)
 }
 
-/// What follows an escape character: a control sequence, a string (a title, a link,
-/// a clipboard), or a single character.
+/// Skips the rest of an escape sequence: a control sequence, a string (a title, a link, a
+/// clipboard), or a single character.
 fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.next() {
         Some('[') => skip_until(rest, is_final_byte),
@@ -130,11 +130,11 @@ fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
 fn skip_until(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, is_last: impl Fn(char) -> bool) {
     while let Some(c) = rest.next() {
         if c == '\n' {
-            // No sequence goes on over a line: what is not ended hides no more text.
+            // No sequence spans lines, so an unterminated one cannot hide further text.
             return;
         }
         if is_last(c) {
-            // A string ends in an escape and a backslash, or in a bell.
+            // A string ends with an escape and a backslash, or with a bell.
             if c == '\u{1b}' {
                 rest.next_if_eq(&'\\');
             }

@@ -1,11 +1,11 @@
-//! When an attempt must end: a moment that moves on while the attempt waits for a
-//! child run, because that wait is not the tool's own time.
+//! The deadline of an attempt. It is extended while the attempt waits for a child run, because
+//! that time does not count against the tool.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// The moment at which an attempt must end. Clones are the same deadline.
+/// The moment at which an attempt must end. Clones share the deadline.
 #[derive(Clone)]
 pub struct Deadline {
     shared: Arc<Shared>,
@@ -13,43 +13,43 @@ pub struct Deadline {
 
 struct Shared {
     clock: Mutex<Clock>,
-    /// Rung when the clock goes on.
+    /// Notified when the clock resumes.
     went_on: Notify,
 }
 
 struct Clock {
     at: Instant,
-    /// How many waits are under way, and since when there is one.
+    /// The number of waits in progress, and when the first one began.
     waits: u32,
     since: Instant,
 }
 
-/// While one of these lives, the attempt's time stands still.
+/// A guard that stops the attempt's clock while it lives.
 pub struct Paused {
     deadline: Deadline,
 }
 
 impl Deadline {
-    /// So long from now.
+    /// Creates a deadline this far from now.
     #[must_use]
     pub fn after(timeout: Duration) -> Self {
         Self::at(Instant::now() + timeout)
     }
 
-    /// This moment.
+    /// Creates a deadline at this moment.
     pub(crate) fn at(at: Instant) -> Self {
         let clock = Mutex::new(Clock { at, waits: 0, since: at });
         Self { shared: Arc::new(Shared { clock, went_on: Notify::new() }) }
     }
 
-    /// Whether the moment has come.
+    /// Returns whether the deadline has passed.
     #[must_use]
     pub fn has_passed(&self) -> bool {
         let clock = self.clock();
         clock.waits == 0 && Instant::now() >= clock.at
     }
 
-    /// How long it is until then.
+    /// Returns the remaining time.
     #[must_use]
     pub fn left(&self) -> Duration {
         let clock = self.clock();
@@ -57,7 +57,7 @@ impl Deadline {
         clock.at.saturating_duration_since(now)
     }
 
-    /// Stops the time until what this gives is dropped.
+    /// Stops the clock until the returned guard is dropped.
     #[must_use]
     pub fn pause(&self) -> Paused {
         let mut clock = self.clock();
@@ -69,7 +69,7 @@ impl Deadline {
         Paused { deadline: self.clone() }
     }
 
-    /// Waits until the moment has come.
+    /// Waits until the deadline has passed.
     pub async fn passed(&self) {
         loop {
             let at = {
@@ -77,7 +77,7 @@ impl Deadline {
                 (clock.waits == 0).then_some(clock.at)
             };
             match at {
-                // A permit that was left by an earlier ring costs one more look.
+                // A leftover notification only causes one extra check.
                 None => self.shared.went_on.notified().await,
                 Some(at) => tokio::time::sleep_until(at.into()).await,
             }

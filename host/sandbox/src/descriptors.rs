@@ -1,8 +1,8 @@
-//! The file descriptors that the host holds for guests. The process has one limit on open
-//! files (`ulimit -n`), and a host that reaches it can serve nobody.
+//! The file descriptors that the host holds for guests. A process has one limit on open files
+//! (`ulimit -n`), and a host that reaches it cannot serve any request.
 //!
-//! Calls together hold at most a quarter of that limit, and so do the memory images of all
-//! loaded components. The other half is the host's own.
+//! All calls together hold at most a quarter of that limit, and so do the memory images of all
+//! loaded components. The other half is reserved for the host itself.
 
 use std::sync::{Arc, LazyLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,30 +22,31 @@ pub(crate) struct Descriptors {
 pub(crate) type Held = OwnedSemaphorePermit;
 
 impl Descriptors {
-    /// The descriptors of this process, by the limit on open files at the first use.
+    /// Returns the descriptors of this process, derived from the limit on open files at first
+    /// use.
     pub(crate) fn of_process() -> &'static Self {
         static OF_PROCESS: LazyLock<Descriptors> = LazyLock::new(|| Descriptors::within(open_files_limit()));
         &OF_PROCESS
     }
 
-    /// The guests' descriptors in a process that may open this many files.
+    /// Creates the guests' descriptors for a process that may open this many files.
     pub(crate) fn within(limit: u64) -> Self {
         let most = usize::try_from(limit / 4).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self { of_calls: Arc::new(Semaphore::new(most)), of_images: Arc::new(Semaphore::new(most)), most }
     }
 
-    /// Takes descriptors for a call. `None` if other calls hold too many.
+    /// Takes descriptors for a call. Returns `None` if other calls hold too many.
     pub(crate) fn for_call(&self, count: u32) -> Option<Held> {
         Arc::clone(&self.of_calls).try_acquire_many_owned(count).ok()
     }
 
-    /// Takes descriptors for the memory images of a component. `None` if those of other
-    /// components are too many.
+    /// Takes descriptors for the memory images of a component. Returns `None` if other
+    /// components' images hold too many.
     pub(crate) fn for_images(&self, count: u32) -> Option<Held> {
         Arc::clone(&self.of_images).try_acquire_many_owned(count).ok()
     }
 
-    /// The most that all calls may hold, and that all images may.
+    /// Returns the maximum for all calls, which is also the maximum for all images.
     pub(crate) fn most(&self) -> usize {
         self.most
     }
@@ -62,9 +63,9 @@ fn open_files_limit() -> u64 {
     MAX_SOFT_LIMIT
 }
 
-/// Raises the limit on open files of this process as far as the system lets it, to 65,536
-/// at most. Call this before the first sandbox is made, which derives from it how many
-/// descriptors guests may hold.
+/// Raises this process's limit on open files as far as the system allows, to at most 65,536. Call
+/// this before creating the first sandbox, which derives the guests' number of descriptors from
+/// it.
 pub fn raise_open_files_limit() {
     #[cfg(unix)]
     {

@@ -1,5 +1,5 @@
-//! A component's code, linked: by the contract that it was built for, or by the
-//! functions that it exports.
+//! The linked code of a component, called through the contract that it was built for or through
+//! the functions that it exports.
 
 use crate::error::Refusal;
 use crate::instance::Instance;
@@ -15,18 +15,18 @@ use wasmtime::component::Component as Compiled;
 pub(super) struct Code {
     compiled: Compiled,
     pub(super) entry: Entry,
-    /// Made when it is first asked something sealed. Its linker is of the other's
-    /// shape, so what links there links here.
+    /// Created by the first sealed call. Its linker has the same shape as the other one, so
+    /// linking cannot fail here only.
     sealed: OnceLock<ToolPre<Instance>>,
     /// The memory of the code.
     _share: CodeShare,
 }
 
-/// How its tools are called.
+/// The calling convention of the component's tools.
 pub(super) enum Entry {
-    /// As the contract says.
+    /// Through the contract's `execute`.
     Contract(Tool),
-    /// As the functions that they are.
+    /// Through the exported functions directly.
     Plain(Plain),
 }
 
@@ -50,7 +50,7 @@ impl Code {
         Ok(Self { compiled, entry, sealed: OnceLock::new(), _share: share })
     }
 
-    /// Of a component of the contract, for what it is asked without power.
+    /// Returns the sealed form of a contract component, for questions that need no power.
     pub(super) fn sealed(&self, host: &Host) -> Result<&ToolPre<Instance>, Termination> {
         if let Some(sealed) = self.sealed.get() {
             return Ok(sealed);

@@ -1,9 +1,8 @@
-//! A loaded component: what it says about itself, and its tools to call.
+//! A loaded component: its description, and its tools to call.
 //!
-//! Invariants: each call has a store and an instance of its own, dropped when it
-//! ends, whatever way it ends; nothing that a guest does is an error of the host;
-//! and whatever a call needs that could fail for the component's sake (parsing,
-//! type-checking, linking) was done when these bytes were loaded first.
+//! Invariants: each call has its own store and instance, dropped when the call ends, however it
+//! ends. A guest never causes a host error. Everything that depends on the component and can fail
+//! (parsing, type-checking, linking) happened when its bytes were first loaded.
 
 mod code;
 mod reading;
@@ -39,13 +38,13 @@ use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Arguments;
 use wasmtime::Store;
 
-/// How long what a component is asked without power may take, such as what it is.
+/// The time limit for a question that needs no power, such as the component's description.
 pub const DESCRIBE_TIME: Duration = Duration::from_secs(10);
-/// The fuel of what it is asked without power.
+/// The fuel for a question that needs no power.
 pub const DESCRIBE_FUEL: u64 = 100_000_000;
 
-/// A component that was loaded. Cloning is cheap; calls keep the version on which
-/// they began for as long as they run.
+/// A loaded component. Cloning is cheap; calls keep the version on which they began until they
+/// end.
 #[derive(Clone)]
 pub struct Component {
     linked: Arc<Linked>,
@@ -59,55 +58,55 @@ pub(crate) struct Linked {
     origin: Origin,
     imports: Vec<Import>,
     places: ComponentPlaces,
-    /// Loaded when it is first needed: a host with many tools calls few of them.
+    /// Loaded when first needed: a host with many tools calls few of them.
     code: OnceCell<Linkage>,
 }
 
-/// Which bytes a component is made of, and from where.
+/// The bytes that a component consists of, and where they came from.
 #[derive(Clone)]
 pub(crate) struct Origin {
-    /// What stands for it in messages.
+    /// Its name in messages.
     pub(crate) name: String,
-    /// Its bytes, told from others.
+    /// The identity of its bytes.
     pub(crate) identity: Identity,
-    /// The file; none where it was loaded from bytes.
+    /// The file; `None` if it was loaded from bytes.
     pub(crate) file: Option<PathBuf>,
 }
 
-/// What a component is, by its own words or by its type.
+/// The description of a component, given by itself or derived from its type.
 pub(crate) struct Described {
     pub(crate) descriptor: ComponentDescriptor,
-    /// The functions that are no tools, where it is a plain component.
+    /// For a plain component, the functions that are not tools.
     pub(crate) left_out: Option<Vec<LeftOut>>,
 }
 
 impl Component {
-    /// What stands for it in messages: the file's path.
+    /// Returns its name in messages: the file's path.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.linked.origin.name
     }
 
-    /// The SHA-256 of its bytes, in hexadecimal.
+    /// Returns the hexadecimal SHA-256 of its bytes.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.linked.origin.identity.digest
     }
 
-    /// The interfaces that it imports, sorted.
+    /// Returns the interfaces that it imports, sorted.
     #[must_use]
     pub fn imports(&self) -> &[Import] {
         &self.linked.imports
     }
 
-    /// What it says about itself: parsed and bounded here, judged by the catalog.
+    /// Returns its descriptor. It is parsed and bounded here and judged by the catalog.
     #[must_use]
     pub fn descriptor(&self) -> &ComponentDescriptor {
         &self.descriptor
     }
 
-    /// Of a plain component, one that knows nothing of the contract: the functions that
-    /// it exports and that are no tools, with the reason. None for any other component.
+    /// Returns the exported functions of a plain component that are not tools, with reasons.
+    /// `None` for a component that implements the contract.
     #[must_use]
     pub fn left_out(&self) -> Option<&[LeftOut]> {
         self.left_out.as_deref()
@@ -122,7 +121,7 @@ impl Component {
         Ok(Linked::new(host, origin, imports, OnceCell::new_with(Some(code))))
     }
 
-    /// A component that was linked and described before, in these very bytes.
+    /// Restores a component that was linked and described before from the same bytes.
     pub(crate) fn known(
         host: Arc<Host>,
         origin: Origin,
@@ -132,16 +131,16 @@ impl Component {
         Linked::new(host, origin, imports, OnceCell::new()).described(described)
     }
 
-    /// Loads its code, which a call does otherwise that needs it first.
+    /// Loads the code, which the first call would otherwise do.
     ///
     /// # Errors
-    /// The cache has lost it, and it cannot be compiled again.
+    /// Fails if the cache has lost the code and it cannot be compiled again.
     pub async fn prepare(&self) -> Result<(), Refusal> {
         self.linked.code().await.map(drop)
     }
 
-    /// Runs a permitted call once, in a fresh instance. Limits and timeout are held
-    /// to the sandbox's ceilings. Run it as a task of a multi-threaded runtime: see
+    /// Runs a permitted call once, in a fresh instance. Limits and timeout are clamped to the
+    /// sandbox's ceilings. Run it as a task of a multi-threaded runtime: see
     /// [`runtime`](crate::runtime).
     ///
     /// Dropping the future ends the call at once.
@@ -155,7 +154,8 @@ impl Component {
         let under = Under { limits: &limits, timeout, host: &host.config };
         let ready = match self.linked.ready_at_once(limits.memory_bytes) {
             Some(ready) => Ok(ready),
-            // Boxed, so that calls, most of which need not wait, have no room for it.
+            // Boxed so that calls that need not wait, which is most of them, reserve no space for
+            // it.
             None => Box::pin(self.linked.ready(limits.memory_bytes, timeout, call.cancel)).await,
         };
         let (code, turn) = match ready {
@@ -164,7 +164,7 @@ impl Component {
         };
         let _ticking = host.ticker.keep_ticking();
         let began = Instant::now();
-        // A replay takes no notice of how long things took; a guest is told the same.
+        // A replay ignores recorded durations; the guest sees the same.
         let patience = if call.replay.is_some() { host.config.timeout_ceiling } else { timeout };
         let term =
             CallDeadline::new(began, patience, call.cancel).using_files(!call.grants.files().is_empty());
@@ -174,7 +174,7 @@ impl Component {
                 let returned = term.attend(pin!(self.linked.execute(code, &mut store, &call, timeout))).await;
                 let reading = Reading::of(&call, &limits, &store, &turn);
                 let attempt = attempt(&store, &limits);
-                // The guest's memory makes room for what it returned.
+                // Free the guest's memory before parsing its result.
                 drop(store);
                 let lifted = match returned {
                     Ok(returned) => reading.read(&code.entry, returned, &term).await,
@@ -190,7 +190,7 @@ impl Component {
                 attempt.memory = turn.hand_over(bytes).map(Arc::new);
             }
             Err(ending) => {
-                // It was not counted to its end.
+                // Counting stopped at the limit.
                 let cut =
                     matches!(ending, Termination::Deadline | Termination::Cancelled | Termination::Host(_));
                 attempt.usage.at_least = cut;
@@ -202,12 +202,12 @@ impl Component {
         attempt
     }
 
-    /// Asks the component what the schema cannot say about arguments, sealed: every
-    /// power refuses, with a small budget.
+    /// Asks the component about constraints on arguments that the schema cannot express. The call
+    /// is sealed: every power refuses, and the limits are small.
     ///
     /// # Errors
-    /// `invalid_arguments` with the tool's words; a trap or a limit met has its own
-    /// code.
+    /// Fails with `invalid_arguments` and the tool's message. A trap or a reached limit has its
+    /// own code.
     pub async fn validate_args(&self, tool_name: &str, arguments: &Arguments) -> Result<(), Fault> {
         let checked = self
             .linked
@@ -230,8 +230,8 @@ impl Linked {
         Self { host, origin, imports, places, code }
     }
 
-    /// Lets it describe itself; a plain component is described by its type, and nothing
-    /// of it runs.
+    /// Asks the component to describe itself. A plain component is described from its type and
+    /// does not run.
     pub(crate) async fn describe(self, docs: &Docs) -> Result<Component, Refusal> {
         if let Entry::Plain(plain) = &self.code().await?.entry {
             let id = self.id_of_file()?;
@@ -257,8 +257,7 @@ impl Linked {
         self.described(Described { descriptor, left_out: None })
     }
 
-    /// With what these bytes were found to be. Of a plain component the id is not in its
-    /// bytes.
+    /// Attaches a description. The id of a plain component is not in its bytes.
     pub(crate) fn described(self, described: Described) -> Result<Component, Refusal> {
         let Described { mut descriptor, left_out } = described;
         if left_out.is_some() {
@@ -273,7 +272,7 @@ impl Linked {
         plain::id_of(name).map_err(|why| Refusal::new(format!("{name} {why}")))
     }
 
-    /// Its bytes, told from others.
+    /// Returns the identity of its bytes.
     pub(crate) fn identity(&self) -> &Identity {
         &self.origin.identity
     }
@@ -285,24 +284,24 @@ impl Linked {
         let load = async || {
             let code = self.host.code_of(&self.origin).await?;
             let (host, name) = (Arc::clone(&self.host), self.origin.name.clone());
-            // Comparing types takes as long as the component has types.
+            // The time to compare types grows with the component's number of types.
             blocking(move || {
                 let exports = load::read_exports(&host.engine, &name, &code.component)?;
                 Linkage::link(&host, &name, code, &exports)
             })
             .await
         };
-        // Boxed, so that calls, of which all but the first end above, have no room for it.
+        // Boxed so that later calls, which return above, reserve no space for it.
         Box::pin(self.code.get_or_try_init(load)).await
     }
 
-    /// Its code and leave to run, where nothing has to be waited for.
+    /// Returns the code and a slot to run if neither requires waiting.
     fn ready_at_once(&self, memory_bytes: u64) -> Option<(&Linkage, Slot)> {
         let code = self.code.get()?;
         Some((code, self.host.turns.take_at_once(Some(&self.places), memory_bytes)?))
     }
 
-    /// The same, with a wait of so long for leave.
+    /// Returns the code and a slot to run, waiting up to `patience` for the slot.
     async fn ready(
         &self,
         memory_bytes: u64,
@@ -340,8 +339,7 @@ impl Linked {
         }
     }
 
-    /// The powers that the call has and whose answers no record holds. Files note for
-    /// themselves whether they were used.
+    /// Returns the powers of the call whose results are not recorded. Files note their own use.
     fn unrecorded<'a>(&'a self, call: &'a Call<'_>) -> impl Iterator<Item = Power> + 'a {
         self.imports.iter().filter_map(|import| import.power).filter(|power| match power {
             Power::Files => false,
@@ -369,16 +367,16 @@ impl Linked {
     }
 }
 
-/// Limits of an instance that answers without power.
+/// Returns the limits of an instance without powers.
 fn sealed_limits() -> Limits {
     Limits { fuel: DESCRIBE_FUEL, ..Limits::default() }
 }
 
-/// An attempt whose outcome and duration are still to be found.
+/// Builds an attempt; its outcome and duration are filled in later.
 fn attempt(store: &Store<Instance>, limits: &Limits) -> Attempt {
     let instance = store.data();
     let usage = Usage {
-        // Fuel is always on, so there is always an answer.
+        // Fuel is always enabled, so the value is always available.
         fuel: limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0)),
         memory_bytes: instance.meter.peak_memory_bytes(),
         attempts: 1,

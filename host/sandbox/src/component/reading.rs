@@ -1,5 +1,5 @@
-//! Reading what a guest returned, after the guest is gone: within the call's time and its
-//! share of the host's memory.
+//! Reads a guest's result after the guest is gone, within the call's time and its share of the
+//! host's memory.
 
 use super::code::Entry;
 use crate::admission::Slot;
@@ -15,19 +15,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use wasmtime::Store;
 
-/// More bytes than these are read on a thread where they keep no other call waiting.
+/// Results larger than this are read on a thread that blocks no other call.
 pub(crate) const LARGE_BYTES: u64 = 128 * 1024;
 
-/// What a guest returned.
+/// The value that a guest returned.
 pub(super) enum Returned {
     Contract(v0_1_0::Returned),
     Plain(plain::Returned),
 }
 
-/// What is needed of a call to read what its guest returned.
+/// The parts of a call that are needed to read its result.
 pub(super) struct Reading<'a> {
     tool_name: &'a str,
-    /// Secrets are looked for in it.
+    /// Whether to search the result for secrets.
     looked_into: bool,
     boundary: Boundary,
     crossing_bytes: u64,
@@ -47,7 +47,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads it, if there is room and time for it.
+    /// Reads the result if there is enough room and time.
     pub(super) async fn read(
         self,
         entry: &Entry,
@@ -86,13 +86,13 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Does this on a thread where it keeps no call waiting.
+/// Runs work on a thread that blocks no other call.
 pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(failed) => match failed.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends, and this with it.
+            // The runtime is shutting down, and this task with it.
             Err(_) => std::future::pending().await,
         },
     }

@@ -1,4 +1,4 @@
-//! The body of a response on its way to the guest: bounded, timed and blanked.
+//! Response bodies on their way to the guest: limited, timed and redacted.
 
 use super::exchange::broken;
 use crate::meter::Boundary;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 use tollgate_agent::redact::BlankStream;
 use wasmtime_wasi_http::Error;
 
-/// A body of which no more than so many bytes are passed on. Trailers are not.
+/// A body of which at most this many bytes are passed on. Trailers are dropped.
 pub(super) struct Bounded {
     incoming: Incoming,
     blanks: BlankStream,
@@ -24,12 +24,12 @@ pub(super) struct Bounded {
     patience: Duration,
     silence: Pin<Box<Sleep>>,
     is_over: bool,
-    /// The exchange's place and memory, given up with the end of the body.
+    /// The exchange's slot and memory, released at the end of the body.
     held: Option<(OwnedSemaphorePermit, Option<Charge>)>,
 }
 
 impl Bounded {
-    /// At most `limit` bytes, and no longer than `patience` between two pieces.
+    /// Creates a body of at most `limit` bytes, with at most `patience` between two chunks.
     pub(super) fn new(
         incoming: Incoming,
         blanks: BlankStream,
@@ -41,7 +41,7 @@ impl Bounded {
         Self { incoming, blanks, boundary, left: limit, limit, patience, silence, is_over: false, held: None }
     }
 
-    /// Keeps the exchange's place and memory until the body is over.
+    /// Holds the exchange's slot and memory until the body ends.
     pub(super) fn holding(mut self, place: OwnedSemaphorePermit, charge: Option<Charge>) -> Self {
         self.held = Some((place, charge));
         self
@@ -52,7 +52,7 @@ impl Bounded {
         self.held = None;
     }
 
-    /// Counts a piece, and gives what of it may be passed on.
+    /// Counts a chunk and returns the part that may be passed on.
     fn pass(&mut self, piece: &[u8]) -> Result<Bytes, Error> {
         let bytes = piece.len() as u64;
         self.left = self

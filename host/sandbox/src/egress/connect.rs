@@ -1,6 +1,5 @@
-//! From a target to an open connection: the name is resolved once, addresses that
-//! may not be reached are dropped, and what is connected to is one of those that
-//! were looked at.
+//! Opens connections to targets. The name is resolved once, disallowed addresses are dropped, and
+//! the connection goes to one of the remaining addresses.
 
 use super::resolve::{self, MAX_LOOKUPS_OF_COMPONENT};
 use super::{HttpGrant, Resolve, SystemResolver, own};
@@ -18,20 +17,20 @@ use tokio_rustls::TlsConnector;
 use tollgate_agent::egress::{Host, Scheme, Target, not_global};
 use wasmtime_wasi_http::Error;
 
-/// More addresses of one name are not tried.
+/// The maximum number of addresses to try for one name.
 const MAX_ADDRESSES: usize = 8;
 
 /// Opens connections.
 pub(super) struct Connector {
     pub(super) resolver: Arc<dyn Resolve>,
-    /// The places of the component's lookups.
+    /// The slots for the component's lookups.
     lookups: Arc<Semaphore>,
-    /// Whether an address is one of this machine's.
+    /// Returns whether an address belongs to this machine.
     pub(super) is_own: fn(IpAddr) -> io::Result<bool>,
     tls: Arc<ClientConfig>,
 }
 
-/// A connection, under TLS or not.
+/// A connection, with or without TLS.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -43,7 +42,7 @@ impl Default for Connector {
         let tls = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(rustls::DEFAULT_VERSIONS)
             .map(|builder| builder.with_root_certificates(roots).with_no_client_auth());
-        // ring serves every version that rustls has; there is nothing to fail.
+        // ring supports every version that rustls does, so this cannot fail.
         let mut tls = tls.unwrap_or_else(|_| unreachable!("ring serves the usual versions"));
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         Self {
@@ -56,7 +55,7 @@ impl Default for Connector {
 }
 
 impl HttpGrant {
-    /// Opens a connection to the target, if one of its addresses may be reached.
+    /// Opens a connection to the target if one of its addresses is allowed.
     pub(super) async fn connect(
         &self,
         target: &Target,
@@ -73,7 +72,7 @@ impl HttpGrant {
             .map_err(|_| Error::ConnectionTimeout)?
     }
 
-    /// Those of the addresses that may be connected to.
+    /// Filters the addresses down to those that are allowed.
     fn reachable(
         &self,
         target: &Target,
@@ -84,7 +83,7 @@ impl HttpGrant {
         let mut prohibited = Vec::new();
         for address in addresses {
             let asked = not_global(address).is_none().then(|| (self.connector.is_own)(address));
-            // An address of which this cannot be found out is not connected to.
+            // An address is skipped if its owner cannot be determined.
             let Ok(is_own) = asked.unwrap_or(Ok(false)) else { continue };
             if self.egress.reaches(target, address, is_own) {
                 reachable.push(address);
@@ -131,7 +130,7 @@ impl HttpGrant {
     }
 
     async fn secure(&self, target: &Target, stream: TcpStream) -> Result<Box<dyn Stream>, Error> {
-        // Requests are written whole; waiting for more would only delay them.
+        // Requests are written whole; delaying them has no benefit.
         let _ = stream.set_nodelay(true);
         if target.scheme == Scheme::Http {
             return Ok(Box::new(stream));

@@ -1,4 +1,4 @@
-//! One request and its response, over a connection of its own.
+//! One request and its response, over a dedicated connection.
 
 use super::body::Bounded;
 use super::upload::Upload;
@@ -18,14 +18,13 @@ use wasmtime_wasi::runtime::{AbortOnDropJoinHandle, spawn};
 use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::{Error, WasiBody};
 
-/// Header fields of a response; one with more is refused.
+/// The maximum number of response header fields; a response with more is rejected.
 const MAX_HEADERS: usize = 128;
 
-/// What the host keeps for an exchange: the buffers of its connection, and pieces of its
-/// bodies on their way.
+/// The host memory for an exchange: the connection's buffers, and body chunks in transit.
 const EXCHANGE_BYTES: u64 = 256 * 1024;
 
-/// A request that was let through, with what it takes to send it.
+/// An allowed request, with everything needed to send it.
 pub(crate) struct Exchange {
     pub(super) grant: Arc<HttpGrant>,
     pub(super) ledger: Arc<Ledger>,
@@ -34,20 +33,20 @@ pub(crate) struct Exchange {
     pub(super) patience: Patience,
     pub(super) target: Target,
     pub(super) request: http::Request<WasiBody>,
-    /// To what the memory that it takes is charged.
+    /// The call's slot, to which memory is charged.
     pub(super) turn: Option<Arc<Slot>>,
-    /// The places of the call's exchanges. One is held until the response's body was read
-    /// or dropped.
+    /// The slots for the call's exchanges. One is held until the response body was read or
+    /// dropped.
     pub(super) places: Arc<Semaphore>,
-    /// The places of the call's lookups.
+    /// The slots for the call's lookups.
     pub(super) lookups: Arc<Semaphore>,
 }
 
-/// What goes on beside a response: the connection that its body comes from.
+/// The connection task that supplies the response body.
 type Connection = Box<dyn Future<Output = Result<(), Error>> + Send>;
 
 impl Exchange {
-    /// Waits for its place, sends the request and waits for the head of its response.
+    /// Waits for a slot, sends the request and waits for the response head.
     pub(crate) async fn run(self) -> Result<(http::Response<WasiBody>, Connection), Error> {
         let Self { grant, ledger, boundary, body_bytes, patience, .. } = self;
         let Self { target, request, turn, places, lookups, .. } = self;
@@ -74,7 +73,7 @@ impl Exchange {
         let connection: AbortOnDropJoinHandle<_> = spawn(connection);
         let response = tokio::select! {
             response = sender.send_request(sent) => response.map_err(|e| broken(&e))?,
-            // A guest may take its time to write the body; the server may not.
+            // A guest may write the body slowly; the server must not be slow to read it.
             () = owes.for_longer_than(patience.first_byte) => return Err(Error::ConnectionReadTimeout),
         };
 
@@ -97,13 +96,13 @@ impl Exchange {
     }
 }
 
-/// Charges memory of an exchange, if there is a turn to charge it to.
+/// Charges an exchange's memory if the call has a slot to charge.
 pub(super) fn charged(turn: Option<&Arc<Slot>>, bytes: u64) -> Result<Option<Charge>, Error> {
     let charge = turn.map(|turn| turn.charge_while(bytes)).transpose();
     charge.map_err(|_| Error::ConnectionLimitReached)
 }
 
-/// What hyper says of a connection, in the words of `wasi:http`.
+/// Translates a hyper connection error to `wasi:http`.
 pub(super) fn broken(why: &hyper::Error) -> Error {
     if let Some(Error::HttpRequestBodySize(size)) = why.source().and_then(|why| why.downcast_ref()) {
         Error::HttpRequestBodySize(*size)

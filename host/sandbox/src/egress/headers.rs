@@ -1,5 +1,5 @@
-//! Header fields: which of them a guest may not write, what is sent, and what of a
-//! response's head is passed on.
+//! Header rules: which fields a guest may not set, which are sent, and which response fields are
+//! passed on.
 
 use super::HttpGrant;
 use crate::ledger::Ledger;
@@ -13,12 +13,12 @@ use hyper::body::Incoming;
 use tollgate_agent::egress::Target;
 use wasmtime_wasi_http::Error;
 
-/// Bytes of a response's head, and of what is read of its body at once.
+/// The maximum size in bytes of a response head, and of one read of its body.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// Whether a guest may not set this header: those that carry credentials, that say how a
-/// message is framed or what becomes of the connection, and those by which servers act on
-/// another request than the one that was judged.
+/// Returns whether a guest may not set this header. Forbidden headers carry credentials, describe
+/// message framing, control the connection, or make servers act on a different request than the
+/// one that was judged.
 pub(crate) fn is_forbidden(name: &HeaderName) -> bool {
     frames(name)
         || [&AUTHORIZATION, &COOKIE].contains(&name)
@@ -26,7 +26,7 @@ pub(crate) fn is_forbidden(name: &HeaderName) -> bool {
         || redirects(name)
 }
 
-/// Whether a header is between the two ends of a connection.
+/// Returns whether a header is hop-by-hop.
 pub(super) fn frames(name: &HeaderName) -> bool {
     const OTHERS: [&str; 4] = ["keep-alive", "proxy-connection", "http2-settings", "alt-used"];
     [
@@ -44,7 +44,7 @@ pub(super) fn frames(name: &HeaderName) -> bool {
         || OTHERS.contains(&name.as_str())
 }
 
-/// Servers that keep headers in variables take `_` for `-`.
+/// Servers that map headers to variables treat `_` and `-` alike.
 fn is_forbidden_as_folded(name: &HeaderName) -> bool {
     let folded = name.as_str().replace('_', "-");
     let same = folded == name.as_str();
@@ -52,11 +52,11 @@ fn is_forbidden_as_folded(name: &HeaderName) -> bool {
     other.is_some_and(|name| frames(&name) || [AUTHORIZATION, COOKIE, CONTENT_LENGTH].contains(&name))
 }
 
-/// Whether servers or the proxies before them may take the header's value for the
-/// request's method, path or host: `X-HTTP-Method-Override` and its relatives.
+/// Returns whether servers or proxies may treat the header as the request's method, path or host:
+/// `X-HTTP-Method-Override` and similar.
 fn redirects(name: &HeaderName) -> bool {
     let plain: String = name.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
-    // Those that ask for leave of another origin name a method and do not use it.
+    // CORS preflight headers name a method without changing the request's own.
     let names_method = plain.contains("method") && !plain.starts_with("accesscontrol");
     let names_verb = plain.contains("httpverb") || plain.contains("verboverride");
     let names_place = ["original", "rewrite", "override"].iter().any(|word| plain.contains(word))
@@ -64,14 +64,14 @@ fn redirects(name: &HeaderName) -> bool {
     names_method || names_verb || names_place
 }
 
-/// Whether the header chooses a part of the response.
+/// Returns whether the header requests a part of the response.
 fn chooses_part(name: &HeaderName) -> bool {
     let plain: String = name.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
     ["range", "ifrange", "requestrange", "xrange", "xrequestrange"].contains(&plain.as_str())
 }
 
-/// The headers that are sent, and whether a secret is among them. The length is the body's
-/// own.
+/// Returns the headers to send, and whether a secret is among them. The length is that of the
+/// actual body.
 pub(super) fn to_send(
     grant: &HttpGrant,
     target: &Target,
@@ -83,7 +83,7 @@ pub(super) fn to_send(
     headers.insert(HOST, host);
     let joined = grant.secrets.iter().filter(|secret| secret.join(target, &mut headers)).count();
     if joined > 0 {
-        // What is compressed or cut could not be blanked.
+        // Secrets cannot be redacted in compressed or partial responses.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         remove(&mut headers, chooses_part);
     }
@@ -97,7 +97,7 @@ fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
     }
 }
 
-/// Whether a response holds only a part of what was asked for.
+/// Returns whether a response holds only a part of the resource.
 fn is_partial(response: &http::Response<Incoming>) -> bool {
     let mut types = response.headers().get_all(CONTENT_TYPE).iter();
     response.status() == http::StatusCode::PARTIAL_CONTENT
@@ -106,7 +106,7 @@ fn is_partial(response: &http::Response<Incoming>) -> bool {
             .any(|kind| kind.as_bytes().to_ascii_lowercase().windows(10).any(|part| part == b"byteranges"))
 }
 
-/// Bounds and blanks the head of a response.
+/// Limits and redacts the head of a response.
 pub(super) fn check_response(
     mut response: http::Response<Incoming>,
     grant: &HttpGrant,
@@ -130,7 +130,7 @@ pub(super) fn check_response(
             return Err(Error::HttpProtocolError);
         }
     }
-    // What is compressed on the way could not be blanked either, and nobody asked for it.
+    // Compressed transfer encodings cannot be redacted either, and were not requested.
     if is_coded_but(&TRANSFER_ENCODING, b"chunked") {
         return Err(Error::HttpResponseTransferCoding(None));
     }
@@ -155,7 +155,7 @@ pub(super) fn check_response(
     Ok(response)
 }
 
-/// The length of the body, as the server announces it.
+/// Returns the body length that the server announced.
 pub(super) fn announced(response: &http::Response<Incoming>) -> Option<u64> {
     response.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -1,11 +1,10 @@
-//! HTTP, as far as it was granted: from a request that left the guest to a response
-//! that it may read.
+//! HTTP egress within a grant: from a guest's request to a response that the guest may read.
 //!
-//! There is one way out. A request is read once into a [`Target`] and compared with
-//! the grant; its name is resolved once, and the connection goes to an address of
-//! that one answer ([`connect`]); secrets join it on the way ([`Secret`]); what comes
-//! back is bounded and blanked ([`body`]). No redirect is followed: the guest asks
-//! again, and is judged again. Whatever is refused is an error that the guest reads.
+//! There is one way out. A request is parsed once into a [`Target`] and compared with the grant.
+//! Its name is resolved once, and the connection goes to one of the resulting addresses
+//! ([`connect`]). Secrets are added after that ([`Secret`]), and the response is limited and
+//! redacted ([`body`]). Redirects are not followed: the guest sends a new request, which is
+//! judged again. A refused request is an error that the guest can read.
 
 mod body;
 mod connect;
@@ -37,11 +36,11 @@ use tollgate_agent::egress::{Egress, Target};
 use tollgate_agent::redact::Redactor;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
-/// How long a guest that does not say waits for each step of a request.
+/// The default timeout of each step of a request.
 const STEP_TIME: Duration = Duration::from_secs(30);
 
-/// What a component may ask of the network, with the secrets that join its
-/// requests. Made once; its calls share it.
+/// The requests that a component may send, and the secrets added to them. Created once and shared
+/// by its calls.
 pub struct HttpGrant {
     egress: Egress,
     secrets: Vec<Secret>,
@@ -50,13 +49,13 @@ pub struct HttpGrant {
 }
 
 impl HttpGrant {
-    /// Lets these requests through, under TLS that trusts the usual authorities.
+    /// Allows these requests, with TLS that trusts the usual certificate authorities.
     #[must_use]
     pub fn new(egress: Egress) -> Self {
         Self { egress, secrets: Vec::new(), blanks: Redactor::default(), connector: Connector::default() }
     }
 
-    /// Joins these secrets to requests that go where they are bound to.
+    /// Adds these secrets to requests for their hosts.
     #[must_use]
     pub fn with_secrets(mut self, secrets: Vec<Secret>) -> Self {
         self.blanks = Redactor::of(secrets.iter().map(Secret::expose));
@@ -64,26 +63,26 @@ impl HttpGrant {
         self
     }
 
-    /// Has names resolved by something else than the system.
+    /// Sets a resolver to use instead of the system's.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
         self.connector.resolver = resolver;
         self
     }
 
-    /// What was granted.
+    /// Returns the allowed requests.
     #[must_use]
     pub fn egress(&self) -> &Egress {
         &self.egress
     }
 
-    /// What is taken out of all that the component's calls read and say.
+    /// Returns the redactor for everything that the component's calls read and output.
     pub(crate) fn blanks(&self) -> &Redactor {
         &self.blanks
     }
 }
 
-/// The way out of one call.
+/// The HTTP egress of one call.
 pub(crate) struct Outbound {
     pub(crate) grant: Arc<HttpGrant>,
     pub(crate) boundary: Boundary,
@@ -91,14 +90,14 @@ pub(crate) struct Outbound {
     pub(crate) body_bytes: u64,
     pub(crate) requests: u32,
     pub(crate) ledger: Arc<Ledger>,
-    /// To what the host's memory for exchanges is charged.
+    /// The call's slot, to which memory for exchanges is charged.
     turn: Option<Arc<Slot>>,
-    /// The places of exchanges that are in progress.
+    /// The slots for exchanges in progress.
     places: Arc<Semaphore>,
     lookups: Arc<Semaphore>,
 }
 
-/// How long each step of one request may take.
+/// The timeouts of one request's steps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     connect: Duration,
@@ -127,13 +126,14 @@ impl Outbound {
         }
     }
 
-    /// Charges the host's memory for exchanges to this turn.
+    /// Charges memory for exchanges to this slot.
     pub(crate) fn charging(mut self, turn: &Arc<Slot>) -> Self {
         self.turn = Some(Arc::clone(turn));
         self
     }
 
-    /// The one decision: what a request that is let through needs, or why it is not.
+    /// Decides whether a request is allowed. Returns an exchange to run, or the reason for the
+    /// refusal.
     pub(crate) fn admit(
         &self,
         request: http::Request<WasiBody>,
@@ -163,7 +163,7 @@ impl Outbound {
 }
 
 impl Patience {
-    /// What the guest asks for, or the usual, but never longer than its call.
+    /// Uses the guest's timeouts or the defaults, capped by the call's remaining time.
     fn of(options: Option<RequestOptions>, left: Duration) -> Self {
         let options = options.unwrap_or_default();
         let clamp = |asked: Option<Duration>| asked.unwrap_or(STEP_TIME).min(left);
@@ -175,7 +175,7 @@ impl Patience {
     }
 }
 
-/// Refuses the request of a call that was granted none, and notes it.
+/// Refuses a request of a call without an HTTP grant, and records it.
 pub(crate) fn refuse(request: &http::Request<WasiBody>, ledger: &Ledger) -> Error {
     readable_target(request, ledger).map_or_else(|unreadable| unreadable, |target| denied(&target, ledger))
 }

@@ -1,9 +1,10 @@
-//! Names to addresses: few at once, each for a short time, and on threads of their own.
+//! Name resolution: a limited number of concurrent lookups, each with a short timeout, on
+//! dedicated threads.
 //!
-//! A question to the system cannot be taken back, and may take the better part of a minute.
-//! So it is not asked on the runtime's threads for blocking work, where operations on files
-//! and loading would wait behind it, and a call that ends does not wait for it. A lookup
-//! keeps its place until it has ended, whoever still waits for it.
+//! A system lookup cannot be cancelled and may take most of a minute. Therefore it does not run
+//! on the runtime's blocking threads, where file operations and loading would queue behind it,
+//! and a call that ends does not wait for it. A lookup holds its slot until it ends, even if its
+//! caller has stopped waiting.
 
 use futures::future::BoxFuture;
 use std::io;
@@ -13,27 +14,25 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use wasmtime_wasi_http::Error;
 
-/// How many lookups are in progress at once.
+/// The maximum number of concurrent lookups.
 pub const MAX_LOOKUPS: usize = 16;
-/// How many of them may be of one component, so that slow servers of its choice leave room
-/// for others.
+/// The maximum for one component, so that slow name servers of its choice leave room for others.
 pub const MAX_LOOKUPS_OF_COMPONENT: usize = 8;
-/// How many of them may be of one call.
+/// The maximum for one call.
 pub const MAX_LOOKUPS_OF_CALL: usize = 4;
-/// How long one is waited for.
+/// The timeout of one lookup.
 pub const LOOKUP_TIME: Duration = Duration::from_secs(5);
 
-/// The places of all lookups of this process.
+/// The slots for all lookups of this process.
 static LOOKUPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_LOOKUPS)));
 
-/// Resolves names. It is asked once for each request, and the connection goes to
-/// one of the addresses that it then gave.
+/// Resolves names. Called once per request; the connection goes to one of the returned addresses.
 pub trait Resolve: Send + Sync {
-    /// The addresses of a name.
+    /// Returns the addresses of a name.
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
-/// Asks the system, each time on a thread of its own.
+/// A resolver that asks the system, using a new thread for each lookup.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SystemResolver;
 
@@ -44,7 +43,7 @@ impl Resolve for SystemResolver {
             let (answer, answered) = oneshot::channel();
             let ask = move || {
                 let addresses = (name.as_str(), 0).to_socket_addrs();
-                // Nobody may wait any longer.
+                // The caller may have stopped waiting.
                 let _ = answer.send(addresses.map(|all| all.map(|address| address.ip()).collect()));
             };
             std::thread::Builder::new().name("tollgate-dns".to_owned()).spawn(ask)?;
@@ -53,7 +52,7 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Resolves a name once there is room for it here and in the given places.
+/// Resolves a name as soon as a slot is free here and in the given semaphores.
 pub(super) async fn look_up(
     resolver: Arc<dyn Resolve>,
     name: String,
@@ -75,7 +74,7 @@ pub(super) async fn look_up(
     }
 }
 
-/// The error for a name that has no address, or of which none could be found out.
+/// Returns the error for a name without addresses, or whose lookup failed.
 pub(super) fn unknown() -> Error {
     Error::DnsError { rcode: None, info_code: None }
 }
@@ -85,7 +84,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// The one thread for blocking work is taken, as it would be by others' lookups.
+    /// The only blocking thread is busy, as it would be with other lookups.
     #[test]
     fn z20_lookups_and_file_operations_do_not_wait_for_each_other() {
         let runtime = tokio::runtime::Builder::new_multi_thread()

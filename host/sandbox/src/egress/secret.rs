@@ -1,4 +1,4 @@
-//! A secret that joins requests after they have left the guest.
+//! A secret that is added to requests after they leave the guest.
 
 use crate::error::SandboxError;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -6,22 +6,22 @@ use std::fmt;
 use tollgate_agent::egress::{Origin, Target};
 use tollgate_agent::redact::{MAX_SECRET_BYTES, MIN_SECRET_BYTES};
 
-/// A secret, bound to one host and one header. It prints as a placeholder.
+/// A secret, bound to one host and one header. Its `Debug` output is a placeholder.
 #[derive(Clone)]
 pub struct Secret {
     to: Origin,
     header: HeaderName,
-    /// What stands in the header: the prefix and the secret.
+    /// The header value: the prefix and the secret.
     value: HeaderValue,
     text: String,
 }
 
 impl Secret {
-    /// Binds a secret. `prefix` stands before it in the header, such as `Bearer `.
+    /// Binds a secret. `prefix` precedes it in the header, such as `Bearer `.
     ///
     /// # Errors
-    /// The header is none, or one that says how a message is framed; or the secret
-    /// is too short to be blanked, too long, or not fit for a header.
+    /// Fails if the header name is invalid or is a framing header, or if the secret is too short
+    /// to be redacted, too long, or not valid in a header.
     pub fn new(to: Origin, header: &str, prefix: &str, text: &str) -> Result<Self, SandboxError> {
         let name: HeaderName =
             header.parse().ok().filter(|name| !super::headers::frames(name)).ok_or_else(|| {
@@ -42,8 +42,8 @@ impl Secret {
         Ok(Self { to, header: name, value, text: text.to_owned() })
     }
 
-    /// Joins it to a request that goes where it is bound to, in place of what the
-    /// guest wrote there. Whether it did.
+    /// Adds the secret to a request for its host, replacing the guest's value. Returns whether it
+    /// did.
     pub(super) fn join(&self, target: &Target, headers: &mut HeaderMap) -> bool {
         let goes_there = self.to.is_of(target);
         if goes_there {

@@ -1,9 +1,9 @@
-//! The body of a request on its way to a server: of the length that was announced, and no
-//! longer than its limit.
+//! Request bodies on their way to a server, with exactly the announced length and within the
+//! limit.
 //!
-//! A body of known length is passed on as the guest writes it, so that the host holds
-//! little of it. Any other is collected first: then what is announced is what follows, and
-//! servers that take no chunked request are served, too.
+//! A body of known length is streamed as the guest writes it, so the host holds little of it. Any
+//! other body is collected first. That way the announced length is always correct, and servers
+//! that reject chunked requests work too.
 
 use super::exchange::charged;
 use crate::admission::Slot;
@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use wasmtime_wasi_http::{Error, WasiBody};
 
-/// Memory of a body that is collected is charged in parts of so many bytes.
+/// The unit in bytes in which a collected body's memory is charged.
 const CHARGED_BYTES: usize = 256 * 1024;
 
 /// The body of one request, with its exact length.
@@ -27,20 +27,19 @@ pub(super) struct Upload {
     left: u64,
     is_over: bool,
     owes: Owes,
-    /// For what of it was collected.
+    /// The charges for collected data.
     _charges: Vec<Charge>,
 }
 
-/// Since when the other side has had all that the guest wrote; `None` while the guest is
-/// waited for.
+/// When the server received everything that the guest wrote; `None` while waiting for the guest.
 #[derive(Clone, Default)]
 pub(super) struct Owes(Arc<Mutex<Option<Instant>>>);
 
 impl Upload {
-    /// Takes a body of at most `limit` bytes.
+    /// Accepts a body of at most `limit` bytes.
     ///
     /// # Errors
-    /// It is longer, or announced as longer, or was not finished by the guest.
+    /// Fails if the body is longer, is announced as longer, or was not finished by the guest.
     pub(super) async fn new(
         headers: &HeaderMap,
         body: WasiBody,
@@ -74,7 +73,7 @@ impl Owes {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = server.then(Instant::now);
     }
 
-    /// Waits until the server has had all that was written for so long and did nothing.
+    /// Waits until the server has had all written data for this long without reacting.
     pub(super) async fn for_longer_than(&self, patience: Duration) {
         loop {
             let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,8 +134,8 @@ impl Body for Upload {
     }
 }
 
-/// The length that the guest announced. The engine lets no two and no other than digits
-/// through; whatever gets here is read no more leniently.
+/// Returns the length that the guest announced. The engine accepts at most one length and only
+/// digits; this parser is equally strict.
 fn announced(headers: &HeaderMap) -> Result<Option<u64>, Error> {
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let Some(length) = lengths.next() else { return Ok(None) };
@@ -147,7 +146,7 @@ fn announced(headers: &HeaderMap) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Collects a body, whose memory is charged before it comes.
+/// Collects a body, charging memory before reading.
 async fn collect(
     mut body: WasiBody,
     limit: u64,

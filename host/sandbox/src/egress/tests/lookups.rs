@@ -1,9 +1,9 @@
-//! Slow and many lookups, and addresses of this machine.
+//! Slow lookups, many lookups, and addresses of this machine.
 
 use super::*;
 use tokio::sync::Notify;
 
-/// Answers nothing until it is told to, and counts who waits.
+/// A resolver that does not answer until released, and counts pending lookups.
 #[derive(Default)]
 struct Slow {
     asked: AtomicUsize,
@@ -20,7 +20,7 @@ impl Resolve for Slow {
     }
 }
 
-/// A call of a component of its own.
+/// Returns a call with its own component.
 fn slow_net(slow: &Arc<Slow>) -> Net {
     let resolver: Arc<dyn Resolve> = Arc::clone(slow) as _;
     let mut net = Net::new(HttpGrant::new(egress(&["http://*"], &[])).with_resolver(resolver));
@@ -28,7 +28,7 @@ fn slow_net(slow: &Arc<Slow>) -> Net {
     net
 }
 
-/// Begins so many requests at once.
+/// Starts this many requests at once.
 fn ask(net: &Net, requests: usize) -> Vec<tokio::task::JoinHandle<Option<String>>> {
     let begin = |number| {
         let body = Full::new(Bytes::new()).map_err(Error::from).boxed_unsync();
@@ -78,7 +78,7 @@ async fn z20_a_lookup_that_is_given_up_keeps_its_place_until_it_ends() {
     for asked in first {
         assert_eq!(asked.await.unwrap(), Some(Error::DnsTimeout.to_string()));
     }
-    // Nobody waits any more, but the system is still asked.
+    // The callers have stopped waiting, but the lookups are still in progress.
     let net = Net { options: None, ..net };
     let next = ask(&net, 1);
     settle().await;

@@ -1,5 +1,4 @@
-//! What hostile guests, hostile servers and hostile names try, against servers and a
-//! resolver of the test's own.
+//! Attacks by hostile guests, servers and names, against the tests' own servers and resolver.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -19,10 +18,10 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::io::AsyncWriteExt as _;
 
-/// A response: its status, its head, and its body as far as it came.
+/// A response: its status, its head, and the part of its body that arrived.
 type Answered = (u16, http::HeaderMap, Result<Vec<u8>, Error>);
 
-/// A request, and what it came to.
+/// A request and its result.
 struct Came {
     result: Result<Answered, Error>,
     ledger: Arc<Ledger>,
@@ -42,7 +41,7 @@ impl Came {
     }
 }
 
-/// Everything that a request is sent with.
+/// Everything needed to send a request.
 struct Net {
     outbound: Outbound,
     options: Option<RequestOptions>,
@@ -102,7 +101,7 @@ fn egress(patterns: &[&str], ranges: &[&str]) -> Egress {
     Egress::new(patterns, ranges.iter().map(|range| range.parse().unwrap()).collect())
 }
 
-/// Names with their addresses; each question moves on to the next answer.
+/// Names and their addresses; each lookup advances to the next answer.
 #[derive(Default)]
 struct Names {
     answers: BTreeMap<&'static str, Vec<Vec<IpAddr>>>,
@@ -212,13 +211,13 @@ async fn other_ways_to_write_an_address_are_refused() {
 async fn a_name_is_resolved_once_and_what_was_looked_at_is_connected_to() {
     let server = Server::start(Answer::text("local")).await;
     let url = format!("http://moving.test:{}/", server.port());
-    // First an address that may be reached, then one that may not.
+    // The first address is allowed, the second is not.
     let names = Names::of("moving.test", &[&["127.0.0.1"], &["169.254.169.254"]]);
     let net = named(&names, &[&url], &["127.0.0.0/8"]);
     assert_eq!(net.get(&url).await.text(), "local");
     assert_eq!(names.asked.load(Relaxed), 1);
     assert_eq!(net.get(&url).await.error(), Error::DestinationIpProhibited.to_string());
-    // Of several, those that may not be reached are left out.
+    // Disallowed addresses among several are skipped.
     let names = Names::of("mixed.test", &[&["10.255.255.1", "::1", "127.0.0.1"]]);
     let url = format!("http://mixed.test:{}/", server.port());
     let net = named(&names, &[&url], &["127.0.0.0/8"]);
@@ -261,7 +260,7 @@ async fn what_a_guest_writes_about_the_connection_is_not_sent() {
     assert!(head.contains(&format!("content-length: {}\r", body.len())), "{head}");
 }
 
-/// Else the test before this one could not fail.
+/// Shows that the preceding test could fail.
 #[tokio::test]
 async fn the_server_of_these_tests_sees_a_request_behind_another() {
     let server = Server::start(Answer::text("x")).await;

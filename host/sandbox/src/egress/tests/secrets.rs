@@ -1,4 +1,4 @@
-//! Secrets on their way out, and what comes back.
+//! Secrets in requests, and their redaction in responses.
 
 use super::server::{self, Answer, Server};
 use super::*;

@@ -1,5 +1,5 @@
-//! A server of a test's own: it answers one request a connection as it is told, well or
-//! not, and then reads on, to see whether another request was behind it.
+//! A test server. It gives one configured response per connection, valid or not, and then keeps
+//! reading to detect a smuggled second request.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -8,22 +8,22 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the server does with a request.
+/// The server's reaction to a request.
 #[derive(Clone)]
 pub(super) enum Answer {
     /// Sends these bytes and closes.
     Bytes(Vec<u8>),
-    /// Sends these chunks, each by itself.
+    /// Sends these chunks, one at a time.
     Chunks(Vec<Vec<u8>>),
-    /// Sends the first, and the second for ever.
+    /// Sends the first, then the second repeatedly without end.
     Endless(Vec<u8>, Vec<u8>),
     /// Sends these bytes and holds the connection open.
     Stalls(Vec<u8>),
-    /// Sends the request's head back, as a header too.
+    /// Echoes the request's head, in a header too.
     Echo,
-    /// Sends these bytes before it is asked.
+    /// Sends these bytes before any request.
     Greets(Vec<u8>),
-    /// Says nothing.
+    /// Sends nothing.
     Silence,
 }
 
@@ -36,7 +36,7 @@ impl Answer {
 pub(super) struct Server {
     address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
-    /// Connections that are not yet read to their end.
+    /// Connections that have not been read to the end.
     open: Arc<AtomicUsize>,
 }
 
@@ -68,13 +68,13 @@ impl Server {
         self.address.port()
     }
 
-    /// The heads of the requests so far.
+    /// Returns the request heads so far.
     pub(super) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
 
-    /// The heads of all requests, once every connection was read to its end and there
-    /// was one.
+    /// Returns all request heads once there is at least one and every connection was read to the
+    /// end.
     pub(super) async fn all_heads(&self) -> Vec<String> {
         for _ in 0..1_000 {
             if !self.heads().is_empty() && self.open.load(Relaxed) == 0 {
@@ -86,7 +86,7 @@ impl Server {
     }
 }
 
-/// One piece of a chunked body.
+/// Returns one chunk of a chunked body.
 pub(super) fn chunk(bytes: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
@@ -105,7 +105,7 @@ async fn serve(mut stream: TcpStream, answer: Answer, heads: Arc<Mutex<Vec<Strin
     let rest = length_of_body(&head);
     while read.len() < rest && more(&mut stream, &mut read).await {}
     read.drain(..rest.min(read.len()));
-    // A client that has read enough closes, and that is no failure here.
+    // A client that has read enough closes the connection; that is not a failure here.
     let _ = answer_with(&mut stream, answer, &head).await;
     loop {
         let head = next_head(&mut stream, &mut read).await;
@@ -122,7 +122,7 @@ fn note(heads: &Mutex<Vec<String>>, head: &str) {
     }
 }
 
-/// Takes the next head off what was read, or what there is of it at the end.
+/// Takes the next head from the received bytes, or the remainder at the end.
 async fn next_head(stream: &mut TcpStream, read: &mut Vec<u8>) -> String {
     let end = loop {
         if let Some(at) = read.windows(4).position(|end| end == b"\r\n\r\n") {
@@ -136,7 +136,7 @@ async fn next_head(stream: &mut TcpStream, read: &mut Vec<u8>) -> String {
     String::from_utf8_lossy(&head).into_owned()
 }
 
-/// What a server takes for the body that was announced.
+/// Returns the body length as a server would determine it.
 fn length_of_body(head: &str) -> usize {
     let head = head.to_ascii_lowercase();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));

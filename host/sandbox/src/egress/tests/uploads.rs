@@ -1,4 +1,4 @@
-//! Bodies on their way to a server, and exchanges that are in progress.
+//! Request bodies, and exchanges in progress.
 
 use super::*;
 use futures::StreamExt as _;
@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// A body that comes piece by piece.
+/// A body that arrives piece by piece.
 fn piecemeal() -> (mpsc::UnboundedSender<&'static str>, WasiBody) {
     let (pieces, receiver) = mpsc::unbounded_channel();
     let frames = futures::stream::unfold(receiver, |mut receiver: mpsc::UnboundedReceiver<&str>| async {
@@ -74,7 +74,7 @@ async fn z6_a_body_that_is_announced_as_too_long_is_not_begun() {
     assert!(server.heads().is_empty());
 }
 
-/// A guest that takes its time is not the server's fault; a server that does not answer is.
+/// A slow guest is not the server's fault; a server that does not answer is at fault.
 #[tokio::test]
 async fn z6_only_the_server_is_hurried() {
     let server = Server::start(Answer::text("x")).await;
@@ -107,7 +107,7 @@ async fn z6_a_call_has_so_many_exchanges_in_progress_and_no_more() {
         unread.push(begin().await.unwrap());
     }
     let mut waits = Box::pin(begin());
-    // The response came, but its body was neither read nor dropped.
+    // The response arrived, but its body was neither read nor dropped.
     assert!(tokio::time::timeout(Duration::from_millis(200), &mut waits).await.is_err());
     assert_eq!(server.heads().len(), unread.len());
     unread.pop();
