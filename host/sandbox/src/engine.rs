@@ -1,9 +1,8 @@
-//! The engine: which wasm is accepted, and how instances get their memory.
+//! The engine: the wasm features that are accepted, and memory allocation for instances.
 //!
-//! A fresh instance for each call is affordable because memories, tables and
-//! stacks come from a pool and go back to it nearly clean: what costs is not wasm,
-//! it is the system calls that map memory, take page faults and shoot down the
-//! other cores' address translations.
+//! A fresh instance for each call is affordable because memories, tables and stacks come from a
+//! pool and return to it nearly clean. The expensive part is not wasm but the system calls that
+//! map memory, the page faults and the TLB shootdowns on other cores.
 
 use crate::config::{Allocation, SandboxConfig};
 use crate::error::SandboxError;
@@ -11,33 +10,34 @@ use crate::load::IMAGE_SLACK_BYTES;
 use std::num::NonZeroUsize;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// Bytes of a memory that are cleared by hand for the next call, instead of being
-/// given back to the system and faulted in again.
+/// Bytes of a memory that are zeroed for the next call, instead of being returned to the system
+/// and faulted in again.
 const MEMORY_KEEP_RESIDENT: usize = 2 << 20;
-/// The same of a table.
+/// The same for a table.
 const TABLE_KEEP_RESIDENT: usize = 64 << 10;
-/// Stack beyond the wasm code's own, for the host functions that it calls.
+/// Stack for host functions, in addition to the wasm code's own.
 const HOST_STACK_BYTES: usize = 1536 << 10;
 
-/// How linear memories lie in the address space. Compiled code relies on it.
+/// The layout of linear memories in the address space. Compiled code depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Each has its whole address space reserved, with guards: no bounds are checked.
+    /// Reserves the whole address space of each memory, with guards; needs no bounds checks.
     Guarded,
-    /// Each takes what it uses, and bounds are checked: where address space is short.
+    /// Maps only the used part of each memory, with bounds checks, for processes short of address
+    /// space.
     Compact,
 }
 
-/// An engine, and how it came about.
+/// An engine, and a notice about how it was made.
 pub(crate) struct Made {
     pub(crate) engine: Engine,
     pub(crate) layout: Layout,
-    /// Why it is not as fast as it could be.
+    /// Why the engine is slower than it could be.
     pub(crate) notice: Option<String>,
 }
 
-/// Makes the engine. Where no pool can be had (a small address space, say) it maps
-/// memory for each call instead.
+/// Creates the engine. If no pool can be reserved (for example, for lack of address space),
+/// memory is mapped for each call instead.
 pub(crate) fn engine(config: &SandboxConfig) -> Result<Made, SandboxError> {
     let on_demand = |layout, notice| {
         let engine = Engine::new(&wasm(config.stack_bytes, layout)).map_err(cannot_be_made)?;
@@ -60,7 +60,7 @@ pub(crate) fn engine(config: &SandboxConfig) -> Result<Made, SandboxError> {
     }
 }
 
-/// An engine that only compiles, for engines of this layout: it reserves nothing.
+/// Creates an engine that only compiles, for engines of this layout. It reserves nothing.
 pub(crate) fn compiling_engine(layout: Layout) -> Result<Engine, SandboxError> {
     Engine::new(&wasm(SandboxConfig::default().stack_bytes, layout)).map_err(cannot_be_made)
 }
@@ -69,7 +69,7 @@ fn cannot_be_made(why: wasmtime::Error) -> SandboxError {
     SandboxError::new(format!("the wasm engine cannot be made: {why:#}"))
 }
 
-/// A process whose address space is bounded cannot give 4 GiB of it to each memory.
+/// A process with limited address space cannot reserve 4 GiB for each memory.
 fn layout_on_demand() -> Layout {
     match rustix::process::getrlimit(rustix::process::Resource::As).current {
         Some(_) => Layout::Compact,
@@ -79,26 +79,26 @@ fn layout_on_demand() -> Layout {
 
 fn wasm(stack_bytes: usize, layout: Layout) -> Config {
     let mut wasm = Config::new();
-    // The same input is cut at the same place, on every machine.
+    // The same input is interrupted at the same instruction on every machine.
     wasm.consume_fuel(true);
     wasm.relaxed_simd_deterministic(true);
     // A guest that computes is interrupted at each tick: see `ticker`.
     wasm.epoch_interruption(true);
-    // Host functions run on the guest's stack, and must not run out of it.
+    // Host functions run on the guest's stack and must not overflow it.
     wasm.max_wasm_stack(stack_bytes);
     wasm.async_stack_size(stack_bytes + HOST_STACK_BYTES);
-    // No component feature that needs it is compiled in; each store is cheaper.
+    // No component feature that needs it is compiled in; stores are cheaper without it.
     wasm.concurrency_support(false);
-    // Tools do not need more than 4 GiB; bounds checks without it are free.
+    // Tools do not need more than 4 GiB; without 64-bit memories, bounds checks are free.
     wasm.wasm_memory64(false);
-    // Where a guest trapped is told by function, from a bounded number of frames;
-    // the tables for more would only take memory.
+    // Trap locations are reported by function, with a limited number of frames. Tables with more
+    // detail would only take memory.
     wasm.wasm_backtrace_max_frames(NonZeroUsize::new(16));
     wasm.generate_address_map(false);
     wasm.native_unwind_info(cfg!(windows));
-    // The images of memories are in the compiled code, once more in memory, and as large as
-    // their data lies apart. Sparse ones are decided about in `load::census`; this is
-    // the compiler's own bound behind it.
+    // A memory's image is stored in the compiled code and again in memory, and spans the distance
+    // between its data segments. Sparse images are rejected in `load::census`; this is the
+    // compiler's own limit as a second check.
     wasm.memory_guaranteed_dense_image_size(IMAGE_SLACK_BYTES);
     if layout == Layout::Compact {
         wasm.memory_reservation(0);
@@ -111,39 +111,38 @@ fn wasm(stack_bytes: usize, layout: Layout) -> Config {
 
 fn pool(config: &SandboxConfig) -> PoolingAllocationConfig {
     let ceiling = &config.ceiling;
-    // As many again may wait for child runs, and keep what they have.
+    // The same number of calls may wait for child runs and keep their memory.
     let calls = config.concurrent_calls.max(1).saturating_mul(2);
     let mut pool = PoolingAllocationConfig::new();
-    // One instance and one stack for each call that runs. A hostile call that takes
-    // all that its limits allow leaves the others theirs.
+    // One instance and one stack per running call. A hostile call that uses all of its limits
+    // leaves the others theirs.
     pool.total_component_instances(calls);
     pool.total_stacks(calls);
     pool.total_core_instances(calls.saturating_mul(ceiling.instances));
-    // Each memory and table in use is a few mappings, of which a process may have
-    // only so many.
+    // Each memory and table in use needs a few mappings, and a process has a limited number.
     let mappings = max_mappings() / 8;
     pool.total_memories(calls.saturating_mul(ceiling.memories).min(mappings));
     pool.total_tables(calls.saturating_mul(ceiling.tables).min(mappings));
-    // The limiter of each call is stricter; these are what the slots are sized by.
+    // The limiter of each call is stricter; these values determine the size of the slots.
     pool.max_memory_size(usize::try_from(ceiling.memory_bytes).unwrap_or(usize::MAX));
     pool.table_elements(usize::try_from(ceiling.table_elements).unwrap_or(usize::MAX));
     pool.max_memories_per_module(ceiling.memories);
     pool.max_tables_per_module(ceiling.tables);
-    // A Python tool is fourteen core instances with many functions each.
+    // A Python tool has fourteen core instances with many functions each.
     pool.max_component_instance_size(16 << 20);
     pool.max_core_instance_size(4 << 20);
-    // Dirty pages are found by one system call and cleared in place, so that the
-    // next call faults nothing in. Without the scan this would clear them all.
+    // One system call finds the dirty pages, which are zeroed in place, so that the next call has
+    // no page faults. Without the scan all pages would be zeroed.
     pool.linear_memory_keep_resident(MEMORY_KEEP_RESIDENT);
     pool.table_keep_resident(TABLE_KEEP_RESIDENT);
     pool.pagemap_scan(Enabled::Auto);
-    // What is kept resident is memory that does not come back: so many slots of it.
+    // Resident memory is not returned to the system, so it limits the number of warm slots.
     let warm = config.warm_bytes / MEMORY_KEEP_RESIDENT as u64;
     pool.max_unused_warm_slots(u32::try_from(warm).unwrap_or(u32::MAX));
     pool
 }
 
-/// How many memory mappings a process may have; Linux's default where unknown.
+/// Returns how many memory mappings a process may have; Linux's default if unknown.
 fn max_mappings() -> u32 {
     std::fs::read_to_string("/proc/sys/vm/max_map_count")
         .ok()

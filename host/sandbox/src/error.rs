@@ -1,14 +1,13 @@
-//! The two ways in which this crate says no: a component that is refused, and a
-//! host that cannot make a sandbox. What a call comes to is neither; see
-//! [`Outcome`](tollgate_agent::outcome::Outcome).
+//! The errors of this crate: a component is refused, or a sandbox cannot be created. The result
+//! of a call is neither; see [`Outcome`](tollgate_agent::outcome::Outcome).
 
-/// Why a component is not loaded: a sentence for the operator that says what
-/// happened, why, and where possible what to do.
+/// Why a component is not loaded: a sentence for the operator that states what happened, why, and
+/// if possible what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
 pub struct Refusal {
     sentence: String,
-    /// Whether there is only no room for it now.
+    /// Whether the only reason is a temporary lack of room.
     for_want_of_room: bool,
 }
 
@@ -27,8 +26,8 @@ impl Refusal {
     }
 }
 
-/// Why there is no sandbox, or why a grant cannot be given: the host's own fault
-/// or its configuration's.
+/// Why a sandbox cannot be created or a grant cannot be given: a fault of the host or its
+/// configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SandboxError(String);

@@ -1,5 +1,5 @@
-//! A gate as a component: asked whether a call may run, in a fresh instance each
-//! time, that is shown the call and can do nothing but answer.
+//! Gates as components. A gate decides whether a call may run. Each question uses a fresh
+//! instance, which sees the call and can do nothing but answer.
 
 use crate::admission::Slot;
 use crate::budget::Reservation;
@@ -21,12 +21,12 @@ use tollgate_agent::text::clean;
 use wasmtime::Store;
 use wasmtime::component::Linker;
 
-/// How long a question may wait for room beside the calls that run.
+/// How long a question may wait for a slot beside the running calls.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest sentence about settings that is shown, in bytes.
+/// The maximum length in bytes of a gate's message about its settings.
 const MAX_COMPLAINT_BYTES: usize = 1_000;
 
-/// What one question to a gate may use. A gate that needs more denies the call.
+/// The limits of one question to a gate. A gate that exceeds them denies the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GateLimits {
@@ -54,7 +54,7 @@ impl GateLimits {
     }
 }
 
-/// A gate that was loaded. Cloning is cheap.
+/// A loaded gate. Cloning is cheap.
 #[derive(Clone)]
 pub struct GateComponent {
     linked: Arc<LinkedGate>,
@@ -75,40 +75,40 @@ pub(crate) struct LinkedGate {
 }
 
 impl GateComponent {
-    /// What stands for it in messages: the file's path.
+    /// Returns its name in messages: the file's path.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.linked.name
     }
 
-    /// The SHA-256 of its bytes, in hexadecimal.
+    /// Returns the hexadecimal SHA-256 of its bytes.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.linked.digest
     }
 
-    /// What it says about itself, checked and cleaned.
+    /// Returns its descriptor, checked and sanitized.
     #[must_use]
     pub fn descriptor(&self) -> &GateDescriptor {
         &self.descriptor
     }
 
-    /// What the operator wrote for it, as JSON text.
+    /// Returns the operator's settings for it, as JSON text.
     #[must_use]
     pub fn settings(&self) -> &str {
         &self.settings
     }
 
-    /// What one question to it may use.
+    /// Returns the limits of one question.
     #[must_use]
     pub fn limits(&self) -> GateLimits {
         self.limits
     }
 
-    /// The gate with these limits, and with these settings where it accepts them.
+    /// Returns the gate with these limits and settings, if it accepts the settings.
     ///
     /// # Errors
-    /// The gate says what is wrong with the settings, or does not answer.
+    /// Fails with the gate's message about the settings, or if the gate does not answer.
     pub async fn configured(mut self, settings: &Value, limits: GateLimits) -> Result<Self, Refusal> {
         self.limits = limits;
         let text = settings.to_string();
@@ -133,19 +133,19 @@ impl GateComponent {
         }
     }
 
-    /// Asks about one call, in a fresh instance.
+    /// Asks the gate about one call, in a fresh instance.
     ///
     /// # Errors
-    /// The gate did not come to an answer that can be read: the call must not run.
+    /// Fails if the gate gave no valid answer. The call must not run.
     pub async fn judge(&self, call: &ProposedCall<'_>) -> Result<Verdict, Fault> {
         self.answer(call).await.map(|(verdict, _)| verdict)
     }
 
-    /// Asks as [`judge`](Self::judge) does. Beside a large verdict comes the host's memory
-    /// that it takes, for whoever holds the verdict to hold as long.
+    /// Asks like [`judge`](Self::judge). A large verdict comes with a reservation of the host
+    /// memory that it takes, to be held as long as the verdict.
     ///
     /// # Errors
-    /// As [`judge`](Self::judge).
+    /// The same as [`judge`](Self::judge).
     pub async fn answer(
         &self,
         call: &ProposedCall<'_>,
@@ -172,8 +172,7 @@ impl GateComponent {
         }
     }
 
-    /// Checks that a component is a gate without imports, and links it with a linker
-    /// in which there is nothing.
+    /// Checks that a component is a gate without imports, and links it with an empty linker.
     pub(crate) fn link(
         host: Arc<Host>,
         name: String,
@@ -193,7 +192,7 @@ impl GateComponent {
 }
 
 impl LinkedGate {
-    /// Lets it describe itself.
+    /// Asks the gate to describe itself.
     pub(crate) async fn describe(self) -> Result<GateComponent, Refusal> {
         let limits = GateLimits::default();
         let described = self
@@ -219,7 +218,7 @@ impl LinkedGate {
         })
     }
 
-    /// Runs one of its functions, into which so many bytes go.
+    /// Runs one of its functions, whose arguments have this many bytes.
     async fn ask<T>(
         &self,
         limits: GateLimits,
@@ -229,7 +228,7 @@ impl LinkedGate {
         self.ask_and_read(limits, bytes, work, async |answer, _| Ok(answer)).await
     }
 
-    /// Does what [`ask`](Self::ask) does, and reads the answer.
+    /// Runs a function like [`ask`](Self::ask), and reads the answer.
     async fn ask_and_read<T, R>(
         &self,
         limits: GateLimits,

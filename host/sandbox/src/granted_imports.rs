@@ -1,20 +1,20 @@
-//! What a component asks for, read from its type before anything of it runs.
+//! The imports of a component, read from its type before anything of it runs.
 
 use crate::grants::{Grants, Power};
 use serde::{Deserialize, Serialize};
 
-/// An interface that a component imports and this host knows.
+/// An interface that a component imports and that this host provides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Import {
     /// The interface with its version, such as `wasi:clocks/wall-clock@0.2.6`.
     pub interface: String,
-    /// The power that it needs a grant for; none where it has no power.
+    /// The power that must be granted to use it; `None` if it needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<Power>,
 }
 
 impl Import {
-    /// Whether using it would work: it needs no grant, or the grant is there.
+    /// Returns whether using it would work: it needs no grant, or the grant exists.
     #[must_use]
     pub fn granted(&self, grants: &Grants) -> bool {
         self.power.is_none_or(|power| grants.has(power))

@@ -1,5 +1,5 @@
-//! What belongs to one instance: its limits, its handles, and what it may see of
-//! its call. It lives in the instance's store and ends with it.
+//! The data of one instance: its limits, its handles, and its view of the call. It is part of the
+//! instance's store and is dropped with it.
 
 use crate::admission::Slot;
 use crate::attempt::{Call, Console};
@@ -30,23 +30,23 @@ pub(crate) struct Instance {
     pub(crate) meter: Meter,
     pub(crate) boundary: Boundary,
     pub(crate) table: ResourceTable,
-    /// When it must end.
+    /// The moment at which it must end.
     pub(crate) deadline: Deadline,
-    /// What ends it early.
+    /// Ends it early.
     pub(crate) cancel: CancellationToken,
-    /// The call that it serves; none in a sealed instance.
+    /// The call that it serves; `None` in a sealed instance.
     pub(crate) serves: Option<Serves>,
     wasi: Option<Box<Wasi>>,
-    /// Apart from WASI: a guest that asks for the seed of its hash maps needs no more.
+    /// Separate from WASI: a guest that only seeds its hash maps needs nothing else.
     world: Option<Nondeterminism>,
-    /// What a recorded attempt took, where this one plays it back.
+    /// The recorded inputs to play back in a replay.
     replay: Option<Arc<RecordedInputs>>,
     crossing_bytes: u64,
     console_bytes: u64,
     random_bytes: u64,
 }
 
-/// What an instance may see and tell of the call that it serves.
+/// The part of the call that an instance can see and report to.
 pub(crate) struct Serves {
     pub(crate) snapshot: Snapshot,
     pub(crate) keys: KeySet,
@@ -59,7 +59,7 @@ pub(crate) struct Serves {
     pub(crate) turn: Arc<Slot>,
 }
 
-/// Where reports go, and how many more may.
+/// The sink for reports, and the number of remaining reports.
 pub(crate) struct Reports {
     pub(crate) sink: Arc<dyn ReportSink>,
     pub(crate) left: u32,
@@ -69,8 +69,7 @@ pub(crate) struct Reports {
     pub(crate) blanked: Redacted,
 }
 
-/// What WASI keeps for a guest. Made when the guest first asks for any of it, which
-/// most calls never do.
+/// The WASI context of a guest. Created at first use, which most calls never reach.
 struct Wasi {
     ctx: WasiCtx,
     http: WasiHttpCtx,
@@ -79,7 +78,7 @@ struct Wasi {
 }
 
 impl Instance {
-    /// An instance in which every power refuses.
+    /// Creates an instance in which every power refuses.
     pub(crate) fn sealed(limits: &Limits, term: &CallDeadline<'_>) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles as usize);
@@ -99,7 +98,7 @@ impl Instance {
         }
     }
 
-    /// An instance that serves a call until its term.
+    /// Creates an instance that serves a call until its deadline.
     pub(crate) fn serving(
         call: &Call<'_>,
         limits: &Limits,
@@ -136,7 +135,7 @@ impl Instance {
         instance
     }
 
-    /// Counts what goes into the guest at the start.
+    /// Counts the bytes of the initial arguments.
     pub(crate) fn enter(&self, bytes: u64) -> Result<(), Stop> {
         if bytes > self.crossing_bytes {
             return Err(Stop::Crossing);
@@ -144,43 +143,43 @@ impl Instance {
         self.boundary.enter(bytes)
     }
 
-    /// The most bytes that may cross at once.
+    /// Returns the maximum number of bytes in one crossing.
     pub(crate) fn crossing_bytes(&self) -> u64 {
         self.crossing_bytes
     }
 
-    /// The settings that it may read.
+    /// Returns the settings that it may read.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&String, &String)> {
         self.serves.iter().flat_map(|serves| serves.grants.settings())
     }
 
-    /// Notes that the guest tried what it was not granted.
+    /// Records an operation that was not granted.
     pub(crate) fn deny(&self, power: Power, what: &str) {
         self.boundary.ledger().deny(&format!("{}: {what}", power.as_str()));
     }
 
-    /// What the guest wrote to standard output and error.
+    /// Returns the guest's standard output and standard error.
     pub(crate) fn console(&self) -> Console {
         self.wasi.as_ref().map(|wasi| wasi.capture.finish()).unwrap_or_default()
     }
 
-    /// Whether it plays back what an earlier attempt took from the world.
+    /// Returns whether it plays back an earlier attempt's inputs.
     pub(crate) fn is_replay(&self) -> bool {
         self.replay.is_some()
     }
 
-    /// What the guest takes from the world.
+    /// Returns the guest's source of nondeterministic inputs.
     pub(crate) fn world(&mut self) -> &Nondeterminism {
         self.world.get_or_insert_with(|| Nondeterminism::new(self.replay.clone()))
     }
 
-    /// What the guest took from the world; none where it took nothing.
+    /// Returns the recorded nondeterministic inputs; `None` if the guest read none.
     pub(crate) fn taken(&self) -> Option<Arc<RecordedInputs>> {
         let taken = self.world.as_ref()?.taken();
         (!taken.is_nothing()).then(|| Arc::new(taken))
     }
 
-    /// How many of its reports were lost.
+    /// Returns how many of its reports were lost.
     pub(crate) fn dropped_reports(&self) -> u64 {
         self.serves.as_ref().map_or(0, |serves| serves.reports.dropped)
     }
@@ -203,8 +202,7 @@ impl Wasi {
         serves: Option<&mut Serves>,
     ) -> Self {
         let capture = Capture::new(console_bytes, boundary.clone());
-        // No arguments, no environment, no directories, no network: those are what
-        // the builder begins with.
+        // The builder's defaults are no arguments, environment, directories or network.
         let mut builder = WasiCtxBuilder::new();
         if let Some(serves) = &serves {
             for (name, value) in serves.grants.environment() {

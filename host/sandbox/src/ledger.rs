@@ -1,17 +1,16 @@
-//! What a call did beyond computing, and what it was refused, for whoever reads it
-//! afterwards.
+//! A record of a call's effects and refusals, read after the call.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use tollgate_agent::text::clean;
 
-/// The most refusals of one call that are kept for the operator.
+/// The maximum number of refusals of one call that are kept for the operator.
 const MAX_DENIALS: usize = 16;
-/// The longest of them, in bytes.
+/// The maximum length of one refusal, in bytes.
 const MAX_DENIAL_BYTES: usize = 300;
 
-/// One call's notes: what crossed the boundary, requests that were sent, bytes that were
-/// written, and refusals of whatever power. A refusal begins with the power's name.
+/// One call's ledger: bytes that crossed the boundary, requests sent, bytes written, and refusals
+/// of any power. A refusal begins with the power's name.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// Bytes that went into the guest.
@@ -25,7 +24,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Notes what was refused: once, however often it was tried.
+    /// Records a refusal, once even if it occurs repeatedly.
     pub(crate) fn deny(&self, what: &str) {
         let what = clean(what, MAX_DENIAL_BYTES);
         let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,29 +33,29 @@ impl Ledger {
         }
     }
 
-    /// Counts a request that is sent; false, and not counted, where there were so many
-    /// already.
+    /// Counts a request to be sent. Returns `false` without counting it if the limit is reached.
     pub(crate) fn send(&self, limit: u32) -> bool {
         self.sent.fetch_update(Relaxed, Relaxed, |sent| (sent < limit).then_some(sent + 1)).is_ok()
     }
 
-    /// Counts bytes that are written; false, and not counted, where there would be more.
+    /// Counts bytes to be written. Returns `false` without counting them if they exceed the
+    /// limit.
     pub(crate) fn write(&self, bytes: u64, limit: u64) -> bool {
         let within = |written: u64| written.checked_add(bytes).filter(|all| *all <= limit);
         self.written_bytes.fetch_update(Relaxed, Relaxed, within).is_ok()
     }
 
-    /// Takes back what was not written after all.
+    /// Subtracts bytes that were not written after all.
     pub(crate) fn unwrite(&self, bytes: u64) {
         self.written_bytes.fetch_sub(bytes, Relaxed);
     }
 
-    /// How many requests were sent.
+    /// Returns how many requests were sent.
     pub(crate) fn sent(&self) -> u32 {
         self.sent.load(Relaxed)
     }
 
-    /// What was refused.
+    /// Returns the refusals.
     pub(crate) fn denied(&self) -> Vec<String> {
         self.denied.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

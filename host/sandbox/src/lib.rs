@@ -1,10 +1,9 @@
-//! Runs agent tools as WebAssembly components that nobody has to trust: the only
-//! crate of the host that knows wasmtime.
+//! Runs untrusted agent tools as WebAssembly components. This is the only crate of the host that
+//! depends on wasmtime.
 //!
-//! A [`Sandbox`] is made once. It loads a [`Component`] from a file, which says
-//! what it is and what it asks for. A [`Call`] of one of its tools runs under
-//! [`Limits`] and with [`Grants`], and comes to an [`Attempt`], whatever the tool
-//! does: nothing that a guest does is an `Err`.
+//! A [`Sandbox`] is created once. It loads a [`Component`] from a file, with the component's
+//! description and imports. A [`Call`] of one of its tools runs under [`Limits`] and with
+//! [`Grants`] and always produces an [`Attempt`]: a guest cannot cause an `Err`.
 //!
 //! ```no_run
 //! # async fn load() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,14 +1,14 @@
-//! How much one call may use: one number for each thing that a guest can use up.
+//! The limits of one call, one number for each resource that a guest can use up.
 //!
-//! A [`Limits`] is what a call runs under. [`LimitOverrides`] is what an operator
-//! writes, for all tools or for one: what is left out stays as it was.
+//! A call runs under [`Limits`]. An operator writes [`LimitOverrides`], for all tools or for one;
+//! limits that are left out keep their value.
 
 use serde::{Deserialize, Serialize};
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $name:ident: $kind:ty = $default:expr,)*) => {
-        /// What one attempt of a call may use. Whatever meets one of these ends with
-        /// a stable code, and the message names the limit and its value.
+        /// The limits of one attempt of a call. Reaching one ends the attempt with a stable code
+        /// and a message that names the limit and its value.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Limits { $($(#[$doc])* pub $name: $kind,)* }
@@ -19,7 +19,7 @@ macro_rules! limits {
             }
         }
 
-        /// Limits as an operator writes them: what is absent is not changed.
+        /// Limits as an operator writes them; absent ones are unchanged.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct LimitOverrides {
@@ -29,14 +29,14 @@ macro_rules! limits {
         }
 
         impl Limits {
-            /// These limits with what the operator wrote in their place.
+            /// Returns these limits with the operator's values applied.
             #[must_use]
             pub fn with(mut self, overrides: &LimitOverrides) -> Self {
                 $(if let Some(value) = overrides.$name { self.$name = value; })*
                 self
             }
 
-            /// The lower of the two, limit by limit.
+            /// Returns the lower of the two, limit by limit.
             #[must_use]
             pub fn at_most(mut self, ceiling: &Limits) -> Self {
                 $(self.$name = self.$name.min(ceiling.$name);)*

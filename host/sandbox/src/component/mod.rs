@@ -164,7 +164,7 @@ impl Component {
         };
         let _ticking = host.ticker.keep_ticking();
         let began = Instant::now();
-        // A replay ignores recorded durations; the guest sees the same.
+        // A replay is not held to the call's timeout, but the guest still sees that timeout.
         let patience = if call.replay.is_some() { host.config.timeout_ceiling } else { timeout };
         let term =
             CallDeadline::new(began, patience, call.cancel).using_files(!call.grants.files().is_empty());
@@ -190,7 +190,7 @@ impl Component {
                 attempt.memory = turn.hand_over(bytes).map(Arc::new);
             }
             Err(ending) => {
-                // Counting stopped at the limit.
+                // The attempt was cut short, so its usage is a lower bound.
                 let cut =
                     matches!(ending, Termination::Deadline | Termination::Cancelled | Termination::Host(_));
                 attempt.usage.at_least = cut;
@@ -301,7 +301,7 @@ impl Linked {
         Some((code, self.host.turns.take_at_once(Some(&self.places), memory_bytes)?))
     }
 
-    /// Returns the code and a slot to run, waiting up to `patience` for the slot.
+    /// Returns the code and a slot to run, waiting up to `timeout` for the slot.
     async fn ready(
         &self,
         memory_bytes: u64,

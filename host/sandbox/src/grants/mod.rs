@@ -1,4 +1,4 @@
-//! What a person granted to a component. Nothing is granted by default.
+//! The grants of a component, given by a person. Nothing is granted by default.
 
 mod moved;
 
@@ -32,14 +32,14 @@ pub enum Power {
     Http,
     /// Sockets and name lookup. Never granted.
     Sockets,
-    /// Settings by `wasi:config`.
+    /// Settings, read through `wasi:config`.
     Settings,
     /// Running other agents.
     Delegates,
 }
 
 impl Power {
-    /// The power as configuration and listings spell it.
+    /// Returns the power's name in configuration and listings.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -58,11 +58,11 @@ impl Power {
 pub enum FileAccess {
     /// Files may be read and directories listed.
     Read,
-    /// Files and directories may also be made, changed and removed.
+    /// Files and directories may also be created, changed and removed.
     ReadWrite,
 }
 
-/// What a component was granted. Cloning is cheap.
+/// The grants of a component. Cloning is cheap.
 #[derive(Clone, Default)]
 pub struct Grants {
     files: Vec<Arc<FileGrant>>,
@@ -80,67 +80,67 @@ impl Grants {
         self
     }
 
-    /// Says that it may run other agents; which ones is checked where they are run.
+    /// Allows the component to run other agents; the host checks which ones.
     #[must_use]
     pub fn with_delegates(mut self, delegates: bool) -> Self {
         self.delegates = delegates;
         self
     }
 
-    /// Lets HTTP requests through.
+    /// Grants HTTP requests.
     #[must_use]
     pub fn with_http(mut self, grant: HttpGrant) -> Self {
         self.http = Some(Arc::new(grant));
         self
     }
 
-    /// Gives settings, which it reads by `wasi:config`.
+    /// Sets the settings that it reads through `wasi:config`.
     #[must_use]
     pub fn with_settings(mut self, settings: BTreeMap<String, String>) -> Self {
         self.settings = Arc::new(settings);
         self
     }
 
-    /// Gives variables of the environment; it has no others.
+    /// Sets its environment variables; it has no others.
     #[must_use]
     pub fn with_environment(mut self, environment: BTreeMap<String, String>) -> Self {
         self.environment = Arc::new(environment);
         self
     }
 
-    /// The granted directories.
+    /// Returns the granted directories.
     #[must_use]
     pub fn files(&self) -> &[Arc<FileGrant>] {
         &self.files
     }
 
-    /// The directories without anything else: a replay notes that they are asked for,
-    /// and hands out none.
+    /// Returns the directories without any other grant. A replay records that they were
+    /// requested, and does not open them.
     pub(crate) fn files_alone(&self) -> Self {
         let mut files = Self::default();
         files.files.clone_from(&self.files);
         files
     }
 
-    /// Which HTTP requests are let through.
+    /// Returns the HTTP requests that are allowed.
     #[must_use]
     pub fn http(&self) -> Option<&Arc<HttpGrant>> {
         self.http.as_ref()
     }
 
-    /// The granted settings, by name.
+    /// Returns the granted settings, by name.
     #[must_use]
     pub fn settings(&self) -> &BTreeMap<String, String> {
         &self.settings
     }
 
-    /// The granted variables of the environment, by name.
+    /// Returns the granted environment variables, by name.
     #[must_use]
     pub fn environment(&self) -> &BTreeMap<String, String> {
         &self.environment
     }
 
-    /// Whether the power is granted, in whatever extent.
+    /// Returns whether the power is granted to any extent.
     #[must_use]
     pub fn has(&self, power: Power) -> bool {
         match power {
@@ -153,8 +153,8 @@ impl Grants {
     }
 }
 
-/// A directory of the host that a component may use: opened once, when it is
-/// granted, so that what is put in its place later is not what the guest gets.
+/// A directory of the host that a component may use. It is opened once, when it is granted, so
+/// that the guest never sees a directory that replaces it later.
 pub struct FileGrant {
     host_path: PathBuf,
     guest_path: String,
@@ -164,16 +164,16 @@ pub struct FileGrant {
     moved: Mutex<Moved>,
 }
 
-/// Bytes that may be written to a granted directory where nothing else is said: all
-/// calls together, for as long as the grant is held.
+/// The default number of bytes that may be written to a granted directory by all calls together,
+/// for as long as the grant is held.
 pub const DEFAULT_QUOTA_BYTES: u64 = 1 << 30;
 
 impl FileGrant {
     /// Opens the directory, following no symbolic link in any part of the path.
     ///
     /// # Errors
-    /// It does not exist, is no directory, may not be opened, or is reached by a
-    /// symbolic link; or the guest path is empty.
+    /// Fails if it does not exist, is not a directory, may not be opened, or is reached through a
+    /// symbolic link, or if the guest path is empty.
     pub fn open(
         host_path: impl AsRef<Path>,
         guest_path: impl Into<String>,
@@ -197,38 +197,37 @@ impl FileGrant {
         Ok(Self { host_path, guest_path, access, directory, left_bytes, moved: Mutex::default() })
     }
 
-    /// Sets how many bytes may be written to it, all calls together, for as long as
-    /// this grant is held.
+    /// Sets how many bytes all calls together may write to it, for as long as this grant is held.
     #[must_use]
     pub fn with_quota(mut self, quota_bytes: u64) -> Self {
         self.left_bytes = AtomicU64::new(quota_bytes);
         self
     }
 
-    /// The path on the host, as it was granted.
+    /// Returns the path on the host, as it was granted.
     #[must_use]
     pub fn host_path(&self) -> &Path {
         &self.host_path
     }
 
-    /// The path at which the guest sees the directory.
+    /// Returns the path at which the guest sees the directory.
     #[must_use]
     pub fn guest_path(&self) -> &str {
         &self.guest_path
     }
 
-    /// Whether it may be changed.
+    /// Returns whether it may be changed.
     #[must_use]
     pub fn access(&self) -> FileAccess {
         self.access
     }
 
-    /// What of its quota is left.
+    /// Returns the rest of its quota.
     pub(crate) fn left_bytes(&self) -> &AtomicU64 {
         &self.left_bytes
     }
 
-    /// The handle, for one call.
+    /// Returns the handle, for one call.
     pub(crate) fn directory(&self) -> Dir {
         self.directory.clone()
     }
@@ -239,7 +238,7 @@ fn open_directory(path: &Path) -> io::Result<File> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     let links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(CWD, path, flags, Mode::empty(), links) {
-        // Kernels before 5.6, and some containers, do not have the call.
+        // Kernels before 5.6 and some containers do not have the call.
         Err(Errno::NOSYS | Errno::PERM) => open_last_part(path),
         opened => Ok(opened?.into()),
     }
@@ -250,7 +249,7 @@ fn open_directory(path: &Path) -> io::Result<File> {
     open_last_part(path)
 }
 
-/// Follows no link in the last part, and refuses a path that has one before it.
+/// Follows no link in the last part, and rejects a path with a link before it.
 fn open_last_part(path: &Path) -> io::Result<File> {
     let absolute = std::path::absolute(path)?;
     if path.canonicalize()? != absolute {

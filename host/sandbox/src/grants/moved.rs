@@ -1,5 +1,6 @@
-//! What was moved from one granted directory to another while calls used them. Who has
-//! it open still writes to it, and that counts where it is now.
+//! Files moved from one granted directory to another while calls use them. A call that has such a
+//! file open still writes to it, and those writes count against the directory where the file is
+//! now.
 
 use super::FileGrant;
 use crate::interfaces::filesystem::FileId;
@@ -8,19 +9,19 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
-/// The most files and directories of one granted directory that are noted as moved while
-/// calls use it. A move beyond them is refused: what is not noted would count against the
-/// quota of the wrong directory.
+/// The maximum number of tracked moved files and directories of one granted directory while calls
+/// use it. Further moves are refused, because an untracked file would count against the quota of
+/// the wrong directory.
 pub const MAX_MOVED: usize = 20_000;
-/// How often one of them may have been moved on before it is no longer followed.
+/// The maximum number of moves of one file that are followed.
 const MAX_MOVES: usize = 64;
 
-/// What of a granted directory is elsewhere now.
+/// The moved content of a granted directory.
 #[derive(Default)]
 pub(super) struct Moved {
     notes: HashMap<FileId, Weak<FileGrant>>,
-    /// The calls that may have something of the directory open. Once they have ended, the
-    /// notes are of no use.
+    /// The calls that may have files of the directory open. The records are not needed after
+    /// these end.
     calls: usize,
 }
 
@@ -44,14 +45,14 @@ impl Drop for UsedGrant {
 }
 
 impl FileGrant {
-    /// Notes that a call uses the directory, until what this gives is dropped.
+    /// Marks the directory as used by a call until the returned guard is dropped.
     pub(crate) fn begin_use(self: &Arc<Self>) -> UsedGrant {
         self.moved().calls += 1;
         UsedGrant(Arc::clone(self))
     }
 
-    /// Notes that these files and directories are in another granted directory from now on.
-    /// `false` if so many are noted already that they may not be moved.
+    /// Records that these files and directories are in another granted directory from now on.
+    /// Returns `false` if too many are recorded already and they must not be moved.
     #[must_use]
     pub(crate) fn note_moved(&self, files: &[FileId], to: &Arc<Self>) -> bool {
         let mut moved = self.moved();
@@ -62,7 +63,7 @@ impl FileGrant {
         true
     }
 
-    /// Takes back that these files and directories are elsewhere.
+    /// Removes the records of these files and directories.
     pub(crate) fn forget_moved(&self, files: &[FileId]) {
         let mut moved = self.moved();
         if !moved.notes.is_empty() {
@@ -70,13 +71,13 @@ impl FileGrant {
         }
     }
 
-    /// Notes that something was opened through a directory that belonged to this grant.
-    /// What is noted of its number no longer holds, for numbers are used again. The answer
-    /// is the grant to which it belongs: where the directory is now.
+    /// Records that a file was opened through a directory of this grant, and returns the grant to
+    /// which that directory belongs now. Removes older records of the file's inode number,
+    /// because numbers are reused.
     pub(crate) fn note_opened(self: &Arc<Self>, through: &File, opened: &File) -> Arc<Self> {
         let mut grant = Arc::clone(self);
         for _ in 0..MAX_MOVES {
-            // Under one lock, so that nobody moves the directory in between.
+            // One lock for both steps, so that the directory is not moved in between.
             let mut moved = grant.moved();
             if moved.notes.is_empty() {
                 break;
@@ -92,9 +93,9 @@ impl FileGrant {
         grant
     }
 
-    /// The grant to which an open file or directory of this grant belongs now.
+    /// Returns the grant to which an open file or directory of this grant belongs now.
     pub(crate) fn now_of(self: &Arc<Self>, open: &File) -> Arc<Self> {
-        // A statement of its own, so that the lock is given back before it is taken again.
+        // A separate statement, so that the lock is released before it is taken again.
         let is_nothing_moved = self.moved().notes.is_empty();
         match is_nothing_moved {
             true => Arc::clone(self),
@@ -102,7 +103,7 @@ impl FileGrant {
         }
     }
 
-    /// The same, of the file's number.
+    /// The same for a file's inode number.
     pub(crate) fn now_of_id(self: &Arc<Self>, file: FileId) -> Arc<Self> {
         let mut grant = Arc::clone(self);
         for _ in 0..MAX_MOVES {
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
     use crate::grants::FileAccess;
 
-    /// A guest that moves many files must not make the host forget where the first one is.
+    /// A guest that moves many files must not make the host forget the first one.
     #[test]
     fn z7_a_move_that_cannot_be_noted_is_refused_and_none_is_forgotten_while_it_matters() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! `tollgate:tool/agents`: runs other agents within a call. In a sealed instance no
-//! agent is granted.
+//! `tollgate:tool/agents`: runs other agents within a call. In a sealed instance no agent is
+//! granted.
 //!
-//! While a call waits for its child its time stands still and its place among the
-//! running is free for others, its child's calls among them.
+//! While a call waits for its child, its clock stops and its slot is available to other calls,
+//! including those of the child.
 
 use super::call::charge;
 use crate::grants::Power;
@@ -45,10 +45,10 @@ async fn run_child(
     serves.reports.blanked.child(&mut request);
     let (turn, children) = (Arc::clone(&serves.turn), Arc::clone(&serves.children));
     let deadline = store.data().deadline.clone();
-    // What a child answers is not in this call's record.
+    // A child's answers are not in this call's record.
     store.data_mut().world().used(Power::Delegates);
     let child = async {
-        // The time goes on once the call has its turn again.
+        // The clock resumes once the call has its slot again.
         let _paused = deadline.pause();
         turn.yield_slot(children.run_child(request)).await
     };

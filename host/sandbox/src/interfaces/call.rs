@@ -1,8 +1,8 @@
-//! `tollgate:tool/call`: what a tool tells and asks while it runs. In a sealed
-//! instance it tells nobody, and there is nothing to ask for.
+//! `tollgate:tool/call`: a tool's reports and queries while it runs. In a sealed instance reports
+//! are dropped and there is nothing to query.
 //!
-//! Calls of the host and the bytes that they carry cost fuel as instructions do, so
-//! that a guest is cut at the same place whether it computes or talks.
+//! Calls of host functions and the bytes that they carry cost fuel as instructions do, so a guest
+//! is cut at the same place whether it computes or reports.
 
 use crate::instance::{Instance, Reports};
 use crate::meter::Stop;
@@ -17,12 +17,12 @@ use tollgate_agent::text::clean;
 use wasmtime::component::{Linker, WasmStr};
 use wasmtime::{AsContext, StoreContext, StoreContextMut};
 
-/// Fuel for a call of the host, whatever it carries: about what it costs.
+/// The fuel cost of a host call, without the bytes that it carries: roughly its actual cost.
 const CALL_FUEL: u64 = 1_000;
-/// A value counts against the bytes of reports by a sixteenth of the memory that it takes,
-/// where that is more than its text: small values in great number take a hundred times.
+/// A value counts against the bytes of reports with a sixteenth of the memory that it takes, if
+/// that is more than its text. Many small values can take a hundred times their text.
 const MEMORY_PER_BYTE: u64 = 16;
-/// The longest kind of an activity, in bytes; a longer one is cut.
+/// The maximum length of an activity's kind in bytes; a longer one is truncated.
 const MAX_KIND_BYTES: usize = 64;
 
 type Store<'a> = StoreContextMut<'a, Instance>;
@@ -72,8 +72,8 @@ fn report_progress(
     })
 }
 
-/// Passes a report on if it is within the bounds, and counts it if it is lost. Its texts
-/// are checked in any case; they are copied out of the guest where somebody listens.
+/// Passes on a report that is within the limits, and counts it if it is lost. Its texts are
+/// always checked, but only copied out of the guest if a sink accepts reports.
 fn tell(
     store: &mut Store<'_>,
     texts: &[&WasmStr],
@@ -106,7 +106,7 @@ fn tell(
 }
 
 impl Reports {
-    /// Whether there is room for a report of so many bytes, and anybody to take it.
+    /// Returns whether there is room for a report of this many bytes and a sink to take it.
     fn takes(&self, bytes: u64) -> bool {
         self.left > 0 && bytes <= self.each_bytes && bytes <= self.bytes_left && self.sink.is_heard()
     }
@@ -122,18 +122,17 @@ impl Reports {
     }
 }
 
-/// Makes a guest's words fit for people.
+/// Sanitizes a guest's text for people.
 struct Words<'a> {
     store: StoreContext<'a, Instance>,
     each_bytes: u64,
     bytes_left: u64,
-    /// What the report counts as, in bytes.
+    /// The size of the report for its limits, in bytes.
     weight: Cell<u64>,
 }
 
 impl Words<'_> {
-    /// The value of a patch; `None` if it is not JSON, or takes more memory than a report
-    /// may.
+    /// Parses a patch. Returns `None` if it is not JSON or takes more memory than a report may.
     fn patch(&self, text: &WasmStr) -> wasmtime::Result<Option<Value>> {
         let text = self.raw(text)?;
         let weight = json::measure(text.as_bytes()).parsed_bytes / MEMORY_PER_BYTE;
@@ -176,7 +175,7 @@ fn read_state(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<Strin
     Ok(Some(value))
 }
 
-/// Takes the fuel of a call of the host with so many bytes, of one unit each.
+/// Consumes the fuel of a host call that carries this many bytes, at one unit per byte.
 pub(super) fn charge(store: &mut Store<'_>, bytes: usize) -> Unit {
     match store.get_fuel()?.checked_sub(CALL_FUEL + bytes as u64) {
         Some(left) => store.set_fuel(left),

@@ -1,5 +1,5 @@
-//! `wasi:clocks`, in steps of a millisecond: finer ones tell a guest more about its
-//! neighbours than about the time. What they answer is noted, or played back.
+//! `wasi:clocks` with a resolution of one millisecond. A finer clock would reveal more about a
+//! guest's neighbors than about the time. Readings are recorded, or played back.
 
 use crate::nondeterminism::Nondeterminism;
 use std::time::Duration;
@@ -21,7 +21,8 @@ impl HostWallClock for Wall {
     }
 }
 
-/// Time since the guest first asked for it. It begins at one step: Go's runtime takes a clock at zero for a broken one.
+/// Time since the guest first asked for it. It starts at one step: Go's runtime treats a clock at
+/// zero as broken.
 pub(crate) struct Monotonic(pub(crate) Nondeterminism);
 
 impl HostMonotonicClock for Monotonic {

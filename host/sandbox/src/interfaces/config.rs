@@ -1,11 +1,11 @@
-//! `wasi:config/store`: the settings that were granted, by name. Not for secrets.
+//! `wasi:config/store`: the granted settings, by name. Not for secrets.
 
 use crate::grants::Power;
 use crate::instance::Instance;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, Linker, Lower};
 
-/// The versions that toolchains import; they differ in nothing but their number.
+/// The versions that toolchains import; they differ only in their number.
 pub(crate) const VERSIONS: [&str; 2] = ["0.2.0-draft", "0.2.0-rc.1"];
 
 /// Why a setting could not be read.
@@ -44,7 +44,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Settings may be others when a call is replayed.
+/// Settings may have changed when a call is replayed.
 fn note(store: &mut Store<'_>) {
     if store.data().settings().next().is_some() {
         store.data_mut().world().used(Power::Settings);

@@ -1,9 +1,9 @@
-//! `wasi:http`: a request can always be built. Where the call was granted HTTP it is
-//! judged and sent by [`egress`](crate::egress), elsewhere it is denied.
+//! `wasi:http`: a request can always be built. With a grant, it is judged and sent by
+//! [`egress`](crate::egress); otherwise it is denied.
 //!
-//! Requests that are built and never sent are the host's memory, not the guest's.
-//! Each part of one is small, or counts as bytes that crossed the boundary: texts, header
-//! fields and their copies, and bodies as they are written.
+//! Requests that are built and never sent occupy the host's memory, not the guest's. Each part of
+//! one is small, or counts as bytes that crossed the boundary: texts, header fields and their
+//! copies, and bodies as they are written.
 
 use crate::egress::{Outbound, is_forbidden, refuse};
 use crate::grants::Power;
@@ -26,14 +26,14 @@ use wasmtime_wasi_http::{
     WasiHttpView as _,
 };
 
-/// The version of WASI that wasmtime serves; the linker takes older ones for it.
+/// The version of WASI that wasmtime serves; the linker accepts it for older ones.
 const VERSION: &str = "0.2.12";
-/// The most bytes of one set of header fields. A guest may copy what it has, which
+/// The maximum size in bytes of one set of header fields. A guest may copy its fields, which
 /// crosses no boundary, as often as it may have handles.
 const MAX_FIELDS_BYTES: usize = 16 * 1024;
-/// What a header field costs the host beside its name and value.
+/// The host memory of a header field in addition to its name and value.
 const FIELD_BYTES: usize = 128;
-/// The most bytes of a body that are kept for whoever reads it.
+/// The maximum number of body bytes that are buffered for the reader.
 const MAX_CHUNK_BYTES: usize = 4 * 1024;
 
 type Store<'a> = StoreContextMut<'a, Instance>;
@@ -43,7 +43,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
 }
 
-/// Takes the place of the functions by which a request keeps what the guest writes.
+/// Replaces the functions through which a request stores data written by the guest.
 pub(crate) fn count_what_is_kept(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     let mut types = linker.instance(&format!("wasi:http/types@{VERSION}"))?;
     types.func_wrap("[method]outgoing-request.set-method", set_method)?;
@@ -56,7 +56,7 @@ pub(crate) fn count_what_is_kept(linker: &mut Linker<Instance>) -> wasmtime::Res
     types.func_wrap("[method]fields.clone", clone_fields)
 }
 
-/// What `wasi:http` may keep for a guest.
+/// Returns the limits of the data that `wasi:http` stores for a guest.
 pub(crate) fn context() -> WasiHttpCtx {
     let mut context = WasiHttpCtx::new();
     context.set_field_size_limit(MAX_FIELDS_BYTES);
@@ -100,8 +100,8 @@ fn append_field(mut store: Store<'_>, (fields, name, value): (Fields, String, Ve
     changed(store.data_mut().http().append(fields, name, value))
 }
 
-/// A copy shares its fields with the original until one of them is changed. It counts at
-/// once, as nothing crosses the boundary then.
+/// A copy shares its fields with the original until one of them is changed. It counts
+/// immediately, because the later change crosses no boundary.
 fn clone_fields(mut store: Store<'_>, (fields,): (Fields,)) -> wasmtime::Result<(Fields,)> {
     let instance = store.data_mut();
     let bytes = (instance.table.get(&fields)?.len() + 1) * FIELD_BYTES;
@@ -128,7 +128,7 @@ fn write_body(
     Ok((Ok(instance.table.push_child(stream, &body)?),))
 }
 
-/// The stream of a body. What is written to it counts, whether it is sent or not.
+/// The stream of a body. Written bytes count whether or not they are sent.
 struct Counted {
     stream: Box<dyn OutputStream>,
     boundary: Boundary,
@@ -156,14 +156,14 @@ impl Pollable for Counted {
     }
 }
 
-/// The way out of an instance: none in a sealed one, and where nothing was granted.
+/// The HTTP egress of an instance: absent if the instance is sealed or nothing was granted.
 pub(crate) struct Egress {
     pub(crate) outbound: Option<Outbound>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) world: Nondeterminism,
 }
 
-/// What becomes of a request: the response, and what goes on beside it.
+/// The result of a request: the response, and the task that runs beside it.
 type Sent = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
 
 impl WasiHttpHooks for Egress {
@@ -188,14 +188,14 @@ impl WasiHttpHooks for Egress {
         let admitted = match &self.outbound {
             Some(outbound) => {
                 self.world.used(Power::Http);
-                // What servers say is not in a record: a replay asks none.
+                // Server responses are not recorded, and a replay sends no requests.
                 if self.world.is_played() {
                     Err(Error::HttpRequestDenied)
                 } else {
                     outbound.admit(request, options)
                 }
             }
-            // A replay is granted none, whatever the call was.
+            // A replay has no HTTP grant, whatever the call had.
             None if self.world.is_played() => Err(Error::HttpRequestDenied),
             None => Err(refuse(&request, &self.ledger)),
         };

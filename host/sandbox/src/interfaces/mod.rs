@@ -1,9 +1,9 @@
-//! What guests can import, one file for each interface that is more than wasmtime's
-//! own. The linkers made here are the list of everything that a guest can reach.
+//! The imports available to guests, with one file for each interface that differs from wasmtime's
+//! own. The linkers created here list everything that a guest can reach.
 //!
-//! Two linkers of one shape: in the sealed one every power refuses, in the other
-//! those powers work that the call was granted. A component is linked with both
-//! when it is loaded, so that what is missing shows then and not in a call.
+//! There are two linkers of the same shape. In the sealed one every power refuses; in the other
+//! the granted powers work. A component is linked with both when it is loaded, so that a missing
+//! import shows up then and not during a call.
 
 pub(crate) mod agents;
 pub(crate) mod call;
@@ -19,7 +19,7 @@ use crate::instance::Instance;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
-/// The linker for instances that serve a call: the sealed one, with the powers that can be
+/// Creates the linker for instances that serve a call: the sealed one plus the powers that can be
 /// granted.
 pub(crate) fn real(sealed: &Linker<Instance>) -> wasmtime::Result<Linker<Instance>> {
     let mut linker = sealed.clone();
@@ -27,19 +27,19 @@ pub(crate) fn real(sealed: &Linker<Instance>) -> wasmtime::Result<Linker<Instanc
     Ok(linker)
 }
 
-/// The linker for instances that describe themselves or check arguments: every interface,
+/// Creates the linker for instances that describe themselves or check arguments: every interface,
 /// with every power refusing.
 pub(crate) fn sealed(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
     let mut linker = Linker::new(engine);
-    // Clocks, randomness, streams, and a command line without arguments,
-    // environment and directories. Requests are refused in an instance that has no
-    // way out. Sockets refuse by how the context is built, and once more below.
+    // Clocks, randomness, streams, and a command line without arguments, environment or
+    // directories. Requests are refused in an instance without HTTP egress. Sockets are refused
+    // by the context's configuration, and again below.
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     http::add(&mut linker)?;
     config::add(&mut linker)?;
     agents::add(&mut linker)?;
     call::add(&mut linker)?;
-    // An interface may take the place of what wasmtime brings.
+    // Interfaces added from here on may replace wasmtime's.
     linker.allow_shadowing(true);
     http::count_what_is_kept(&mut linker)?;
     sockets::add_refused(&mut linker)?;

@@ -1,5 +1,5 @@
-//! `wasi:io/poll`, with what waits answer noted. In a replay they answer as they did,
-//! at once: nobody waits again for what was waited for.
+//! `wasi:io/poll`, recording the results of waits. A replay returns the recorded results
+//! immediately instead of waiting again.
 
 use crate::instance::Instance;
 use wasmtime::StoreContextMut;
@@ -7,13 +7,13 @@ use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::p2::DynPollable;
 use wasmtime_wasi::p2::bindings::io::poll::{Host, HostPollable};
 
-/// The version of WASI that wasmtime serves; the linker takes older ones for it.
+/// The version of WASI that wasmtime serves; the linker accepts it for older ones.
 const VERSION: &str = "0.2.12";
 
 type Store<'a> = StoreContextMut<'a, Instance>;
 type Pollable = Resource<DynPollable>;
 
-/// Takes the place of the interface's functions.
+/// Replaces the interface's functions.
 pub(crate) fn add_recorded(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     let mut poll = linker.instance(&format!("wasi:io/poll@{VERSION}"))?;
     poll.func_wrap_async("poll", |mut store: Store<'_>, (among,): (Vec<Pollable>,)| {

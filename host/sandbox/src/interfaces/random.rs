@@ -1,7 +1,6 @@
-//! `wasi:random`: a stream cipher's numbers, from one seed for each attempt. The seed
-//! is new for each, unguessable, and noted once it is used; with it the same numbers
-//! come again. The cipher is named here and not left to a library's choice, for
-//! records outlive libraries.
+//! `wasi:random`: the output of a stream cipher, from one seed per attempt. Each seed is new and
+//! unguessable, and is recorded on first use; it reproduces the same numbers. The cipher is fixed
+//! here instead of left to a library's choice, because records outlive libraries.
 
 use crate::instance::Instance;
 use crate::nondeterminism::Nondeterminism;
@@ -11,22 +10,22 @@ use std::convert::Infallible;
 use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
-/// The version of WASI that wasmtime serves; the linker takes older ones for it.
+/// The version of WASI that wasmtime serves; the linker accepts it for older ones.
 const VERSION: &str = "0.2.12";
 
-/// The numbers of `wasi:random/random`.
+/// The stream of `wasi:random/random`.
 pub(crate) const SECURE: u64 = 0;
-/// The numbers of `wasi:random/insecure`: as good, and others.
+/// The stream of `wasi:random/insecure`: equally good, but different.
 pub(crate) const INSECURE: u64 = 1;
-/// The one of `wasi:random/insecure-seed`, which stays the same for the attempt.
+/// The stream of `wasi:random/insecure-seed`, which is constant during the attempt.
 const INSECURE_SEED: u64 = 2;
 
-/// One of the streams that an attempt's seed gives.
+/// Returns one of the streams that an attempt's seed determines.
 pub(crate) fn stream(world: &Nondeterminism, stream: u64) -> Box<dyn Rng + Send> {
     Box::new(Seeded { world: world.clone(), stream, numbers: None })
 }
 
-/// Takes the place of the function that gives out a seed.
+/// Replaces the function that returns a seed.
 pub(crate) fn add_seed(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     linker.instance(&format!("wasi:random/insecure-seed@{VERSION}"))?.func_wrap(
         "insecure-seed",
@@ -37,7 +36,7 @@ pub(crate) fn add_seed(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     )
 }
 
-/// Made when the guest first asks, which most never do.
+/// Created at first use, which most guests never reach.
 struct Seeded {
     world: Nondeterminism,
     stream: u64,

@@ -1,5 +1,4 @@
-//! `wasi:sockets`: never granted. Whoever asks for a socket or an address is refused,
-//! and the attempt is noted.
+//! `wasi:sockets`: never granted. Requests for a socket or an address are refused and recorded.
 
 use crate::grants::Power;
 use crate::instance::Instance;
@@ -9,13 +8,13 @@ use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::ResolveAddressStream;
 use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily};
 use wasmtime_wasi::p2::{Network, TcpSocket, UdpSocket};
 
-/// The version of WASI that wasmtime serves; the linker takes older ones for it.
+/// The version of WASI that wasmtime serves; the linker accepts it for older ones.
 const VERSION: &str = "0.2.12";
 
 type Store<'a> = StoreContextMut<'a, Instance>;
 type Answer<T> = wasmtime::Result<(Result<Resource<T>, ErrorCode>,)>;
 
-/// Takes the place of the functions by which a guest comes to a socket or an address.
+/// Replaces the functions that return a socket or an address.
 pub(crate) fn add_refused(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     linker
         .instance(&format!("wasi:sockets/tcp-create-socket@{VERSION}"))?

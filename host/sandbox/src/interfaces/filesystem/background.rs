@@ -1,4 +1,4 @@
-//! Work on files that goes on beside the guest, on threads that may block.
+//! File operations that run beside the guest, on threads that may block.
 
 use std::future::Future;
 use std::io;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinHandle};
 
-/// Operations of one call that run at once; further ones wait for one of them to end.
+/// The number of concurrent operations of one call; further ones wait.
 const AT_ONCE: usize = 8;
 
 /// The threads that one call may occupy with file operations.
@@ -20,8 +20,8 @@ impl Background {
         Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 
-    /// Starts an operation. It holds its place until it has ended, even if nobody waits
-    /// for it any longer.
+    /// Starts an operation. It holds its place until it has ended, even if its result is no
+    /// longer awaited.
     pub(super) fn start<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -45,7 +45,7 @@ pub(super) async fn run<T: Send + 'static>(
     joined(tokio::task::spawn_blocking(work).await)
 }
 
-/// What an operation came to. A panic goes on in whoever waits for it.
+/// Returns the result of an operation. A panic is propagated to the caller.
 fn joined<T>(ended: Result<io::Result<T>, JoinError>) -> io::Result<T> {
     match ended {
         Ok(done) => done,
@@ -54,8 +54,7 @@ fn joined<T>(ended: Result<io::Result<T>, JoinError>) -> io::Result<T> {
     }
 }
 
-/// An operation in progress. If it is dropped before the operation has begun, the
-/// operation does not begin.
+/// An operation in progress. Dropping it before the operation has started cancels it.
 pub(super) struct Job<T>(JoinHandle<io::Result<T>>);
 
 impl<T> Future for Job<T> {

@@ -71,7 +71,7 @@ pub(super) fn write_via_stream(
     Ok(instance.table.push(stream)?)
 }
 
-/// The file behind a descriptor, if the guest may write to it.
+/// Returns the file behind a descriptor if the guest may write to it.
 fn target(instance: &Instance, file: &Resource<Descriptor>) -> FsResult<Target> {
     let room = instance.serves.as_ref().and_then(|serves| serves.files.quota.room(&instance.table, file));
     match instance.table.get(file)? {
@@ -82,7 +82,7 @@ fn target(instance: &Instance, file: &Resource<Descriptor>) -> FsResult<Target> 
 }
 
 fn background_of(instance: &Instance) -> FsResult<Background> {
-    // Without a call there is no directory, and no descriptor.
+    // Without a call there are no directories and no descriptors.
     let serves = instance.serves.as_ref().ok_or(ErrorCode::BadDescriptor)?;
     Ok(serves.files.background.clone())
 }

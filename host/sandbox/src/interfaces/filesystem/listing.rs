@@ -1,5 +1,5 @@
-//! Directory listings, read a few entries at a time: the host never holds the whole of
-//! one, and its names count as bytes that cross the boundary.
+//! Directory listings, read a few entries at a time. The host never holds a whole listing, and
+//! its names count as bytes that cross the boundary.
 
 use super::background;
 use super::open::Place;
@@ -17,8 +17,7 @@ use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEntry, ErrorCode};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-/// Entries that are read ahead. The time of one step, and the memory of one listing,
-/// are bounded by it.
+/// Entries that are read ahead. This limits the time of one step and the memory of one listing.
 const AHEAD: usize = 64;
 
 /// A directory that is being listed.
@@ -30,7 +29,7 @@ pub(super) struct Listing {
     _open: Place,
 }
 
-/// Starts to list a directory.
+/// Starts listing a directory.
 pub(super) async fn open(
     instance: &mut Instance,
     directory: &Resource<Descriptor>,
@@ -67,7 +66,7 @@ pub(super) async fn next(
     }
 }
 
-/// Opens the directory anew, because each listing has a position of its own.
+/// Opens the directory again, because each listing has its own position.
 fn open_again(directory: &File) -> Result<Dir, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Dir::new(openat(directory, c".", flags, Mode::empty())?)
@@ -88,15 +87,15 @@ fn read_on(mut directory: Dir) -> (Option<Dir>, VecDeque<Result<DirectoryEntry, 
     (Some(directory), ahead)
 }
 
-/// The entry as a guest sees it; `None` for the directory itself, for its parent, and for
-/// what is gone already.
+/// Returns the entry as the guest sees it; `None` for the directory itself, its parent, and
+/// entries that no longer exist.
 fn shown(directory: &Dir, entry: &DirEntry) -> Option<Result<DirectoryEntry, ErrorCode>> {
     let name = entry.file_name();
     if [c".", c".."].contains(&name) {
         return None;
     }
     let kind = match entry.file_type() {
-        // Some file systems do not say.
+        // Some file systems do not report the type.
         FileType::Unknown => {
             let found = directory.fd().and_then(|at| statat(at, name, AtFlags::SYMLINK_NOFOLLOW));
             match found {

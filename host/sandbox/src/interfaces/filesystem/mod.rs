@@ -1,9 +1,8 @@
-//! `wasi:filesystem` for the directories that were granted. What wasmtime brings
-//! keeps a guest within its directories. Here are the directories themselves, and
-//! what it may not do in them: open what is neither file nor directory (a device, a
-//! socket, or a FIFO, on which the host would wait for whoever is at the other end),
-//! make links that others would follow, read or write more than its limits, and write
-//! more than its quota.
+//! `wasi:filesystem` for the granted directories. wasmtime keeps a guest within its directories.
+//! This module adds the directories themselves and further restrictions. A guest may not open
+//! anything but files and directories: not a device, a socket or a FIFO, where the host would
+//! wait for the other end. It may not create links that others would follow, exceed its limits
+//! for reading and writing, or exceed its quota.
 
 mod background;
 mod content;
@@ -37,7 +36,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{FsError, FsResult};
 use writer::At;
 
-/// The version of WASI that wasmtime serves; the linker takes older ones for it.
+/// The version of WASI that wasmtime serves; the linker accepts it for older ones.
 const VERSION: &str = "0.2.12";
 
 type Store<'a> = StoreContextMut<'a, Instance>;
@@ -46,7 +45,7 @@ type OpenArguments = (Resource<Descriptor>, PathFlags, String, OpenFlags, Descri
 type LinkArguments = (Resource<Descriptor>, PathFlags, String, Resource<Descriptor>, String);
 type Answer<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 
-/// What one call may do with its directories.
+/// One call's limits for its directories.
 pub(crate) struct Files {
     quota: Quota,
     /// The listings that may still be opened.
@@ -57,7 +56,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Nothing is used yet; the ledger counts what is written.
+    /// Creates the limits with nothing used; the ledger counts written bytes.
     pub(crate) fn new(limits: &Limits, ledger: Arc<Ledger>, granted: &[Arc<FileGrant>]) -> Self {
         Self {
             quota: Quota::new(limits.written_bytes, ledger),
@@ -69,8 +68,7 @@ impl Files {
     }
 }
 
-/// Takes the place of the interface's functions that give out descriptors, make
-/// something, read or write.
+/// Replaces the interface's functions that return descriptors, create files, read or write.
 pub(crate) fn add_granted(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     linker
         .instance(&format!("wasi:filesystem/preopens@{VERSION}"))?
@@ -103,7 +101,7 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
             })
         },
     )?;
-    // A link that a guest makes is followed by whoever looks at the directory next.
+    // Other programs that use the directory would follow a link that a guest creates.
     types.func_wrap(
         "[method]descriptor.symlink-at",
         |store: Store<'_>, (_, _, path): (Resource<Descriptor>, String, String)| -> Answer<()> {
@@ -118,7 +116,8 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )
 }
 
-/// What only notes refusals: directories that may be read alone, ways out of them.
+/// Adds functions that only need their refusals recorded: writes to read-only directories, and
+/// paths that lead outside.
 fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
     types.func_wrap_async(
         "[method]descriptor.unlink-file-at",
@@ -148,7 +147,7 @@ fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
     })
 }
 
-/// Listings are a type of this host's own, with all functions that take one.
+/// Adds listings, a type of this host's own, with all functions that take one.
 fn add_listing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
     types.resource("directory-entry-stream", ResourceType::host::<Listing>(), |mut store, number| {
         store.data_mut().table.delete(Resource::<Listing>::new_own(number))?;
@@ -174,7 +173,7 @@ fn add_listing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )
 }
 
-/// What is read counts as bytes that cross the boundary.
+/// Adds functions that read; read bytes count as bytes that cross the boundary.
 fn add_reading(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
     types.func_wrap_async(
         "[method]descriptor.read",
@@ -242,7 +241,7 @@ fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )
 }
 
-/// What the guest reads of it; what is no error of its own ends the call.
+/// Returns the guest's error code; any other error ends the call.
 fn answer<T>(instance: &mut Instance, done: FsResult<T>) -> Answer<T> {
     match done {
         Ok(value) => Ok((Ok(value),)),
@@ -250,7 +249,7 @@ fn answer<T>(instance: &mut Instance, done: FsResult<T>) -> Answer<T> {
     }
 }
 
-/// The same, with a refusal noted; `doing` is what the guest did at this path.
+/// The same, recording a refusal; `doing` is the guest's operation on this path.
 fn answer_for<T>(instance: &mut Instance, doing: &str, path: &str, done: FsResult<T>) -> Answer<T> {
     let answer = answer(instance, done)?;
     if matches!(answer, (Err(ErrorCode::NotPermitted),)) {
@@ -290,8 +289,8 @@ fn directories(instance: &mut Instance) -> wasmtime::Result<Directories> {
 async fn open_at(instance: &mut Instance, arguments: OpenArguments) -> FsResult<Resource<Descriptor>> {
     let (directory, path_flags, path, ..) = &arguments;
     let same = Resource::new_borrow(directory.rep());
-    // Opening alone may wait, or have an effect, so the look comes before it. What
-    // does not exist yet is judged by `open_at` itself.
+    // Opening may block or have an effect, so check the type first. `open_at` itself checks paths
+    // that do not exist yet.
     let looked = instance.filesystem().stat_at(same, *path_flags, path.clone()).await;
     if looked.as_ref().is_ok_and(|there| !may_be_opened(there.type_)) {
         return Err(ErrorCode::NotPermitted.into());
@@ -311,8 +310,8 @@ async fn open_at(instance: &mut Instance, arguments: OpenArguments) -> FsResult<
     Ok(opened)
 }
 
-/// Opens what is there without making it, so that only what is made is counted, whatever
-/// others do with the path meanwhile.
+/// Opens an existing file without creating it, so that only actual creations are counted, even if
+/// others change the path concurrently.
 async fn open_or_create(
     instance: &mut Instance,
     (directory, path_flags, path, open_flags, flags): OpenArguments,
@@ -356,7 +355,7 @@ async fn create_directory_at(
     made
 }
 
-/// Opens, and looks again: something else may have taken its place.
+/// Opens, and checks again: something else may have replaced it.
 async fn open_and_look(
     view: &mut WasiFilesystemCtxView<'_>,
     (directory, path_flags, path, open_flags, flags): OpenArguments,
@@ -373,7 +372,7 @@ fn may_be_opened(kind: DescriptorType) -> bool {
     matches!(kind, DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink)
 }
 
-/// Takes room in the directory to which the descriptor belongs. The answer is that room.
+/// Takes room in the descriptor's directory, and returns that room.
 fn take(instance: &Instance, of: &Resource<Descriptor>, bytes: u64) -> FsResult<Option<Room>> {
     let quota = instance.serves.as_ref().map(|serves| &serves.files.quota);
     let room = quota.and_then(|quota| quota.room(&instance.table, of));

@@ -1,5 +1,5 @@
-//! Moving from one granted directory to another: what is moved counts against the quota
-//! of the directory where it comes to be.
+//! Moves from one granted directory to another. The moved content counts against the
+//! destination's quota.
 
 use super::background;
 use super::quota::{ENTRY_BYTES, cost};
@@ -16,17 +16,17 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-/// The most files and directories that may be moved to another granted directory at once.
+/// The maximum number of files and directories in one move to another granted directory.
 pub const MAX_MOVED_AT_ONCE: usize = 10_000;
-/// How deep they may be in one another.
+/// The maximum nesting depth in one move.
 pub(super) const MAX_DEPTH: usize = 64;
-/// Descriptors that are open while a directory of that depth is measured: two for each level.
+/// Descriptors that are open while a directory of that depth is measured: two per level.
 const MEASURING_DESCRIPTORS: u32 = 2 * MAX_DEPTH as u32;
 
-/// A file or directory to move, and where to.
+/// A file or directory to move, and its destination.
 pub(super) type Move = (Resource<Descriptor>, String, Resource<Descriptor>, String);
 
-/// A device and the number of a file or directory on it.
+/// A device number and an inode number.
 pub(crate) type FileId = (u64, u64);
 
 /// Moves a file or directory.
@@ -65,12 +65,12 @@ pub(super) async fn rename(instance: &mut Instance, (from, path, to, new_path): 
     renamed
 }
 
-/// What is moved.
+/// The content of a move.
 #[derive(Default)]
 struct Moved {
     bytes: u64,
     entries: usize,
-    /// The files and directories, for who has one of them open.
+    /// The files and directories, because calls may have them open.
     ids: Vec<FileId>,
 }
 
@@ -80,7 +80,7 @@ async fn measure(instance: &mut Instance, from: &Resource<Descriptor>, path: &st
     let flags = match found.type_ {
         DescriptorType::Directory => OpenFlags::DIRECTORY,
         DescriptorType::RegularFile => OpenFlags::empty(),
-        // A link, or what no guest can open: it has no bytes.
+        // A link, or a file that guests cannot open: it counts as an entry without content.
         _ => return Ok(Moved { bytes: ENTRY_BYTES, entries: 1, ids: Vec::new() }),
     };
     let serves = instance.serves.as_ref().ok_or(ErrorCode::NotPermitted)?;

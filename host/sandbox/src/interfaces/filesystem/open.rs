@@ -1,5 +1,5 @@
-//! The files, directories and listings that one call has open. Each is a descriptor of the
-//! host's process.
+//! The open files, directories and listings of one call. Each is a descriptor of the host's
+//! process.
 
 use crate::descriptors::{Descriptors, Held};
 use crate::meter::Stop;
@@ -16,7 +16,7 @@ pub(super) struct OpenFiles {
     open: Vec<(Weak<File>, Place)>,
 }
 
-/// The place of one open file, given back when this is dropped.
+/// The place of one open file, returned on drop.
 pub(super) struct Place {
     _of_call: OwnedSemaphorePermit,
     _of_process: Held,
@@ -35,7 +35,7 @@ impl OpenFiles {
         Ok(Place { _of_call: of_call, _of_process: of_process })
     }
 
-    /// Takes descriptors that are only open while the host works.
+    /// Takes descriptors that are open only while the host works.
     pub(super) fn take_of_process(&self, count: u32) -> Result<Held, Stop> {
         self.all.for_call(count).ok_or(Stop::Descriptors)
     }

@@ -1,9 +1,9 @@
-//! How much a call may write: counted before it is written, against the call's own
-//! limit and against what is left of the directory's quota.
+//! Limits on writing. Each write is counted before it happens, against the call's own limit and
+//! the rest of the directory's quota.
 //!
-//! What counts is the growth on disk. Each write costs its length or the growth of the
-//! file, whichever is larger, in whole blocks. Nothing that is removed or cut short is
-//! given back: what a guest makes and removes a thousand times wears the disk as well.
+//! The quota measures growth on disk. Each write costs its length or the growth of the file,
+//! whichever is larger, in whole blocks. Removing or truncating files returns nothing: creating
+//! and removing a file a thousand times wears the disk as well.
 
 use super::moving::{MAX_DEPTH, MAX_MOVED_AT_ONCE};
 use crate::grants::{FileGrant, MAX_MOVED};
@@ -16,23 +16,22 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::filesystem::Descriptor;
 
-/// What writes and new files are counted in, in bytes: what they take of a disk.
+/// The unit of accounting in bytes: the block size of a disk.
 const BLOCK_BYTES: u64 = 4 * 1024;
-/// What a new file or directory costs, in bytes.
+/// The cost of a new file or directory, in bytes.
 pub(super) const ENTRY_BYTES: u64 = BLOCK_BYTES;
 
-/// What writing so many bytes costs that makes the file so much longer.
+/// Returns the cost of writing `length` bytes that extend the file by `growth`.
 pub(super) fn cost(length: u64, growth: u64) -> u64 {
-    // What is beyond all numbers is beyond every quota.
+    // A cost that overflows exceeds every quota.
     length.max(growth).checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX)
 }
 
-/// What a call may still write, and to which directory each of its descriptors
-/// belongs.
+/// The bytes that a call may still write, and the directory of each of its descriptors.
 pub(super) struct Quota {
     limit: u64,
     ledger: Arc<Ledger>,
-    /// By the descriptor's number; numbers are used again, and then written anew.
+    /// Keyed by descriptor number; reused numbers are overwritten.
     owners: HashMap<u32, Arc<FileGrant>>,
 }
 
@@ -45,22 +44,22 @@ pub(super) struct Room {
 }
 
 impl Quota {
-    /// Room for so many bytes; the ledger counts them, and notes what does not fit.
+    /// Creates room for this many bytes. The ledger counts them and records refusals.
     pub(super) fn new(limit: u64, ledger: Arc<Ledger>) -> Self {
         Self { limit, ledger, owners: HashMap::new() }
     }
 
-    /// Says to which directory a descriptor belongs.
+    /// Records the directory of a descriptor.
     pub(super) fn own(&mut self, descriptor: &Resource<Descriptor>, grant: Arc<FileGrant>) {
         self.owners.insert(descriptor.rep(), grant);
     }
 
-    /// The directory to which a descriptor belonged when it was opened.
+    /// Returns the directory to which a descriptor belonged when it was opened.
     pub(super) fn first_owner(&self, descriptor: &Resource<Descriptor>) -> Option<Arc<FileGrant>> {
         self.owners.get(&descriptor.rep()).map(Arc::clone)
     }
 
-    /// The directory to which a descriptor belongs: what it opened may have been moved since.
+    /// Returns the directory to which a descriptor belongs now; its target may have been moved.
     pub(super) fn owner(
         &self,
         table: &ResourceTable,
@@ -69,31 +68,31 @@ impl Quota {
         let first = self.first_owner(descriptor)?;
         Some(match table.get(descriptor) {
             Ok(Descriptor::Dir(directory)) => first.now_of(&directory.dir),
-            // Where a file is, is asked when it is written to.
+            // For a file, the current directory is determined at each write.
             Ok(Descriptor::File(_)) | Err(_) => first,
         })
     }
 
-    /// The room that writes to this descriptor take from.
+    /// Returns the room that writes to this descriptor use.
     pub(super) fn room(&self, table: &ResourceTable, descriptor: &Resource<Descriptor>) -> Option<Room> {
         self.owner(table, descriptor).map(|grant| self.room_in(grant))
     }
 
-    /// The room in this directory.
+    /// Returns the room in this directory.
     pub(super) fn room_in(&self, grant: Arc<FileGrant>) -> Room {
         Room { limit: self.limit, ledger: Arc::clone(&self.ledger), grant }
     }
 }
 
 impl Room {
-    /// The room that writes to this file take from: of a file that was moved away while
-    /// it was open, that of the directory where it is now.
+    /// Returns the room for writes to this file. For a file that was moved while open, that is
+    /// the room of its current directory.
     pub(super) fn of_file(&self, found: &Metadata) -> Self {
         let grant = self.grant.now_of_id((found.dev(), found.ino()));
         Self { grant, ..self.clone() }
     }
 
-    /// Takes so many bytes of it; false, and noted, where they do not fit.
+    /// Takes this many bytes. Returns `false` and records the refusal if they do not fit.
     pub(super) fn take(&self, bytes: u64) -> bool {
         if !self.ledger.write(bytes, self.limit) {
             self.ledger.deny("files: more bytes than the limit written_bytes lets a call write");
@@ -106,13 +105,13 @@ impl Room {
         true
     }
 
-    /// Gives back what was taken for something that was not done after all.
+    /// Returns bytes that were taken for an operation that did not happen.
     pub(super) fn give_back(&self, bytes: u64) {
         self.ledger.unwrite(bytes);
         self.give_back_to_quota(bytes);
     }
 
-    /// Takes of the directory's quota alone, for what is on the disk already.
+    /// Takes bytes from the directory's quota only, for content that is already on disk.
     pub(super) fn take_of_quota(&self, bytes: u64) -> bool {
         let fits = take(self.grant.left_bytes(), bytes);
         if !fits {
@@ -122,7 +121,7 @@ impl Room {
         fits
     }
 
-    /// Notes that more is in a directory than may be moved at once.
+    /// Records that a directory holds more than may be moved at once.
     pub(super) fn refuse_large_move(&self) {
         self.ledger.deny(&format!(
             "files: move more than {MAX_MOVED_AT_ONCE} files and directories, or more than {MAX_DEPTH} levels of \
@@ -130,7 +129,7 @@ impl Room {
         ));
     }
 
-    /// Notes that too much was moved out of a directory already.
+    /// Records that too many files were already moved out of a directory.
     pub(super) fn refuse_move(&self, from: &FileGrant) {
         let path = from.guest_path();
         self.ledger.deny(&format!(
@@ -138,7 +137,7 @@ impl Room {
         ));
     }
 
-    /// The opposite of [`take_of_quota`](Self::take_of_quota).
+    /// The inverse of [`take_of_quota`](Self::take_of_quota).
     pub(super) fn give_back_to_quota(&self, bytes: u64) {
         self.grant.left_bytes().fetch_add(bytes, Relaxed);
     }

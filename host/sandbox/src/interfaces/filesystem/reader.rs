@@ -1,4 +1,4 @@
-//! Streams out of files. All that they give out counts as bytes that cross the boundary.
+//! Streams that read files. All bytes that they return count as bytes that cross the boundary.
 
 use super::background::{Background, Job};
 use crate::meter::Boundary;
@@ -10,13 +10,13 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use wasmtime_wasi::p2::{InputStream, Pollable, StreamError, StreamResult};
 
-/// The most that one read returns.
+/// The maximum result of one read.
 pub(super) const MAX_READ_BYTES: usize = 64 * 1024;
-/// The most that is read before the guest asks for it. A guest may have as many streams
-/// as handles, and what they hold is the host's memory.
+/// The maximum read ahead. A guest may have as many streams as handles, and their buffers are the
+/// host's memory.
 const AHEAD_BYTES: usize = 4 * 1024;
 
-/// A stream that reads a file from some position on.
+/// A stream that reads a file from a given position.
 pub(super) struct FileReader {
     file: Arc<File>,
     position: u64,
@@ -55,7 +55,7 @@ impl FileReader {
     }
 }
 
-/// Reads at most so many bytes; none at the end of the file.
+/// Reads up to this many bytes; an empty result means the end of the file.
 pub(super) fn read(file: &File, position: u64, bytes: usize) -> io::Result<Bytes> {
     let mut buffer = BytesMut::zeroed(bytes.min(MAX_READ_BYTES));
     loop {
@@ -100,7 +100,7 @@ impl InputStream for FileReader {
     async fn blocking_read(&mut self, size: usize) -> StreamResult<Bytes> {
         self.finish().await;
         if matches!(self.state, State::Idle) && size > 0 {
-            // The guest takes all of it at once, so nothing of it is kept.
+            // The guest takes all of it at once, so nothing is buffered.
             self.start(size);
             self.finish().await;
         }

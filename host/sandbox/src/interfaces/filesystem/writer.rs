@@ -1,5 +1,4 @@
-//! Writing to files. What a write costs is taken from the quota before anything is
-//! written.
+//! Writing to files. The cost of a write is taken from the quota before anything is written.
 
 use super::background::{Background, Job};
 use super::quota::{Room, cost};
@@ -12,20 +11,20 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-/// The most that a stream takes at once. A guest may have as many streams as handles,
-/// and what they have yet to write is the host's memory.
+/// The maximum that a stream accepts at once. A guest may have as many streams as handles, and
+/// their unwritten data is the host's memory.
 const CHUNK_BYTES: usize = 4 * 1024;
 
-/// Where a write begins.
+/// The position of a write.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum At {
     /// At this byte.
     Byte(u64),
-    /// At the end of the file, wherever that is by then.
+    /// At the end of the file at the time of writing.
     End,
 }
 
-/// A file and the room that writes to it take from.
+/// A file, and the room that writes to it use.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) file: Arc<File>,
@@ -56,7 +55,7 @@ impl Target {
         Ok(())
     }
 
-    /// Makes the file longer or shorter. Blocks.
+    /// Sets the file's length. Blocks.
     pub(super) fn set_size(&self, bytes: u64) -> io::Result<()> {
         let found = self.file.metadata()?;
         let price = cost(0, bytes.saturating_sub(found.len()));
@@ -100,7 +99,7 @@ fn append(file: &File, bytes: &[u8]) -> io::Result<usize> {
     file.write_at(bytes, file.metadata()?.len())
 }
 
-/// A stream into a file.
+/// A stream that writes to a file.
 pub(super) struct FileWriter {
     target: Target,
     at: At,
@@ -141,7 +140,7 @@ impl FileWriter {
         }
     }
 
-    /// What became of earlier writes. After a failure the stream is closed.
+    /// Returns the result of earlier writes. After a failure the stream is closed.
     fn check(&mut self) -> StreamResult<()> {
         match mem::replace(&mut self.state, State::Closed) {
             State::Failed(why) => Err(StreamError::LastOperationFailed(why.into())),
@@ -158,7 +157,7 @@ impl FileWriter {
 impl OutputStream for FileWriter {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         match self.state {
-            // More than it was told that it may write would be the host's memory.
+            // Accepting more than the announced size would cost the host memory.
             State::Idle if bytes.len() <= CHUNK_BYTES => {
                 self.start(bytes);
                 Ok(())
@@ -179,7 +178,7 @@ impl OutputStream for FileWriter {
     }
 
     fn flush(&mut self) -> StreamResult<()> {
-        // Nothing is kept back, so there is nothing to do beyond telling of failures.
+        // Nothing is buffered, so only failures remain to be reported.
         self.check()
     }
 
