@@ -50,20 +50,20 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
 limits! {
-    /// Units of wasm fuel for one attempt, instantiation included. About one unit
-    /// is one instruction; bytes that cross the boundary cost fuel too.
+    /// Units of wasm fuel for one attempt, instantiation included. One unit is about one
+    /// instruction; bytes that cross the boundary cost fuel too.
     fuel: u64 = 20_000_000_000,
     /// Bytes of all linear memories together.
     memory_bytes: u64 = 64 * MIB,
-    /// Bytes by which the guest's memory and what the host holds for the call, such as the
-    /// parsed form of what it returned, may together exceed `memory_bytes`.
+    /// Bytes by which the guest's memory and the host's memory for the call, such as the parsed
+    /// form of its result, may together exceed `memory_bytes`.
     host_memory_bytes: u64 = 24 * MIB,
-    /// JSON values in all texts that the call returns, those within lists and objects
-    /// included. More than 500,000 are never read.
+    /// JSON values in all texts that the call returns, nested ones included. More than 500,000
+    /// are never read.
     json_nodes: u32 = 500_000,
     /// Elements of all tables together.
     table_elements: u64 = 100_000,
-    /// Core instances. Tools in Python come to about 40.
+    /// Core instances. Tools in Python use about 40.
     instances: u32 = 128,
     /// Tables.
     tables: u32 = 64,
@@ -87,12 +87,12 @@ limits! {
     report_bytes: u64 = 4 * KIB,
     /// Bytes of all reports of the call.
     reports_bytes: u64 = MIB,
-    /// Random bytes that may be asked for at once.
+    /// Random bytes in one request for them.
     random_bytes: u64 = 64 * KIB,
     /// HTTP requests.
     http_requests: u32 = 100,
-    /// HTTP requests in progress at once, until their responses were read or dropped;
-    /// further ones wait.
+    /// HTTP requests in progress at once, until their responses were read or dropped; further
+    /// ones wait.
     http_exchanges: u32 = 8,
     /// Bytes of the body of one request, and of one response.
     http_body_bytes: u64 = 8 * MIB,

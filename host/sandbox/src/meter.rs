@@ -1,9 +1,8 @@
-//! Counts what a call takes, and says stop.
+//! Counts the resources that a call uses, and stops it at a limit.
 //!
-//! wasmtime's own limiter holds each memory and each table to the limit by itself;
-//! this one holds all of a call's together to it. What it refuses traps at once:
-//! a guest that is told "no" by a return value usually ends in an `unreachable`
-//! that says nothing.
+//! wasmtime's own limiter checks each memory and each table separately; this one limits all of a
+//! call's together. A refusal traps immediately: a guest that gets an error value instead usually
+//! ends in an `unreachable` without an explanation.
 
 use crate::admission::Slot;
 use crate::budget::Exhausted;
@@ -13,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasmtime::ResourceLimiter;
 
-/// Why we end a call: carried by the error that ends the guest, and read again by
-/// the classifier.
+/// Why the host ends a call. It is carried by the error that ends the guest, and read by the
+/// classifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Stop {
     #[error("more memory than the limit")]
@@ -55,8 +54,8 @@ impl From<Exhausted> for Stop {
 /// Counts memory and tables of one instance.
 pub(crate) struct Meter {
     memory: Sum,
-    /// The turn to which memory is charged; none of a sealed instance, which has its own
-    /// share to itself.
+    /// The slot to which memory is charged; `None` for a sealed instance, which has its own
+    /// share.
     turn: Option<Arc<Slot>>,
     elements: Sum,
     instances: usize,
@@ -85,18 +84,18 @@ impl Meter {
         }
     }
 
-    /// Charges memory to this turn, beside what the host holds for the same call.
+    /// Charges memory to this slot, in addition to the host's memory for the same call.
     pub(crate) fn charging(&mut self, turn: Arc<Slot>) {
         self.turn = Some(turn);
     }
 
-    /// The most memory that was held at once, in bytes.
+    /// Returns the peak memory use in bytes.
     pub(crate) fn peak_memory_bytes(&self) -> u64 {
         self.memory.peak
     }
 }
 
-/// The instance's memory is given back with it.
+/// The instance's memory is returned with it.
 impl Drop for Meter {
     fn drop(&mut self) {
         if let Some(turn) = &self.turn {
@@ -110,7 +109,7 @@ impl Sum {
         Self { now: 0, peak: 0, last: 0, limit }
     }
 
-    /// Adds the growth; false where the sum would be over the limit.
+    /// Adds the growth. Returns `false` if the sum would exceed the limit.
     fn grow(&mut self, current: usize, desired: usize) -> bool {
         let growth = desired.saturating_sub(current) as u64;
         let next = self.now.saturating_add(growth);
@@ -150,7 +149,8 @@ impl ResourceLimiter for Meter {
     }
 
     fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
-        // The memory's own maximum, which the guest chose: it is told so.
+        // The memory reached its own maximum, which the guest chose, so the guest gets the
+        // failure.
         let taken_back = self.memory.take_back();
         if let Some(turn) = &self.turn {
             turn.release(taken_back);
@@ -185,8 +185,8 @@ impl ResourceLimiter for Meter {
     }
 }
 
-/// Counts the bytes that cross the boundary in a whole call, each way. Shared by
-/// the streams that a guest holds.
+/// Counts the bytes that cross the boundary in a whole call, in each direction. Shared by the
+/// streams that a guest holds.
 #[derive(Debug, Clone)]
 pub(crate) struct Boundary {
     ledger: Arc<Ledger>,
@@ -198,7 +198,7 @@ impl Boundary {
         Self { ledger, limit: limits.boundary_bytes }
     }
 
-    /// Where it is noted.
+    /// Returns the ledger that records it.
     pub(crate) fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }

@@ -1,14 +1,14 @@
-//! What a guest takes from the world: the time, random numbers, how its waits ended.
-//! It is noted as it is taken. In a replay the notes of an earlier attempt are played
-//! back instead; what the guest asks beyond them it gets made up, and noted, so that
-//! the two attempts' notes differ from there on.
+//! The nondeterministic inputs of a guest: the time, random numbers, and the results of its
+//! waits. They are recorded as they are read. A replay plays back the record of an earlier
+//! attempt. Reads beyond that record get made-up values, which are recorded, so that the two
+//! attempts' records differ from there on.
 
 use crate::grants::Power;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tollgate_agent::recorded_inputs::{Reading, RecordedInputs, Seed};
 
-/// What one instance takes. Cloning is cheap; clones are the same.
+/// The inputs of one instance. Cloning is cheap; clones share them.
 #[derive(Clone)]
 pub(crate) struct Nondeterminism(Arc<Mutex<Notes>>);
 
@@ -19,22 +19,22 @@ struct Notes {
     played: Option<Played>,
 }
 
-/// An earlier attempt's notes, and how far they were played.
+/// An earlier attempt's record, and the playback position.
 struct Played {
     notes: Arc<RecordedInputs>,
     at: usize,
-    /// How often the reading at that place was given.
+    /// How often the reading at that position was returned.
     times: u32,
 }
 
 impl Nondeterminism {
-    /// The world itself, or what an earlier attempt saw of it.
+    /// Creates real inputs, or those of an earlier attempt.
     pub(crate) fn new(replay: Option<Arc<RecordedInputs>>) -> Self {
         let played = replay.map(|notes| Played { notes, at: 0, times: 0 });
         Self(Arc::new(Mutex::new(Notes { taken: RecordedInputs::default(), began: None, played })))
     }
 
-    /// The time of day, in milliseconds since the Unix epoch.
+    /// Returns the time of day, in milliseconds since the Unix epoch.
     pub(crate) fn wall_ms(&self) -> u64 {
         let mut notes = self.notes();
         let ms = match notes.played(|reading| matches!(reading, Reading::Wall(_))) {
@@ -52,7 +52,7 @@ impl Nondeterminism {
         ms
     }
 
-    /// Milliseconds since the guest first asked for them.
+    /// Returns the milliseconds since the guest's first call.
     pub(crate) fn monotonic_ms(&self) -> u64 {
         let mut notes = self.notes();
         let ms = match notes.played(|reading| matches!(reading, Reading::Monotonic(_))) {
@@ -69,18 +69,18 @@ impl Nondeterminism {
         ms
     }
 
-    /// Whether an earlier attempt's notes are played back.
+    /// Returns whether an earlier attempt's record is played back.
     pub(crate) fn is_played(&self) -> bool {
         self.notes().played.is_some()
     }
 
-    /// Notes what a wait answered.
+    /// Records the result of a wait.
     pub(crate) fn waited(&self, ready: &[u32]) {
         self.notes().taken.read(Reading::Ready(ready.to_vec()));
     }
 
-    /// What the next wait answered in the attempt that is played back; none where it
-    /// did not wait there.
+    /// Returns the result of the next wait in the attempt that is played back; `None` if it did
+    /// not wait there.
     pub(crate) fn played_wait(&self) -> Option<Vec<u32>> {
         let mut notes = self.notes();
         let ready = match notes.played(|reading| matches!(reading, Reading::Ready(_))) {
@@ -91,39 +91,39 @@ impl Nondeterminism {
         ready
     }
 
-    /// From what the guest's random numbers are made.
+    /// Returns the seed of the guest's random numbers.
     pub(crate) fn seed(&self) -> Seed {
         let mut notes = self.notes();
         let recorded = notes.played.as_ref().and_then(|played| played.notes.seed);
         *notes.taken.seed.get_or_insert_with(|| recorded.unwrap_or_else(new_seed))
     }
 
-    /// Notes that a power was used, whose answers no record holds.
+    /// Records the use of a power whose results are not recorded.
     pub(crate) fn used(&self, power: Power) {
         self.notes().taken.used(power.as_str());
     }
 
-    /// What was taken so far.
+    /// Returns the inputs read so far.
     pub(crate) fn taken(&self) -> RecordedInputs {
         self.notes().taken.clone()
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        // Notes are whole between any two lines that could panic.
+        // A panic cannot leave the record half-updated.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One that nobody can guess.
+/// Returns a new unguessable seed.
 fn new_seed() -> Seed {
     let mut bytes = [0; 32];
-    // As many bytes at once; `random` makes each of a word.
+    // Fills all bytes at once; `random` would make each from a word.
     rand::fill(&mut bytes);
     Seed(bytes)
 }
 
 impl Notes {
-    /// In a replay, the next reading if it is of that kind.
+    /// Returns the next reading in a replay if it is of that kind.
     #[expect(clippy::option_option, reason = "no replay, no such reading, or the reading")]
     fn played(&mut self, fits: impl Fn(&Reading) -> bool) -> Option<Option<Reading>> {
         let played = self.played.as_mut()?;
@@ -138,8 +138,8 @@ impl Notes {
         Some(reading)
     }
 
-    /// The last reading of a kind, for what has to be made up beyond the notes: time
-    /// that goes on, lest a guest waits for ever.
+    /// Returns the last reading of a kind, as the base for values beyond the record: time must
+    /// advance, or a guest could wait forever.
     fn last(&self, of: impl Fn(&Reading) -> Option<u64>) -> u64 {
         self.taken.readings.iter().rev().find_map(|(reading, _)| of(reading)).unwrap_or(0)
     }

@@ -1,6 +1,5 @@
-//! Secrets taken out of what a call says: its result, its errors, what it reports,
-//! what it prints, and what it tells other agents. The responses that it reads are
-//! blanked as they arrive.
+//! Removes secrets from a call's output: its result, its errors, its reports, its console output,
+//! and its messages to other agents. Responses to the call are redacted as they arrive.
 
 use crate::attempt::Attempt;
 use crate::grants::Grants;
@@ -11,7 +10,7 @@ use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{Action, Fault, Outcome, Ticket, ToolOutput, ToolResult, ToolStatus};
 use tollgate_agent::redact::Redactor;
 
-/// Blanks the secrets that join a component's requests.
+/// Redacts the secrets that are added to a component's requests.
 #[derive(Clone, Default)]
 pub(crate) struct Redacted(Redactor);
 
@@ -50,7 +49,7 @@ impl Redacted {
         attempt.denied.iter_mut().for_each(|denied| self.0.in_place(denied));
     }
 
-    /// What a child is told goes to its model, and into its record.
+    /// A request to a child reaches the child's model and its record.
     pub(crate) fn child(&self, request: &mut ChildRequest) {
         if self.0.is_empty() {
             return;
@@ -82,7 +81,7 @@ impl Redacted {
         }
     }
 
-    /// A guest writes texts alone, no calls and no answers to calls.
+    /// A guest's messages contain only text, no tool calls or answers to them.
     fn message(&self, message: &mut Message) {
         match message {
             Message::User(text) | Message::Note(text) => self.0.in_place(text),

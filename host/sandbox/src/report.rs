@@ -1,11 +1,10 @@
-//! What a running tool tells at once: activity, progress, streamed output and log
-//! lines. Reports are transient; a sink that is full loses them, and the loss is
-//! counted.
+//! Live reports of a running tool: activity, progress, streamed output and log lines. Reports are
+//! transient; a full sink drops them, and dropped reports are counted.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One report of a call in progress, bounded and cleaned.
+/// One report of a call in progress, bounded and sanitized.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
@@ -13,7 +12,7 @@ pub enum Report {
     Activity {
         /// The activity's kind.
         kind: String,
-        /// What is shown.
+        /// The content to display.
         content: String,
     },
     /// Changes the activity of this kind by a JSON Patch.
@@ -23,11 +22,11 @@ pub enum Report {
         /// The patch (RFC 6902): valid JSON, not yet applied to anything.
         patch: Value,
     },
-    /// How far the call is.
+    /// The progress of the call.
     Progress {
-        /// In which phase.
+        /// The phase.
         status: ProgressStatus,
-        /// A sentence beside it.
+        /// An explanation.
         message: Option<String>,
         /// A fraction within 0..=1.
         progress: Option<f64>,
@@ -36,7 +35,7 @@ pub enum Report {
     Output(String),
     /// A line for the operator.
     Log {
-        /// How grave it is.
+        /// The severity.
         level: Level,
         /// The line.
         message: String,
@@ -55,7 +54,7 @@ pub enum ProgressStatus {
     Cancelled,
 }
 
-/// How grave a log line is.
+/// The severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -67,26 +66,26 @@ pub enum Level {
     Error,
 }
 
-/// Where reports go. A guest waits for this function, so it returns at once.
+/// A destination for reports. The guest waits for its methods, so they return immediately.
 pub trait ReportSink: Send + Sync {
-    /// Takes the report, or answers false where it has no room for it.
+    /// Takes the report, or returns `false` if it has no room for it.
     fn offer(&self, report: Report) -> bool;
 
-    /// Whether anybody may take a report; where nobody does, none is made, and each counts
-    /// as lost.
+    /// Returns whether reports can be delivered. If not, none are created, and each counts as
+    /// lost.
     fn is_heard(&self) -> bool {
         true
     }
 }
 
-/// A bounded channel; what does not fit is lost.
+/// A bounded channel; reports that do not fit are lost.
 impl ReportSink for tokio::sync::mpsc::Sender<Report> {
     fn offer(&self, report: Report) -> bool {
         self.try_send(report).is_ok()
     }
 }
 
-/// Nobody listens.
+/// Discards all reports.
 impl ReportSink for () {
     fn offer(&self, _report: Report) -> bool {
         false

@@ -1,4 +1,4 @@
-//! The memory of one call: the guest's and what the host holds for it, charged together.
+//! The memory of one call: the guest's and the host's for it, charged together.
 
 use crate::admission::Slot;
 use crate::budget::{Exhausted, Reservation};
@@ -6,15 +6,15 @@ use crate::limits::Limits;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An answer of at most this many bytes is not counted once its call has ended: nearly
-/// all answers are that small, and so are the few that are under way at one time.
+/// An answer of at most this many bytes is not counted once its call has ended. Nearly all
+/// answers are that small, and so is the number in flight at one time.
 const UNCOUNTED_BYTES: u64 = 64 << 10;
 
-/// The memory of one call: the guest's and what the host holds for it, together.
+/// The memory of one call: the guest's and the host's for it, together.
 ///
-/// It begins with `memory_bytes` reserved and grows from the budget, by `host_memory_bytes`
-/// at most. A call whose `memory_bytes` are more than the budget has all that loaded code leaves
-/// of it, and no more.
+/// It begins with `memory_bytes` reserved and grows from the budget by at most
+/// `host_memory_bytes`. A call whose `memory_bytes` exceed the budget has everything that loaded
+/// code leaves of it, and no more.
 pub(crate) struct Share {
     /// Bytes that the guest and the host use.
     used: AtomicU64,

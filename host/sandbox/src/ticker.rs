@@ -1,8 +1,8 @@
-//! The clock that interrupts guests: a plain thread that ticks each millisecond
-//! while calls run, and rests while there are none.
+//! The clock that interrupts guests: a plain thread that ticks each millisecond while calls run,
+//! and sleeps while there are none.
 //!
-//! It is no task of the runtime, because it must tick when every worker of the
-//! runtime is busy with guests.
+//! It is not a task of the runtime, because it must tick when every worker of the runtime is busy
+//! with guests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -10,10 +10,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use wasmtime::Engine;
 
-/// How often guests are interrupted.
+/// The interval at which guests are interrupted.
 const TICK: Duration = Duration::from_millis(1);
-/// How many ticks without a call make it rest. Waking it costs a call some
-/// microseconds, so calls that follow one another should not have to.
+/// The number of ticks without a call before it sleeps. Waking it costs a call a few
+/// microseconds, which consecutive calls should not have to pay.
 const TICKS_BEFORE_REST: u32 = 100;
 
 /// Ticks until it is dropped.
@@ -41,7 +41,7 @@ impl Ticker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// By which a guest knows whether others run by this clock.
+    /// Returns a handle that tells a guest whether other calls use this clock.
     pub(crate) fn company(&self) -> TickerHandle {
         TickerHandle(Arc::clone(&self.shared))
     }
@@ -64,23 +64,23 @@ impl Drop for Ticker {
         self.shared.ended.store(true, SeqCst);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It only sleeps and counts; there is nothing to learn from its end.
+            // The thread only sleeps and counts; its result carries no information.
             let _ = thread.join();
         }
     }
 }
 
-/// Who else has the ticker tick.
+/// A view of how many calls keep the ticker running.
 pub(crate) struct TickerHandle(Arc<Shared>);
 
 impl TickerHandle {
-    /// Whether one call runs, and no other.
+    /// Returns whether exactly one call runs.
     pub(crate) fn is_alone(&self) -> bool {
         self.0.running.load(Relaxed) <= 1
     }
 }
 
-/// While one of these lives, the ticker ticks.
+/// Keeps the ticker running while it lives.
 pub(crate) struct Ticking<'a>(&'a Shared);
 
 impl Drop for Ticking<'_> {
@@ -109,8 +109,8 @@ impl Shared {
 
     fn rest(&self) {
         self.resting.store(true, SeqCst);
-        // A call that began before this store is seen here; one that begins after
-        // it sees the store and wakes this thread.
+        // A call that began before this store is seen here; one that begins after it sees the
+        // store and wakes this thread.
         while self.running.load(SeqCst) == 0 && !self.ended.load(SeqCst) {
             thread::park();
         }

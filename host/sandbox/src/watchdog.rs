@@ -1,13 +1,13 @@
-//! Watches over a guest while it runs, so that it ends when it must: at its
-//! deadline, or when its call is cancelled, whether it computes or waits.
+//! Ends a guest at its deadline or when its call is cancelled, whether it is computing or
+//! waiting.
 //!
-//! A guest that computes is stopped by the tick that interrupts it. A guest that
-//! waits within a host function is not interrupted by any tick, so the whole call
-//! is waited for beside a timer. A panic of a host function ends here.
+//! A guest that computes is stopped at the next tick. No tick interrupts a guest that waits
+//! within a host function, so the whole call is raced against a timer. A panic of a host function
+//! is caught here.
 //!
-//! A file operation that was handed to the system cannot be taken back. A call that
-//! may use files is therefore given a moment to see it through, lest its retry, or
-//! whoever is told that the call is over, meets the operation half done.
+//! A file operation that was passed to the system cannot be cancelled. A call that may use files
+//! therefore gets a moment to complete it. Otherwise a retry, or a client that learns that the
+//! call is over, could find the operation half done.
 
 use crate::deadline::Deadline;
 use crate::instance::Instance;
@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use wasmtime::{Store, UpdateDeadline};
 
-/// How long a cancelled call may go on to end by itself. Guests are promised that they
-/// are stopped within 100 ms; this leaves time to stop those that compute.
+/// How long a cancelled call may take to end by itself. Guests are guaranteed to be stopped
+/// within 100 ms; this leaves time to stop those that compute.
 const GRACE: Duration = Duration::from_millis(60);
 
-/// How long a file operation may go on once its call must end.
+/// How long a file operation may continue once its call must end.
 const FILE_GRACE: Duration = Duration::from_millis(30);
 
-/// When a guest must end.
+/// The moment at which a guest must end.
 pub(crate) struct CallDeadline<'a> {
     deadline: Deadline,
     cancel: &'a CancellationToken,
@@ -37,37 +37,37 @@ pub(crate) struct CallDeadline<'a> {
 }
 
 impl<'a> CallDeadline<'a> {
-    /// From this moment on, for so long, unless it is cancelled.
+    /// Creates a deadline `timeout` after `began`, which cancellation ends early.
     pub(crate) fn new(began: Instant, timeout: Duration, cancel: &'a CancellationToken) -> Self {
         Self { deadline: Deadline::at(began + timeout), cancel, file_grace: Duration::ZERO }
     }
 
-    /// Sees file operations through.
+    /// Allows file operations to complete.
     pub(crate) fn using_files(mut self, uses_files: bool) -> Self {
         self.file_grace = if uses_files { FILE_GRACE } else { Duration::ZERO };
         self
     }
 
-    /// The moment at which it must end, which waits for child runs put off.
+    /// Returns the moment at which it must end. Waits for child runs postpone it.
     pub(crate) fn deadline(&self) -> &Deadline {
         &self.deadline
     }
 
-    /// What ends it early.
+    /// Returns the token that ends it early.
     pub(crate) fn cancel(&self) -> &CancellationToken {
         self.cancel
     }
 
-    /// Waits for the guest's work, or for the moment at which it must end. The work is
-    /// pinned by whoever began it: a future that is passed on is in memory twice.
+    /// Waits for the guest's work or the deadline. The caller pins the work, because a future
+    /// that is moved takes its memory twice.
     pub(crate) async fn attend<T>(
         &self,
         work: Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
     ) -> Result<T, Termination> {
         let mut work = AssertUnwindSafe(work).catch_unwind();
         let ending = tokio::select! {
-            // Work that is done counts as done, and most is done at the first look:
-            // then no timer was ever set.
+            // Completed work counts as completed, and most is complete at the first poll, before
+            // a timer is set.
             biased;
             done = &mut work => return match done {
                 Ok(Ok(value)) => Ok(value),
@@ -77,8 +77,7 @@ impl<'a> CallDeadline<'a> {
             ending = self.end() => ending,
         };
         if !self.file_grace.is_zero() {
-            // The guest itself is stopped at its next tick; what it would still
-            // answer comes too late.
+            // The guest itself is stopped at its next tick; a later answer is ignored.
             let _ = tokio::time::timeout(self.file_grace, work).await;
         }
         Err(ending)
@@ -92,8 +91,8 @@ impl<'a> CallDeadline<'a> {
     }
 }
 
-/// Has the guest of this store interrupted at each tick but the first, up to which it ran
-/// for less than the time between two: it ends, or it gives way to others.
+/// Interrupts the guest of this store at each tick except the first, before which it ran for less
+/// than a full interval. At a tick the guest ends or yields.
 pub(crate) fn watch(store: &mut Store<Instance>, company: TickerHandle) {
     let mut cancelled_at = None;
     let mut stayed = false;
@@ -111,14 +110,13 @@ pub(crate) fn watch(store: &mut Store<Instance>, company: TickerHandle) {
     store.set_epoch_deadline(2);
 }
 
-/// Lets others go first until the next tick, on the thread where the guest is or on
-/// whichever takes it.
+/// Lets other tasks run until the next tick, on this thread or the one that resumes the guest.
 ///
-/// To give way fairly is to stand last in the queue of this thread, from where a thread
-/// that is idle takes it at once: the guest goes on with cold caches, which costs some 50
-/// us. To stay is to go on as soon as this thread has looked at its timers and sockets, in
-/// front of its queue, which the idle thread empties meanwhile. Where all threads are
-/// busy, nobody would: so a guest stays while it is the only one, and never twice in a row.
+/// A fair yield puts the guest at the end of this thread's queue. An idle thread steals it from
+/// there immediately, and continuing with cold caches costs about 50 us. Staying means continuing
+/// as soon as this thread has polled its timers and sockets, ahead of its queue, which the idle
+/// thread drains meanwhile. If all threads are busy, the queue would not be drained. Therefore a
+/// guest stays only while it is the only one, and never twice in a row.
 fn give_way(stays: bool) -> UpdateDeadline {
     match stays {
         true => UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())),
@@ -126,7 +124,7 @@ fn give_way(stays: bool) -> UpdateDeadline {
     }
 }
 
-/// Waits until a call that is cancelled has had its time to end by itself.
+/// Waits until a cancelled call's time to end by itself is over.
 pub async fn cancelled_and_grace(cancel: &CancellationToken) {
     cancel.cancelled().await;
     tokio::time::sleep(GRACE).await;

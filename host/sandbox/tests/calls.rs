@@ -1,4 +1,4 @@
-//! What a call is given, what it may tell, and how it is stopped.
+//! A call's inputs, its reports, and how it is stopped.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -13,7 +13,7 @@ use tollgate_agent::outcome::{Outcome, ToolStatus};
 use tollgate_artifacts::{Expectation, Guest, good, hostile};
 use tollgate_sandbox::{Limits, ProgressStatus, Report, ReportSink, Sandbox, SandboxConfig};
 
-/// A guest of a test's own.
+/// Returns a test-specific guest.
 fn guest(name: &'static str, source: &'static str) -> Guest {
     Guest { name, attack: "", limit: "", expects: Expectation::Succeeds, source }
 }
@@ -93,7 +93,7 @@ async fn x1_a_cancelled_call_ends_after_its_grace() {
     let sandbox = sandbox();
     for guest in [&hostile::SPIN_FOR_EVER, &hostile::SLEEP_PAST_THE_DEADLINE] {
         let mut bench = Bench::load(&sandbox, guest).await.unwrap();
-        // Nothing else ends it before the bound below.
+        // Nothing else ends it before the limit below.
         bench.timeout = Duration::from_secs(60);
         bench.limits = Limits { fuel: u64::MAX, ..Limits::default() };
         let cancel = bench.cancel.clone();

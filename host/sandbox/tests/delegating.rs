@@ -1,4 +1,4 @@
-//! What a guest tells other agents, and what becomes of one that may run none.
+//! Requests of guests to other agents, and the result if none may be run.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -16,7 +16,7 @@ use tollgate_sandbox::{ChildRunner, Grants, HttpGrant, Secret};
 
 const SECRET: &str = "correct horse battery";
 
-/// Asks `helper` with two messages and a seed, which all hold the secret.
+/// Asks `helper` with two messages and a seed, all of which hold the secret.
 fn delegates() -> Guest {
     let source = r#";; Runs another agent.
 ;; world: include tollgate:tool/agent-tool-component@0.1.0;
@@ -46,7 +46,7 @@ fn delegates() -> Guest {
     Guest { name: "delegates", attack: "", limit: "", expects: Expectation::Succeeds, source }
 }
 
-/// Keeps what is asked, and runs nothing.
+/// Records requests and runs nothing.
 #[derive(Default)]
 struct Asked(Mutex<Vec<ChildRequest>>);
 

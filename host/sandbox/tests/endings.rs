@@ -1,6 +1,5 @@
-//! Each way in which the sandbox ends a guest, provoked by a guest that does
-//! nothing else: some reasons are known by wasmtime's words alone, and these tests
-//! notice when the words change.
+//! Each way in which the sandbox ends a guest, provoked by a guest that does nothing else. Some
+//! reasons are recognized by wasmtime's messages; these tests notice when the messages change.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -13,7 +12,7 @@ use tollgate_agent::code::Code;
 use tollgate_artifacts::{Expectation, Guest, HOSTILE, good};
 use tollgate_sandbox::Limits;
 
-/// The codes that the sandbox gives, apart from those for a call that never ran.
+/// The codes that the sandbox assigns, except those for a call that never ran.
 const CODES: &[Code] = &[
     Code::OutOfFuel,
     Code::TimedOut,
@@ -26,7 +25,7 @@ const CODES: &[Code] = &[
     Code::Exited,
 ];
 
-/// The code, if the guest is expected to be ended by the sandbox in a call.
+/// Returns the code if the sandbox is expected to end the guest in a call.
 fn code(guest: &Guest) -> Option<Code> {
     match guest.expects {
         Expectation::Code(text) => CODES.iter().copied().find(|code| code.as_str() == text),
@@ -40,7 +39,8 @@ async fn every_ending_has_its_code_and_the_next_call_works() {
     let echo = Bench::load(&sandbox, &good::ECHO).await.unwrap();
     let mut wrong = Vec::new();
     let mut seen = Vec::new();
-    // Nothing is granted here; and the schema of a ticket is compiled by the host, after the sandbox.
+    // Nothing is granted here, and a ticket's schema is compiled by the host, outside the
+    // sandbox.
     let of_sandbox =
         HOSTILE.iter().filter(|guest| guest.powers().is_empty() && guest.name != "ticket-of-patterns");
     for (guest, code) in of_sandbox.filter_map(|guest| Some((guest, code(guest)?))) {

@@ -1,4 +1,4 @@
-//! Guests that compute leave the rest of the host alive.
+//! Guests that compute leave the rest of the host responsive.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -15,15 +15,15 @@ use tollgate_sandbox::{Limits, Report, ReportSink, Sandbox, SandboxConfig};
 use wasmtime::Engine;
 
 const SPINNERS: usize = 8;
-/// How long each of them may take.
+/// The time limit of each of them.
 const LIMIT: Duration = Duration::from_secs(8);
 
 #[test]
 fn t7_t2_an_echo_answers_while_more_guests_compute_than_there_are_cores() {
     let runtime = tollgate_sandbox::runtime().unwrap();
     let slowest = runtime.block_on(runtime.spawn(slowest_echo()));
-    // Guests that held their thread until their time is over would make it as long as
-    // that at least. On an idle machine it is some milliseconds.
+    // If guests held their thread until their deadline, this would be at least that long. On an
+    // idle machine it is a few milliseconds.
     let slowest = slowest.unwrap();
     assert!(slowest < SLACK, "{slowest:?}");
 }
@@ -34,11 +34,12 @@ fn others_have_their_turn_on_the_only_thread_of_a_guest_that_computes_alone() {
     let runtime = runtime.worker_threads(1).event_interval(1).global_queue_interval(1).enable_all();
     let runtime = runtime.build().unwrap();
     let turns = runtime.block_on(runtime.spawn(turns_beside_a_guest())).unwrap();
-    // It computes for two seconds. One that always went first would leave one turn or two.
+    // It computes for two seconds. If it always had priority, there would be only one or two
+    // turns.
     assert!(turns > 20, "{turns}");
 }
 
-/// One tool is called more often than calls run at once, and never answers.
+/// One tool is called more often than calls run at once, and never returns.
 #[test]
 fn t7_calls_of_one_tool_that_fill_the_host_do_not_keep_another_from_running() {
     let runtime = tollgate_sandbox::runtime().unwrap();
@@ -60,7 +61,7 @@ async fn echo_in_a_flood() {
         })
         .collect();
     let echo = Bench::load(&sandbox, &good::ECHO).await.unwrap();
-    // Those that neither run nor may wait were refused.
+    // Calls that neither run nor may wait were refused.
     while spinning.iter().filter(|call| call.is_finished()).count() < 20 - 3 - 6 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -75,7 +76,7 @@ async fn echo_in_a_flood() {
     }
 }
 
-/// Tells a piece of output, and goes on for a moment.
+/// Reports a piece of output, and continues for a moment.
 const TELLS_AND_GOES_ON: Guest = Guest {
     name: "tells-and-goes-on",
     attack: "",
@@ -93,7 +94,7 @@ const TELLS_AND_GOES_ON: Guest = Guest {
           (global.get $returns))"#,
 };
 
-/// Has the clock that interrupts guests tick so often when it is told something.
+/// Advances the clock that interrupts guests by this many ticks for each report.
 struct Ticks(Engine, usize);
 
 impl ReportSink for Ticks {
@@ -117,7 +118,7 @@ async fn a_quick_call_does_not_give_way_to_others_for_the_one_tick_that_meets_it
     assert!(done_at_once > 0);
 }
 
-/// How often a task that is made, and then a timer, have their turn meanwhile.
+/// Returns how often a new task followed by a timer completes meanwhile.
 async fn turns_beside_a_guest() -> u32 {
     let mut spinner = Bench::load(&sandbox(), &hostile::SPIN_FOR_EVER).await.unwrap();
     spinner.timeout = Duration::from_secs(2);

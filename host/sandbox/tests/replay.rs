@@ -1,4 +1,4 @@
-//! An attempt that is made again with what it took from the world.
+//! Replaying an attempt with its recorded inputs.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub)]
 
 mod harness;

@@ -1,5 +1,5 @@
-//! What a guest may write to a directory that it was granted: no links, no more than
-//! its quota, and nothing outside, whatever is done to the directory meanwhile.
+//! A guest's writes to a granted directory: no links, at most its quota, and nothing outside,
+//! even if the directory is changed meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tollgate_artifacts::Guest;
 use tollgate_sandbox::{FileAccess, FileGrant, Grants, Limits};
 
-/// Ten and the number of the error.
+/// Ten plus the number of the error.
 const NOT_PERMITTED: u64 = 10 + 31;
 const NO_SPACE: u64 = 10 + 23;
 
@@ -39,7 +39,7 @@ const OPEN_MADE: &str = "(call $open (local.get $dir) (i32.const 0) (i32.const 1
   (if (i32.load8_u $memory (i32.const 32)) (then (local.set $answer (i32.const 99))))
   (local.set $file (i32.load $memory (i32.const 36)))";
 
-/// Writes 64 KiB again and again, at most 50 times, and answers how often it could.
+/// Writes 64 KiB up to 50 times, and returns how often it succeeded.
 fn fills() -> Guest {
     let import = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.write"
   (func $write (param i32 i32 i32 i64 i32)))"#;
@@ -84,7 +84,7 @@ fn stretches() -> Guest {
     does("stretches", import, &body)
 }
 
-/// Makes directories `a`, `b`, ... and answers how many it could.
+/// Makes directories `a`, `b`, ... and returns how many it made.
 fn makes_directories() -> Guest {
     let import = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.create-directory-at"
   (func $make (param i32 i32 i32 i32)))"#;
@@ -203,7 +203,7 @@ async fn a_directory_that_is_swapped_for_a_link_leads_nowhere() {
             }
         }
     });
-    // Opens `sub/made`, which is there only behind the link; counts how often it could.
+    // Opens `sub/made`, which exists only behind the link; counts the successes.
     let body = r"(i64.store $memory (i32.const 128) (i64.const 0x64616d2f627573)) (i32.store8 $memory (i32.const 135) (i32.const 101))
   (loop $again
     (call $open (local.get $dir) (i32.const 1) (i32.const 128) (i32.const 8) (i32.const 0) (i32.const 1) (i32.const 32))
@@ -224,7 +224,7 @@ const RENAME: &str = r#"(import "wasi:filesystem/types@0.2.12" "[method]descript
 /// The handle of the second directory.
 const SECOND: &str = "(i32.load $memory offset=12 (i32.load $memory (i32.const 16)))";
 
-/// Writes one byte at this place, and answers the error.
+/// Writes one byte at this position, and returns the error.
 fn writes_at(place: u64) -> Guest {
     let body = format!(
         "{OPEN_MADE} (call $write (local.get $file) (i32.const 0) (i32.const 1) (i64.const {place}) (i32.const 32))
@@ -234,7 +234,7 @@ fn writes_at(place: u64) -> Guest {
     does("writes-at", WRITE, &body)
 }
 
-/// Moves the file `made` from its first directory to the second, and answers the error.
+/// Moves the file `made` from its first directory to the second, and returns the error.
 fn moves() -> Guest {
     let body = format!(
         "(call $rename (local.get $dir) (i32.const 128) (i32.const 4) {SECOND} (i32.const 128) (i32.const 4) (i32.const 32)) {ERROR_OR_ZERO}"
@@ -242,8 +242,8 @@ fn moves() -> Guest {
     does("moves", RENAME, &body)
 }
 
-/// The same between two things that it does; then it writes to `$file`, 64 KiB at a time,
-/// and answers how often it could.
+/// The same between two steps; then it writes to `$file`, 64 KiB at a time, and returns how often
+/// it succeeded.
 fn moves_and_fills(before: &str, after: &str) -> Guest {
     let body = format!(
         "{before}
@@ -260,7 +260,7 @@ fn moves_and_fills(before: &str, after: &str) -> Guest {
     does("moves-and-fills", &format!("{WRITE}\n{RENAME}\n{deep}"), &body)
 }
 
-/// Two directories, with these quotas.
+/// Two directories with these quotas.
 fn two(place: &Place, quotas: [u64; 2]) -> Grants {
     let parent = place.inner.parent().unwrap();
     let paths = [place.inner.clone(), parent.join("second")];
@@ -340,7 +340,7 @@ async fn z7_writes_to_a_file_that_was_moved_while_it_was_open_count_where_it_is(
 async fn z7_writes_through_a_directory_that_was_moved_while_it_was_open_count_where_it_is() {
     let make = OPEN_MADE.replace("(local.get $dir)", "(i32.load $memory (i32.const 200))");
     let again = make.replace("(local.set $file", "(drop");
-    // It opens `made` or `made/deep`. What it makes in it is made before it is moved or then.
+    // It opens `made` or `made/deep`, which it creates before or after the move.
     for (length, before, after) in [(4, "", &make), (9, "", &make), (4, &*make, &again), (9, &make, &again)] {
         let place = place();
         std::fs::create_dir_all(place.inner.join("made/deep")).unwrap();
@@ -359,7 +359,7 @@ async fn z7_writes_through_a_directory_that_was_moved_while_it_was_open_count_wh
 async fn z7_what_was_not_made_costs_nothing() {
     let place = place();
     std::fs::create_dir(place.inner.join("made")).unwrap();
-    // Tries 50 times to make a directory that is there, then another one.
+    // Tries 50 times to make a directory that exists, then another one.
     let import = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.create-directory-at"
   (func $make (param i32 i32 i32 i32)))"#;
     let body = format!(

@@ -1,28 +1,28 @@
 //! Counts the contents of a component before it is compiled.
 //!
-//! A component of a few kilobytes can describe gigabytes: data segments at offsets far
-//! apart, which become one image of all that is between them, or nested components that
-//! each instantiate another one twice. All of it is counted here from the bytes alone, in
-//! one pass, so that nothing is spent on a component that is beyond a limit.
+//! A component of a few kilobytes can describe gigabytes. Data segments at distant offsets become
+//! one image of everything between them, and nested components may each instantiate another one
+//! twice. All of it is counted here from the bytes alone, in one pass, so that a component beyond
+//! a limit costs nothing more.
 
 use wasmparser::{
     BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
     ComponentTypeRef, DataKind, DataSectionReader, Operator, Parser, Payload,
 };
 
-/// The most core modules in a component, those of nested components included.
+/// The maximum number of core modules in a component, including nested components.
 pub const MAX_CORE_MODULES: usize = 128;
-/// How deep components and modules may be nested.
+/// The maximum nesting depth of components and modules.
 pub const MAX_NESTING: usize = 64;
-/// The most items (instances, aliases, functions, imports and exports) that a component
-/// comes to when each nested component counts as often as it is instantiated.
+/// The maximum number of items (instances, aliases, functions, imports and exports) of a
+/// component if each nested component counts as often as it is instantiated.
 pub const MAX_COMPONENT_ITEMS: u64 = 100_000;
-/// The most components, aliases included, within one component.
+/// The maximum number of components, aliases included, within one component.
 pub const MAX_COMPONENTS: usize = 1_000;
-/// How much larger than twice its data the image of a memory may be, in bytes. Go leaves out
-/// runs of zeros, which makes its images two thirds larger than their data.
+/// How many bytes the image of a memory may exceed twice its data. Go omits runs of zeros, so its
+/// images are two thirds larger than their data.
 pub const IMAGE_SLACK_BYTES: u64 = 64 << 10;
-/// The most memories of a component that have an image. Each image is a descriptor.
+/// The maximum number of memories with an image in a component. Each image takes a descriptor.
 pub const MAX_IMAGES: u32 = 32;
 
 /// The contents of a component.
@@ -30,14 +30,14 @@ pub const MAX_IMAGES: u32 = 32;
 pub(super) struct Census {
     /// Bytes of its custom sections.
     pub(super) custom_bytes: u64,
-    /// Bytes of those that name functions, which is shown where one of them traps.
+    /// Bytes of the custom sections that name functions. Traps report these names.
     pub(super) name_bytes: u64,
-    /// The modules whose memories must not have images, because these would be too large
-    /// or too many: for each, the place of the last instruction (`end`) of the offset of
-    /// its first active data segment.
+    /// The modules whose memories must not have images, because the images would be too large or
+    /// too many. For each, the position of the last instruction (`end`) of the offset of its
+    /// first active data segment.
     pub(super) without_image: Vec<usize>,
     modules: usize,
-    /// The memories that may have an image. Each image is a descriptor.
+    /// The memories that may have an image. Each image takes a descriptor.
     pub(super) images: u32,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Census {
 pub(super) enum Uncounted {
     /// It is not a valid component.
     Damaged(BinaryReaderError),
-    /// It is beyond a limit. Continues a sentence that begins with its name.
+    /// It is beyond a limit. Continues a sentence that begins with the component's name.
     TooMuch(String),
 }
 
@@ -56,7 +56,7 @@ impl From<BinaryReaderError> for Uncounted {
     }
 }
 
-/// Whether a custom section of this name holds the names of functions.
+/// Returns whether a custom section of this name holds function names.
 pub(super) fn is_names(section: &str) -> bool {
     matches!(section, "name" | "component-name")
 }
@@ -65,15 +65,15 @@ pub(super) fn is_names(section: &str) -> bool {
 #[derive(Default)]
 struct Frame {
     is_component: bool,
-    /// Items, with those of the components that it instantiates.
+    /// Items, including those of the components that it instantiates.
     items: u64,
-    /// The items of each component in its index space. `None` for one that it is given.
+    /// The items of each component in its index space; `None` for an imported component.
     components: Vec<Option<u64>>,
 }
 
 impl Frame {
     fn add_component(&mut self, items: Option<u64>) -> Result<(), Uncounted> {
-        // Each is remembered, and an alias takes a few bytes.
+        // Each one takes memory, and an alias is only a few bytes long.
         if self.components.len() >= MAX_COMPONENTS {
             return Err(Uncounted::TooMuch(format!(
                 "holds more than {MAX_COMPONENTS} components, aliases included, within one component; split it"
@@ -132,8 +132,8 @@ impl Census {
         for segment in data {
             let segment = segment?;
             let DataKind::Active { memory_index, offset_expr } = segment.kind else { continue };
-            // Any other offset is not known before the module is instantiated, which then has
-            // no images.
+            // Any other offset is unknown until the module is instantiated, so the module gets no
+            // images.
             let mut operators = offset_expr.get_operators_reader();
             let Operator::I32Const { value } = operators.read()? else { return Ok(()) };
             let Operator::End = operators.read()? else { return Ok(()) };
@@ -156,7 +156,7 @@ impl Census {
             }
         }
         let Some(end) = first_offset.filter(|end| bytes.get(*end) == Some(&END)) else { return Ok(()) };
-        // It is at most one more than `MAX_IMAGES`.
+        // It exceeds `MAX_IMAGES` by at most one.
         let images = self.images + u32::try_from(extents.len()).unwrap_or(MAX_IMAGES);
         if extents.iter().any(Extent::is_sparse) || images > MAX_IMAGES {
             self.without_image.push(end);
@@ -167,7 +167,7 @@ impl Census {
     }
 }
 
-/// The instruction that ends an expression.
+/// The opcode that ends an expression.
 const END: u8 = 0x0b;
 
 impl Extent {
@@ -259,8 +259,8 @@ fn count_instance(frame: &mut Frame, instance: &ComponentInstance<'_>) -> Result
     let items = match instance {
         ComponentInstance::FromExports(exports) => exports.len() as u64,
         ComponentInstance::Instantiate { component_index, args } => {
-            // What it would come to is only known to whoever gives it, and can double
-            // with each level of such components.
+            // The size of an imported component is unknown here, and could double with each level
+            // of nesting.
             let items = items_of(&frame.components, *component_index).ok_or_else(|| {
                 Uncounted::TooMuch(
                     "instantiates a component that it imports or takes from an instance, which this host \

@@ -1,5 +1,5 @@
-//! Opens a component's file: once, without following a link, without waiting, and
-//! looks at what was opened rather than at what the path said.
+//! Opens a component's file once, without following a link and without blocking, and checks the
+//! opened file instead of the path.
 
 use super::{Fingerprint, MAX_COMPONENT_BYTES};
 use crate::error::Refusal;
@@ -9,17 +9,17 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
 
-/// A component's file, which was opened and may be read.
+/// A component's file, opened and ready to be read.
 pub(crate) struct Opened<'a> {
     file: File,
     path: &'a Path,
     bytes: u64,
 }
 
-/// The bytes of a component's file. Blocks.
+/// Reads a component's file. Blocks.
 ///
 /// # Errors
-/// It is no regular file of at most
+/// Fails if it is not a regular file of at most
 /// [`MAX_COMPONENT_BYTES`](crate::MAX_COMPONENT_BYTES), or may not be read.
 pub fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     Opened::at(path)?.read()
@@ -44,18 +44,18 @@ impl<'a> Opened<'a> {
         Ok(Self { file, path, bytes: metadata.len() })
     }
 
-    /// Which bytes it holds now, without keeping them.
+    /// Returns the fingerprint of its current content, without keeping the bytes.
     pub(crate) fn fingerprint(&self) -> Result<Fingerprint, Refusal> {
-        // What is beyond the bound is refused where it is read.
+        // A larger file is refused when it is read.
         Fingerprint::of_all((&self.file).take(MAX_COMPONENT_BYTES)).map_err(|why| unreadable(self.path, &why))
     }
 
-    /// All that it holds now.
+    /// Reads its current content.
     pub(crate) fn read(mut self) -> Result<Vec<u8>, Refusal> {
         let path = self.path;
         let mut bytes = Vec::with_capacity(usize::try_from(self.bytes).unwrap_or(0));
         self.file.rewind().map_err(|why| unreadable(path, &why))?;
-        // One byte more than may be: the file may grow while it is read.
+        // One byte more than the limit: the file may grow while it is read.
         self.file
             .take(MAX_COMPONENT_BYTES + 1)
             .read_to_end(&mut bytes)
@@ -67,12 +67,11 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// Opens a regular file to read it: without following a link, and without waiting for a
-/// pipe's writer. What is looked at is what was opened. Of a path, only the last part is
-/// not followed.
+/// Opens a regular file for reading, without following a link in the last part of the path and
+/// without waiting for a pipe's writer. The opened file is what is checked.
 ///
 /// # Errors
-/// It cannot be opened, or is no regular file.
+/// Fails if it cannot be opened, or is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let irregular = || io::Error::other("it is no regular file");
     let file = match open_at_once(path) {
@@ -102,7 +101,7 @@ fn open(path: &Path) -> Result<File, Refusal> {
 }
 
 fn open_at_once(path: &Path) -> Result<File, Errno> {
-    // Opening a pipe for reading waits for its writer, but for NONBLOCK.
+    // Without NONBLOCK, opening a pipe for reading waits for its writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }

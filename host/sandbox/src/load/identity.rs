@@ -1,21 +1,20 @@
-//! Which bytes a component is made of: by what people know them, and by what the cache
-//! finds them.
+//! The identity of a component's bytes: a digest for people, and a fingerprint for the cache.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt::{self, Write as _};
 use std::io::{self, Read};
 
-/// The bytes of a component, told from all others.
+/// The identity of a component's bytes.
 #[derive(Clone)]
 pub(crate) struct Identity {
-    /// Their SHA-256, in hexadecimal: what approvals, records and people go by.
+    /// Their hexadecimal SHA-256, used by approvals, records and people.
     pub(crate) digest: String,
-    /// What the cache goes by.
+    /// The key in the cache.
     pub(crate) fingerprint: Fingerprint,
 }
 
-/// The BLAKE3 of a component's bytes. It is as hard to forge as their SHA-256, and is
-/// there in a fraction of the time, which is most of what a start with many tools takes.
+/// The BLAKE3 hash of a component's bytes. It is as hard to forge as their SHA-256 and much
+/// faster to compute. Hashing is most of the time of a start with many tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint(blake3::Hash);
 
@@ -30,7 +29,7 @@ impl Fingerprint {
         Self(blake3::hash(bytes))
     }
 
-    /// Of all that can be read, of which nothing is kept.
+    /// Hashes everything that can be read, keeping nothing.
     pub(super) fn of_all(from: impl Read) -> io::Result<Self> {
         Ok(Self(blake3::Hasher::new().update_reader(from)?.finalize()))
     }
@@ -46,7 +45,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// The SHA-256 of bytes, such as those of a component, in hexadecimal.
+/// Returns the hexadecimal SHA-256 of bytes, such as those of a component.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {

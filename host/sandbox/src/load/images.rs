@@ -1,20 +1,19 @@
-//! The images of a component's memories, of which each instance begins as a copy.
+//! The images of a component's memories. Each instance starts as a copy of them.
 //!
-//! The system seals an image, so that nobody can change it, and refuses that while it has
-//! one of its pages in hand itself, to move it say. That passes; a guest of many megabytes
-//! meets it now and then on a busy machine.
+//! The system seals an image so that it cannot be changed, and refuses to do so while it is using
+//! one of the image's pages itself, for example to move it. This is temporary; large guests
+//! encounter it occasionally on a busy machine.
 
 use std::io::{Error, ErrorKind};
 use wasmtime::component::Component;
 
-/// How often an image is tried to be made. The system waits for a sixth of a second each
-/// time before it refuses.
+/// The number of attempts to create an image. The system waits for a sixth of a second before
+/// each refusal.
 const TRIES: usize = 4;
 
-/// Makes them here and now, on a thread that may wait, instead of in the first call.
+/// Creates the images now, on a thread that may block, instead of in the first call.
 ///
-/// What cannot be made now is tried once more by that call, which ends as the host's failure
-/// where it cannot be made then either.
+/// If this fails, the first call retries it. If that fails too, the call ends with a host fault.
 pub(super) fn make(component: &Component) {
     let _ = until_not_busy(|| component.initialize_copy_on_write_image());
 }

@@ -1,4 +1,4 @@
-//! What a component asks for and offers, read from its type.
+//! The imports and exports of a component, read from its type.
 
 use crate::error::Refusal;
 use crate::granted_imports::Import;
@@ -10,7 +10,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
-/// Every interface that this host knows, and the power that it takes to use it.
+/// Every interface that this host provides, and the power needed to use it.
 const KNOWN: &[(&str, Option<Power>)] = &[
     ("tollgate:tool/call", None),
     ("tollgate:tool/agents", Some(Power::Delegates)),
@@ -46,10 +46,10 @@ const KNOWN: &[(&str, Option<Power>)] = &[
     ("wasi:config/store", Some(Power::Settings)),
 ];
 
-/// The interfaces that it imports, sorted.
+/// Returns the interfaces that it imports, sorted.
 ///
 /// # Errors
-/// It imports something that this host does not know, or a version of it.
+/// Fails if it imports an interface, or a version of one, that this host does not provide.
 pub(crate) fn read_imports(
     engine: &Engine,
     name: &str,
@@ -58,7 +58,7 @@ pub(crate) fn read_imports(
     let mut imports = component
         .component_type()
         .imports(engine)
-        // Words alone: nothing of it can be called.
+        // Types only: it has no functions.
         .filter(|(interface, _)| split(interface) != (TYPES, VERSION))
         .map(|(interface, _)| import(name, interface))
         .collect::<Result<Vec<_>, _>>()?;
@@ -66,23 +66,23 @@ pub(crate) fn read_imports(
     Ok(imports)
 }
 
-/// The same of interfaces that were read before.
+/// The same for interfaces that were read before.
 pub(crate) fn known_imports(name: &str, imports: &[Import]) -> Result<Vec<Import>, Refusal> {
     imports.iter().map(|known| import(name, &known.interface)).collect()
 }
 
-/// What can be called of a component.
+/// The exports of a component that can be called.
 pub(crate) enum Exports {
-    /// The contract's interface of tools, in a version that is served.
+    /// The contract's tool interface, in a supported version.
     Contract,
-    /// Whatever functions it has.
+    /// Arbitrary functions.
     Plain,
 }
 
-/// Says what kind of component it is.
+/// Determines the kind of a component.
 ///
 /// # Errors
-/// It is a tool of a version that is not served, or a gate.
+/// Fails if it is a tool of an unsupported version, or a gate.
 pub(crate) fn read_exports(engine: &Engine, name: &str, component: &Component) -> Result<Exports, Refusal> {
     let component_type = component.component_type();
     let interfaces: Vec<(&str, &str)> = component_type
@@ -100,12 +100,12 @@ pub(crate) fn read_exports(engine: &Engine, name: &str, component: &Component) -
     }
 }
 
-/// Whether it exports the interface of a gate, of whatever version.
+/// Returns whether it exports the gate interface in any version.
 pub(crate) fn exports_a_gate(engine: &Engine, component: &Component) -> bool {
     component.component_type().exports(engine).any(|(export, _)| split(export).0 == GATE)
 }
 
-/// Refuses what is not a gate of the version of the contract that is served.
+/// Refuses a component that is not a gate of the supported contract version.
 pub(crate) fn check_gate_exports(engine: &Engine, name: &str, component: &Component) -> Result<(), Refusal> {
     let component_type = component.component_type();
     let exports: Vec<(&str, &str)> =
@@ -122,8 +122,7 @@ pub(crate) fn check_gate_exports(engine: &Engine, name: &str, component: &Compon
     }
 }
 
-/// Refuses a gate that imports anything that can be called: what has no imports
-/// has no effects.
+/// Refuses a gate that imports functions: a gate without imports has no effects.
 pub(crate) fn refuse_imports(engine: &Engine, name: &str, component: &Component) -> Result<(), Refusal> {
     let component_type = component.component_type();
     let mut imports = component_type.imports(engine).map(|(import, _)| import);
@@ -184,8 +183,8 @@ fn other_version(name: &str, interface: &str, version: &str) -> Refusal {
     ))
 }
 
-/// Whether a version that is asked for is compatible with one that is served: the
-/// same first two numbers, and no later third one than there is.
+/// Returns whether a requested version is compatible with a supported one: the first two numbers
+/// are equal, and the third is not higher.
 fn is_served(asked: &str, served: &str) -> bool {
     let numbers = |version: &str| -> Option<[u64; 3]> {
         let mut parts = version.split('.').map(str::parse);

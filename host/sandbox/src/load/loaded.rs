@@ -1,6 +1,6 @@
-//! The memory and the descriptors of all compiled code that is loaded.
+//! The memory and descriptors of all loaded code.
 //!
-//! They are reserved before the code is loaded, and given back when the component is dropped.
+//! They are reserved before the code is loaded, and returned when the component is dropped.
 
 use super::Artifact;
 use crate::budget::{CodeReservation, MemoryBudget, NoCodeMemory};
@@ -13,13 +13,12 @@ use tokio::runtime::Handle;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// Bytes of the compiled forms of all components that are loaded, unless the configuration
-/// says otherwise.
+/// The default for bytes of the compiled forms of all loaded components.
 pub const LOADED_CODE_BYTES: u64 = 2 << 30;
-/// How long loading waits for calls to give back memory.
+/// How long loading waits for calls to return memory.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The bounds of all code that is loaded, and how much of them is used.
+/// The limits of all loaded code, and their current use.
 pub(crate) struct CodeMemory {
     used_bytes: Arc<AtomicU64>,
     most_bytes: u64,
@@ -27,7 +26,7 @@ pub(crate) struct CodeMemory {
     descriptors: Descriptors,
 }
 
-/// The memory of one component's code, given back when this is dropped.
+/// The memory of one component's code, returned on drop.
 #[derive(Debug)]
 pub(crate) struct CodeShare {
     _budget: CodeReservation,
@@ -35,14 +34,14 @@ pub(crate) struct CodeShare {
     images: Option<Held>,
 }
 
-/// A part of `loaded_code_bytes`, given back when this is dropped.
+/// A part of `loaded_code_bytes`, returned on drop.
 #[derive(Debug)]
 struct CodeBytes {
     used_bytes: Arc<AtomicU64>,
     bytes: u64,
 }
 
-/// Code that can be called, with its part of the memory.
+/// Callable code, with its share of the memory.
 pub(crate) struct LoadedCode {
     pub(crate) component: Component,
     /// Held for as long as the component is.
@@ -65,8 +64,8 @@ impl CodeMemory {
         Self { used_bytes: Arc::default(), most_bytes, budget, descriptors }
     }
 
-    /// Reserves this many bytes. Waits for calls that hold them, and so only on a thread that
-    /// may block.
+    /// Reserves this many bytes. May wait for calls to return memory, so it must run on a thread
+    /// that may block.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<CodeShare, NoRoomForCode> {
         let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.most_bytes);
         let counted = self
@@ -85,7 +84,7 @@ impl CodeMemory {
         Ok(CodeShare { _budget: reserved, _bytes: counted, images: None })
     }
 
-    /// Makes code callable, once there are descriptors for the images of its memories.
+    /// Makes code callable once descriptors for the images of its memories are available.
     pub(crate) fn load(
         &self,
         engine: &Engine,
@@ -99,7 +98,7 @@ impl CodeMemory {
         Ok(artefact.load(engine).map(|component| LoadedCode { component, share }))
     }
 
-    /// Bytes that are reserved now.
+    /// Returns the number of reserved bytes.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Relaxed)
     }

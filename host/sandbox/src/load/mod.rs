@@ -1,11 +1,11 @@
-//! From a file that nobody trusts to a component that may be called.
+//! Loads a component from an untrusted file.
 //!
-//! Each step is one function and refuses with a sentence: the file is opened once
-//! and read ([`file`]), its bytes are told from others ([`identity`]), checked
-//! ([`bytes`]), counted ([`census`]) and compiled ([`compile`](crate::compile)) or their code is taken from the
-//! cache ([`cache`]), the code is made callable ([`native`]), its imports are compared
-//! with what this host knows ([`imports`]), and it is asked to describe itself, sealed.
-//! Every step works on the bytes that were read; the file is never opened again.
+//! Each step is one function that refuses with a sentence. The file is opened once and read
+//! ([`file`]). Its bytes are identified ([`identity`]), checked ([`bytes`]), counted ([`census`])
+//! and compiled ([`compile`](crate::compile)), or their code is taken from the cache ([`cache`]).
+//! The code is made callable ([`native`]) and its imports are compared with those that this host
+//! provides ([`imports`]). Finally the component is asked to describe itself, sealed. Every step
+//! uses the bytes that were read; the file is never opened again.
 
 mod cache;
 mod census;
@@ -37,8 +37,8 @@ pub(crate) use native::Artifact;
 pub(crate) use native::own_process;
 pub(crate) use validate::{ValidatedBytes, check};
 
-/// The largest component that is read, in bytes.
+/// The maximum size of a component in bytes.
 pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;
-/// The most bytes of custom sections (names, debug information) that reach the compiler;
-/// beyond that they are left out.
+/// The maximum number of bytes of custom sections (names, debug information) that reach the
+/// compiler; the rest is left out.
 pub const MAX_CUSTOM_BYTES: u64 = 1 << 20;

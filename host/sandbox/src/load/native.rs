@@ -1,9 +1,9 @@
-//! Machine code becomes callable, and a process confines itself: the one place with unsafe
-//! code in this project.
+//! Makes machine code callable, and lets a process confine itself. This is the only place with
+//! unsafe code in this project.
 //!
-//! An [`Artefact`] is made of what this host's own compiler wrote, or of what the
-//! cache authenticated with a key that only this installation's user can read. There is
-//! no other way to one, and nothing else is ever loaded.
+//! An [`Artifact`] holds the output of this host's own compiler, or bytes that the cache
+//! authenticated with a key that only this installation's user can read. It cannot be created in
+//! any other way, and nothing else is ever loaded.
 #![allow(
     unsafe_code,
     reason = "neither loading machine code nor system calls without a safe form can be checked by the compiler"
@@ -13,44 +13,44 @@ use super::images;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// Machine code of which it is known who made it.
+/// Machine code of known origin.
 pub(crate) struct Artifact {
     bytes: Vec<u8>,
-    /// Where the code begins; what precedes it is the cache's.
+    /// The start of the code; the bytes before it belong to the cache.
     begins: usize,
     images: u32,
 }
 
 impl Artifact {
-    /// What the compiler of this host wrote, in this process or in a child of it.
+    /// Wraps the output of this host's compiler, in this process or in a child of it.
     pub(crate) fn compiled(bytes: Vec<u8>, images: u32) -> Self {
         Self { bytes, begins: 0, images }
     }
 
-    /// The part of a cache entry from `begins` on. Only the cache calls this, with
-    /// bytes in memory whose authentication succeeded.
+    /// Wraps the part of a cache entry from `begins` on. Only the cache calls this, with bytes in
+    /// memory whose authentication succeeded.
     pub(super) fn authenticated(entry: Vec<u8>, begins: usize, images: u32) -> Self {
         let begins = begins.min(entry.len());
         Self { bytes: entry, begins, images }
     }
 
-    /// The code.
+    /// Returns the code.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.begins..]
     }
 
-    /// The most descriptors that the images of its memories take.
+    /// Returns the maximum number of descriptors that the images of its memories take.
     pub(crate) fn images(&self) -> u32 {
         self.images
     }
 
-    /// Makes the code callable. It must be of an engine with the same compatibility
-    /// hash, which wasmtime checks once more.
+    /// Makes the code callable. It must be from an engine with the same compatibility hash, which
+    /// wasmtime checks again.
     pub(super) fn load(&self, engine: &Engine) -> wasmtime::Result<Component> {
-        // SAFETY: `deserialize` asks that the bytes are what `precompile_component` wrote,
-        // unmodified. They come from this host's own compiler by a pipe or a return value,
-        // or they were authenticated after they were read into memory that is ours alone;
-        // the file is not read again. Wasmtime copies them before it looks at them.
+        // SAFETY: `deserialize` requires the unmodified output of `precompile_component`. The
+        // bytes come from this host's own compiler through a pipe or a return value, or they were
+        // authenticated after they were read into private memory; the file is not read again.
+        // Wasmtime copies them before it examines them.
         #[allow(clippy::disallowed_methods, reason = "the origin of these bytes is known")]
         let component = unsafe { Component::deserialize(engine, self.bytes()) }?;
         images::make(&component);
@@ -58,19 +58,19 @@ impl Artifact {
     }
 }
 
-/// System calls about this process alone, for which no library that is built in has a safe
-/// form. Each returns whether it succeeded.
+/// System calls on this process that no existing dependency wraps safely. Each returns whether it
+/// succeeded.
 #[cfg(target_os = "linux")]
 pub(crate) mod own_process {
     /// The version of the interface that has 64 capabilities.
     const CAPABILITIES_V3: u32 = 0x2008_0522;
 
-    /// Closes all descriptors beyond the standard streams. The caller has opened none, or
-    /// uses them no more.
+    /// Closes all descriptors beyond the standard streams. The caller has opened none, or no
+    /// longer uses them.
     pub(crate) fn close_descriptors() -> bool {
         let (first, last, flags) = (3_u32, u32::MAX, 0_u32);
-        // SAFETY: the arguments are numbers. Nothing in the process that compiles owns a
-        // descriptor beyond the standard streams when it begins.
+        // SAFETY: the arguments are numbers. Nothing in the compiler process owns a descriptor
+        // beyond the standard streams when it starts.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) == 0 }
     }
 
@@ -80,18 +80,18 @@ pub(crate) mod own_process {
         unsafe { libc::unshare(flags) == 0 }
     }
 
-    /// Gives up all capabilities, and those that programs could get that it starts.
+    /// Drops all capabilities, including those that programs it starts could gain.
     pub(crate) fn drop_capabilities() -> bool {
         for capability in 0..64_u64 {
-            // SAFETY: the arguments are numbers. Where it may not do so, or the system does
-            // not have this one, nothing changes.
+            // SAFETY: the arguments are numbers. If the call is not permitted, or the system
+            // lacks this capability, nothing changes.
             unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0_u64, 0_u64, 0_u64) };
         }
-        // Version and process (0 is this one); then effective, permitted and inheritable,
-        // twice, for 64 bits each.
+        // Version and process (0 is this one); then effective, permitted and inheritable, twice,
+        // for 64 bits each.
         let (header, none) = ([CAPABILITIES_V3, 0], [0_u32; 6]);
-        // SAFETY: both point to as much memory as version 3 of the interface reads, which
-        // lives until the call returns and is not written to, for the version is a known one.
+        // SAFETY: both point to as much memory as version 3 of the interface reads. It lives
+        // until the call returns and is not written to, because the version is a known one.
         unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) == 0 }
     }
 }

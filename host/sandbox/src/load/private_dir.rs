@@ -1,8 +1,7 @@
-//! A directory that belongs to this user alone, and files in it that are found by
-//! name and never through a link.
+//! A directory that only this user can access, with files that are found by name and never
+//! through a link.
 //!
-//! Everything goes through the directory's handle: who renames the path meanwhile
-//! changes nothing.
+//! All operations use the directory's handle, so renaming the path meanwhile changes nothing.
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, mkdirat, open, openat, renameat, statat, unlinkat,
@@ -18,7 +17,7 @@ pub(super) struct PrivateDir {
     handle: OwnedFd,
 }
 
-/// A file, as a listing shows it.
+/// A file in a listing.
 pub(super) struct Listed {
     pub(super) name: String,
     pub(super) bytes: u64,
@@ -27,7 +26,7 @@ pub(super) struct Listed {
 }
 
 impl PrivateDir {
-    /// Opens the directory, and makes it where it is missing. The error is a sentence.
+    /// Opens the directory, creating it if missing. The error is a sentence.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -51,7 +50,7 @@ impl PrivateDir {
         Ok(Self { handle })
     }
 
-    /// The whole content of a regular file of at most so many bytes.
+    /// Reads the whole content of a regular file of at most this many bytes.
     pub(super) fn read(&self, name: &str, most_bytes: u64) -> io::Result<(File, Vec<u8>)> {
         let (file, bytes) = self.read_start(name, most_bytes)?;
         if file.metadata()?.len() > most_bytes {
@@ -60,7 +59,7 @@ impl PrivateDir {
         Ok((file, bytes))
     }
 
-    /// The first bytes of a regular file.
+    /// Reads the first bytes of a regular file.
     pub(super) fn read_start(&self, name: &str, most_bytes: u64) -> io::Result<(File, Vec<u8>)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = File::from(openat(&self.handle, name, flags, Mode::empty())?);
@@ -74,7 +73,7 @@ impl PrivateDir {
         Ok((file, bytes))
     }
 
-    /// How many bytes a regular file has.
+    /// Returns the size of a regular file in bytes.
     pub(super) fn bytes_of(&self, name: &str) -> io::Result<u64> {
         let found = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)?;
         match FileType::from_raw_mode(found.st_mode) {
@@ -83,8 +82,7 @@ impl PrivateDir {
         }
     }
 
-    /// Makes a file with this content, whole or not at all. One of this name is
-    /// replaced, where that is asked for.
+    /// Writes a file with this content atomically, replacing an existing one if requested.
     pub(super) fn write(&self, name: &str, parts: &[&[u8]], replace: bool) -> io::Result<()> {
         let part = format!("{PART}{:016x}", u64::from_le_bytes(random()?));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -103,13 +101,13 @@ impl PrivateDir {
         written
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     pub(super) fn remove(&self, name: &str) {
-        // What cannot be removed is overwritten later, or never read again.
+        // A file that cannot be removed is overwritten later, or never read again.
         let _ = unlinkat(&self.handle, name, AtFlags::empty());
     }
 
-    /// The regular files in it.
+    /// Returns its regular files.
     pub(super) fn list(&self) -> io::Result<Vec<Listed>> {
         let mut listed = Vec::new();
         for entry in Dir::read_from(&self.handle)? {
@@ -128,10 +126,10 @@ impl PrivateDir {
     }
 }
 
-/// How the names of files begin that are being written.
+/// The file name prefix of files that are being written.
 pub(super) const PART: &str = ".part-";
 
-/// Random bytes that nobody can guess.
+/// Returns unguessable random bytes.
 pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)

@@ -1,17 +1,17 @@
-//! Writes a component again without what must not reach the compiler.
+//! Rewrites a component without the parts that must not reach the compiler.
 //!
-//! Two changes are made, and neither changes what the component does. Custom sections,
-//! which carry debug information, are left out. The offset of a data segment gets zero
-//! added to it, after which the compiler does not take it for known and makes no image of
-//! the memory: the data is copied into each instance instead.
+//! There are two changes, and neither affects the component's behavior. Custom sections, which
+//! carry debug information, are left out. The offset of a data segment gets zero added to it, so
+//! that the compiler no longer recognizes a constant and makes no image of the memory: the data
+//! is copied into each instance instead.
 
 use super::census::{Census, is_names};
 
 /// `i32.const 0`, `i32.add`.
 const ADD_ZERO: [u8; 3] = [0x41, 0x00, 0x6a];
-/// The version of a module and the layer of modules, which follow the magic number.
+/// A module's version and layer, which follow the magic number.
 const OF_MODULE: [u8; 4] = [1, 0, 0, 0];
-/// The magic number and what follows it.
+/// The length of the magic number and the fields after it.
 const HEADER_BYTES: usize = 8;
 const CUSTOM: u8 = 0;
 const CORE_MODULE: u8 = 1;
@@ -20,11 +20,11 @@ const COMPONENT: u8 = 4;
 /// The changes to a component.
 pub(super) struct Changes<'a> {
     custom: Custom,
-    /// Where expressions end to which zero is added, sorted.
+    /// The ends of the expressions to which zero is added, sorted.
     add_zero: &'a [usize],
 }
 
-/// Which custom sections stay.
+/// The custom sections to keep.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Custom {
     All,
@@ -33,9 +33,9 @@ enum Custom {
 }
 
 impl<'a> Changes<'a> {
-    /// Those that a component needs so that at most this many bytes of its custom sections
-    /// reach the compiler, and its modules without images have none. Names of functions stay
-    /// if there is room for them.
+    /// Determines the changes that a component needs so that at most this many bytes of its
+    /// custom sections reach the compiler, and its modules without images have none. Function
+    /// names are kept if there is room for them.
     pub(super) fn of(census: &'a Census, most_custom_bytes: u64) -> Self {
         let custom = match (census.custom_bytes, census.name_bytes) {
             (all, _) if all <= most_custom_bytes => Custom::All,
@@ -45,8 +45,8 @@ impl<'a> Changes<'a> {
         Self { custom, add_zero: &census.without_image }
     }
 
-    /// The component with these changes; `None` if there are none. Bytes that are not a
-    /// valid component stay as they are from there on.
+    /// Returns the component with these changes; `None` if there are none. Bytes that are not a
+    /// valid component are unchanged from the first invalid one on.
     pub(super) fn make(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         if self.custom == Custom::All && self.add_zero.is_empty() {
             return None;
@@ -56,7 +56,7 @@ impl<'a> Changes<'a> {
         Some(out)
     }
 
-    /// The places of zeros to add within a range.
+    /// Returns the places of zeros to add within a range.
     fn within(&self, begins: usize, ends: usize) -> &[usize] {
         let first = self.add_zero.partition_point(|place| *place < begins);
         let end = self.add_zero.partition_point(|place| *place < ends);
@@ -66,14 +66,14 @@ impl<'a> Changes<'a> {
     fn leaves_out(&self, custom: &[u8]) -> bool {
         match self.custom {
             Custom::All => false,
-            // The name has its length before it, as a section has.
+            // The name is preceded by its length, like a section.
             Custom::Names => !name(custom).is_some_and(is_names),
             Custom::None => true,
         }
     }
 
-    /// Writes a module or component, whose first byte has this place in the whole. They
-    /// are nested as deep as the census accepts, and no deeper.
+    /// Writes a module or component whose first byte has this position in the whole. The census
+    /// limits the nesting depth.
     fn rewrite(&self, out: &mut Vec<u8>, binary: &[u8], place: usize) {
         let Some((header, mut rest)) = binary.split_at_checked(HEADER_BYTES) else {
             return out.extend_from_slice(binary);
@@ -116,19 +116,19 @@ fn with_zeros_added(content: &[u8], place: usize, zeros: &[usize]) -> Vec<u8> {
     out
 }
 
-/// The id and content of the first section, and what follows it.
+/// Returns the id and content of the first section, and the rest.
 fn section(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (id, rest) = bytes.split_first()?;
     let (content, after) = sized(rest)?;
     Some((*id, content, after))
 }
 
-/// The name of a custom section with this content.
+/// Returns the name of a custom section with this content.
 fn name(content: &[u8]) -> Option<&str> {
     std::str::from_utf8(sized(content)?.0).ok()
 }
 
-/// As many bytes as the number before them says, and what follows.
+/// Returns the bytes counted by the leading number, and the rest.
 fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut size = 0_usize;
     for (at, byte) in bytes.iter().take(5).enumerate() {

@@ -1,4 +1,4 @@
-//! Looks at a component's bytes before anything is made of them.
+//! Checks a component's bytes before they are used.
 
 use super::census::{Census, Uncounted};
 use super::rewrite::Changes;
@@ -7,25 +7,25 @@ use crate::error::Refusal;
 use wasmparser::Parser;
 use wasmtime::Engine;
 
-/// Bytes that look like a component, and are within its limits.
+/// Bytes that look like a component and are within its limits.
 pub(crate) struct ValidatedBytes {
     pub(crate) bytes: Vec<u8>,
-    /// The same component without what must not reach the compiler; `None` if it has
-    /// nothing of the kind.
+    /// The same component without the parts that must not reach the compiler; `None` if it has no
+    /// such parts.
     reduced: Option<Vec<u8>>,
-    /// How many of its memories have an image, at most.
+    /// The maximum number of its memories with an image.
     pub(crate) images: u32,
 }
 
 impl ValidatedBytes {
-    /// The bytes that are compiled.
+    /// Returns the bytes to compile.
     pub(crate) fn to_compile(&self) -> &[u8] {
         self.reduced.as_deref().unwrap_or(&self.bytes)
     }
 }
 
-/// Refuses what is no component in binary form, and what holds more than it may. Whether
-/// it is valid is for the compiler to say.
+/// Refuses bytes that are not a binary component or exceed a limit. The compiler decides whether
+/// the component is valid.
 pub(crate) fn check(name: &str, bytes: Vec<u8>) -> Result<ValidatedBytes, Refusal> {
     let refuse = |why: &str| Err(Refusal::new(format!("{name} {why}")));
     if bytes.is_empty() {
@@ -115,7 +115,7 @@ mod tests {
         format!("(core module (memory {memory_pages}) {segments})")
     }
 
-    /// How many bytes of images the compiler makes of it.
+    /// Returns how many bytes of images the compiler makes of it.
     fn image_bytes(checked: &ValidatedBytes) -> usize {
         let engine = crate::engine::compiling_engine(crate::engine::Layout::Guarded).unwrap();
         engine.precompile_component(checked.to_compile()).unwrap().len()
@@ -181,7 +181,7 @@ mod tests {
         };
         assert_eq!(counts(&doubling(10)), "");
         assert!(counts(&doubling(30)).contains("more than 100000 items"));
-        // Neither an alias nor an export hides how much a component comes to.
+        // Neither an alias nor an export hides a component's size.
         let hidden = "(component $d (alias outer 1 $c (component $e)) (export \"f\" (component $e)) \
              (instance (instantiate $e)) (instance (instantiate $e)))";
         let text = format!("(component {} {hidden} (instance (instantiate $d)))", doubling(20));
@@ -190,7 +190,7 @@ mod tests {
         assert!(counts(given).contains("instantiates a component that it imports"), "{}", counts(given));
     }
 
-    /// Nothing is remembered of each of them.
+    /// None of them takes memory here.
     #[test]
     fn z4_many_small_sections_are_counted_and_left_out() {
         let mut many = wat::parse_str("(component (core module (func)))").unwrap();

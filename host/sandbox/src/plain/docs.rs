@@ -1,34 +1,34 @@
-//! What a component's author wrote about its functions: the section `package-docs`, in
-//! which tools that encode WIT keep its documentation.
+//! The documentation of a component's functions, from the `package-docs` section in which tools
+//! that encode WIT store it.
 //!
-//! It is a courtesy. One that cannot be read is as good as none.
+//! It is optional: an unreadable section is treated as absent.
 
 use crate::load::MAX_CUSTOM_BYTES;
 use serde_json::Value;
 use tollgate_agent::json;
 use wasmparser::{Parser, Payload};
 
-/// How the section is called.
+/// The name of the section.
 const SECTION: &str = "package-docs";
-/// The versions of the section that are read: one byte before its JSON.
+/// The supported versions of the section: one byte before its JSON.
 const VERSIONS: [u8; 2] = [0, 1];
 
 /// The documentation of one component.
 pub(crate) struct Docs(Value);
 
 impl Docs {
-    /// Those of a component that passed [`check`](crate::load::check), from its own
-    /// sections, not those of what is nested in it.
+    /// Reads the documentation of a component that passed [`check`](crate::load::check), from its
+    /// own sections, not from those of nested components.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(section(bytes).and_then(read).unwrap_or_default())
     }
 
-    /// What is said of a function, of an interface by its name without package and
-    /// version, or of none.
+    /// Returns the documentation of a function, in an interface (by name without package and
+    /// version) or at the top level.
     pub(super) fn of_function(&self, interface: Option<&str>, function: &str) -> Option<&str> {
         let mut worlds = self.0["worlds"].as_object().into_iter().flat_map(|worlds| worlds.values());
         let Some(interface) = interface else {
-            // The older of the two does not tell exports from imports.
+            // The older version does not distinguish exports from imports.
             return worlds.find_map(|world| {
                 ["func_exports", "funcs"].iter().find_map(|key| said(&world[key][function]))
             });
@@ -42,13 +42,13 @@ impl Docs {
     }
 }
 
-/// Text by itself, or within an object that says more.
+/// Returns the text, which may be nested in an object with more details.
 fn said(of: &Value) -> Option<&str> {
     of.as_str().or_else(|| of["docs"].as_str()).map(str::trim).filter(|text| !text.is_empty())
 }
 
 fn read(section: &[u8]) -> Option<Value> {
-    // Longer documentation would take far more memory than it has bytes.
+    // Longer documentation would take far more memory than its size.
     if section.len() as u64 > MAX_CUSTOM_BYTES {
         return None;
     }

@@ -1,4 +1,4 @@
-//! One exported function: what it is as a tool, and a call of it.
+//! One exported function: its form as a tool, and a call of it.
 
 use super::Returned;
 use super::docs::Docs;
@@ -26,13 +26,13 @@ use wasmtime::Store;
 use wasmtime::component::types::ComponentFunc;
 use wasmtime::component::{Component as Compiled, ComponentExportIndex, InstancePre, Val};
 
-/// The longest signature in a description, in bytes.
+/// The maximum length of a signature in a description, in bytes.
 const MAX_SIGNATURE_BYTES: usize = 1_000;
-/// Between what the author says and the signature.
+/// Separates the author's documentation from the signature.
 const SEPARATOR: &str = "\n\n";
-/// A set of flags is a few bits in the guest, and in the host a text for each of them,
-/// of which the engine counts the letters alone. Where a guest can make many such sets,
-/// it may hand over this much less at once.
+/// A set of flags is a few bits in the guest, but in the host it is a string per flag, of which
+/// the engine counts only the characters. A guest that can pass lists of flags has its crossing
+/// limit divided by this.
 const FLAGS_ARE_DEARER: u64 = 16;
 
 /// A function that is a tool.
@@ -44,7 +44,7 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// Reads its type, or says why it is no tool.
+    /// Reads the function's type. The error says why it is not a tool.
     pub(super) fn of(
         compiled: &Compiled,
         exported: Exported,
@@ -70,7 +70,7 @@ impl Function {
         Ok(Self { exported, export, parameters, result })
     }
 
-    /// Whether it is no function of the author's, but the one with which a toolchain
+    /// Returns whether this is not the author's function but the one with which a toolchain
     /// prepared the component.
     pub(super) fn prepares_the_component(&self) -> bool {
         let Exported { interface, function } = &self.exported;
@@ -80,12 +80,12 @@ impl Function {
         }
     }
 
-    /// The JSON Schema of its arguments.
+    /// Returns the JSON Schema of its arguments.
     pub(super) fn parameters(&self) -> Value {
         schema::of_parameters(&self.parameters)
     }
 
-    /// What its author says of it, and its signature, which says what it returns.
+    /// Returns the author's documentation and the signature, which includes the result type.
     pub(super) fn description(&self, docs: &Docs) -> String {
         let signature = clean(&self.to_string(), MAX_SIGNATURE_BYTES);
         match docs.of_function(self.exported.short_interface(), &self.exported.function) {
@@ -115,13 +115,13 @@ impl Function {
         }
         let instance = pre.instantiate_async(&mut *store).await?;
         let function = instance.get_func(&mut *store, self.export).ok_or_else(unknown)?;
-        // What is there is written over.
+        // A placeholder that is overwritten.
         let mut results = vec![Val::Bool(false); usize::from(self.result.is_some())];
         function.call_async(&mut *store, &values, &mut results).await?;
         Ok(Returned::Value(results.pop()))
     }
 
-    /// Makes an outcome of the value that it returned.
+    /// Converts the returned value to an outcome.
     pub(super) fn lift_returned(
         &self,
         tool_name: &str,
@@ -142,7 +142,7 @@ impl Function {
         Ok(Lifted { outcome, bytes: measure.parsed_bytes })
     }
 
-    /// The arguments as values, in the order of the parameters.
+    /// Converts the arguments to values, in the order of the parameters.
     fn lower(&self, store: &Store<Instance>, arguments: &Value) -> Result<Result<Vec<Val>, String>, Stop> {
         let limit = store.data().crossing_bytes();
         let none = Map::new();
@@ -160,7 +160,7 @@ impl Function {
         }
     }
 
-    /// What the model is answered. A `result` is a success or the tool's own error; any
+    /// Returns the answer for the model. A `result` is a success or the tool's own error; any
     /// other value is a success.
     fn lift(&self, returned: Option<Val>) -> Option<ToolResult> {
         match (&self.result, returned) {
@@ -177,7 +177,7 @@ impl Function {
     }
 }
 
-/// In the words of WIT: `add: func(a: u32, b: u32) -> u32`.
+/// Writes WIT syntax: `add: func(a: u32, b: u32) -> u32`.
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: func(", self.exported.function)?;
@@ -190,7 +190,7 @@ impl fmt::Display for Function {
     }
 }
 
-/// The tool's own error, in the words that it carries.
+/// Returns the tool's own error, with the text that it carries.
 fn error(data: Value) -> ToolResult {
     let message = match &data {
         Value::Null => "The function failed and does not say why.".to_owned(),
@@ -208,14 +208,14 @@ fn misfit(tool_name: &str, problem: &str) -> Fault {
     )
 }
 
-/// How many bytes its JSON has; none where that is more than the limit.
+/// Returns the size in bytes of its JSON; `None` if that is more than the limit.
 fn written_bytes(value: &Value, limit: u64) -> Option<u64> {
     let mut counting = Counting { bytes: 0, limit };
     serde_json::to_writer(&mut counting, value).ok()?;
     Some(counting.bytes)
 }
 
-/// Counts what is written, and keeps nothing of it.
+/// Counts written bytes and discards them.
 struct Counting {
     bytes: u64,
     limit: u64,

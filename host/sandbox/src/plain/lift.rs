@@ -1,5 +1,4 @@
-//! Values to JSON: what a function returned becomes what a model reads, with nothing
-//! lost but the bits of a float that is no number.
+//! Converts a function's results to JSON for the model. Only the payload bits of a NaN are lost.
 
 use super::schema::{INFINITY, MINUS_INFINITY, NAN};
 use super::shape::Shape;
@@ -7,8 +6,8 @@ use serde_json::{Map, Value, json};
 use tollgate_agent::json::Measure;
 use wasmtime::component::Val;
 
-/// The JSON of a value of this shape; none where it is not of this shape, which the
-/// engine does not let happen.
+/// Returns the JSON of a value of this shape; `None` if it has another shape, which the engine
+/// prevents.
 pub(super) fn lift(shape: &Shape, val: Val) -> Option<Value> {
     Some(match (shape, val) {
         (Shape::Bool, Val::Bool(is)) => Value::Bool(is),
@@ -48,7 +47,7 @@ pub(super) fn lift(shape: &Shape, val: Val) -> Option<Value> {
     })
 }
 
-/// How large the JSON of a value becomes, found before it is made.
+/// Computes the size of a value's JSON before it is created.
 pub(super) fn measure(val: &Val) -> Measure {
     let mut measure = Measure::default();
     add(val, &mut measure);
@@ -86,14 +85,14 @@ fn add(val: &Val, measure: &mut Measure) {
     }
 }
 
-/// An object of one member. Where an option is not one, this counts more than there is.
+/// Measures an object with one member. If an option is not such an object, this overestimates.
 fn add_single(name: &str, payload: &Val, measure: &mut Measure) {
     measure.add_object();
     measure.add_key(name.len());
     add(payload, measure);
 }
 
-/// The JSON of what an `ok` or an `err` carries; null where it carries nothing.
+/// Returns the JSON of the payload of an `ok` or an `err`; null if there is none.
 pub(super) fn lift_payload(shape: Option<&Shape>, payload: Option<Box<Val>>) -> Option<Value> {
     match (shape, payload) {
         (None, None) => Some(Value::Null),
@@ -130,9 +129,9 @@ fn from_f64(float: f64) -> Value {
     Value::from(word)
 }
 
-/// A fraction by its shortest digits where they read back as the same float: 0.1, and not
-/// the seventeen digits of the float of 64 bits that is the same number. A whole number
-/// as it is, since the shortest digits of a great one are another whole number.
+/// Converts a fraction by its shortest digits that read back as the same float: 0.1, not the
+/// seventeen digits of the equal 64-bit float. A whole number is converted exactly, because the
+/// shortest digits of a large one are a different whole number.
 fn from_f32(float: f32) -> Value {
     if float.is_finite()
         && float.fract() != 0.0

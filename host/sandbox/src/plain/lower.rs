@@ -1,5 +1,5 @@
-//! JSON to values: what a model wrote becomes the arguments of a function, exactly, or
-//! the sentence says where it does not.
+//! Converts JSON from a model to a function's arguments, exactly. An error says where the JSON
+//! does not fit.
 
 use super::schema::{INFINITY, MINUS_INFINITY, NAN};
 use super::shape::{Integer, Named, Shape};
@@ -7,12 +7,12 @@ use serde_json::{Map, Number, Value};
 use std::fmt;
 use wasmtime::component::Val;
 
-/// Why JSON is no value of a shape.
+/// Why JSON does not fit a shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Misfit {
     /// The values would take more room than there is.
     TooLarge,
-    /// What is wrong at this place, a JSON Pointer.
+    /// The place, a JSON Pointer, and the problem there.
     At(String, String),
 }
 
@@ -21,7 +21,7 @@ impl Misfit {
         Misfit::At(String::new(), problem.to_string())
     }
 
-    /// The same, seen from outside.
+    /// Adds an outer place to the pointer.
     fn within(self, place: impl fmt::Display) -> Self {
         match self {
             Misfit::At(pointer, problem) => Misfit::At(format!("/{place}{pointer}"), problem),
@@ -30,23 +30,23 @@ impl Misfit {
     }
 }
 
-/// Makes values of JSON, so many bytes of them and no more.
+/// Converts JSON to values within a memory limit.
 pub(super) struct Lowering {
     left: u64,
 }
 
 impl Lowering {
-    /// Within this many bytes of the host's memory.
+    /// Limits the values to this many bytes of the host's memory.
     pub(super) fn new(bytes: u64) -> Self {
         Self { left: bytes }
     }
 
-    /// How many bytes are left.
+    /// Returns the remaining bytes.
     pub(super) fn left(&self) -> u64 {
         self.left
     }
 
-    /// One value for each of these, by name. What is absent is none, where it may be.
+    /// Returns one value per parameter, by name. An absent option becomes `none`.
     pub(super) fn fields(
         &mut self,
         fields: &[(String, Shape)],
@@ -67,7 +67,7 @@ impl Lowering {
         fields.iter().map(field).collect()
     }
 
-    /// The value of this shape.
+    /// Returns the value of this shape.
     pub(super) fn value(&mut self, shape: &Shape, json: &Value) -> Result<Val, Misfit> {
         self.take(size_of::<Val>())?;
         let value = match (shape, json) {
@@ -186,18 +186,18 @@ fn to_integer(integer: Integer, number: &Number) -> Option<Val> {
     integer.val(whole(number)?)
 }
 
-/// The number as an integer; none where it has a fraction or is far beyond any.
+/// Returns the number as an integer; `None` if it has a fraction or is far out of range.
 fn whole(number: &Number) -> Option<i128> {
     if let Some(number) = number.as_i128() {
         return Some(number);
     }
-    // Every float within these bounds that has no fraction is an integer exactly.
+    // Every float within these bounds that has no fraction is exactly an integer.
     let float = number.as_f64()?;
     (float.fract() == 0.0 && float.abs() < 2_f64.powi(64)).then_some(float as i128)
 }
 
-/// The float that the number is, or that the word stands for. An integer that no float
-/// is exactly is refused: what was judged would not be what runs.
+/// Returns the float for a number or for a word that represents one. An integer without an exact
+/// float is refused, because the executed value would differ from the judged one.
 fn to_f64(json: &Value) -> Option<f64> {
     match json {
         Value::Number(number) => {
@@ -215,8 +215,8 @@ fn to_f64(json: &Value) -> Option<f64> {
     }
 }
 
-/// The nearest float of 32 bits, to which fractions are rounded. An integer that would
-/// become another is refused, and so is what would become infinite.
+/// Returns the nearest 32-bit float; fractions are rounded. An integer that would change is
+/// refused, and so is a number that would become infinite.
 fn to_f32(json: &Value) -> Option<f32> {
     let wide = to_f64(json)?;
     let narrow = wide as f32;

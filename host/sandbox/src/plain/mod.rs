@@ -1,14 +1,13 @@
-//! Components that know nothing of the contract and export ordinary typed functions:
+//! Plain components, which do not implement the contract and export ordinary typed functions:
 //! each function becomes a tool.
 //!
-//! What a contract's component says of itself is read here from its type: names,
-//! arguments and their schema ([`surface`]). Arguments and results cross as values of
-//! the component model ([`lower`], [`lift`]) instead of as text. For the rest, a call is
-//! as any other: a fresh instance under the same limits and with the same grants. What
-//! the contract brings beside arguments and a result (context, state, reports,
-//! suspension) such a component does not have.
+//! The information that a contract component gives about itself is read here from the type:
+//! names, arguments and their schema ([`surface`]). Arguments and results cross as component
+//! model values ([`lower`], [`lift`]) instead of text. Otherwise calls work the same: a fresh
+//! instance under the same limits and with the same grants. A plain component has no access to
+//! the contract's other features (context, state, reports, suspension).
 //!
-//! Nothing of it runs before its first call, for it has nothing to say of itself.
+//! None of its code runs before its first call, because it has no description to return.
 
 mod docs;
 mod function;
@@ -38,36 +37,36 @@ use tollgate_agent::outcome::{Fault, Outcome};
 use wasmtime::component::{Component as Compiled, InstancePre, Val};
 use wasmtime::{Engine, Store};
 
-/// What a function returned, before it is read.
+/// The result of a function, before it is read.
 pub(crate) enum Returned {
-    /// A value; none of a function that returns nothing.
+    /// A value; `None` if the function returns nothing.
     Value(Option<Val>),
-    /// It was not called: the arguments are not of its types.
+    /// It was not called: the arguments do not fit its types.
     Misfit(Fault),
 }
 
-/// The making of an outcome.
+/// A pending conversion to an outcome.
 pub(crate) struct Lifting {
     /// Bytes of the parsed form.
     pub(crate) bytes: u64,
-    /// Makes it, if the call and the host have room for it and it is not too long.
+    /// Converts the result if the call and the host have room for it and it is not too long.
     pub(crate) work: Box<dyn FnOnce() -> wasmtime::Result<Lifted> + Send>,
 }
 
-/// A plain component, linked.
+/// A linked plain component.
 pub(crate) struct Plain {
     pre: InstancePre<Instance>,
     version: String,
-    /// By the name of the tool that it is.
+    /// Functions by tool name.
     functions: BTreeMap<String, Arc<Function>>,
     left_out: Vec<LeftOut>,
 }
 
 impl Plain {
-    /// Reads what it exports.
+    /// Reads its exports.
     ///
     /// # Errors
-    /// Nothing of it can be called, or its functions cannot be told apart.
+    /// Fails if it has no callable function, or if its functions are ambiguous.
     pub(crate) fn link(
         engine: &Engine,
         name: &str,
@@ -80,12 +79,12 @@ impl Plain {
         Ok(Self { pre, version, functions, left_out })
     }
 
-    /// Its functions that are no tools.
+    /// Returns its functions that are not tools.
     pub(crate) fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
-    /// What it would say of itself under this id.
+    /// Returns a descriptor with this id.
     pub(crate) fn descriptor(&self, id: String, docs: &Docs) -> ComponentDescriptor {
         let tool = |(name, function): (&String, &Arc<Function>)| {
             ToolDescriptor::new(name.to_ascii_lowercase(), name, function.description(docs))
@@ -99,7 +98,7 @@ impl Plain {
         }
     }
 
-    /// Calls the function that is the tool of this name.
+    /// Calls the function behind the tool of this name.
     pub(crate) async fn call(
         &self,
         store: &mut Store<Instance>,
@@ -109,12 +108,12 @@ impl Plain {
         self.function(tool_name)?.call(&self.pre, store, tool_name, arguments).await
     }
 
-    /// Prepares to make an outcome of what the function returned, which is charged to the
-    /// call's turn then. `most` are the most bytes and values of its JSON. To make 500,000
-    /// values took some 150 ms when it was measured, and to measure them 3 ms.
+    /// Prepares the conversion of the function's result to an outcome, to be charged to the
+    /// call's slot. `most` are the maximum bytes and values of its JSON. In a measurement,
+    /// creating 500,000 values took about 150 ms, and measuring them 3 ms.
     ///
     /// # Errors
-    /// There is no such function.
+    /// Fails if there is no such function.
     pub(crate) fn lift(
         &self,
         tool_name: &str,

@@ -1,28 +1,28 @@
-//! What toolchains export beside the author's functions: they run it while they build a
-//! component, so that the interpreter within stands ready when it is saved.
+//! Functions that toolchains export in addition to the author's. They run while a component is
+//! built, so that it is saved with an initialized interpreter.
 //!
-//! To a tool's caller it is worse than of no use, for it puts another program in place of
-//! the author's. Nothing but its type tells it from an author's function of the same name,
-//! so all of its type has to fit.
+//! They must not become tools: a call would replace the author's program with another. Only the
+//! type distinguishes them from an author's function of the same name, so the whole type has to
+//! match.
 
 use super::shape::Shape;
 
-/// What componentize-qjs exports, and jco, which has it within. One for each of its versions.
+/// The exports of componentize-qjs, and of jco, which includes it. One for each of its versions.
 const OF_JAVASCRIPT: [&str; 3] = [
     "init: func(shim: string, script: string) -> result<_, string>",
     "init: func(shim: string, script: string, disable-gc: bool) -> result<_, string>",
     "init: func(shim: string, script: string, entry-path: option<string>, disable-gc: bool) -> result<_, string>",
 ];
 
-/// Whether a function of this signature, which belongs to no interface, prepares the
-/// component of JavaScript that it is in.
+/// Returns whether a function of this signature, outside any interface, prepares the JavaScript
+/// component that contains it.
 pub(super) fn is_of_javascript(signature: &str) -> bool {
     OF_JAVASCRIPT.contains(&signature)
 }
 
-/// Whether a function of this interface prepares a component of Python, as componentize-py
-/// exports it: `symbols` are the functions and types of the author's world, and what is
-/// said of them differs from version to version.
+/// Returns whether a function of this interface prepares a Python component, as componentize-py
+/// exports it. `symbols` are the functions and types of the author's world; their details differ
+/// between versions.
 pub(super) fn is_of_python(
     interface: &str,
     function: &str,

@@ -1,18 +1,18 @@
-//! The JSON Schema of a shape: what is accepted by it can be made a value, except for a
-//! number that no float is exactly.
+//! The JSON Schema of a shape. Accepted JSON can be converted to a value, except for a number
+//! without an exact float.
 
 use super::shape::{Integer, Named, Shape};
 use serde_json::{Map, Number, Value, json};
 
-/// What stands for the floats that JSON has no number for.
+/// The strings for floats that JSON cannot represent.
 pub(super) const NAN: &str = "NaN";
 pub(super) const INFINITY: &str = "Infinity";
 pub(super) const MINUS_INFINITY: &str = "-Infinity";
 
-/// The schema of an object with one member for each parameter.
+/// Returns the schema of an object with one member for each parameter.
 pub(super) fn of_parameters(parameters: &[(String, Shape)]) -> Value {
     let mut schema = of_fields(parameters);
-    // A model reads the schema, and a type's name says in a word what takes lines there.
+    // The schema is for a model: a type's name says briefly what the schema spells out.
     if let Some(Value::Object(members)) = schema.get_mut("properties") {
         for (member, (_, shape)) in members.values_mut().zip(parameters) {
             let words = tollgate_agent::text::clean(&shape.to_string(), MAX_WORDS_BYTES);
@@ -22,10 +22,10 @@ pub(super) fn of_parameters(parameters: &[(String, Shape)]) -> Value {
     schema
 }
 
-/// The longest description of one parameter's type, in bytes.
+/// The maximum length of the description of one parameter's type, in bytes.
 const MAX_WORDS_BYTES: usize = 200;
 
-/// The schema of the values of a shape.
+/// Returns the schema of the values of a shape.
 pub(super) fn of(shape: &Shape) -> Value {
     match shape {
         Shape::Bool => json!({"type": "boolean"}),
@@ -67,7 +67,7 @@ fn nullable(schema: Value) -> Value {
     json!({"anyOf": [schema, {"type": "null"}]})
 }
 
-/// An object whose members may be left out where they are options.
+/// Returns the schema of an object whose optional members may be omitted.
 fn of_fields(fields: &[(String, Shape)]) -> Value {
     let properties: Map<String, Value> =
         fields.iter().map(|(name, shape)| (name.clone(), of(shape))).collect();
@@ -76,8 +76,8 @@ fn of_fields(fields: &[(String, Shape)]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-/// A case without a payload is its name; one with a payload is an object of that one
-/// member.
+/// Returns the schema of cases: the name alone without a payload, otherwise an object with that
+/// one member.
 fn of_cases(cases: &Named<Option<Shape>>) -> Value {
     let bare: Vec<&str> =
         cases.iter().filter(|(_, payload)| payload.is_none()).map(|(name, _)| name).collect();

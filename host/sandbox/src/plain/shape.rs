@@ -1,20 +1,20 @@
-//! A type of WIT, as far as its values can be written as JSON.
+//! A WIT type whose values can be written as JSON.
 //!
-//! Types name other types, so that few of them can spell out a great many: a shape is
-//! held to so many parts and so much depth while it is read.
+//! Types refer to other types, so a short definition can expand to a huge one. Reading a shape is
+//! limited in the number of parts and in depth.
 
 use std::collections::HashMap;
 use std::fmt;
 use wasmtime::component::{Type, Val, types};
 
-/// The most parts that the types of one function may have, spelled out.
+/// The maximum number of parts in the expanded types of one function.
 const MAX_PARTS: usize = 2_000;
-/// The most that the names in them may come to, spelled out, in bytes.
+/// The maximum total length of the names in them, expanded, in bytes.
 const MAX_NAMES_BYTES: usize = 64 * 1024;
-/// The deepest that its types may nest.
+/// The maximum nesting depth of its types.
 const MAX_DEPTH: usize = 24;
 
-/// What values of a type look like. Names are those of WIT.
+/// The form of a type's values. Names are those of WIT.
 #[derive(Debug)]
 pub(super) enum Shape {
     Bool,
@@ -33,8 +33,8 @@ pub(super) enum Shape {
     Flags(Vec<String>),
 }
 
-/// Things by their names, in the order of the type. They are found without a look at
-/// each, for a guest chooses how many there are and how often one is looked for.
+/// Items by name, in the order of the type. Lookup does not scan the items, because the guest
+/// determines how many there are and how often they are looked up.
 #[derive(Debug)]
 pub(super) struct Named<T> {
     in_order: Vec<(String, T)>,
@@ -73,7 +73,7 @@ pub(super) enum Integer {
 }
 
 impl Integer {
-    /// The least and the greatest.
+    /// Returns the minimum and the maximum.
     pub(super) fn range(self) -> (i128, i128) {
         match self {
             Integer::S8 => (i8::MIN.into(), i8::MAX.into()),
@@ -87,7 +87,7 @@ impl Integer {
         }
     }
 
-    /// The value of this type; none where the number is beyond its range.
+    /// Returns the value of this type; `None` if the number is out of range.
     pub(super) fn val(self, number: i128) -> Option<Val> {
         Some(match self {
             Integer::S8 => Val::S8(number.try_into().ok()?),
@@ -116,13 +116,13 @@ impl Integer {
 }
 
 impl Shape {
-    /// Whether `null` is one of its values, so that an option of it needs another word
-    /// for nothing.
+    /// Returns whether `null` is one of its values, so that an option of it needs another
+    /// representation of `none`.
     pub(super) fn has_null(&self) -> bool {
         matches!(self, Shape::Option(_))
     }
 
-    /// Whether there are flags in a list in it: see [`Function`](super::function::Function).
+    /// Returns whether it contains flags in a list: see [`Function`](super::function::Function).
     pub(super) fn lists_flags(&self) -> bool {
         match self {
             Shape::List(of) => of.has_flags() || of.lists_flags(),
@@ -134,7 +134,7 @@ impl Shape {
         matches!(self, Shape::Flags(_)) || self.parts().any(Shape::has_flags)
     }
 
-    /// The shapes that it is made of.
+    /// Returns the shapes that it consists of.
     fn parts(&self) -> Box<dyn Iterator<Item = &Shape> + '_> {
         match self {
             Shape::List(of) | Shape::Option(of) => Box::new(std::iter::once(&**of)),
@@ -159,7 +159,7 @@ impl Reader {
         Self { parts_left: MAX_PARTS, name_bytes_left: MAX_NAMES_BYTES, depth: 0 }
     }
 
-    /// The shape of a type, or why its values cannot be written.
+    /// Returns the shape of a type, or why its values cannot be written as JSON.
     pub(super) fn read(&mut self, given: &Type) -> Result<Shape, String> {
         if self.depth == MAX_DEPTH {
             return Err(format!("its types nest deeper than {MAX_DEPTH} levels"));
@@ -228,7 +228,7 @@ impl Reader {
         variant.cases().map(case).collect()
     }
 
-    /// A name within a type, or of a parameter.
+    /// Reads a name within a type, or of a parameter.
     pub(super) fn name(&mut self, name: &str) -> Result<String, String> {
         self.take(1)?;
         let left = self.name_bytes_left.checked_sub(name.len());
@@ -249,7 +249,7 @@ impl Reader {
     }
 }
 
-/// In the words of WIT, with what a type has no name for spelled out.
+/// Writes WIT syntax, expanding types.
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -293,7 +293,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Writes parts with commas between them.
+/// Writes parts separated by commas.
 pub(super) fn separated<T>(
     f: &mut fmt::Formatter<'_>,
     parts: impl IntoIterator<Item = T>,

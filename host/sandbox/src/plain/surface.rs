@@ -1,4 +1,4 @@
-//! What a plain component offers, read from the type of what it exports.
+//! The tools that a plain component offers, read from the types of its exports.
 
 use super::function::Function;
 use serde::{Deserialize, Serialize};
@@ -11,21 +11,21 @@ use wasmtime::Engine;
 use wasmtime::component::Component as Compiled;
 use wasmtime::component::types::{ComponentFunc, ComponentItem};
 
-/// The most functions that are looked at.
+/// The maximum number of functions that are examined.
 const MAX_FUNCTIONS: usize = 4 * MAX_TOOLS;
-/// The longest name of a function in a sentence, in bytes.
+/// The maximum length of a function's name in a sentence, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
-/// A function that a plain component exports and that is no tool.
+/// A function that a plain component exports and that is not a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// Its name, with that of its interface; cleaned.
+    /// Its name with that of its interface, sanitized.
     pub function: String,
-    /// Why it cannot be one.
+    /// Why it cannot be a tool.
     pub reason: String,
 }
 
-/// What a component offers.
+/// The functions that a component offers.
 pub(super) struct Read {
     pub(super) version: String,
     pub(super) functions: BTreeMap<String, Function>,
@@ -34,27 +34,27 @@ pub(super) struct Read {
 
 /// An exported function, as its component names it.
 pub(super) struct Exported {
-    /// Its interface, with package and version; none where the world exports it.
+    /// Its interface, with package and version; `None` if the world exports it.
     pub(super) interface: Option<String>,
     pub(super) function: String,
 }
 
 impl Exported {
-    /// The interface's own name, without package and version.
+    /// Returns the interface's own name, without package and version.
     pub(super) fn short_interface(&self) -> Option<&str> {
         let interface = self.interface.as_deref()?;
         let unversioned = interface.split_once('@').map_or(interface, |(name, _)| name);
         Some(unversioned.rsplit_once('/').map_or(unversioned, |(_, name)| name))
     }
 
-    /// The interface without its version, and the version; empty where it has none.
+    /// Returns the interface without its version, and the version, which may be empty.
     fn split_version(&self) -> (Option<String>, String) {
         let Some(interface) = &self.interface else { return (None, String::new()) };
         let (interface, version) = interface.split_once('@').unwrap_or((interface, ""));
         (Some(interface.to_owned()), version.to_owned())
     }
 
-    /// As a sentence names it.
+    /// Returns the name for a sentence.
     pub(super) fn full_name(&self) -> String {
         let full = match &self.interface {
             Some(interface) => format!("{interface}#{}", self.function),
@@ -63,7 +63,7 @@ impl Exported {
         clean(&full, MAX_NAME_BYTES)
     }
 
-    /// The tool that it is: `interface-function`, or `function`.
+    /// Returns the tool's name: `interface-function`, or `function`.
     fn tool_name(&self) -> String {
         match self.short_interface() {
             Some(interface) => format!("{interface}-{}", self.function),
@@ -71,7 +71,7 @@ impl Exported {
         }
     }
 
-    /// Why it is no tool whatever its type is.
+    /// Returns why it cannot be a tool regardless of its type.
     fn unfit(&self) -> Option<&'static str> {
         let interface = self.interface.as_deref().unwrap_or_default();
         if self.function.starts_with('[') {
@@ -101,8 +101,7 @@ struct Fitting {
     function: Function,
 }
 
-/// Reads the exports. The error goes on a sentence that begins with the component's
-/// name.
+/// Reads the exports. The error continues a sentence that begins with the component's name.
 pub(super) fn read(engine: &Engine, compiled: &Compiled) -> Result<Read, String> {
     let mut fitting: BTreeMap<String, Fitting> = BTreeMap::new();
     let mut left_out = Vec::new();
@@ -128,8 +127,8 @@ pub(super) fn read(engine: &Engine, compiled: &Compiled) -> Result<Read, String>
     }
 }
 
-/// Adds a function to those that look like no other. Of one function in two versions of its
-/// interface the newer is kept, and the other is returned.
+/// Adds a function to the distinct ones. If a function exists in two versions of its interface,
+/// the newer is kept and the other is returned.
 fn add(fitting: &mut BTreeMap<String, Fitting>, one: Fitting) -> Result<Option<LeftOut>, String> {
     let folded = name::fold(&one.tool);
     let Some(other) = fitting.remove(&folded) else {
@@ -180,7 +179,7 @@ fn fit(
     Ok(function)
 }
 
-/// The functions of the world and of its interfaces, those of the world first.
+/// Returns the functions of the world, followed by those of its interfaces.
 fn exported(engine: &Engine, compiled: &Compiled) -> Result<Vec<(Exported, ComponentFunc)>, String> {
     let mut found = Vec::new();
     let component_type = compiled.component_type();
@@ -211,7 +210,7 @@ fn exported(engine: &Engine, compiled: &Compiled) -> Result<Vec<(Exported, Compo
     Ok(found)
 }
 
-/// The version of the package that its interfaces are of; none where they are of several.
+/// Returns the version of the package of its interfaces; `None` if they are from several.
 fn version_of<'a>(fitting: impl Iterator<Item = &'a Fitting>) -> String {
     let mut versions = fitting.filter(|one| !one.version.is_empty()).map(|one| &one.version);
     let Some(first) = versions.next() else { return String::new() };
@@ -236,11 +235,11 @@ fn too_many(functions: usize) -> String {
     )
 }
 
-/// The id of a plain component, which is its file's name: it has no other of its own,
-/// and the file was named by whoever put it there.
+/// Returns the id of a plain component. It is derived from the file name, because the component
+/// declares none.
 ///
 /// # Errors
-/// The name has no letter to begin with.
+/// Fails if the name has no letter to begin with.
 pub(crate) fn id_of(name: &str) -> Result<String, String> {
     let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
     let mut id = String::new();

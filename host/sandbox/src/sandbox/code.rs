@@ -1,4 +1,4 @@
-//! The compiled code of components: compiled, kept, and loaded within its memory.
+//! Compiles components, caches their code, and loads it within the memory limits.
 
 use super::{Shared, blocking};
 use crate::component::Origin;
@@ -36,8 +36,8 @@ impl Shared {
         Err(refusal)
     }
 
-    /// The code of a component of which more is known already: from the cache, or where
-    /// that has lost it, compiled again from the very same bytes.
+    /// Returns the code of a component whose description is known: from the cache, or compiled
+    /// again from the same bytes if the cache has lost it.
     pub(crate) async fn code_of(self: &Arc<Self>, origin: &Origin) -> Result<LoadedCode, Refusal> {
         let (inner, of_thread) = (Arc::clone(self), origin.clone());
         let kept = move || inner.kept_code(&of_thread.name, &of_thread.identity.fingerprint);
@@ -65,7 +65,7 @@ impl Shared {
         .await
     }
 
-    /// The code that the cache has of these bytes. Its memory is reserved before it is read.
+    /// Returns the cached code of these bytes. Its memory is reserved before it is read.
     pub(super) fn kept_code(
         &self,
         name: &str,
@@ -78,14 +78,14 @@ impl Shared {
         match self.code_memory.load(&self.engine, &artefact, share).map_err(|why| why.refusal(name))? {
             Ok(code) => Ok(Some((code, artefact))),
             Err(_) => {
-                // Authentic, and yet not of this engine: nothing that one would expect.
+                // Authentic, but rejected by this engine, which is unexpected.
                 cache.forget(of);
                 Ok(None)
             }
         }
     }
 
-    /// Makes code callable that was compiled just now.
+    /// Makes newly compiled code callable.
     pub(super) fn load(&self, name: &str, artefact: &Artifact) -> Result<LoadedCode, Refusal> {
         let bytes = artefact.bytes().len() as u64;
         let share = self.code_memory.reserve(bytes).map_err(|why| why.refusal(name))?;
@@ -96,7 +96,7 @@ impl Shared {
         })
     }
 
-    /// Keeps code for the next start.
+    /// Caches code for the next start.
     pub(super) fn keep(&self, of: &Fingerprint, words: Option<&load::Words>, artefact: &Artifact) {
         let kept = self.cache.as_ref().map(|cache| cache.keep(of, words, artefact));
         self.note_unkept(kept.and_then(Result::err));
@@ -105,7 +105,7 @@ impl Shared {
     fn note_unkept(&self, why: Option<std::io::Error>) {
         let Some(why) = why else { return };
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        // One is enough to know, and nobody may read them.
+        // One notice is enough, and notices may never be read.
         if notices.is_empty() {
             notices.push(format!("compiled code cannot be kept for the next start: {why}"));
         }

@@ -1,4 +1,4 @@
-//! Loading gates, and components of which it is not known yet what they are.
+//! Loads gates, and components of unknown kind.
 
 use super::{Sandbox, blocking};
 use crate::component::{Component, Origin};
@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 /// A component of either kind.
 pub enum Guest {
-    /// It brings tools.
+    /// A component with tools.
     Tools(Component),
-    /// It is a gate.
+    /// A gate.
     Gate(GateComponent),
 }
 
@@ -26,32 +26,32 @@ struct Linkable {
 }
 
 impl Sandbox {
-    /// Reads, checks and compiles a gate, and lets it describe itself. A gate has no
-    /// imports; one that has is refused, and the reason names the import.
+    /// Reads, checks and compiles a gate, and asks it to describe itself. A gate with imports is
+    /// refused, and the reason names the import.
     ///
     /// # Errors
-    /// The file is not a component of a gate, or breaks a rule of loading.
+    /// Fails if the file is not a gate component, or breaks a rule of loading.
     pub async fn load_gate(&self, path: impl AsRef<Path>) -> Result<GateComponent, Refusal> {
         let name = path.as_ref().display().to_string();
         let bytes = self.read(path).await?;
         self.load_gate_bytes(&name, bytes).await
     }
 
-    /// Does what [`load_gate`](Self::load_gate) does with bytes that were read
-    /// already. `name` stands for them in messages.
+    /// Loads a gate like [`load_gate`](Self::load_gate), from bytes that were read already.
+    /// Messages refer to them as `name`.
     ///
     /// # Errors
-    /// As [`load_gate`](Self::load_gate).
+    /// The same as [`load_gate`](Self::load_gate).
     pub async fn load_gate_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<GateComponent, Refusal> {
         let linkable = self.linkable(name, bytes).await?;
         self.describe_gate(name, linkable).await
     }
 
-    /// Does what [`load`](Self::load) and [`load_gate`](Self::load_gate) do, with
-    /// whichever of the two the bytes are.
+    /// Loads the bytes like [`load`](Self::load) or [`load_gate`](Self::load_gate), depending on
+    /// their kind.
     ///
     /// # Errors
-    /// As those.
+    /// The same as those.
     pub async fn load_either(&self, name: &str, bytes: Vec<u8>) -> Result<Guest, Refusal> {
         let linkable = self.linkable(name, bytes).await?;
         if load::exports_a_gate(&self.inner.engine, &linkable.code.component) {
@@ -63,10 +63,10 @@ impl Sandbox {
         Ok(Guest::Tools(self.describe(linked, &docs, artefact).await?))
     }
 
-    /// Reads a component's file as [`load`](Self::load) does: once, following no link.
+    /// Reads a component's file like [`load`](Self::load): once, following no link.
     ///
     /// # Errors
-    /// It is no regular file, or too large.
+    /// Fails if it is not a regular file, or is too large.
     pub async fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Refusal> {
         let path = path.as_ref().to_owned();
         blocking(move || load::read(&path)).await
@@ -77,8 +77,8 @@ impl Sandbox {
         let linked = GateComponent::link(Arc::clone(&self.inner), name.to_owned(), identity.digest, code)?;
         let described = linked.describe().await;
         let inner = Arc::clone(&self.inner);
-        // A gate is asked what it is at each start: what it says is never taken from
-        // the cache, whose descriptors are those of tools.
+        // A gate is asked to describe itself at each start. Its descriptor is never taken from
+        // the cache, which holds only descriptors of tools.
         blocking(move || {
             inner.keep(&identity.fingerprint, None, &artefact);
             Ok(())
@@ -87,7 +87,7 @@ impl Sandbox {
         described
     }
 
-    /// Checks and compiles it, or takes what the cache has of these very bytes.
+    /// Checks and compiles the component, or uses the cached code of the same bytes.
     async fn linkable(&self, name: &str, bytes: Vec<u8>) -> Result<Linkable, Refusal> {
         let (inner, of_thread) = (Arc::clone(&self.inner), name.to_owned());
         let (identity, found, checked, docs) = blocking(move || {

@@ -1,4 +1,4 @@
-//! The sandbox: one engine, its ticker, its linkers, and the turns of its calls.
+//! The sandbox: one engine, its ticker, its linkers, and the admission of its calls.
 
 mod code;
 mod gates;
@@ -35,7 +35,7 @@ pub struct Sandbox {
     inner: Arc<Shared>,
 }
 
-/// What all components of a sandbox share.
+/// The state that all components of a sandbox share.
 pub(crate) struct Shared {
     pub(crate) config: SandboxConfig,
     pub(crate) ticker: Ticker,
@@ -50,11 +50,11 @@ pub(crate) struct Shared {
 }
 
 impl Sandbox {
-    /// Makes a sandbox, and the thread that interrupts its guests; the thread ends
-    /// with the last clone of the sandbox and of its components.
+    /// Creates a sandbox, and the thread that interrupts its guests. The thread ends with the
+    /// last clone of the sandbox and of its components.
     ///
     /// # Errors
-    /// The engine or the thread cannot be made on this machine.
+    /// Fails if this machine cannot create the engine or the thread.
     pub fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
         let engine::Made { engine, layout, notice } = engine::engine(&config)?;
         let unlinked =
@@ -84,71 +84,71 @@ impl Sandbox {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// What the operator should know, such as why memory is not pooled, or why compiled
-    /// code is not kept. Each is given once.
+    /// Returns notices for the operator, such as why memory is not pooled or compiled code is not
+    /// cached. Each is returned once.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.inner.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How large it is.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &SandboxConfig {
         &self.inner.config
     }
 
-    /// Bytes of the compiled forms of all components that are loaded.
+    /// Returns the bytes of the compiled forms of all loaded components.
     #[must_use]
     pub fn loaded_code_bytes(&self) -> u64 {
         self.inner.code_memory.used_bytes()
     }
 
-    /// Starts the process that compiles and has it try what it must not be able to do.
-    /// Returns a sentence about what this system lacks to confine it; `None` if it is
-    /// confined in every way.
+    /// Starts the compiler process and has it attempt actions that confinement must prevent.
+    /// Returns a sentence about what this system lacks to confine it; `None` if confinement is
+    /// complete.
     pub async fn compiler_gaps(&self) -> Option<String> {
         self.inner.compiling.gaps().await
     }
 
-    /// The memory that the host may spend for guests, clients and remote servers together
-    /// (`memory_budget_bytes`). Whoever holds values for one of them reserves from it first.
+    /// Returns the memory that the host may spend for guests, clients and remote servers together
+    /// (`memory_budget_bytes`). Code that holds values on their behalf must reserve from it
+    /// first.
     #[must_use]
     pub fn memory_budget(&self) -> &MemoryBudget {
         self.inner.turns.memory()
     }
 
-    /// How much of it is in use now.
+    /// Returns the current usage.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         self.inner.turns.occupancy()
     }
 
-    /// The engine, for benches that compare a call with wasmtime's own, and tests that
-    /// count what of its pool is in use.
+    /// Returns the engine, for benchmarks that compare a call with wasmtime's own, and tests that
+    /// count the used parts of its pool.
     #[doc(hidden)]
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.inner.engine
     }
 
-    /// Reads, checks and compiles a component, and lets it describe itself; or takes
-    /// what the cache has of these very bytes. The blocking parts happen on a thread
-    /// where they block nobody. Needs a runtime of tokio with timers, and with input and
-    /// output where the compiler is a child.
+    /// Reads, checks and compiles a component and asks it to describe itself, or uses the cached
+    /// result for the same bytes. Blocking work runs on threads for it. Requires a tokio runtime
+    /// with timers, and with I/O if the compiler is a child process.
     ///
     /// # Errors
-    /// The file is not a component of a tool, or breaks a rule of loading.
+    /// Fails if the file is not a tool component, or breaks a rule of loading.
     pub async fn load(&self, path: impl AsRef<Path>) -> Result<Component, Refusal> {
         let path = path.as_ref().to_owned();
         let inner = Arc::clone(&self.inner);
         self.go_on(blocking(move || inner.begin_file(path)).await?).await
     }
 
-    /// Does what [`load`](Self::load) does with bytes that were read already.
-    /// `name` stands for them in messages.
+    /// Loads a component like [`load`](Self::load), from bytes that were read already. Messages
+    /// refer to them as `name`.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// The same as [`load`](Self::load).
     pub async fn load_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<Component, Refusal> {
         let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
         self.go_on(blocking(move || inner.begin(name, None, bytes)).await?).await
@@ -174,8 +174,8 @@ impl Sandbox {
         }
     }
 
-    /// Lets it describe itself, and keeps that with its code for the next start. The
-    /// code is kept even where it does not describe itself, for that is what took long.
+    /// Asks the component to describe itself, and caches the descriptor and code for the next
+    /// start. The code is cached even if this fails, because compiling took the time.
     async fn describe(&self, linked: Linked, docs: &Docs, artefact: Artifact) -> Result<Component, Refusal> {
         let identity = linked.identity().clone();
         let described = linked.describe(docs).await;
@@ -195,13 +195,13 @@ impl Sandbox {
     }
 }
 
-/// How far a component has come without being compiled.
+/// A component as far as it could be loaded without compiling.
 enum Begun {
-    /// The cache knows what it is, and will have its code when it is needed.
+    /// Its descriptor is cached; its code is loaded when needed.
     Known(Component),
-    /// The cache has its code.
+    /// Its code is cached.
     Compiled(Box<Linked>, Docs, Artifact),
-    /// Its bytes.
+    /// Only its bytes are available.
     New(Origin, Arc<ValidatedBytes>),
 }
 
@@ -212,13 +212,13 @@ impl From<Words> for Described {
 }
 
 impl Shared {
-    /// Of a component that the cache knows, its file is not even kept in memory.
+    /// Begins to load a file. If the component is cached, its bytes are not even kept in memory.
     fn begin_file(self: Arc<Self>, path: PathBuf) -> Result<Begun, Refusal> {
         let opened = load::Opened::at(&path)?;
         let name = path.display().to_string();
         if let Some(cache) = &self.cache {
             let fingerprint = opened.fingerprint()?;
-            // Only what was checked is ever kept under its fingerprint.
+            // Only checked bytes are ever stored under their fingerprint.
             if let Some(words) = cache.words(&fingerprint) {
                 let identity = Identity { digest: words.digest.clone(), fingerprint };
                 let origin = Origin { name, identity, file: Some(path) };
@@ -265,7 +265,7 @@ fn open_cache(
 }
 
 impl Shared {
-    /// A store for one instance, under these limits.
+    /// Creates a store for one instance, under these limits.
     pub(crate) fn store(&self, instance: Instance, limits: &Limits) -> Result<Store<Instance>, Termination> {
         let mut store = Store::new(&self.engine, instance);
         store.limiter(|instance| &mut instance.meter);
@@ -276,9 +276,9 @@ impl Shared {
         Ok(store)
     }
 
-    /// Has a guest without any power do something, for so long at most, once there is room
-    /// for it: that is waited for with so much patience. What it answers is read once its
-    /// own memory is free, within the same time and charged to the same turn.
+    /// Runs work on a sealed guest within a time limit, after waiting for room up to a separate
+    /// limit. The answer is read after the guest's memory is freed, within the same time limit
+    /// and charged to the same slot.
     pub(crate) async fn run_sealed<T, R>(
         &self,
         places: Option<&ComponentPlaces>,
@@ -299,7 +299,7 @@ impl Shared {
     }
 }
 
-/// Runs what takes long on a thread for such things.
+/// Runs long work on a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {

@@ -1,8 +1,8 @@
-//! Why a guest ended: the one place that reads wasmtime's errors and our own, and
-//! says which code each is.
+//! The reasons for which guests end. This is the only place that classifies wasmtime's errors and
+//! our own, and assigns their codes.
 //!
-//! Where wasmtime has a type for a reason, the type is asked. Some reasons it tells by message
-//! alone; those messages are constants here, and a test for each provokes it.
+//! If wasmtime has a type for a reason, the type is matched. Some reasons are only in the
+//! message; those messages are constants here, and a test for each provokes it.
 
 use crate::config::SandboxConfig;
 use crate::descriptors::Descriptors;
@@ -24,7 +24,7 @@ const LENDS: &str = "too many active lends";
 const INSTANCES: &str = "instance count too high";
 const MEMORIES: &str = "memory count too high";
 const TABLES: &str = "table count too high";
-/// The guest's own allocator answered nonsense while the host handed it something.
+/// The guest's own allocator returned an invalid result while the host passed it a value.
 const REALLOC: &str = "realloc return: ";
 
 const MAX_DETAIL_BYTES: usize = 2 * 1024;
@@ -43,24 +43,24 @@ pub(crate) enum Termination {
     Handles,
     Listings,
     OpenFiles,
-    /// Other calls hold all descriptors that the host may hold for guests.
+    /// Other calls hold all descriptors available for guests.
     Descriptors,
     Stack,
     Crossing,
     Boundary,
-    /// What it handed over is not what the contract says.
+    /// Its output violates the contract.
     Malformed(String),
     Trapped(Trapped),
     Exited(i32),
     /// The pool has no slot: other calls hold them all.
     NoSlot,
-    /// There is no room for its code: that of other components takes all of it.
+    /// There is no room for its code: the code of other components takes all of it.
     NoRoomForCode(String),
-    /// The guest and what the host holds for it are more than the call may have.
+    /// The guest and the host's memory for it exceed the call's limit.
     HostMemory,
-    /// Other calls have the memory that the host may spend.
+    /// Other calls hold the memory that the host may spend.
     Budget,
-    /// A host function panicked, or something else of ours broke.
+    /// A host function panicked, or something else in the host broke.
     Host(String),
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Trapped {
 }
 
 impl Termination {
-    /// Reads an error that ended a guest.
+    /// Classifies an error that ended a guest.
     pub(crate) fn of(error: &wasmtime::Error) -> Self {
         if let Some(stop) = error.downcast_ref::<Stop>() {
             return Self::of_stop(*stop);
@@ -88,14 +88,14 @@ impl Termination {
         if let Some(ResourceTableError::Full) = error.downcast_ref() {
             return Termination::Handles;
         }
-        // The system refused the host something, such as a mapping: no doing of the guest's.
+        // The system refused the host something, such as a mapping; the guest did not cause it.
         if error.chain().any(|cause| cause.is::<std::io::Error>() || cause.is::<rustix::io::Errno>()) {
             return Termination::Host(clean(&format!("{error:#}"), MAX_DETAIL_BYTES));
         }
         Self::of_message(error)
     }
 
-    /// Reads why the code of a component that is served cannot be loaded.
+    /// Classifies why the code of a served component cannot be loaded.
     pub(crate) fn of_refusal(refusal: Refusal) -> Self {
         match refusal.is_for_want_of_room() {
             true => Termination::NoRoomForCode(refusal.to_string()),
@@ -143,8 +143,8 @@ impl Termination {
         if let Some((_, ending)) = known.into_iter().find(|(message, _)| root.contains(message)) {
             return ending;
         }
-        // What goes wrong within the guest, or within what it called, has frames of
-        // the guest. Without them it had returned, and its answer could not be read.
+        // An error within the guest, or within a function that it called, has guest frames.
+        // Without them the guest had returned, and its answer could not be read.
         if error.is::<WasmBacktrace>() || root.contains(REALLOC) {
             Termination::Trapped(Trapped::new(&root, error))
         } else {
@@ -152,7 +152,7 @@ impl Termination {
         }
     }
 
-    /// The code of this ending.
+    /// Returns the code of this ending.
     pub(crate) fn code(&self) -> Code {
         match self {
             Termination::Fuel => Code::OutOfFuel,
@@ -179,13 +179,13 @@ impl Termination {
         }
     }
 
-    /// The fault that a call ends with: the sentence names the limit that was met,
-    /// its value, and where to change it.
+    /// Returns the fault that ends the call. Its sentence names the limit that was reached, its
+    /// value, and where to change it.
     pub(crate) fn fault(self, tool: &str, under: &Under<'_>) -> Fault {
         self.fault_of(&Guest::Tool(tool), under)
     }
 
-    /// The same of a gate.
+    /// The same for a gate.
     pub(crate) fn fault_of_gate(self, gate: &str, under: &Under<'_>) -> Fault {
         self.fault_of(&Guest::Gate(gate), under)
     }
@@ -274,7 +274,7 @@ fn recursed_too_deep(guest: &Guest<'_>, host: &SandboxConfig) -> String {
     )
 }
 
-/// How many descriptors all calls together may have, for the operator.
+/// Describes the total number of descriptors for calls, for the operator.
 fn all_descriptors() -> String {
     format!(
         "all calls together may have {} files and connections open, a quarter of the process's limit (ulimit -n); \
@@ -283,7 +283,7 @@ fn all_descriptors() -> String {
     )
 }
 
-/// Who ended, as the sentence names it.
+/// The guest that ended, as the sentence names it.
 enum Guest<'a> {
     Tool(&'a str),
     Gate(&'a str),
@@ -307,14 +307,14 @@ impl fmt::Display for Guest<'_> {
     }
 }
 
-/// What a call ran under, for the sentence that says what it met.
+/// The limits of a call, for the sentence about a reached limit.
 pub(crate) struct Under<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) timeout: Duration,
     pub(crate) host: &'a SandboxConfig,
 }
 
-/// How much room there is for calls, and where that is said.
+/// Describes how much room there is for calls, and where to configure it.
 fn room(host: &SandboxConfig) -> String {
     format!(
         "the limits are concurrent_calls = {}, waiting_calls = {} and memory_budget_bytes = {}, of all calls \
@@ -337,8 +337,8 @@ impl Trapped {
     }
 }
 
-/// The functions in which it trapped, innermost first, by the names that the
-/// component gives them. They are not demangled: that is unbounded work.
+/// Returns the functions in which it trapped, innermost first, by the component's names for them.
+/// They are not demangled, which would be unbounded work.
 fn frames(error: &wasmtime::Error) -> String {
     let mut text = String::new();
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else {

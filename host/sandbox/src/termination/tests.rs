@@ -1,4 +1,4 @@
-//! Each ending has its code, and its sentence names the limit that was met.
+//! Each ending has its code, and its sentence names the limit that was reached.
 #![allow(clippy::panic)]
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Requests for child runs and their outcomes, from and to the guest's words.
+//! Conversion of child run requests and outcomes from and to the contract's types.
 
 use super::agents as wit;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use tollgate_agent::json::{self, JsonError, NodesLeft};
 use tollgate_agent::message::{AssistantMessage, Message};
 use tollgate_agent::text::clean;
 
-/// How many bytes of memory the seeds of a request take once they are read.
+/// Returns how many bytes of memory the seeds of a request take once they are parsed.
 ///
 /// # Errors
-/// They have too many values.
+/// Fails if they have too many values.
 pub(crate) fn measure_seeds(given: &wit::ChildRun) -> Result<u64, ChildError> {
     let (mut nodes, mut bytes) = (NodesLeft::all(), 0);
     for entry in &given.seed {
@@ -26,11 +26,11 @@ fn bad_seed(key: &str, why: &JsonError) -> ChildError {
     ChildError::BadSeed(format!("the value of \"{}\" is not acceptable JSON: {why}", clean(key, 140)))
 }
 
-/// Reads a request, and says how many bytes of text it has. Its seeds were
-/// [measured](measure_seeds), and their memory reserved.
+/// Reads a request, and returns how many bytes of text it has. Its seeds must have been
+/// [measured](measure_seeds) and their memory reserved.
 ///
 /// # Errors
-/// A seed that is not acceptable JSON.
+/// Fails if a seed is not acceptable JSON.
 pub(crate) fn lift_child(given: wit::ChildRun) -> Result<(ChildRequest, usize), ChildError> {
     let texts: usize = given.messages.iter().map(|message| message.text.len()).sum();
     let seeds: usize = given.seed.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
@@ -63,7 +63,7 @@ fn message(given: wit::Message) -> Message {
     }
 }
 
-/// Writes an outcome, and says how many bytes of text it has.
+/// Converts an outcome, and returns how many bytes of text it has.
 pub(crate) fn lower_child(outcome: ChildOutcome) -> (wit::ChildOutcome, usize) {
     let lowered = wit::ChildOutcome {
         run_id: outcome.run_id,
@@ -101,7 +101,7 @@ fn status(status: ChildStatus) -> wit::ChildStatus {
     }
 }
 
-/// Writes why there is no child.
+/// Converts the reason why there is no child.
 pub(crate) fn lower_child_error(error: ChildError) -> wit::ChildError {
     match error {
         ChildError::AgentNotFound(agent) => wit::ChildError::AgentNotFound(agent),

@@ -1,4 +1,4 @@
-//! What a call is told: the context, lent to the guest as it stands.
+//! The context of a call, lent to the guest without copying.
 
 use super::types;
 use crate::attempt::Call;
@@ -6,11 +6,11 @@ use serde_json::Value;
 use std::io::{self, Write};
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 
-/// Values above this are not in the list; the tool asks for them by `read-state`.
+/// Larger values are left out of the list; the tool reads them with `read-state`.
 const MAX_LISTED_BYTES: usize = 64 * 1024;
 
-/// The visible part of the state, serialized, and everything else of the context
-/// that has to be written out before it can be lent.
+/// The visible part of the state, serialized, and everything else in the context that must be
+/// serialized before it can be lent.
 pub(crate) struct Visible<'a> {
     call: &'a Call<'a>,
     entries: Vec<(&'a str, String)>,
@@ -18,7 +18,7 @@ pub(crate) struct Visible<'a> {
 }
 
 impl<'a> Visible<'a> {
-    /// Writes out what the call's tool may see.
+    /// Serializes the state that the call's tool may see.
     pub(crate) fn of(call: &'a Call<'a>) -> Self {
         let access = &call.permit.tool().access;
         let entries = call
@@ -30,18 +30,18 @@ impl<'a> Visible<'a> {
         Self { call, entries, decision }
     }
 
-    /// How many bytes of state and decision there are.
+    /// Returns how many bytes of state and decision there are.
     pub(crate) fn bytes(&self) -> u64 {
         let entries: usize = self.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
         (entries + self.decision.as_ref().map_or(0, String::len)) as u64
     }
 
-    /// The entries as the context lends them.
+    /// Returns the entries as the context lends them.
     pub(crate) fn entries(&self) -> Vec<types::EntryParam<'_>> {
         self.entries.iter().map(|(key, value)| types::EntryParam { key, value }).collect()
     }
 
-    /// The context of one attempt.
+    /// Returns the context of one attempt.
     pub(crate) fn context<'b>(
         &'b self,
         entries: &'b [types::EntryParam<'b>],
@@ -89,15 +89,15 @@ fn lent<'a>(resume: &'a Resumption, value: &'a str) -> types::Resumption<'a> {
     }
 }
 
-/// The value's JSON, unless it is too long for the list.
+/// Returns the value's JSON, unless it is too long for the list.
 fn listed(value: &Value) -> Option<String> {
     let mut text = Bounded(Vec::new());
     serde_json::to_writer(&mut text, value).ok()?;
     String::from_utf8(text.0).ok()
 }
 
-/// A buffer that refuses to become longer than what is listed, so that a value of
-/// many megabytes costs no more than one of the largest that are.
+/// A buffer limited to the size of a listed value, so that a value of many megabytes costs no
+/// more than the largest listed one.
 struct Bounded(Vec<u8>);
 
 impl Write for Bounded {

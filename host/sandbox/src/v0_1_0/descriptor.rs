@@ -1,5 +1,5 @@
-//! What a component says about itself, in the host's words. The catalog judges it;
-//! here it is parsed, and cut where the contract says that it is cut.
+//! Conversion of a component's descriptor to the host's types. It is parsed here, and truncated
+//! as the contract specifies; the catalog judges it.
 
 use super::types;
 use tollgate_agent::descriptor::{
@@ -11,7 +11,7 @@ use tollgate_agent::schema::MAX_SCHEMA_BYTES;
 use tollgate_agent::state::{KeyScope, Reducer};
 use tollgate_agent::text::clean;
 
-/// Reads a descriptor, or says which part of it cannot be read.
+/// Reads a descriptor. The error names the part that cannot be read.
 pub(crate) fn lift_descriptor(given: types::ComponentDescriptor) -> Result<ComponentDescriptor, String> {
     if given.tools.len() > MAX_TOOLS {
         return Err(format!("it offers {} tools; at most {MAX_TOOLS} are accepted", given.tools.len()));

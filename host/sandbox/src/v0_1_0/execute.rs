@@ -1,4 +1,4 @@
-//! One call of a tool, as this version of the contract has it.
+//! One call of a tool, in this version of the contract.
 
 use super::ToolPre;
 use super::context::Visible;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use wasmtime::Store;
 use wasmtime::component::ComponentExportIndex;
 
-/// A linked tool, and where in it `execute` is: a call needs nothing else of it, so
-/// that nothing else is looked up and type-checked in each of its instances.
+/// A linked tool and the index of its `execute`. A call needs nothing else of it, so nothing else
+/// is looked up and type-checked in each of its instances.
 pub(crate) struct Tool {
     linked: ToolPre<Instance>,
     execute: ComponentExportIndex,
@@ -21,7 +21,7 @@ impl Tool {
     /// Finds `execute`.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is none.
     pub(crate) fn new(linked: ToolPre<Instance>) -> wasmtime::Result<Self> {
         let component = linked.instance_pre().component();
         let interface = format!("{}@{}", super::TOOL, super::VERSION);

@@ -1,4 +1,4 @@
-//! What a gate is asked and what it answers, from and to the host's own words.
+//! Conversion of a gate's questions and answers from and to the host's types.
 
 use super::context::{lent_agent, lent_identity};
 use super::generated::of_gates::exports::tollgate::tool::gate as wit;
@@ -17,22 +17,22 @@ use tollgate_agent::text::clean;
 
 pub(crate) use super::generated::of_gates::GateComponentPre as GatePre;
 
-/// The longest reason of a verdict, in bytes.
+/// The maximum length of a verdict's reason, in bytes.
 const MAX_REASON_BYTES: usize = 2_000;
 
-/// Reads what a gate says of itself, or says which part of it is not acceptable.
+/// Reads a gate's descriptor. The error names the part that is not acceptable.
 pub(crate) fn lift_gate_descriptor(given: wit::GateDescriptor) -> Result<GateDescriptor, String> {
     GateDescriptor::checked(&given.id, &given.description, given.reads).map_err(|why| why.to_string())
 }
 
-/// A verdict with the memory that a large one takes, or the fault that the answer is.
+/// A verdict with the memory that a large one takes, or the fault in the answer.
 type Read = Result<(Verdict, Option<Arc<Reservation>>), Fault>;
 
-/// Reads a gate's answer, a large one on a thread where it keeps no call waiting. Its
-/// memory is charged to the turn before anything is parsed.
+/// Reads a gate's answer; a large one is read on a thread that blocks no call. Its memory is
+/// charged to the slot before anything is parsed.
 ///
 /// # Errors
-/// The question or the host has no room for the parsed form.
+/// Fails if the question or the host has no room for the parsed form.
 pub(crate) async fn read_verdict(
     gate: &str,
     given: wit::Verdict,
@@ -49,7 +49,7 @@ fn read(gate: &str, given: wit::Verdict, turn: &Slot) -> Result<Read, Stop> {
     let held = match &given {
         wit::Verdict::SetResult(result) => check_result(gate, result),
         wit::Verdict::Suspend(ticket) => check_question(gate, ticket),
-        // Its reason is cut.
+        // Its reason is truncated.
         wit::Verdict::Block(_) | wit::Verdict::Deny(_) | wit::Verdict::Allow => Ok(0),
     };
     let held = match held {
@@ -61,7 +61,7 @@ fn read(gate: &str, given: wit::Verdict, turn: &Slot) -> Result<Read, Stop> {
     Ok(verdict.map(|verdict| (verdict, turn.hand_over(held).map(Arc::new))))
 }
 
-/// How many bytes of text a gate answered.
+/// Returns how many bytes of text a gate answered.
 fn verdict_bytes(given: &wit::Verdict) -> u64 {
     let bytes = match given {
         wit::Verdict::Block(reason) | wit::Verdict::Deny(reason) => reason.len(),
@@ -82,7 +82,7 @@ fn lift_verdict(gate: &str, given: wit::Verdict) -> Result<Verdict, Fault> {
     })
 }
 
-/// What a gate is shown of one call, written out so that it can be lent.
+/// The parts of a call that a gate sees, serialized so that they can be lent.
 pub(crate) struct Shown<'a> {
     call: &'a ProposedCall<'a>,
     settings: &'a str,
@@ -101,24 +101,24 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// How many bytes go into the guest.
+    /// Returns how many bytes go into the guest.
     pub(crate) fn bytes(&self) -> u64 {
         let entries: usize = self.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
         let decided = self.decided.as_ref().map_or(0, String::len);
         (self.call.arguments.text().len() + entries + decided + self.settings.len()) as u64
     }
 
-    /// The entries as the call lends them.
+    /// Returns the entries as the call lends them.
     pub(crate) fn entries(&self) -> Vec<types::EntryParam<'_>> {
         self.entries.iter().map(|(key, value)| types::EntryParam { key, value }).collect()
     }
 
-    /// The agents that the calling one may hand to.
+    /// Returns the agents to which the calling one may delegate.
     pub(crate) fn delegates(&self) -> Vec<&str> {
         self.call.agent.delegates.iter().map(String::as_str).collect()
     }
 
-    /// The call.
+    /// Returns the call.
     pub(crate) fn lent<'b>(
         &'b self,
         entries: &'b [types::EntryParam<'b>],

@@ -1,8 +1,8 @@
-//! Version 0.1.0 of the contract, in the words of wasmtime: generated bindings, and
-//! the conversion from and to the host's own words.
+//! Version 0.1.0 of the contract: generated wasmtime bindings, and the conversion from and to the
+//! host's own types.
 //!
-//! Whatever comes from a guest passes through here once, and leaves as a value of
-//! `tollgate-agent` that was parsed, bounded and cleaned, or as a fault.
+//! Every value from a guest passes through here once, and becomes either a value of
+//! `tollgate-agent` that was parsed, bounded and sanitized, or a fault.
 
 mod child;
 mod context;
@@ -22,13 +22,12 @@ mod generated {
     wasmtime::component::bindgen!({
         path: "../../wit",
         world: "tollgate:tool/agent-tool-component",
-        // What goes in is borrowed: arguments and state are not copied before they
-        // are copied into the guest.
+        // Inputs are borrowed: arguments and state are copied only once, into the guest.
         ownership: Borrowing { duplicate_if_necessary: true },
         exports: { default: async },
     });
 
-    /// The same for gates, with the same words.
+    /// The same for gates, with the same types.
     pub(super) mod of_gates {
         wasmtime::component::bindgen!({
             path: "../../wit",
@@ -47,7 +46,7 @@ pub(crate) use generated::tollgate::tool::{agents, call, types};
 pub(crate) const TOOL: &str = "tollgate:tool/tool";
 /// The interface that makes a component a gate, without its version.
 pub(crate) const GATE: &str = "tollgate:tool/gate";
-/// The interface that holds the words of the others, and no function.
+/// The interface with the types of the others, which has no functions.
 pub(crate) const TYPES: &str = "tollgate:tool/types";
-/// The version of the contract that this module serves.
+/// The version of the contract that this module implements.
 pub(crate) const VERSION: &str = "0.1.0";

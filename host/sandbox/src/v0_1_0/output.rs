@@ -1,4 +1,4 @@
-//! What a tool hands back, in the host's words, or the fault that it is.
+//! Conversion of a tool's output to the host's types, or to a fault.
 
 use super::types;
 use crate::admission::Slot;
@@ -16,20 +16,20 @@ use tollgate_agent::schema::MAX_SCHEMA_BYTES;
 use tollgate_agent::state::change::{MAX_MUTATION_BYTES, MAX_MUTATIONS, MAX_MUTATIONS_BYTES};
 use tollgate_agent::text::clean;
 
-/// The most actions of one call.
+/// The maximum number of actions of one call.
 const MAX_ACTIONS: usize = 16;
-/// The longest note for the model, in bytes.
+/// The maximum length of a note for the model, in bytes.
 const MAX_NOTE_BYTES: usize = 16 * 1024;
-/// The longest text of a tool's error, in bytes.
+/// The maximum length of a tool's error text, in bytes.
 const MAX_ERROR_BYTES: usize = 16 * 1024;
-/// Texts of so many bytes in all are read without a look at how large they become: that is
-/// some hundred times as much at most, which every call has room for.
+/// Texts of at most this many bytes in total are parsed without measuring them first. Their
+/// parsed form is at most about a hundred times as large, and every call has room for that.
 const UNMEASURED_BYTES: u64 = 4 * 1024;
 
-/// What `execute` returned.
+/// The result of `execute`.
 pub(crate) type Returned = Result<types::ToolOutput, types::ToolError>;
 
-/// How many bytes of text the guest returned.
+/// Returns how many bytes of text the guest returned.
 pub(crate) fn returned_bytes(returned: &Returned) -> u64 {
     let bytes = match returned {
         Ok(output) => {
@@ -41,7 +41,7 @@ pub(crate) fn returned_bytes(returned: &Returned) -> u64 {
     bytes as u64
 }
 
-/// The same of a result.
+/// The same for a result.
 pub(super) fn result_bytes(result: &types::ToolResult) -> usize {
     let message = result.message.as_ref().map_or(0, String::len);
     result.data.len() + message + ticket_of(result).map_or(0, ticket_bytes)
@@ -54,25 +54,25 @@ fn ticket_of(result: &types::ToolResult) -> Option<&types::SuspendTicket> {
     }
 }
 
-/// The same of a ticket.
+/// The same for a ticket.
 pub(super) fn ticket_bytes(ticket: &types::SuspendTicket) -> usize {
     let schema = ticket.response_schema.as_ref().map_or(0, String::len);
     ticket.action.len() + ticket.message.len() + ticket.parameters.len() + schema
 }
 
-/// An outcome, and the bytes that were charged to the call's turn for it.
+/// An outcome, and the bytes that were charged to the call's slot for it.
 #[derive(Debug)]
 pub(crate) struct Lifted {
     pub(crate) outcome: Outcome,
     pub(crate) bytes: u64,
 }
 
-/// Reads what `execute` returned. Lengths and numbers of values are checked, and memory is
-/// charged to the turn, before anything is parsed. `looked_into` says that the data of the
-/// result will be, whatever it is; otherwise much of it stays text.
+/// Reads the result of `execute`. Lengths and numbers of values are checked, and memory is
+/// charged to the slot, before anything is parsed. If `looked_into` is set, the data of the
+/// result is fully parsed for later inspection; otherwise much of it stays text.
 ///
 /// # Errors
-/// The call or the host has no room for the parsed form.
+/// Fails if the call or the host has no room for the parsed form.
 pub(crate) fn lift_returned(
     tool_name: &str,
     returned: Returned,
@@ -96,7 +96,7 @@ pub(crate) fn lift_returned(
     Ok(Lifted { outcome, bytes })
 }
 
-/// Checks lengths and numbers, and finds how many bytes the output takes once it is parsed.
+/// Checks lengths and numbers of values, and returns how many bytes the parsed output takes.
 fn check(tool: &str, output: &types::ToolOutput, looked_into: bool, json_nodes: u32) -> Result<u64, Fault> {
     check_mutations(tool, output)?;
     let ticket = ticket_of(&output.result);
@@ -110,20 +110,20 @@ fn check(tool: &str, output: &types::ToolOutput, looked_into: bool, json_nodes: 
     }
     let (mut nodes, mut bytes) = (NodesLeft::up_to(json_nodes as usize), 0);
     for mutation in &output.mutations {
-        // The update is held, and the value that it leads to.
+        // Both the update and the resulting value are held.
         bytes += 2 * count(tool, "its mutations", &mutation.update, &mut nodes)?.parsed_bytes;
     }
     Ok(bytes + held_of_result(tool, &output.result, looked_into, &mut nodes)?)
 }
 
-/// Checks lengths and numbers of a result that a gate answers with, and finds how many bytes
-/// it takes once it is parsed.
+/// Checks lengths and numbers of values of a gate's result, and returns how many bytes it takes
+/// once it is parsed.
 pub(super) fn check_result(gate: &str, result: &types::ToolResult) -> Result<u64, Fault> {
     ticket_of(result).map(|ticket| check_ticket(gate, ticket)).transpose()?;
     held_of_result(gate, result, false, &mut NodesLeft::up_to(json::MAX_NODES))
 }
 
-/// The same of a question.
+/// The same for a question.
 pub(super) fn check_question(gate: &str, ticket: &types::SuspendTicket) -> Result<u64, Fault> {
     check_ticket(gate, ticket)?;
     held_of_ticket(gate, ticket, &mut NodesLeft::up_to(json::MAX_NODES))
@@ -153,7 +153,7 @@ fn count(tool: &str, what: &str, text: &str, nodes: &mut NodesLeft) -> Result<Me
     Ok(measure)
 }
 
-/// Checks how long what is parsed of a ticket is.
+/// Checks the length of a ticket's parsed fields.
 fn check_ticket(tool: &str, ticket: &types::SuspendTicket) -> Result<(), Fault> {
     let within = |what: &str, bytes: usize, limit: usize| match bytes <= limit {
         true => Ok(()),
@@ -188,7 +188,7 @@ fn check_mutations(tool: &str, output: &types::ToolOutput) -> Result<(), Fault> 
     Ok(())
 }
 
-/// The fault that an error of `validate-args` is: its kind does not matter.
+/// Returns the fault for an error of `validate-args`; the error's kind does not matter.
 pub(crate) fn lift_rejection(tool_name: &str, error: &types::ToolError) -> Fault {
     let (_, text) = error_text(error);
     let text = clean(text, MAX_ERROR_BYTES);
@@ -245,7 +245,7 @@ pub(super) fn lift_ticket(tool: &str, given: types::SuspendTicket) -> Result<Tic
     })
 }
 
-/// A text of a ticket, cleaned. A person reads it whole, so that it is not cut.
+/// Sanitizes a ticket's text. It is not truncated, because a person must see all of it.
 fn within(tool: &str, what: &str, text: &str, max_bytes: usize) -> Result<String, Fault> {
     if text.len() <= max_bytes {
         return Ok(clean(text, max_bytes));
@@ -311,8 +311,7 @@ fn parse(tool: &str, what: &str, text: &str) -> Result<Value, Fault> {
     json::parse_exact(text).map_err(|why| malformed(tool, what, &why, text))
 }
 
-/// A number that would become another is the mutation's fault; whatever is no JSON is the
-/// output's.
+/// A number that would change is the mutation's fault; invalid JSON is the output's.
 fn bad_update(tool: &str, key: &str, why: &JsonError, text: &str) -> Fault {
     if json::parse(text).is_err() {
         return malformed(tool, "an update of a mutation", why, text);

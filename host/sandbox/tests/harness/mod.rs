@@ -1,5 +1,4 @@
-//! What every test of the sandbox needs: a sandbox, a permitted call, and what came
-//! of it.
+//! Common parts of the sandbox's tests: a sandbox, a permitted call, and its result.
 
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
@@ -20,7 +19,7 @@ use tollgate_sandbox::{
     SandboxConfig,
 };
 
-/// Beyond what is promised, for a busy machine.
+/// Additional time beyond the guarantees, for a busy machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
 
 /// A sandbox that is large enough for a test.
@@ -28,7 +27,7 @@ pub(crate) fn sandbox() -> Sandbox {
     Sandbox::new(SandboxConfig { concurrent_calls: 16, ..SandboxConfig::default() }).unwrap()
 }
 
-/// A loaded tool, and everything that its calls are made with.
+/// A loaded tool, and the inputs of its calls.
 pub(crate) struct Bench {
     pub(crate) component: Component,
     pub(crate) catalog: Catalog,
@@ -55,12 +54,12 @@ impl ReportSink for Kept {
 }
 
 impl Bench {
-    /// Loads a guest, as a catalog would take it.
+    /// Loads a guest as a catalog would.
     pub(crate) async fn load(sandbox: &Sandbox, guest: &Guest) -> Result<Self, String> {
         Self::load_bytes(sandbox, guest.name, guest.bytes()).await
     }
 
-    /// The same of bytes.
+    /// The same from bytes.
     pub(crate) async fn load_bytes(sandbox: &Sandbox, name: &str, bytes: Vec<u8>) -> Result<Self, String> {
         let component = sandbox.load_bytes(name, bytes).await.map_err(|e: Refusal| e.to_string())?;
         let mut catalog = Catalog::default();
@@ -88,17 +87,17 @@ impl Bench {
         })
     }
 
-    /// The name of its first tool.
+    /// Returns the name of its first tool.
     pub(crate) fn tool(&self) -> &str {
         &self.component.descriptor().tools[0].name
     }
 
-    /// Leave to call its first tool.
+    /// Returns permission to call its first tool.
     pub(crate) fn permit(&self, arguments: Value) -> Permit {
         self.judged(arguments).unwrap()
     }
 
-    /// The same, where the arguments may not be fit.
+    /// The same for arguments that may be invalid.
     pub(crate) fn judged(&self, arguments: Value) -> Result<Permit, Fault> {
         let arguments = Arguments::from_value(arguments);
         let proposal = Proposal::check(&self.catalog, |_| true, "call-1", self.tool(), &arguments)?;
@@ -113,7 +112,7 @@ impl Bench {
         self.call_with(arguments, Arc::clone(&self.reports) as Arc<dyn ReportSink>).await
     }
 
-    /// The same, with reports that go elsewhere.
+    /// The same with another report sink.
     pub(crate) async fn call_with(&self, arguments: Value, reports: Arc<dyn ReportSink>) -> Attempt {
         let permit = self.permit(arguments);
         let identity = RunIdentity { run_id: "run-1".into(), ..RunIdentity::default() };
@@ -139,13 +138,13 @@ impl Bench {
             .await
     }
 
-    /// The reports so far.
+    /// Returns the reports so far.
     pub(crate) fn reports(&self) -> Vec<Report> {
         self.reports.0.lock().unwrap().clone()
     }
 }
 
-/// The answer of an attempt that was one.
+/// Returns the answer of an attempt, which must have one.
 pub(crate) fn returned(attempt: Attempt) -> ToolOutput {
     match attempt.outcome {
         Outcome::Returned(output) => output,
@@ -153,7 +152,7 @@ pub(crate) fn returned(attempt: Attempt) -> ToolOutput {
     }
 }
 
-/// The fault of an attempt that was one.
+/// Returns the fault of an attempt, which must have one.
 pub(crate) fn fault(attempt: Attempt) -> Fault {
     match attempt.outcome {
         Outcome::Faulted(fault) => fault,
@@ -161,13 +160,13 @@ pub(crate) fn fault(attempt: Attempt) -> Fault {
     }
 }
 
-/// Arguments that any tool without a schema takes.
+/// Arguments that any tool without a schema accepts.
 pub(crate) fn anything() -> Value {
     json!({"text": "some words"})
 }
 
-/// A tool that does something in its first directory, whose handle is `$dir`. The
-/// thing leaves its answer in `$answer`, a number below 100.
+/// A tool that runs `body` in its first directory, whose handle is `$dir`. The body leaves its
+/// answer in `$answer`, a number below 100.
 pub(crate) fn does(name: &'static str, import: &str, body: &str) -> Guest {
     let source = format!(
         r#";; Does something in its first directory.
@@ -194,11 +193,11 @@ pub(crate) fn does(name: &'static str, import: &str, body: &str) -> Guest {
     Guest { name, attack: "", limit: "", expects: Expectation::Succeeds, source: source.leak() }
 }
 
-/// What a function answered at 32: nothing, or an error.
+/// A function's result at address 32: zero, or the error.
 pub(crate) const ERROR_OR_ZERO: &str = r"(if (i32.load8_u $memory (i32.const 32))
     (then (local.set $answer (i32.add (i32.const 10) (i32.load8_u $memory (i32.const 33))))))";
 
-/// The number that such a tool answered.
+/// Returns the number that such a tool returned.
 pub(crate) fn number(attempt: Attempt) -> u64 {
     returned(attempt).result.data.as_u64().unwrap()
 }

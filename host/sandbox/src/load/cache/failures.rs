@@ -1,4 +1,4 @@
-//! Components that failed to compile, so that not every command tries them again.
+//! Records components that failed to compile, so that not every command retries them.
 
 use super::{Cache, seconds};
 use crate::compile::{CompileFailure, Lasts};
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::SystemTime;
 
-/// How the names of these files end.
+/// The file name suffix of these records.
 const FAILURE: &str = ".failed";
-/// The largest such file that is read, in bytes.
+/// The maximum size in bytes of a record that is read.
 const MAX_FAILURE_BYTES: u64 = 16 << 10;
-/// The most that are kept; those that were written first go.
+/// The maximum number of records; the oldest are removed first.
 const MAX_FAILURES: usize = 1_000;
-/// How long a failure is remembered that need not happen again.
+/// The lifetime of a failure that may be temporary.
 const TRIED_AGAIN_AFTER_S: i64 = 600;
 
 #[derive(Serialize, Deserialize)]
@@ -26,7 +26,7 @@ struct Failure {
 }
 
 impl Cache {
-    /// Why the component of these bytes failed to compile under these limits, if it did.
+    /// Returns why the component of these bytes failed to compile under these limits, if it did.
     pub(crate) fn failure(&self, of: &Fingerprint, terms: &str) -> Option<String> {
         let (_, bytes) = self.dir.read(&self.failure_name(of), MAX_FAILURE_BYTES).ok()?;
         let (tag, text) = bytes.split_first_chunk::<32>()?;
@@ -38,7 +38,7 @@ impl Cache {
         (failure.terms == terms && !is_over).then_some(failure.why)
     }
 
-    /// Remembers that the component of these bytes failed to compile under these limits.
+    /// Records that the component of these bytes failed to compile under these limits.
     pub(crate) fn keep_failure(
         &self,
         of: &Fingerprint,

@@ -1,15 +1,14 @@
-//! Compiled code that is kept for the next start, with what its component says of
-//! itself.
+//! A cache of compiled code and component descriptors, kept across starts.
 //!
-//! Machine code is trusted blindly by whoever loads it, so an entry is worth nothing
-//! unless its keyed hashes are right. The key is made once for an installation and never
-//! leaves the directory, which is this user's alone. The hashes cover the component's
-//! fingerprint, the engine's [`Compatibility`], what the component said of itself and the
-//! code: an entry that is truncated, damaged, forged, of another component, another
-//! engine or another installation is removed, and the component compiled again.
+//! Loading machine code means trusting it completely, so an entry is used only if its keyed
+//! hashes are correct. The key is created once per installation and never leaves the directory,
+//! which only this user can access. The hashes cover the component's fingerprint, the engine's
+//! [`Compatibility`], the descriptor and the code. An entry that is truncated, damaged or forged,
+//! or that belongs to another component, engine or installation, is removed, and the component is
+//! compiled again.
 //!
-//! An entry has two parts with a hash each, for a host with many tools needs the words
-//! of all of them at start and the code of few.
+//! An entry has two parts with separate hashes, because a host with many tools needs all
+//! descriptors at start but the code of few.
 
 mod failures;
 
@@ -29,21 +28,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::json;
 
-/// Begins each entry: its form.
+/// The first bytes of each entry: its format.
 const MARK: &[u8; 16] = b"tollgate-entry4\n";
-/// The file with the key.
+/// The file that holds the key.
 const KEY: &str = "key";
-/// How the names of entries end.
+/// The file name suffix of entries.
 const ENTRY: &str = ".code";
-/// The largest entry that is read, in bytes.
+/// The maximum size of an entry that is read, in bytes.
 const MAX_ENTRY_BYTES: u64 = (1 << 30) + (64 << 20);
-/// So much of an entry is read for its first part, which is seldom longer.
+/// The number of bytes read for an entry's first part, which is seldom longer.
 const START_BYTES: u64 = 32 << 10;
-/// The most that a component's words may take in an entry, in bytes.
+/// The maximum size of a descriptor in an entry, in bytes.
 const MAX_WORDS_BYTES: usize = 16 << 20;
-/// An entry's time of last use is noted when it is older than this.
+/// An entry's time of last use is updated if it is older than this.
 const USE_IS_NOTED_AFTER: Duration = Duration::from_secs(3_600);
-/// A file that has been in the making for so long is nobody's.
+/// A temporary file older than this is abandoned.
 const PART_IS_STALE_AFTER_S: i64 = 3_600;
 
 /// A directory of entries for one engine.
@@ -52,52 +51,52 @@ pub(crate) struct Cache {
     key: [u8; 32],
     compatibility: Compatibility,
     max_bytes: u64,
-    /// Bytes of entries that may be written before the directory is listed again. To list it
-    /// for each entry would take the square of their number.
+    /// Bytes of entries that may be written before the directory is listed again. Listing it for
+    /// each entry would take quadratic time.
     room_bytes: AtomicU64,
 }
 
-/// What a host knows of a component without its code.
+/// The data that a host needs about a component before its code.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Words {
-    /// The SHA-256 of its bytes, in hexadecimal.
+    /// The hexadecimal SHA-256 of its bytes.
     pub(crate) digest: String,
-    /// What it says of itself.
+    /// Its descriptor.
     pub(crate) descriptor: ComponentDescriptor,
-    /// What it imports.
+    /// Its imports.
     pub(crate) imports: Vec<Import>,
-    /// Its functions that are no tools, where it is a plain component.
+    /// For a plain component, its functions that are not tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) left_out: Option<Vec<LeftOut>>,
 }
 
-/// The first part of an entry, which was authenticated.
+/// The authenticated first part of an entry.
 struct Head {
     words: Option<Words>,
     /// The keyed hash of the second part.
     code_tag: [u8; 32],
-    /// The most memory images that the code has.
+    /// The maximum number of memory images of the code.
     images: u32,
     /// Where the second part begins.
     code_begins: usize,
 }
 
 impl Cache {
-    /// Opens the cache, and makes it where it is missing. The error is a sentence: the
-    /// host then works without one.
+    /// Opens the cache, creating it if missing. The error is a sentence; the host then works
+    /// without a cache.
     pub(crate) fn open(path: &Path, compatibility: Compatibility, max_bytes: u64) -> Result<Self, String> {
         let dir = PrivateDir::open(path)?;
         let key = key_of(&dir).map_err(|why| format!("its key cannot be read or made: {why}"))?;
         Ok(Self { dir, key, compatibility, max_bytes, room_bytes: AtomicU64::new(0) })
     }
 
-    /// What the component of these bytes said of itself, if an authentic entry has it.
+    /// Returns the descriptor of the component of these bytes, if an authentic entry has it.
     pub(crate) fn words(&self, of: &Fingerprint) -> Option<Words> {
         let name = self.name_of(of);
         let (file, start) = self.dir.read_start(&name, START_BYTES).ok()?;
         let head = match self.head(of, &start) {
             Some(head) => head,
-            // Long words, or no authentic ones.
+            // The descriptor is long or not authentic.
             None => self.head(of, &self.dir.read(&name, MAX_ENTRY_BYTES).ok()?.1).or_else(|| {
                 self.dir.remove(&name);
                 None
@@ -107,13 +106,13 @@ impl Cache {
         head.words
     }
 
-    /// How many bytes the entry of the component of these bytes has, if there is one.
+    /// Returns the size in bytes of the entry of the component of these bytes, if there is one.
     pub(crate) fn entry_bytes(&self, of: &Fingerprint) -> Option<u64> {
         self.dir.bytes_of(&self.name_of(of)).ok()
     }
 
-    /// The code of the component of these bytes, if there is an authentic entry of at most
-    /// this many bytes.
+    /// Returns the code of the component of these bytes, if there is an authentic entry of at
+    /// most this many bytes.
     pub(crate) fn code(&self, of: &Fingerprint, most_bytes: u64) -> Option<Artifact> {
         let name = self.name_of(of);
         let (_, entry) = self.dir.read(&name, most_bytes.min(MAX_ENTRY_BYTES)).ok()?;
@@ -129,7 +128,7 @@ impl Cache {
         self.dir.remove(&self.name_of(of));
     }
 
-    /// Keeps an entry for the next start, and makes room for it.
+    /// Stores an entry for the next start, and makes room for it.
     pub(crate) fn keep(
         &self,
         of: &Fingerprint,
@@ -137,7 +136,7 @@ impl Cache {
         artefact: &Artifact,
     ) -> io::Result<()> {
         let words = words.map(serde_json::to_vec).transpose()?.unwrap_or_default();
-        // One entry must not take the place of all others.
+        // One entry must not displace all others.
         let code_bytes = artefact.bytes().len() as u64;
         if words.len() > MAX_WORDS_BYTES || code_bytes > self.max_bytes / 4 {
             return Ok(());
@@ -161,7 +160,7 @@ impl Cache {
         format!("{of}-{}{ENTRY}", self.compatibility.short())
     }
 
-    /// The keyed hash of a part of an entry, for this component and engine.
+    /// Returns the keyed hash of a part of an entry, for this component and engine.
     fn tag(&self, of: &Fingerprint, content: &[&[u8]]) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(MARK).update(&self.compatibility.0);
@@ -172,7 +171,7 @@ impl Cache {
         *hasher.finalize().as_bytes()
     }
 
-    /// Reads the first part of an entry, of which the whole need not be there.
+    /// Reads the first part of an entry; the rest may be missing.
     fn head(&self, of: &Fingerprint, entry: &[u8]) -> Option<Head> {
         const WORDS: usize = MARK.len() + 32 + 8 + 4 + 32;
         let rest = entry.strip_prefix(MARK)?;
@@ -192,7 +191,7 @@ impl Cache {
         })
     }
 
-    /// Works on the bytes that were read, which are those that are then loaded.
+    /// Authenticates the bytes in memory, which are the ones that are then loaded.
     fn authenticate(&self, of: &Fingerprint, entry: Vec<u8>) -> Option<Artifact> {
         let head = self.head(of, &entry)?;
         let code = entry.get(head.code_begins..)?;
@@ -200,8 +199,8 @@ impl Cache {
             .then(|| Artifact::authenticated(entry, head.code_begins, head.images))
     }
 
-    /// Removes the entries that were not used for longest, down to nine tenths of the
-    /// bound, and what other processes left half written.
+    /// Removes the least recently used entries, down to nine tenths of the limit, and files that
+    /// other processes left incomplete.
     fn make_room(&self) -> io::Result<()> {
         let now_s = seconds(SystemTime::now());
         let (mut entries, parts): (Vec<_>, Vec<_>) = self
@@ -216,7 +215,7 @@ impl Cache {
         }
         let mut bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
         if bytes <= self.max_bytes {
-            // Other processes write into it too.
+            // Other processes write to it too.
             self.room_bytes.store((self.max_bytes - bytes) / 2, Relaxed);
             return Ok(());
         }
@@ -233,13 +232,13 @@ impl Cache {
     }
 }
 
-/// Compares in a time that is the same whatever differs.
+/// Compares in constant time.
 fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
     blake3::Hash::from_bytes(*a) == blake3::Hash::from_bytes(*b)
 }
 
-/// The installation's key, made at first use. Of several processes that make one at
-/// once, one wins, and all read that.
+/// Returns the installation's key, creating it at first use. If several processes create one at
+/// once, one wins and all use that one.
 fn key_of(dir: &PrivateDir) -> io::Result<[u8; 32]> {
     let read = || -> io::Result<[u8; 32]> {
         let (_, bytes) = dir.read(KEY, 32)?;
@@ -247,7 +246,7 @@ fn key_of(dir: &PrivateDir) -> io::Result<[u8; 32]> {
     };
     match read() {
         Ok(key) => return Ok(key),
-        // One that is no key authenticates nothing: what was kept with it is compiled anew.
+        // An invalid key authenticates nothing: entries stored with it are compiled again.
         Err(why) if why.kind() == io::ErrorKind::InvalidData => dir.remove(KEY),
         Err(_) => {}
     }
@@ -257,12 +256,12 @@ fn key_of(dir: &PrivateDir) -> io::Result<[u8; 32]> {
     }
 }
 
-/// Entries that are in use are kept longer than others.
+/// Recently used entries are kept longer than others.
 fn note_use(file: &File) {
     let Ok(modified) = file.metadata().and_then(|metadata| metadata.modified()) else { return };
     if modified.elapsed().is_ok_and(|age| age > USE_IS_NOTED_AFTER) {
         let now = Timespec { tv_sec: seconds(SystemTime::now()), tv_nsec: 0 };
-        // Where this fails the entry only looks older than it is.
+        // On failure the entry only looks older than it is.
         let _ = futimens(file, &Timestamps { last_access: now, last_modification: now });
     }
 }

@@ -73,7 +73,7 @@ fn what_was_kept_is_found_by_the_next_process() {
     rig.open().keep(&of("bbbb"), None, &code("more")).unwrap();
     assert!(rig.open().words(&of("bbbb")).is_none());
     assert_eq!(rig.open().code(&of("bbbb"), MAX_ENTRY_BYTES).unwrap().bytes(), b"more");
-    // More words than are read at first.
+    // A descriptor longer than the first read.
     rig.open().keep(&of("cccc"), Some(&words(2_000)), &code("most")).unwrap();
     assert_eq!(rig.open().words(&of("cccc")).unwrap().descriptor, words(2_000).descriptor);
     assert_eq!(rig.open().code(&of("cccc"), MAX_ENTRY_BYTES).unwrap().bytes(), b"most");
@@ -96,7 +96,7 @@ fn directory_and_files_are_this_users_alone() {
     assert!(Cache::open(&link, Compatibility([1; 32]), 1).is_err());
 }
 
-/// Each byte of an entry is flipped, and each shorter entry is tried.
+/// Flips each byte of an entry, and tries each prefix of it.
 #[test]
 fn poisoned_and_truncated_entries_are_rejected_and_removed() {
     let rig = Rig::new();
