@@ -66,7 +66,7 @@ pub(crate) fn compiling_engine(layout: Layout) -> Result<Engine, SandboxError> {
 }
 
 fn cannot_be_made(why: wasmtime::Error) -> SandboxError {
-    SandboxError::new(format!("the wasm engine cannot be made: {why:#}"))
+    SandboxError::new(format!("cannot create the wasm engine: {why:#}"))
 }
 
 /// A process with limited address space cannot reserve 4 GiB for each memory.

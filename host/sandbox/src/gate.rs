@@ -208,7 +208,7 @@ impl LinkedGate {
             Refusal::new(format!("{name} does not describe itself ({code}): {}", fault.message))
         })?;
         let descriptor = v0_1_0::lift_gate_descriptor(given)
-            .map_err(|why| Refusal::new(format!("{name} describes itself wrongly: {why}")))?;
+            .map_err(|why| Refusal::new(format!("{name} has an invalid descriptor: {why}")))?;
         Ok(GateComponent {
             access: Arc::new(descriptor.access()),
             descriptor: Arc::new(descriptor),

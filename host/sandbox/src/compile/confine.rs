@@ -33,7 +33,7 @@ pub(super) fn confine() -> Lacking {
 /// Other systems have only the resource limits.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn confine() -> Lacking {
-    vec!["confinement of the process that compiles, which needs Linux"]
+    vec!["confinement of the compiler process, which needs Linux"]
 }
 
 #[cfg(target_os = "linux")]

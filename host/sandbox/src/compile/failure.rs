@@ -33,15 +33,15 @@ impl CompileFailure {
 const HINTS: &[(&str, &str)] = &[
     (
         "component model async",
-        "it uses component-model async, which this host leaves out; with jco componentize add --backend-qjs-disable-async",
+        "it uses component-model async, which this host does not support; with jco componentize add --backend-qjs-disable-async",
     ),
-    ("threads", "it uses threads, which this host leaves out; build it for one thread"),
-    ("shared", "it uses shared memory, which this host leaves out; build it for one thread"),
+    ("threads", "it uses threads, which this host does not support; build it for one thread"),
+    ("shared", "it uses shared memory, which this host does not support; build it for one thread"),
     (
         "gc ",
-        "it uses garbage-collected types, which this host leaves out; build it for a target without them",
+        "it uses garbage-collected types, which this host does not support; build it for a target without them",
     ),
-    ("memory64", "it uses 64-bit memory, which this host leaves out; build it for wasm32"),
+    ("memory64", "it uses 64-bit memory, which this host does not support; build it for wasm32"),
 ];
 
 /// The compiler rejected the component with this message.

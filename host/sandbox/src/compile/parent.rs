@@ -66,14 +66,14 @@ impl Job<'_> {
             .spawn()
             .map_err(|why| {
                 Failed::NotStarted(format!(
-                    "the process that compiles, {}, cannot be started: {why}",
+                    "the compiler process, {}, cannot be started: {why}",
                     program.display()
                 ))
             })?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(Failed::Broken("the process that compiles has no pipes".to_owned()));
+            return Err(Failed::Broken("the compiler process has no pipes".to_owned()));
         };
         let exchange = async {
             let asked = async { Ok(self.ask(stdin).await) };
@@ -165,7 +165,7 @@ fn broken(status: io::Result<ExitStatus>, said: &str) -> String {
     };
     let said = if said.is_empty() { "it said nothing" } else { said };
     format!(
-        "the process that compiles gave no code; it has {} GiB of memory, and ended with {ended}: {said}",
+        "the compiler process returned no code; it has {} GiB of memory, and ended with {ended}: {said}",
         COMPILE_MEMORY_BYTES >> 30
     )
 }

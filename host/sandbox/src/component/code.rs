@@ -57,7 +57,7 @@ impl Code {
         }
         let sealed = host.sealed.instantiate_pre(&self.compiled).and_then(ToolPre::new);
         let sealed = sealed
-            .map_err(|why| Termination::Host(format!("the sealed linker has another shape: {why:#}")))?;
+            .map_err(|why| Termination::Host(format!("the sealed linker has a different shape: {why:#}")))?;
         Ok(self.sealed.get_or_init(|| sealed))
     }
 }

@@ -253,7 +253,7 @@ impl Linked {
             Refusal::new(format!("{name} does not describe itself ({code}): {}{detail}", fault.message))
         })?;
         let descriptor = v0_1_0::lift_descriptor(given)
-            .map_err(|why| Refusal::new(format!("{name} describes itself wrongly: {why}")))?;
+            .map_err(|why| Refusal::new(format!("{name} has an invalid descriptor: {why}")))?;
         self.described(Described { descriptor, left_out: None })
     }
 

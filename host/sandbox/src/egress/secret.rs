@@ -25,7 +25,7 @@ impl Secret {
     pub fn new(to: Origin, header: &str, prefix: &str, text: &str) -> Result<Self, SandboxError> {
         let name: HeaderName =
             header.parse().ok().filter(|name| !super::headers::frames(name)).ok_or_else(|| {
-                SandboxError::new(format!("\"{header}\" is no header that can carry a secret"))
+                SandboxError::new(format!("\"{header}\" is not a header that can carry a secret"))
             })?;
         let text = text.trim_end_matches(['\r', '\n']);
         if !(MIN_SECRET_BYTES..=MAX_SECRET_BYTES).contains(&text.len()) {
@@ -36,7 +36,7 @@ impl Secret {
             )));
         }
         let mut value = HeaderValue::from_str(&format!("{prefix}{text}")).map_err(|_| {
-            SandboxError::new("its value holds what no header can carry, such as the end of a line")
+            SandboxError::new("its value has a character that a header cannot carry, such as a line break")
         })?;
         value.set_sensitive(true);
         Ok(Self { to, header: name, value, text: text.to_owned() })

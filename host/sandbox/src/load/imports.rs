@@ -172,7 +172,7 @@ fn unknown(name: &str, full: &str) -> Refusal {
         }
         _ => "; a tool can import tollgate:tool and WASI 0.2 interfaces, and no others",
     };
-    Refusal::new(format!("{name} imports {shown}, which this host does not know{hint}"))
+    Refusal::new(format!("{name} imports {shown}, which this host does not provide{hint}"))
 }
 
 fn other_version(name: &str, interface: &str, version: &str) -> Refusal {

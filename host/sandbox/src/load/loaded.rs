@@ -214,7 +214,7 @@ mod tests {
     fn z4_a_call_without_room_for_its_code_is_overloaded_and_no_fault_of_the_host() {
         let full = Termination::of_refusal(Refusal::for_want_of_room("all of it is taken"));
         assert_eq!(full.code(), Code::Overloaded);
-        let lost = Termination::of_refusal(Refusal::new("its file is another now"));
+        let lost = Termination::of_refusal(Refusal::new("its file has changed"));
         assert_eq!(lost.code(), Code::HostFailed);
     }
 }

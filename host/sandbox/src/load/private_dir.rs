@@ -40,7 +40,7 @@ impl PrivateDir {
         let handle = open(path, flags, Mode::empty())
             .map_err(|why| format!("{shown} cannot be opened as a directory: {}", io::Error::from(why)))?;
         let found =
-            fstat(&handle).map_err(|why| format!("{shown} cannot be looked at: {}", io::Error::from(why)))?;
+            fstat(&handle).map_err(|why| format!("{shown} cannot be inspected: {}", io::Error::from(why)))?;
         if found.st_uid != rustix::process::geteuid().as_raw() {
             return Err(format!("{shown} belongs to another user"));
         }
@@ -133,6 +133,6 @@ pub(super) const PART: &str = ".part-";
 pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)
-        .map_err(|why| io::Error::other(format!("the system gives no random bytes: {why}")))?;
+        .map_err(|why| io::Error::other(format!("cannot get random bytes from the system: {why}")))?;
     Ok(bytes)
 }

@@ -36,8 +36,8 @@ pub(crate) fn check(name: &str, bytes: Vec<u8>) -> Result<ValidatedBytes, Refusa
     }
     if Engine::detect_precompiled(&bytes).is_some() {
         return refuse(
-            "is compiled machine code, not a component; such code is taken from nobody, because it could do anything. \
-             Put the component itself there",
+            "is compiled machine code, not a component; it is never loaded, because it would run \
+             outside the sandbox; use the component itself",
         );
     }
     if Parser::is_core_wasm(&bytes) {

@@ -51,7 +51,7 @@ impl Function {
         of_type: &ComponentFunc,
     ) -> Result<Self, String> {
         if of_type.async_() {
-            return Err("it is asynchronous, which this host leaves out".to_owned());
+            return Err("it is asynchronous, which this host does not support".to_owned());
         }
         let mut reader = Reader::new();
         let parameter = |(name, of): (&str, _)| Ok((reader.name(name)?, reader.read(&of)?));

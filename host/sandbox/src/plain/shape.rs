@@ -211,7 +211,7 @@ impl Reader {
             }
             Type::Map(_) | Type::FixedLengthList(_) => {
                 return Err(
-                    "it uses a map or a list of fixed length, which this host does not know".to_owned()
+                    "it uses a map or a list of fixed length, which this host does not support".to_owned()
                 );
             }
         })

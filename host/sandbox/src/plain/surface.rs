@@ -171,10 +171,7 @@ fn fit(
     }
     let function = Function::of(compiled, exported, of_type)?;
     if function.prepares_the_component() {
-        return Err(
-            "its toolchain ran it once to build the component, and its author has nothing to do with it"
-                .to_owned(),
-        );
+        return Err("its toolchain added it to build the component; the author did not write it".to_owned());
     }
     Ok(function)
 }

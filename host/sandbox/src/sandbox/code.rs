@@ -48,7 +48,7 @@ impl Shared {
         let checked = blocking(move || {
             let Origin { name, identity, file } = of_thread;
             let lost =
-                || Refusal::new(format!("the compiled code of {name} is lost, and its file is another now"));
+                || Refusal::new(format!("the compiled code of {name} is lost, and its file has changed"));
             let bytes = load::read(file.as_deref().ok_or_else(lost)?)?;
             if Fingerprint::of(&bytes) != identity.fingerprint {
                 return Err(lost());

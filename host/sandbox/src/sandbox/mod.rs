@@ -70,7 +70,7 @@ impl Sandbox {
         );
         let inner = Shared {
             ticker: Ticker::start(engine.clone())
-                .map_err(|why| SandboxError::new(format!("the system gives no thread: {why}")))?,
+                .map_err(|why| SandboxError::new(format!("cannot start a thread: {why}")))?,
             turns,
             real: interfaces::real(&sealed).map_err(unlinked)?,
             sealed,
@@ -256,7 +256,7 @@ fn open_cache(
         Ok(cache) => Some(cache),
         Err(why) => {
             notices.push(format!(
-                "compiled code is not kept, so that each start compiles anew: the cache {} is not used, {why}",
+                "compiled code is not kept, so each start compiles again: cannot use the cache {}: {why}",
                 dir.display()
             ));
             None

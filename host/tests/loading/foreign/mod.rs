@@ -48,7 +48,7 @@ async fn guests_of_wit_bindgen_are_tools() {
     let (host, loaded) = place.host().await;
     let [refused] = loaded.toolbox.refused() else { panic!("{:?}", loaded.toolbox.refused()) };
     assert!(refused.file.ends_with("resources.wasm"), "{refused:?}");
-    assert!(refused.reason.contains("imports imports, which this host does not know"), "{refused:?}");
+    assert!(refused.reason.contains("imports imports, which this host does not provide"), "{refused:?}");
     assert!(loaded.components.iter().all(|component| component.left_out.is_empty()));
 
     for (tool, arguments, answered) in cases() {
