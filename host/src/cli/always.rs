@@ -1,4 +1,4 @@
-//! Answers for always: they go into the configuration, when the decision is made.
+//! Permanent answers, which are written to the configuration when the decision is made.
 
 use super::{Globals, Output};
 use std::path::Path;
@@ -8,8 +8,8 @@ use tollgate_agent::gate::permissions::{Scope, answered};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, DecisionAnswer, Event, StoredEvent};
 
-/// Writes the answer down where it is one for always, and says so. `catalog` is that by
-/// which the call was decided.
+/// Writes the answer to the configuration if it is permanent, and reports it. `catalog` is the
+/// catalog that the call was decided with.
 pub(super) fn keep(
     globals: &Globals,
     catalog: &Catalog,
@@ -26,7 +26,7 @@ pub(super) fn keep(
     }
 }
 
-/// The question that a decision is about, in the record of its run.
+/// Returns the question that a decision answers, from the record of its run.
 pub(super) fn question_of<'a>(
     record: impl IntoIterator<Item = &'a StoredEvent>,
     target: &str,

@@ -1,6 +1,5 @@
-//! A component that asks for something, and a person who decides. What is asked is
-//! shown as the host understands it, not in the component's own words; those are
-//! cleaned, cut, and marked as its own.
+//! Asking a person to approve a component's requests. The host words the request itself; the
+//! component's own words are cleaned, cut, and marked as such.
 
 use super::ask::somebody_is_there;
 use super::data::open_store;
@@ -22,38 +21,38 @@ use tollgate_agent::surface::Surface;
 /// The longest description that is shown with a question, in characters.
 const MAX_SHOWN_DESCRIPTION: usize = 240;
 
-/// The columns that the host's own words take before a stranger's, at the most.
+/// The maximum number of columns that the host's own words take before a stranger's.
 const INDENT: usize = 16;
 
-/// The component that is decided about.
+/// The component under decision.
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
     pub(super) id: String,
     file: PathBuf,
     digest: String,
-    /// None where it has no manifest, and asks for whatever it is granted.
+    /// `None` if it has no manifest; it then requests whatever it is granted.
     pub(super) asks: Option<RequestedGrants>,
     surface: Surface,
-    /// What it asks for and needs that was not approved yet.
+    /// Requests and needs that are not approved yet.
     news: Vec<String>,
-    /// Its tools whose words were not approved, where others were.
+    /// Tools whose descriptions differ from the approved ones.
     reworded: Vec<String>,
     stands: Stands,
 }
 
-/// How it stands with a component before anybody is asked.
+/// The approval state of a component before anyone is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stands {
-    /// It is not served, for it asks for more than was approved.
+    /// It is not served because it requests more than was approved.
     held: bool,
-    /// Somebody is to be asked about it.
+    /// A person is to be asked about it.
     open: bool,
 }
 
-/// The component of this id, whether it is served or not.
+/// Returns the component with this id, whether or not it is served.
 ///
 /// # Errors
-/// Several files claim the id, and nobody has decided which has it.
+/// Several files claim the id, and no decision says which one has it.
 pub(super) fn subject(loaded: &Loaded, id: &str) -> Result<Option<Subject>, Failure> {
     let found = subjects(loaded).into_iter().find(|subject| subject.id == id);
     let contested = contested(loaded).find(|subject| subject.id == id);
@@ -67,10 +66,10 @@ pub(super) fn subject(loaded: &Loaded, id: &str) -> Result<Option<Subject>, Fail
     }
 }
 
-/// The component of this id in this file, whether it is served or not.
+/// Returns the component with this id in this file, whether or not it is served.
 ///
 /// # Errors
-/// The file has no such component.
+/// The file does not contain this component.
 pub(super) fn subject_in(loaded: &Loaded, id: &str, file: &Path) -> Result<Subject, Failure> {
     let same = |subject: &Subject| {
         let is_file = match (subject.file.canonicalize(), file.canonicalize()) {
@@ -88,14 +87,14 @@ pub(super) fn subject_in(loaded: &Loaded, id: &str, file: &Path) -> Result<Subje
     })
 }
 
-/// Asks about everything that nobody has decided about, where somebody is there to
-/// answer. Whether anything changed.
+/// Asks about every undecided component if a person is there to answer. Returns whether anything
+/// changed.
 pub(super) async fn ask_all(opened: &Opened, globals: &Globals, output: &Output) -> Result<bool, Failure> {
     let open: Vec<_> = subjects(&opened.loaded).into_iter().filter(|subject| subject.stands.open).collect();
     if open.is_empty() || !somebody_is_there(output) {
         return Ok(false);
     }
-    // What cannot be noted is not decided.
+    // No decision without a record: open the store first.
     let store = open_store(globals)?;
     let mut approvals = opened.loaded.approvals.clone();
     let mut changed = false;
@@ -112,13 +111,13 @@ pub(super) async fn ask_all(opened: &Opened, globals: &Globals, output: &Output)
     Ok(changed)
 }
 
-/// What a person decided, before it takes effect.
+/// A person's decision before it takes effect.
 struct Decided {
     noted: Vec<AuditRecord>,
     changes: Changes,
 }
 
-/// Shows what one component asks for and prepares what the person says; `None` if nothing was
+/// Shows the requests of one component and prepares the person's decision; `None` if nothing was
 /// decided.
 fn decide(
     subject: &Subject,
@@ -160,7 +159,7 @@ fn decide(
     Ok(Some(Decided { noted, changes }))
 }
 
-/// The grants that a yes means, with the directories that the person names.
+/// Returns the grants for a yes, with the directories that the person names.
 fn granted_by_answers(
     subject: &Subject,
     asks: &RequestedGrants,
@@ -184,7 +183,7 @@ fn granted_by_answers(
     Ok(edit)
 }
 
-/// Notes what was decided, and then lets it take effect. If that fails, the audit says so.
+/// Records the decision, then applies it. If applying fails, the audit says so.
 pub(super) async fn settle(
     store: &Arc<dyn Store>,
     about: About<'_>,
@@ -199,18 +198,18 @@ pub(super) async fn settle(
     Ok(())
 }
 
-/// The configuration could not be changed.
+/// The failure for a configuration that could not be changed.
 pub(super) fn not_written(why: &dyn Display) -> Failure {
     Failure::usage(format!("nothing was changed: {why}"))
 }
 
-/// What belongs to a decision could not be recorded.
+/// The failure for a decision that could not be recorded.
 fn not_recorded(why: &dyn Display) -> Failure {
     Failure::failed(format!("nothing was changed: {why}"))
 }
 
-/// Grants what can be granted without asking more: requests, secrets that are there,
-/// variables, actions, agents that are there.
+/// Grants everything that needs no further questions: requests, existing secrets, variables,
+/// actions, existing agents.
 pub(super) fn grant_asked(edit: &mut Edit, subject: &Subject) {
     let Some(asks) = &subject.asks else { return };
     let http = asks.http.iter().map(|pattern| ("http", pattern.to_string()));
@@ -223,9 +222,9 @@ pub(super) fn grant_asked(edit: &mut Edit, subject: &Subject) {
     edit.grant(&subject.id, &Powers { lists, delegates, ..Powers::default() });
 }
 
-/// Prepares the record of how it was decided. A grant that was typed decides nothing about a
-/// version that waits for approval, and takes no approval back; a later version that is declined
-/// leaves in force what was approved before.
+/// Prepares the record of the decision. A grant on the command line does not decide about a version
+/// that waits for approval, and does not withdraw an approval. Declining a later version leaves the
+/// earlier approval in force.
 pub(super) fn record(
     approvals: &mut Approvals,
     changes: &mut Changes,
@@ -248,7 +247,7 @@ pub(super) fn record(
     recorded.map_err(|e| not_recorded(&format!("the record of approvals cannot be written: {e}")))
 }
 
-/// The lines that grant what a component asks for and lacks.
+/// Prints the commands that grant what a component requests and lacks.
 pub(super) fn say_lacking(id: &str, lacking: &[MissingGrant], output: &Output) {
     for lack in lacking {
         let what = shown_line(&lack.what, 300);
@@ -293,8 +292,8 @@ fn subjects(loaded: &Loaded) -> Vec<Subject> {
     served.chain(others).collect()
 }
 
-/// Components of which several files claim to be one. Nobody is asked about them: a person
-/// looks at the files first.
+/// Returns the components whose id several files claim. No one is asked about them: a person looks
+/// at the files first.
 fn contested(loaded: &Loaded) -> impl Iterator<Item = Subject> {
     let stands = Stands { held: true, open: false };
     loaded.contested.iter().map(move |found| Subject::of(found, &loaded.approvals, stands))
@@ -314,18 +313,18 @@ impl Subject {
         }
     }
 
-    /// What the audit calls it.
+    /// Returns the component as the audit names it.
     pub(super) fn about(&self) -> About<'_> {
         About { id: &self.id, digest: Some(&self.digest) }
     }
 
-    /// That it was approved, for the audit.
+    /// Returns the audit record of the approval.
     pub(super) fn approval(&self) -> AuditRecord {
         let asks = self.asks.as_ref().map(RequestedGrants::each).unwrap_or_default();
         self.about().approved(&[asks, self.surface.needs().each()].concat())
     }
 
-    /// What it would be served as, with what it asks for last, where the answer is typed.
+    /// Returns the question, with the requests last, next to where the answer is typed.
     fn question(&self) -> String {
         let mut lines = vec![format!("{WAITS}the component {}{WAITS:#} says of its tools", self.id)];
         lines.extend(self.surface.tools.iter().map(|tool| {

@@ -1,4 +1,4 @@
-//! A component that asks, and a person who answers.
+//! Tests of components that request grants, and of the person who answers.
 #![allow(clippy::unwrap_used)]
 use super::*;
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
@@ -26,7 +26,7 @@ fn subject() -> Subject {
     }
 }
 
-/// What came of a decision.
+/// The outcome of a decision.
 struct Came {
     questions: Vec<String>,
     config: Config,
@@ -34,7 +34,7 @@ struct Came {
     noted: Vec<AuditRecord>,
 }
 
-/// Decides about each with the next of these answers.
+/// Decides about each subject with the next of these answers.
 fn decided(subjects: &[Subject], answers: &[&str]) -> Came {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tollgate.toml");
@@ -85,7 +85,7 @@ fn a_question_shows_tools_cleaned_and_cut_and_what_they_need_of_others() {
     let question = decided(&[subject()], &[""]).questions.remove(0);
     let plain = anstream::adapter::strip_str(&question).to_string();
     assert!(plain.contains("  new words: fetch_page: \"Fetches. [2Jit asks to xxx"), "{plain}");
-    // No line is so long that a terminal would begin another one with the tool's words.
+    // No line is long enough to wrap, which would start a line with the tool's words.
     assert!(plain.lines().all(|line| line.len() <= 80), "{plain}");
     assert!(plain.lines().any(|line| line.starts_with("| xxx")), "{plain}");
     assert!(plain.contains("  - to read the state key `mail.box`"), "{plain}");
@@ -107,7 +107,7 @@ fn a_no_grants_nothing_and_is_remembered_and_noted() {
     );
 }
 
-/// A no to a version that asks for more must not be what lets it be served.
+/// Declining a version that asks for more must not cause it to be served.
 #[test]
 fn a_no_to_a_later_version_leaves_the_approval_of_the_first() {
     let more: RequestedGrants = toml::from_str("http = [\"* https://*\"]").unwrap();

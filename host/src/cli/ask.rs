@@ -1,4 +1,4 @@
-//! A question that waits for a person: how it is shown, and asked on a terminal.
+//! Questions that wait for a person: how they are shown, and asked on a terminal.
 
 use super::output::{BOLD, DIM, WAITS, quoted, shown_line};
 use super::{Failure, Output, program, shutdown};
@@ -13,9 +13,9 @@ use uuid::Uuid;
 /// The longest question that a terminal shows, in bytes. A longer one is not asked there.
 const MAX_QUESTION_BYTES: usize = 256 * 1024;
 
-/// The question with all that the host knows of it: who asks, what about, and which
-/// answers fit. The host's lines are bare, all others are marked. `None` if it is too long
-/// to be shown whole.
+/// Returns the question with everything that the host knows about it: who asks, about what, and
+/// which answers fit. The host's lines are bare; all others are marked. `None` if it is too long to
+/// be shown whole.
 pub(super) fn question(suspended: &Suspended) -> Option<String> {
     let mut lines = vec![
         format!("{WAITS}{} asks ({}):{WAITS:#}", asker(suspended), action(suspended)),
@@ -29,7 +29,7 @@ pub(super) fn question(suspended: &Suspended) -> Option<String> {
     (question.len() <= MAX_QUESTION_BYTES).then_some(question)
 }
 
-/// The question, or how to see it where it is too long to be shown.
+/// Returns the question, or how to see it if it is too long to be shown.
 pub(super) fn question_or_way(run_id: &str, suspended: &Suspended) -> String {
     question(suspended).unwrap_or_else(|| {
         format!(
@@ -43,7 +43,7 @@ pub(super) fn question_or_way(run_id: &str, suspended: &Suspended) -> String {
     })
 }
 
-/// The lines to type for each question, where nobody sits at a terminal.
+/// Prints the commands that answer each question, for use without a terminal.
 pub(super) fn say_how_to_decide(end: &RunEnd, output: &Output) {
     for suspended in &end.waiting {
         output.say(&question_or_way(&end.run_id, suspended));
@@ -59,18 +59,18 @@ fn say_commands(run_id: &str, suspended: &Suspended, output: &Output) {
     ));
 }
 
-/// A call's id, which a model may have chosen, as it is typed.
+/// Returns a call's id, which a model may have chosen, quoted for the shell.
 pub(super) fn typed(call_id: &str) -> String {
     quoted(&shown_line(call_id, 200))
 }
 
-/// Whether a person can be asked at once.
+/// Returns whether a person can be asked now.
 pub(super) fn somebody_is_there(output: &Output) -> bool {
     !output.is_json() && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks on the terminal. `None` if the person leaves the question open or ends the program, or
-/// if it cannot be shown whole.
+/// Asks on the terminal. `None` if the person leaves the question open or ends the program, or if
+/// the question cannot be shown whole.
 pub(super) async fn ask(suspended: &Suspended, output: &Output) -> Result<Option<Decision>, Failure> {
     let Some(question) = question(suspended) else { return Ok(None) };
     output.say(&question);
@@ -97,8 +97,8 @@ pub(super) async fn ask(suspended: &Suspended, output: &Output) -> Result<Option
     }
 }
 
-/// A line that a person types. Nobody waits for the thread that reads it: the program may end
-/// before it is typed.
+/// Reads a line that a person types. The reading thread is detached: the program may end before the
+/// line is typed.
 async fn typed_line() -> Result<String, Failure> {
     let (typed, line) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -110,7 +110,7 @@ async fn typed_line() -> Result<String, Failure> {
     read.map_err(|e| Failure::failed(format!("the terminal cannot be read: {e}")))
 }
 
-/// A decision made now.
+/// Returns a decision made now.
 pub(super) fn decision(
     target: &str,
     answer: DecisionAnswer,
@@ -122,7 +122,7 @@ pub(super) fn decision(
     Decision { id, target: target.to_owned(), answer, reason, at_ms }
 }
 
-/// Reads an answer that was typed behind `--resume`; without one it is `true`.
+/// Reads the answer given to `--resume`; without one it is `true`.
 pub(super) fn read_answer(typed: Option<&str>) -> Result<Value, Failure> {
     let Some(text) = typed else { return Ok(Value::Bool(true)) };
     tollgate_agent::json::parse_exact(text).map_err(|e| {

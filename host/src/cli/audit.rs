@@ -1,5 +1,5 @@
-//! `tollgate audit`: what was loaded, granted, refused, called and denied; and
-//! `tollgate enable`: a person takes a tool back into use.
+//! `tollgate audit`: shows what was loaded, granted, refused, called and denied; and `tollgate
+//! enable`: puts a disabled tool back into use.
 
 use super::data::{open_store, open_store_to_read};
 use super::output::shown_line;
@@ -13,32 +13,32 @@ use tollgate::config::read_period;
 use tollgate::store::{AuditFilter, AuditKind, AuditRecord};
 use tollgate_agent::outcome::Usage;
 
-/// Shows what was loaded, granted, refused, called and denied, newest first
+/// Show what was loaded, granted, refused, called and denied, newest first
 #[derive(Debug, Args)]
 #[command(after_help = AUDIT_EXAMPLES)]
 pub(crate) struct AuditVerb {
-    /// Only what is of this kind
+    /// Show only records of this kind
     #[arg(long, value_name = "KIND", value_parser = kinds())]
     kind: Option<String>,
-    /// Only what is about this component
+    /// Show only records about this component
     #[arg(long, value_name = "ID")]
     component: Option<String>,
-    /// Only what is about this tool
+    /// Show only records about this tool
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only calls of the run whose id begins so
+    /// Show only calls of runs whose id starts with RUN
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// Only what came out so: `success`, `served`, or a code such as `denied`
+    /// Show only this outcome: `success`, `served`, or a code such as `denied`
     #[arg(long, value_name = "DECISION")]
     decision: Option<String>,
-    /// Only what is about this power, such as `http` or `files`
+    /// Show only records about this power, such as `http` or `files`
     #[arg(long, value_name = "POWER")]
     power: Option<String>,
-    /// Only the last minutes, hours or days, such as 30m, 12h or 7d
+    /// Show only records of the last minutes, hours or days, such as 30m, 12h or 7d
     #[arg(long, value_name = "TIME", value_parser = read_period)]
     since: Option<Duration>,
-    /// At most so many
+    /// Show at most N records
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
 }
@@ -51,7 +51,7 @@ Examples:
   tollgate audit --tool word_count --json | jq '.[] | {decision, usage}'
   tollgate audit --kind load --component notes";
 
-/// Takes a tool back into use that was disabled because it trapped too often
+/// Put a tool back into use that was disabled because it trapped too often
 #[derive(Debug, Args)]
 #[command(after_help = ENABLE_EXAMPLES)]
 pub(crate) struct EnableVerb {
@@ -134,13 +134,13 @@ fn listing(records: &[AuditRecord]) -> String {
     text_of(&rows)
 }
 
-/// The fuel of a call, marked where it is the least that it can have been.
+/// Returns the fuel of a call, marked if it is a lower bound.
 fn cost(usage: &Usage) -> String {
     let at_least = if usage.at_least { ">=" } else { "" };
     format!("{at_least}{}", quantity::fuel(usage.fuel))
 }
 
-/// The tool, the component or the file, with the power where there is one.
+/// Returns the tool, the component or the file, with the power if there is one.
 fn about(record: &AuditRecord) -> String {
     let subject = [record.tool_name.as_deref(), record.component_id.as_deref(), record.file.as_deref()]
         .into_iter()

@@ -1,4 +1,4 @@
-//! `tollgate call`: one call, without a model.
+//! `tollgate call`: makes one call without a model.
 
 use super::ask::say_how_to_decide;
 use super::narrate::Narrator;
@@ -17,7 +17,7 @@ use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::{Finished, Suspended};
 use tollgate_agent::state::StateChange;
 
-/// Calls one tool: arguments, gate, sandbox and commit as in a run, but no model
+/// Call one tool: arguments, gate, sandbox and commit as in a run, but no model
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CallVerb {
@@ -26,7 +26,7 @@ pub(crate) struct CallVerb {
     /// The arguments as a JSON object; `-` reads them from standard input
     #[arg(allow_hyphen_values = true)]
     args: Option<String>,
-    /// The conversation whose state the call reads and changes
+    /// Use the state of this conversation
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
 }
@@ -66,7 +66,7 @@ impl CallVerb {
     }
 }
 
-/// Tells what happens until it has ended; a signal that ends the program cancels it.
+/// Narrates the call until it has ended; a signal that ends the program cancels it.
 pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -> Result<RunEnd, Failure> {
     let cancellation = handle.cancellation();
     let interrupt = async move {
@@ -86,8 +86,8 @@ pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -
     handle.wait().await.map_err(|e| Failure::failed(e.to_string()))
 }
 
-/// The same end with the values to which the call's updates led: a record may hold the
-/// updates alone. Where the thread cannot be read, these are all that is shown: the call ran.
+/// Returns the same end with the values that the call's updates produced: a record may hold the
+/// updates alone. If the thread cannot be read, only the updates are shown: the call ran.
 pub(super) async fn valued(host: &Host, mut end: RunEnd, output: &Output) -> RunEnd {
     let state = match host.store().thread(&end.thread_id).await {
         Ok(thread) => thread.state,
@@ -118,8 +118,8 @@ fn read_arguments(typed: Option<String>) -> Result<Arc<str>, Failure> {
     }
 }
 
-/// The longest arguments or prompt that are read from standard input, in bytes: no limit
-/// lets more through.
+/// The maximum size of arguments or a prompt on standard input, in bytes: every limit is at most
+/// this.
 pub(super) const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// Reads standard input to its end, up to this many bytes.
@@ -165,7 +165,7 @@ pub(super) fn answer(end: &RunEnd, output: &Output) -> Result<Exit, Failure> {
     Ok(if finished.end.code().is_none() { Exit::Done } else { Exit::Failed })
 }
 
-/// The longest value that is laid out over several lines, in bytes.
+/// The longest value that is printed over several lines, in bytes.
 const MAX_LAID_OUT_BYTES: usize = 256 * 1024;
 
 fn show(finished: &Finished, output: &Output) {
@@ -175,7 +175,7 @@ fn show(finished: &Finished, output: &Output) {
                 let style = if result.is_error() { BAD } else { BOLD };
                 output.say(&format!("{style}{}{style:#}", shown_marked(message)));
             }
-            // A large value is shown as it is written: to lay it out takes many times its memory.
+            // Print a large value as it is: formatting it takes many times its memory.
             match result.data.as_str() {
                 _ if result.data.is_null() => {}
                 Some(text) => output.line(&shown(text)),
@@ -203,7 +203,7 @@ fn show(finished: &Finished, output: &Output) {
     output.say(&format!("{DIM}{}{DIM:#}", used(&finished.usage)));
 }
 
-/// What a call used, in words.
+/// Returns the usage of a call in words.
 pub(super) fn used(usage: &Usage) -> String {
     let attempts = match usage.attempts {
         0 => return "nothing ran".to_owned(),

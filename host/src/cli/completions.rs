@@ -1,10 +1,10 @@
-//! `tollgate completions`: what makes the Tab key work.
+//! `tollgate completions`: shell completion scripts.
 
 use super::{Cli, Exit, Failure, Output};
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-/// Prints the completion script of a shell
+/// Print the completion script of a shell
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompletionsVerb {

@@ -1,4 +1,4 @@
-//! The data directory: where runs, threads and state are kept.
+//! The data directory, which holds runs, threads and state.
 
 use super::{Failure, Globals};
 use etcetera::BaseStrategy;
@@ -9,17 +9,17 @@ use tollgate::Host;
 use tollgate::config::Config;
 use tollgate::store::{ReadOnlyStore, RunFilter, RunSummary, SqliteStore, Store, StoreError};
 
-/// Opens the store that was named with `--data`, or the one of this user.
+/// Opens the store that `--data` names, or this user's store.
 pub(crate) fn open_store(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
     Ok(Arc::new(SqliteStore::open(&data_dir(globals)?)?))
 }
 
-/// The same with the limits of the configuration.
+/// Opens the same store with the limits of the configuration.
 pub(crate) fn open_limited_store(globals: &Globals, config: &Config) -> Result<Arc<dyn Store>, Failure> {
     Ok(Arc::new(SqliteStore::open(&data_dir(globals)?)?.with_limits(config.store.limits)))
 }
 
-/// The same store for reading, which it may be all that is allowed.
+/// Opens the same store for reading, which may be the only access allowed.
 pub(crate) fn open_store_to_read(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
     let directory = data_dir(globals)?;
     if ReadOnlyStore::is_needed(&directory) {
@@ -32,14 +32,14 @@ pub(crate) fn open_store_to_read(globals: &Globals) -> Result<Arc<dyn Store>, Fa
 pub(crate) struct OpeningStore(JoinHandle<Result<SqliteStore, StoreError>>);
 
 impl OpeningStore {
-    /// Begins to open the store that [`open_store`] opens.
+    /// Starts to open the store that [`open_store`] opens.
     pub(crate) fn begin(globals: &Globals, config: &Config) -> Result<Self, Failure> {
         let (directory, limits) = (data_dir(globals)?, config.store.limits);
         let open = move || SqliteStore::open(&directory).map(|store| store.with_limits(limits));
         Ok(Self(tokio::task::spawn_blocking(open)))
     }
 
-    /// The store, once it is open.
+    /// Returns the store, once it is open.
     pub(crate) async fn opened(self) -> Result<Arc<dyn Store>, Failure> {
         let opened =
             self.0.await.map_err(|e| Failure::failed(format!("opening the store broke off: {e}")))?;
@@ -47,7 +47,7 @@ impl OpeningStore {
     }
 }
 
-/// The directory that was named with `--data`, or the one of this user.
+/// Returns the directory that `--data` names, or this user's data directory.
 pub(super) fn data_dir(globals: &Globals) -> Result<PathBuf, Failure> {
     if let Some(directory) = &globals.data {
         return Ok(directory.clone());
@@ -58,7 +58,7 @@ pub(super) fn data_dir(globals: &Globals) -> Result<PathBuf, Failure> {
     Ok(strategy.data_dir().join("tollgate"))
 }
 
-/// The one run whose id begins with what was typed.
+/// Returns the one run whose id starts with `typed`.
 pub(super) async fn find_run(store: &Arc<dyn Store>, typed: &str) -> Result<RunSummary, Failure> {
     let filter = RunFilter { run_id_prefix: Some(typed.to_owned()), limit: 4, ..RunFilter::default() };
     let mut found = store.runs(filter).await?;
@@ -73,7 +73,7 @@ pub(super) async fn find_run(store: &Arc<dyn Store>, typed: &str) -> Result<RunS
     }
 }
 
-/// Carries on what an earlier process left unfinished on the way of this one.
+/// Recovers the work that an earlier process left unfinished and that blocks this run.
 pub(super) async fn recovered(host: &Host, run: &RunSummary) -> Result<(), Failure> {
     if run.status == "running" && !run.at_work {
         host.recover(&run.run_id).await?.wait().await.map_err(|e| Failure::failed(e.to_string()))?;

@@ -1,4 +1,4 @@
-//! `tollgate decide`: a person's answer to a suspended call.
+//! `tollgate decide`: answers a suspended call.
 
 use super::always::{self, question_of};
 use super::ask::{decision, read_answer, say_how_to_decide};
@@ -11,24 +11,24 @@ use clap::Args;
 use tollgate::HostError;
 use tollgate_agent::run::DecisionAnswer;
 
-/// Answers a suspended call, and carries its run on
+/// Answer a suspended call and resume its run
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DecideVerb {
     /// The run's id, or its beginning
     run: String,
-    /// The call, or the suspension, that is answered
+    /// The id of the call or of the suspension to answer
     call: String,
-    /// Lets the call go on with this value as JSON; without a value, `true`
+    /// Resume the call with this JSON value; without a value, `true`
     #[arg(long, value_name = "JSON", num_args = 0..=1, conflicts_with = "cancel", required_unless_present = "cancel")]
     resume: Option<Option<String>>,
-    /// Ends the call; it does not run
+    /// Cancel the call; it does not run
     #[arg(long)]
     cancel: bool,
-    /// Why, for the record and for the model
+    /// Give a reason, for the record and for the model
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// The decision's own id: the same decision twice changes nothing
+    /// Set the decision's id: applying the same decision twice changes nothing
     #[arg(long, value_name = "ID")]
     id: Option<String>,
 }

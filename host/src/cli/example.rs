@@ -1,9 +1,8 @@
-//! Arguments to try a tool with, made from its schema.
+//! Example arguments for a tool, made from its schema.
 
 use serde_json::{Map, Value, json};
 
-/// An object with every required property. Where none is required, with the first
-/// that there is.
+/// Returns an object with every required property, or with the first property if none is required.
 pub(super) fn arguments(schema: &Value) -> Value {
     let no_properties = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
@@ -46,7 +45,7 @@ fn value(schema: &Value) -> Value {
     }
 }
 
-/// The type; of several the first that is not null.
+/// Returns the type; of several, the first that is not null.
 fn kind(schema: &Value) -> Option<&str> {
     match schema.get("type")? {
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),

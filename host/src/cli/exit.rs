@@ -1,4 +1,4 @@
-//! How the program ends: four codes, and failures that are sentences.
+//! The exit codes of the program, and its failures.
 
 use tollgate::HostError;
 use tollgate::config::ConfigError;
@@ -11,9 +11,9 @@ use tollgate_sandbox::{Refusal, SandboxError};
 pub(crate) enum Exit {
     /// Done.
     Done,
-    /// The tool or the run failed, and said so.
+    /// The tool or the run failed and reported it.
     Failed,
-    /// Usage or configuration.
+    /// Usage or configuration error.
     Usage,
     /// Suspended, waiting for a decision.
     Waiting,
@@ -30,7 +30,7 @@ impl Exit {
     }
 }
 
-/// Why a verb did not do what it was asked: a sentence, and the code it ends with.
+/// The reason why a command failed: a sentence, and the exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub(crate) struct Failure {
@@ -39,12 +39,12 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// What was typed, or the configuration, cannot be meant.
+    /// Creates a usage failure: the command line or the configuration is invalid.
     pub(crate) fn usage(words: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, words: words.into() }
     }
 
-    /// It was tried and did not work.
+    /// Creates a failure of something that was tried and did not work.
     pub(crate) fn failed(words: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, words: words.into() }
     }

@@ -1,4 +1,4 @@
-//! Gates that are components, as people and programs read of them.
+//! Gate components as shown to people and programs.
 
 use super::output::{BAD, BOLD, Output, shown, shown_line, shown_marked};
 use super::quantity;
@@ -6,7 +6,7 @@ use super::table::{table, text_of};
 use serde_json::{Value, json};
 use tollgate::gates::{GateComponent, LoadedGates};
 
-/// The gates in force, and what keeps everything from running.
+/// Shows the gates in force, and the gates that failed to load and so stop all calls.
 pub(super) fn show(gates: &LoadedGates, output: &Output) {
     if !gates.gates.is_empty() {
         let mut rows = table(&["gate", "file", "digest", "reads", "limits", "settings"]);
@@ -32,7 +32,7 @@ pub(super) fn show(gates: &LoadedGates, output: &Output) {
     }
 }
 
-/// One gate, for `inspect`.
+/// Shows one gate, for `inspect`.
 pub(super) fn show_one(gate: &GateComponent, output: &Output) {
     let descriptor = gate.descriptor();
     output.line(&format!("{BOLD}{}{BOLD:#} is a gate", descriptor.id));

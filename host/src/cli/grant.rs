@@ -1,5 +1,5 @@
-//! `tollgate grant` and `tollgate revoke`: a person's verbs. They change
-//! `tollgate.toml` and keep its comments.
+//! `tollgate grant` and `tollgate revoke`: a person's commands. They change `tollgate.toml` and
+//! keep its comments.
 
 use super::approve::{self, Subject};
 use super::data::open_store;
@@ -15,27 +15,28 @@ use tollgate::grants::{Decision, check_files};
 use tollgate_agent::name;
 use tollgate_sandbox::{FileAccess, FileGrant};
 
-/// Gives a component more of what it may do
+/// Grant a component more powers
 #[derive(Debug, Args)]
 #[command(after_help = GRANT_EXAMPLES)]
 pub(crate) struct GrantVerb {
-    /// The component, by the id that `tollgate tools` shows
+    /// The component's id, as `tollgate tools` shows it
     component: String,
-    /// Let it read the files of a directory, which it sees at the path
+    /// Let it read the files of a directory, which it sees at /PATH
     #[arg(long, value_name = "DIRECTORY=/PATH", value_parser = directory)]
     read: Vec<(PathBuf, String)>,
     /// Let it read, change and delete the files of a directory
     #[arg(long, value_name = "DIRECTORY=/PATH", value_parser = directory)]
     write: Vec<(PathBuf, String)>,
-    /// Bytes that it may write to the directories of `--write`, until the tools are loaded again
+    /// Limit the bytes that it may write to the directories of `--write` until the tools are
+    /// reloaded
     #[arg(long, value_name = "BYTES", requires = "write")]
     quota: Option<u64>,
-    /// A setting that it reads
+    /// Set a setting that it reads
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     setting: Vec<(String, String)>,
     #[command(flatten)]
     lists: Lists,
-    /// Grant what its manifest asks for, if it has one, and approve the version that is there
+    /// Grant what its manifest asks for, if it has one, and approve the present version
     #[arg(long)]
     asked: bool,
     /// Approve the version in this file, if several files claim the component's id
@@ -43,26 +44,26 @@ pub(crate) struct GrantVerb {
     file: Option<PathBuf>,
 }
 
-/// Takes from a component what it was granted
+/// Revoke grants of a component
 #[derive(Debug, Args)]
 #[command(after_help = REVOKE_EXAMPLES)]
 pub(crate) struct RevokeVerb {
-    /// The component, by its id
+    /// The component's id
     component: String,
-    /// A directory, by the path at which the component sees it
+    /// Revoke a directory, named by the path at which the component sees it
     #[arg(long, value_name = "/PATH")]
     files: Vec<String>,
-    /// A setting
+    /// Revoke a setting
     #[arg(long, value_name = "NAME")]
     setting: Vec<String>,
     #[command(flatten)]
     lists: Lists,
-    /// Everything that it was granted
+    /// Revoke everything that it was granted
     #[arg(long)]
     all: bool,
 }
 
-/// What is granted and revoked by the same words.
+/// Options that `grant` and `revoke` share.
 #[derive(Debug, Args)]
 struct Lists {
     /// HTTP requests, such as 'GET,POST https://api.example.com/v1/'
@@ -71,7 +72,7 @@ struct Lists {
     /// A range of addresses that its requests may reach although it is not global
     #[arg(long, value_name = "RANGE")]
     address: Vec<String>,
-    /// A secret of [secrets.NAME], to join its requests
+    /// A secret of [secrets.NAME] to add to its requests
     #[arg(long, value_name = "NAME")]
     secret: Vec<String>,
     /// A variable of the host's environment
@@ -133,7 +134,7 @@ impl GrantVerb {
         let mut edit = Edit::open(&path).map_err(Failure::usage)?;
         edit.grant(&id, &given);
         let before = config.grants_of(&id);
-        // What cannot be noted is not granted.
+        // No grant without a record: open the store first.
         let store = open_store(globals)?;
         let mut opened = Opened::load(config, output).await?;
         let subject = match &self.file {
@@ -186,7 +187,7 @@ impl RevokeVerb {
             )));
         }
         let store = open_store(globals)?;
-        // A power is taken back whatever becomes of the tools.
+        // Revoke the power even if the tools fail to load.
         let loaded = Opened::load(config, output).await.ok().map(|opened| opened.loaded);
         let subject = loaded.and_then(|loaded| approve::subject(&loaded, &id).ok().flatten());
         let config = edit.save().map_err(Failure::usage)?;
@@ -221,9 +222,9 @@ impl Lists {
     }
 }
 
-/// Checks that a component may have what it is about to be granted. `typed` are the directories
-/// that were just named; others may be gone by now. `placed` is the configuration as it is, with
-/// its places on this machine.
+/// Checks that a component may have what it is about to be granted. `typed` holds the directories
+/// that were just named; others may no longer exist. `placed` is the current configuration, with
+/// its paths on this machine.
 pub(super) fn check(edit: &Edit, id: &str, typed: &[FileValue], placed: &Config) -> Result<(), Failure> {
     let granted = edit.preview().map_err(Failure::usage)?.grants_of(id);
     check_files(&granted, id, placed).map_err(Failure::usage)?;
@@ -231,8 +232,8 @@ pub(super) fn check(edit: &Edit, id: &str, typed: &[FileValue], placed: &Config)
     granted.files.iter().filter(is_typed).try_for_each(|file| check_directory(file, id))
 }
 
-/// Opens a directory as it is opened for the component, so that a grant that would keep the
-/// component from being served is refused.
+/// Opens a directory as it is opened for the component, to refuse a grant that would keep the
+/// component from being served.
 fn check_directory(file: &FileGrantConfig, id: &str) -> Result<(), Failure> {
     let Err(why) = FileGrant::open(&file.host, file.guest.as_str(), file.access) else { return Ok(()) };
     let shown = quoted(&shown_line(&file.host.display().to_string(), 300));
@@ -259,12 +260,12 @@ fn absent(id: &str, config: &Config) -> Failure {
     ))
 }
 
-/// The file that a configuration came from, or would come from.
+/// Returns the file that a configuration came from, or would come from.
 pub(super) fn file_of(config: &Config) -> PathBuf {
     config.file.clone().unwrap_or_else(|| PathBuf::from(FILE_NAME))
 }
 
-/// What the component has now, and what it asks for beyond it.
+/// Shows the component's grants, and what it requests beyond them.
 fn show(id: &str, config: &Config, subject: Option<&Subject>, output: &Output) {
     let grants = config.grants_of(id);
     let asks = subject.and_then(|subject| subject.asks.as_ref());

@@ -1,5 +1,5 @@
-//! What the audit says of a person's decisions about powers: one record for each power,
-//! with the version that it was decided about.
+//! Audit records of a person's decisions about powers: one record for each power, with the version
+//! that was decided about.
 
 use super::powers::in_words;
 use tollgate::config::ComponentGrants;
@@ -8,35 +8,35 @@ use tollgate::store::{AuditKind, AuditRecord};
 use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::CatalogGrants;
 
-/// The component that was decided about, and the version that was there.
+/// The component that was decided about, and its version at that time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About<'a> {
     pub(super) id: &'a str,
-    /// The SHA-256 of the version; none where the component is not there.
+    /// The SHA-256 of the version; `None` if the component does not exist.
     pub(super) digest: Option<&'a str>,
 }
 
 impl About<'_> {
-    /// What a person gave.
+    /// Returns the records of the powers that a person granted.
     pub(super) fn granted(self, before: &ComponentGrants, after: &ComponentGrants) -> Vec<AuditRecord> {
         let noted = self.each(AuditKind::Grant, "granted", &more(before, after));
         self.or_nothing(noted, AuditKind::Grant, "granted", "it had all of this before")
     }
 
-    /// What a person took back.
+    /// Returns the records of the powers that a person revoked.
     pub(super) fn revoked(self, before: &ComponentGrants, after: &ComponentGrants) -> Vec<AuditRecord> {
         let noted = self.each(AuditKind::Revocation, "revoked", &more(after, before));
         self.or_nothing(noted, AuditKind::Revocation, "revoked", "it had nothing of this")
     }
 
-    /// That a person let this version be served, which asks for these things.
+    /// Returns the record that a person approved this version, with what it requests.
     pub(super) fn approved(self, asked: &[String]) -> AuditRecord {
         let asked = if asked.is_empty() { "nothing".to_owned() } else { asked.join("; ") };
         self.record(AuditKind::Grant, "approved").because(&format!("this version asks for: {asked}"))
     }
 
-    /// What a person did not give, of what the component asks for, and of what this
-    /// version needs beside that.
+    /// Returns the records of what a person declined: the component's requests, and what else this
+    /// version needs.
     pub(super) fn declined(self, asks: Option<&RequestedGrants>, news: &[String]) -> Vec<AuditRecord> {
         let (asked, needed) = asked_and_needed(asks, news);
         let mut noted = self.each(AuditKind::Denial, "declined", &asked);
@@ -45,7 +45,7 @@ impl About<'_> {
         self.or_nothing(noted, AuditKind::Denial, "declined", "it lacks nothing that it asks for")
     }
 
-    /// That a decision which was noted could not be written, and has no effect.
+    /// Returns the record that a recorded decision could not be written and has no effect.
     pub(super) fn not_written(self, why: &dyn std::fmt::Display) -> AuditRecord {
         AuditRecord::new(AuditKind::Revocation, "host", "revoked")
             .of_component(self.id, self.digest.map(SmolStr::new))
@@ -58,7 +58,7 @@ impl About<'_> {
         powers.iter().map(of_one).collect()
     }
 
-    /// That somebody decided is noted even where nothing came of it.
+    /// Records the decision even if it changed nothing.
     fn or_nothing(
         self,
         mut noted: Vec<AuditRecord>,
@@ -77,7 +77,7 @@ impl About<'_> {
     }
 }
 
-/// What the second has and the first has not, each with its power.
+/// Returns the grants of `after` that `before` lacks, each with its power.
 fn more(before: &ComponentGrants, after: &ComponentGrants) -> Vec<(&'static str, String)> {
     let mut more = Vec::new();
     for ((power, before), (_, after)) in by_power(before).into_iter().zip(by_power(after)) {
@@ -86,14 +86,14 @@ fn more(before: &ComponentGrants, after: &ComponentGrants) -> Vec<(&'static str,
         }
         let (known, now) = (in_words(&before), in_words(&after));
         let news: Vec<_> = now.iter().filter(|what| !known.contains(what)).cloned().collect();
-        // What words do not tell apart is another thing even so.
+        // A difference that the words do not show is still a difference.
         let same = news.is_empty() && now.len() >= known.len();
         more.extend(if same { now } else { news }.into_iter().map(|what| (power, what)));
     }
     more
 }
 
-/// The grants of each power alone.
+/// Splits grants by power.
 fn by_power(grants: &ComponentGrants) -> [(&'static str, ComponentGrants); 10] {
     let none = ComponentGrants::default;
     let catalog = |catalog| ComponentGrants { catalog, ..none() };
@@ -114,7 +114,7 @@ fn by_power(grants: &ComponentGrants) -> [(&'static str, ComponentGrants); 10] {
     ]
 }
 
-/// Of what is new, what the manifest asks for, each with its power, and the rest.
+/// Splits the news into what the manifest requests, each with its power, and the rest.
 fn asked_and_needed(
     asks: Option<&RequestedGrants>,
     news: &[String],
@@ -183,7 +183,7 @@ mod tests {
         );
         assert_eq!(told(&about.revoked(&after, &before)).len(), 5);
         assert_eq!(told(&about.granted(&before, &before)), [("", "it had all of this before")]);
-        // A quota is in no words, and is a change.
+        // A quota does not appear in the words, and is a change.
         let quota = granted("files = [{ host = \"/h\", guest = \"/x\", quota_bytes = 9 }]");
         let other = granted("files = [{ host = \"/h\", guest = \"/x\", quota_bytes = 10 }]");
         assert_eq!(told(&about.granted(&quota, &other))[0].0, "files");

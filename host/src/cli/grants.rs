@@ -1,4 +1,4 @@
-//! `tollgate grants`: who was given what, and who asks for more.
+//! `tollgate grants`: shows what components were granted and what they lack.
 
 use super::output::{DIM, shown_line};
 use super::table::{table, text_of};
@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use tollgate::tools::LoadedComponent;
 
-/// Shows what components were granted, and what they ask for and lack
+/// Show what components were granted, and what they ask for and lack
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GrantsVerb {
-    /// One component, by its id
+    /// Show only the component with this id
     component: Option<String>,
 }
 
