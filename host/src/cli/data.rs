@@ -73,7 +73,7 @@ pub(super) async fn find_run(store: &Arc<dyn Store>, typed: &str) -> Result<RunS
     }
 }
 
-/// Recovers the work that an earlier process left unfinished and that blocks this run.
+/// Finishes the work of an earlier process that stands in the way of this run.
 pub(super) async fn recovered(host: &Host, run: &RunSummary) -> Result<(), Failure> {
     if run.status == "running" && !run.at_work {
         host.recover(&run.run_id).await?.wait().await.map_err(|e| Failure::failed(e.to_string()))?;

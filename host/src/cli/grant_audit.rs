@@ -114,7 +114,7 @@ fn by_power(grants: &ComponentGrants) -> [(&'static str, ComponentGrants); 10] {
     ]
 }
 
-/// Splits the news into what the manifest requests, each with its power, and the rest.
+/// Returns the part of the news that the manifest requests, each with its power, then the rest.
 fn asked_and_needed(
     asks: Option<&RequestedGrants>,
     news: &[String],

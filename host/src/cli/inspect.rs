@@ -1,5 +1,5 @@
-//! `tollgate inspect`: what a component is and asks for, before it is trusted with
-//! anything. None of its tools runs; it describes itself in a sealed instance.
+//! `tollgate inspect`: shows what a component is and requests, before it is trusted with anything.
+//! None of its tools runs; it describes itself in a sealed instance.
 
 use super::origin::docker_config;
 use super::output::{BAD, BOLD, DIM, GOOD, shown, shown_line, shown_marked};
@@ -16,7 +16,7 @@ use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescripto
 use tollgate_registry::{Source, Wanted, fetch};
 use tollgate_sandbox::{Component, Guest, Sandbox};
 
-/// Shows what a component is and asks for, without running its tools
+/// Show what a component is and asks for, without running its tools
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectVerb {
@@ -114,15 +114,15 @@ async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Re
     Ok(if seen.refusal.is_none() { Exit::Done } else { Exit::Failed })
 }
 
-/// What there is to see of a component.
+/// Everything that `inspect` shows about a component.
 struct Seen<'a> {
     file: &'a Path,
     component: &'a Component,
     descriptor: &'a ComponentDescriptor,
     config: &'a Config,
-    /// What its manifest asks for, where it has one.
+    /// The requests of its manifest, if it has one.
     asks: Option<RequestedGrants>,
-    /// Why its own words would keep it from being served, even alone.
+    /// The reason why its own description would keep it from being served, even alone.
     refusal: Option<String>,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// What its manifest asks for, and the lines that grant what is lacking of it.
+    /// Shows the requests of its manifest, and the lines that grant those it lacks.
     fn show_asks(&self, asks: &RequestedGrants, output: &Output) {
         output.line(&format!("\n{BOLD}asks to{BOLD:#}"));
         for what in asks.each() {
@@ -222,7 +222,7 @@ impl<'a> Seen<'a> {
         output.say(&format!("\n{DIM}Toolchains import what their tools may never use; grant what the tool's purpose needs.{DIM:#}"));
     }
 
-    /// The lines that grant what it lacks.
+    /// Returns the configuration lines that grant what it lacks.
     fn lines_to_grant(&self) -> Vec<String> {
         let grants = self.config.grants_of(&self.descriptor.id);
         let mut lines = Vec::new();

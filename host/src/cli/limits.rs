@@ -1,5 +1,5 @@
-//! Every limit that calls run under, for whoever reads `tollgate tools --json`: those of
-//! the configuration, and those that hold for all tools alike and are not to be changed.
+//! The limits of calls, for `tollgate tools --json`: those of the configuration, and the fixed ones
+//! that hold for all tools.
 
 use super::Opened;
 use serde_json::{Map, Value, json};
@@ -20,8 +20,8 @@ use tollgate_agent::state::key::MAX_INITIAL_BYTES;
 use tollgate_agent::{json as agent_json, schema};
 use tollgate_sandbox as sandbox;
 
-/// Those of a run, those of the host and of its store, and those that are fixed. What a
-/// tool has of its own stands with the tool.
+/// Returns the limits of a run, of the host and its store, and the fixed ones. A tool's own limits
+/// are listed with the tool.
 pub(super) fn as_json(opened: &Opened) -> Value {
     let Config { limits, store, .. } = &opened.config;
     let host = &limits.sandbox;

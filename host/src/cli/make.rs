@@ -1,4 +1,4 @@
-//! `tollgate new` and `tollgate build`: a tool's first five minutes.
+//! `tollgate new` and `tollgate build`: starting a tool and compiling it.
 
 use super::output::{BOLD, DIM, GOOD, shown_line};
 use super::{Exit, Failure, Globals, Output, example, program, quantity};
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use tollgate::config::Config;
 use tollgate_sandbox::Sandbox;
 
-/// Starts a tool: a project with a test, ready to be built
+/// Start a tool: create a project with a test, ready to be built
 #[derive(Debug, Args)]
 #[command(after_help = NEW_EXAMPLES)]
 pub(crate) struct NewVerb {
-    /// The tool's name, such as word-count; the directory is made in the working directory
+    /// The tool's name, such as word-count; the directory is created in the working directory
     name: String,
-    /// The language
+    /// Write the tool in this language
     #[arg(long, value_enum, default_value_t = Template::Rust)]
     lang: Template,
-    /// Where the SDK is: the directory guest-sdk of a checkout of Tollgate. Without it, the one nearby
+    /// Use this SDK: the directory guest-sdk of a checkout of Tollgate [default: the nearest one]
     #[arg(long, value_name = "PATH")]
     sdk: Option<PathBuf>,
 }
@@ -31,11 +31,11 @@ Examples:
   tollgate new hello --sdk ~/src/tollgate/guest-sdk
   tollgate build hello && tollgate call hello '{\"name\": \"Ada\"}'";
 
-/// Compiles a tool into the tools directory, and checks that it would be served
+/// Compile a tool into the tools directory, and check that it would be served
 #[derive(Debug, Args)]
 #[command(after_help = BUILD_EXAMPLES)]
 pub(crate) struct BuildVerb {
-    /// The project's directory; a workspace builds all its tools
+    /// The project's directory; for a workspace, all its tools are built
     #[arg(default_value = ".")]
     dir: PathBuf,
 }
@@ -101,13 +101,14 @@ impl BuildVerb {
     }
 }
 
-/// Where the component goes. A project that is built from within is a neighbour of the
-/// tools directory, not its home.
+/// Returns the directory for the component. If the working directory is the project, the tools
+/// directory is beside the project, not inside it.
 fn place(config: &Config, dir: &Path, home: &Path) -> PathBuf {
     if in_project(config, dir) { Path::new("..").join(home) } else { home.to_owned() }
 }
 
-/// Whether the working directory is the project, and nothing says where tools go.
+/// Returns whether the working directory is the project and the configuration names no tools
+/// directory.
 fn in_project(config: &Config, dir: &Path) -> bool {
     let here = Path::new(".").canonicalize();
     config.file.is_none()

@@ -1,4 +1,4 @@
-//! The command line: what can be typed, one file for each verb.
+//! The command line, with one file per command.
 
 mod add;
 mod always;
@@ -55,11 +55,11 @@ pub(crate) use place::as_child;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// Runs agent tools that nobody has to trust.
+/// Run untrusted agent tools.
 ///
-/// A tool is a WebAssembly component in the tools directory. Every call of one
-/// passes a gate, runs in a fresh sandbox under limits, sees only what it was
-/// granted, and changes state only together with its result.
+/// A tool is a WebAssembly component in the tools directory. Every call of a tool passes a gate,
+/// runs in a fresh sandbox under limits, sees only what it was granted, and changes state only
+/// together with its result.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, after_help = EXAMPLES, propagate_version = true, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -82,22 +82,22 @@ Exit codes:
   2  usage or configuration
   3  suspended, waiting for a decision";
 
-/// What every verb takes.
+/// The options of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Globals {
-    /// The configuration; without it, tollgate.toml in the working directory if it is there
+    /// Read this configuration [default: tollgate.toml in the working directory, if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where runs and state are kept; without it, the user's data directory
+    /// Keep runs and state in this directory [default: the user's data directory]
     #[arg(long, global = true, value_name = "DIR", env = "TOLLGATE_DATA")]
     pub(crate) data: Option<PathBuf>,
-    /// Where compiled tools are kept for the next start; without it, the user's cache directory
+    /// Keep compiled tools in this directory [default: the user's cache directory]
     #[arg(long, global = true, value_name = "DIR", env = "TOLLGATE_CACHE")]
     pub(crate) cache: Option<PathBuf>,
-    /// Print machine-readable output on standard output, and nothing else there
+    /// Print only machine-readable output on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// The variable that an option of the verb names, in which there is a token
+    /// The environment variable with the token, if an option of the command names one
     #[arg(skip)]
     pub(crate) token_variable: Option<String>,
 }
@@ -135,10 +135,10 @@ pub(crate) enum Verb {
     Completions(completions::CompletionsVerb),
 }
 
-/// Does what was typed.
+/// Runs the command.
 pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
     let Cli { globals, verb } = cli;
-    // What a variable says is said to the next command, too.
+    // Leave out a directory that the variable names: the next command reads the variable as well.
     let of_variable = std::env::var_os("TOLLGATE_DATA");
     let data = globals.data.as_deref().filter(|data| of_variable.as_deref() != Some(data.as_os_str()));
     output::remember_named(globals.config.as_deref(), data);

@@ -1,7 +1,7 @@
-//! A run as a person follows it: turns, calls, gates, reports, results, state.
+//! Narrates a run while a person follows it: turns, calls, gates, reports, results, state.
 //!
-//! The answer goes to standard output, everything else to standard error. Where
-//! standard output is for a program, every event goes there as a line of JSON.
+//! The answer goes to standard output, everything else to standard error. If standard output is for
+//! a program, every event goes there as a line of JSON.
 
 use super::call::used;
 use super::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line, shown_marked};
@@ -15,16 +15,16 @@ use tollgate_agent::run::event::{Finished, Proposed, Suspended};
 use tollgate_agent::run::{CallEnd, Event, RunStatus, RunUsage};
 use tollgate_sandbox::Report;
 
-/// The most characters of arguments, results and reasons on one line.
+/// The maximum number of characters of arguments, results and reasons on one line.
 const LINE_CHARS: usize = 110;
 
-/// Tells one run.
+/// A narrator of one run.
 pub(crate) struct Narrator<'a> {
     output: &'a Output,
     reports_only: bool,
     tools: HashMap<String, String>,
     last_report: String,
-    /// Text of the present turn that a person has seen already.
+    /// Text of the current turn that has already been shown.
     streamed: String,
 }
 
@@ -39,13 +39,13 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    /// Tells only what tools report: for a call whose result is shown by itself.
+    /// Narrates only the tools' reports, for a call whose result is shown separately.
     pub(crate) fn reports_only(mut self) -> Self {
         self.reports_only = true;
         self
     }
 
-    /// Tells one event.
+    /// Narrates one update.
     pub(crate) fn tell(&mut self, told: &RunUpdate) {
         match told {
             _ if self.output.is_json() && self.reports_only => {}
@@ -57,7 +57,7 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    /// Prints the answer where it is not on the screen already, and how it ended.
+    /// Prints the answer, unless it is already on the screen, and how the run ended.
     pub(crate) fn finish(&self, end: &RunEnd) {
         if self.output.is_json() {
             return;
@@ -148,8 +148,8 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    /// What a child does, below the call that asked for it: its calls and how they
-    /// end. Its text comes as the call's output where the call shows it.
+    /// Shows a child's calls and how they end, below the call that started it. Its text is shown as
+    /// the call's output, if the call shows it.
     fn child(&self, told: &ChildTold) {
         let words = match told.child.as_ref() {
             RunUpdate::Stored(numbered) => match &numbered.event {
@@ -262,7 +262,7 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    /// A line beside the answer.
+    /// Prints a line to standard error.
     fn say(&self, words: &str) {
         self.output.say(words);
     }
@@ -274,7 +274,7 @@ impl<'a> Narrator<'a> {
     }
 }
 
-/// The code to end with after a run.
+/// Returns the exit code after a run.
 pub(crate) fn outcome(end: &RunEnd) -> Exit {
     match &end.status {
         None => Exit::Waiting,
@@ -300,13 +300,13 @@ fn how_it_ended(end: &RunEnd) -> Option<String> {
     Some(words)
 }
 
-/// Fuel in words, marked where it is the least that it can have been.
+/// Returns fuel in words, marked if it is a lower bound.
 fn fuel(usage: &Usage) -> String {
     let at_least = if usage.at_least { "at least " } else { "" };
     format!("{at_least}{}", quantity::fuel(usage.fuel))
 }
 
-/// What a run used, in words.
+/// Returns the usage of a run in words.
 pub(crate) fn spent(usage: &RunUsage) -> String {
     format!(
         "{}, {}, {} fuel, {} in tools, {}",

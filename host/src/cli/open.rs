@@ -1,4 +1,4 @@
-//! From configuration to something that can be called: the tools, and the host.
+//! Loading the tools and building the host from a configuration.
 
 use super::data::OpeningStore;
 use super::progress::Progress;
@@ -22,12 +22,12 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Reads the configuration that was named and loads its tools and gates.
+    /// Reads the configuration that the options name, and loads its tools and gates.
     pub(crate) async fn open(globals: &Globals, output: &Output) -> Result<Self, Failure> {
         Self::approved(globals.read_config()?, globals, output).await
     }
 
-    /// The same, while another thread opens the store.
+    /// Like [`open`](Self::open), while another thread opens the store.
     pub(crate) async fn open_with_store(
         globals: &Globals,
         output: &Output,
@@ -37,8 +37,8 @@ impl Opened {
         Ok((Self::approved(config, globals, output).await?, store))
     }
 
-    /// Loads a configuration; where somebody is there, they are asked for what it lacks,
-    /// and it is read again.
+    /// Loads a configuration. If a person is there, asks them for missing approvals and loads it
+    /// again.
     async fn approved(config: Config, globals: &Globals, output: &Output) -> Result<Self, Failure> {
         let opened = Self::load(config, output).await?;
         if super::approve::ask_all(&opened, globals, output).await? {
@@ -49,7 +49,7 @@ impl Opened {
 
     /// Loads the tools and gates of a configuration.
     pub(crate) async fn load(config: Config, output: &Output) -> Result<Self, Failure> {
-        // It is needed soon, and by then another core has made it.
+        // The validator is needed soon; another core builds it meanwhile.
         drop(tokio::task::spawn_blocking(tollgate_agent::schema::warm_up));
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let progress = Progress::new("loading tools");
@@ -63,7 +63,7 @@ impl Opened {
         Ok(Self { config, loaded, sandbox, gates })
     }
 
-    /// Says which files are not served, and why.
+    /// Warns which files are not served, and why.
     pub(crate) fn warn_of_refused(&self, output: &Output) {
         for refused in self.loaded.toolbox.refused() {
             let name = super::output::shown_line(&refused.file.display().to_string(), 200);
@@ -72,15 +72,15 @@ impl Opened {
     }
 }
 
-/// The servers of a host.
+/// The MCP servers of a host.
 #[cfg(feature = "mcp")]
 pub(crate) type Servers = tollgate::mcp::Servers;
-/// The servers of a program without the protocol: none.
+/// The servers of a program built without MCP: none.
 #[cfg(not(feature = "mcp"))]
 pub(crate) struct Servers;
 
-/// Connects the host to the servers of the configuration, for as long as the result
-/// lives. From here on, signals end the program in order.
+/// Connects the host to the configured servers for as long as the result lives. From here on,
+/// signals shut the program down in order.
 #[cfg(feature = "mcp")]
 pub(crate) async fn with_servers(host: &Host, config: &Config, output: &Output) -> Result<Servers, Failure> {
     super::shutdown::take_signals();
@@ -100,7 +100,7 @@ pub(crate) async fn with_servers(
     Ok(Servers)
 }
 
-/// Ends the servers in order.
+/// Shuts the servers down in order.
 #[cfg(feature = "mcp")]
 pub(super) async fn end_servers(servers: Servers) {
     servers.end().await;
@@ -109,10 +109,9 @@ pub(super) async fn end_servers(servers: Servers) {
 #[cfg(not(feature = "mcp"))]
 pub(super) async fn end_servers(_: Servers) {}
 
-/// A host with the tools and agents of the configuration. The agent that shall run
-/// needs a model; those that it can come to use theirs, and where one of them has
-/// none, that is said when it is used. `more` adds what the configuration cannot say.
-/// While a gate is not in force, there is no host.
+/// Builds a host with the tools and agents of the configuration. The agent to run must have a
+/// model. Other agents come to use theirs, and one without a model fails only when it is used.
+/// `more` adds what the configuration cannot express. Fails while a gate is not in force.
 pub(crate) fn host_with(
     opened: Opened,
     running: Option<(&str, Arc<dyn Model>)>,

@@ -1,5 +1,5 @@
-//! Where words go: answers to standard output, everything else to standard error.
-//! A reader that left is no failure, and colours are for terminals.
+//! Output: answers to standard output, everything else to standard error. A reader that closed the
+//! pipe is not a failure, and colours are only for terminals.
 
 use super::{Exit, Failure};
 use anstyle::{AnsiColor, Style};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock};
 use tollgate_agent::question::MARK;
 use tollgate_agent::text::{clean, cleaned, escaped_json};
 
-/// The most bytes of a stranger's text that one place of the screen shows.
+/// The maximum number of bytes of a stranger's text shown in one place.
 const MAX_SHOWN_BYTES: usize = 64 * 1024;
 
 pub(crate) const BOLD: Style = Style::new().bold();
@@ -25,7 +25,7 @@ pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
 #[derive(Debug)]
 pub(crate) struct Output {
     json: bool,
-    /// The first thing that went wrong with standard output.
+    /// The first error of standard output.
     broken: Mutex<Option<io::ErrorKind>>,
 }
 
@@ -34,22 +34,22 @@ impl Output {
         Self { json, broken: Mutex::new(None) }
     }
 
-    /// Whether standard output is for a program to read.
+    /// Returns whether standard output is for a program to read.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Whether a person sees standard output as it is written.
+    /// Returns whether a person sees standard output as it is written.
     pub(crate) fn is_live(&self) -> bool {
         !self.json && io::stdout().is_terminal()
     }
 
-    /// A line of the answer.
+    /// Prints a line of the answer.
     pub(crate) fn line(&self, text: &str) {
         self.write(&format!("{text}\n"));
     }
 
-    /// A piece of the answer, shown at once.
+    /// Prints a piece of the answer at once.
     pub(crate) fn write(&self, text: &str) {
         let mut stdout = anstream::stdout().lock();
         let written = stdout.write_all(safe(text).as_bytes()).and_then(|()| stdout.flush());
@@ -60,7 +60,7 @@ impl Output {
         }
     }
 
-    /// The whole answer as JSON, indented.
+    /// Prints the whole answer as indented JSON.
     pub(crate) fn json(&self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
             Ok(text) => self.line(&escaped_json(text)),
@@ -68,7 +68,7 @@ impl Output {
         }
     }
 
-    /// One JSON value on one line.
+    /// Prints one JSON value on one line.
     pub(crate) fn json_line(&self, value: &impl Serialize) {
         match serde_json::to_string(value) {
             Ok(text) => self.line(&escaped_json(text)),
@@ -76,25 +76,24 @@ impl Output {
         }
     }
 
-    /// A line beside the answer, for people.
+    /// Prints a line for people to standard error.
     pub(crate) fn say(&self, text: &str) {
-        // Whoever closed standard error does not want to be told.
+        // There is no place to report that standard error is closed.
         let _ = writeln!(anstream::stderr().lock(), "{}", safe(text));
     }
 
-    /// A warning, for people. It may quote a stranger, whose lines are indented.
+    /// Prints a warning. It may quote a stranger, whose lines are indented.
     pub(crate) fn warn(&self, text: &str) {
         self.say(&format!("{WAITS}warning:{WAITS:#} {}", indented(text)));
     }
 
-    /// Why the program ends without having done what it was asked. It may quote a
-    /// stranger, whose lines are indented.
+    /// Prints why the program failed. It may quote a stranger, whose lines are indented.
     pub(crate) fn error(&self, failure: &Failure) {
         self.say(&format!("{BAD}error:{BAD:#} {}", indented(&failure.to_string())));
     }
 
-    /// The code to end with. A reader that left early does not change it; output
-    /// that was lost otherwise is a failure.
+    /// Returns the exit code. A reader that left early does not change it; output lost for another
+    /// reason is a failure.
     pub(crate) fn close(&self, exit: Exit) -> u8 {
         let broken = self.broken.lock().map(|kind| *kind).unwrap_or_default();
         match broken {
@@ -107,13 +106,13 @@ impl Output {
     }
 }
 
-/// Standard error for a log, whose lines may quote strangers: each record is one line, as
-/// safe as any other.
+/// A log writer to standard error. A record may quote strangers; each is one line, cleaned like all
+/// other output.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LogLine;
 
 impl Write for LogLine {
-    /// Takes one record, as the log hands each over at once.
+    /// Writes one record: the log passes each in a single call.
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(record);
         let line = indented(safe(text.trim_end_matches('\n')).trim_end());
@@ -125,14 +124,13 @@ impl Write for LogLine {
     }
 }
 
-/// Whether standard error shows colours.
+/// Returns whether standard error shows colours.
 pub(crate) fn stderr_has_colours() -> bool {
     anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never
 }
 
-/// The text without anything that a terminal obeys, except colours: those are the host's
-/// own. Strangers' texts are cleaned before they get here; this is for the one that was
-/// forgotten.
+/// Removes everything that a terminal obeys except colours, which are the host's own. Strangers'
+/// texts are cleaned before they get here; this is a second line of defence.
 fn safe(text: &str) -> Cow<'_, str> {
     if !text.contains('\u{1b}') {
         return cleaned(text, usize::MAX);
@@ -152,24 +150,23 @@ fn safe(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// The text with every line but the first indented, so that none of them is taken for one
-/// of the host's.
+/// Indents every line but the first, so that none can be mistaken for the host's.
 fn indented(text: &str) -> String {
     text.replace('\n', "\n  ")
 }
 
-/// A stranger's text as a person may see it, each line but the first with a mark: none of
-/// them is taken for one of the host's.
+/// Returns a stranger's text cleaned for display, with a mark on each line but the first, so that
+/// none can be mistaken for the host's.
 pub(crate) fn shown_marked(text: &str) -> String {
     shown(text.trim_end()).replace('\n', &format!("\n{MARK}"))
 }
 
-/// A stranger's text as a person may see it: no escapes, nothing invisible.
+/// Returns a stranger's text cleaned for display: no escapes, nothing invisible.
 pub(crate) fn shown(text: &str) -> String {
     clean(text, MAX_SHOWN_BYTES)
 }
 
-/// A stranger's text on one line of at most so many characters.
+/// Returns a stranger's text on one line of at most `max_chars` characters.
 pub(crate) fn shown_line(text: &str, max_chars: usize) -> String {
     let cleaned = shown(text);
     let line = cleaned.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -179,11 +176,10 @@ pub(crate) fn shown_line(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// The configuration and the store that were named on the command line, as what is typed
-/// next names them.
+/// The `--config` and `--data` options of this command line, for commands that are shown.
 static NAMED: OnceLock<String> = OnceLock::new();
 
-/// From now on, lines to type name what was named here; from whatever directory.
+/// Adds these options, with absolute paths, to all commands that are shown from now on.
 pub(crate) fn remember_named(config: Option<&Path>, data: Option<&Path>) {
     let mut words = String::new();
     for (option, path) in [("--config", config), ("--data", data)] {
@@ -191,12 +187,12 @@ pub(crate) fn remember_named(config: Option<&Path>, data: Option<&Path>) {
             words.push_str(&format!(" {option} {}", quoted(&clean(&path.display().to_string(), 4_096))));
         }
     }
-    // It is done once, before any verb.
+    // Set only once, before any command runs.
     let _ = NAMED.set(words);
 }
 
-/// How this program was called, so that a line that is shown can be typed: with the
-/// configuration and the store that were named.
+/// Returns how this program was called, with its configuration and store, so that a command that is
+/// shown can be typed.
 pub(crate) fn program() -> String {
     let typed = std::env::args_os().next().unwrap_or_default().to_string_lossy().into_owned();
     let relative = std::env::current_dir()
@@ -209,7 +205,7 @@ pub(crate) fn program() -> String {
     program + NAMED.get().map_or("", String::as_str)
 }
 
-/// A word as a shell reads it back.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

@@ -1,5 +1,5 @@
-//! Where the program keeps what is its own, and that its compiler is a child of it:
-//! what the command line adds to a configuration.
+//! The program's own directories and its child processes, which the command line adds to a
+//! configuration.
 
 use super::data::data_dir;
 use super::{Failure, Globals};
@@ -9,21 +9,20 @@ use std::process::ExitCode;
 use tollgate::config::Config;
 use tollgate_sandbox::Compiler;
 
-/// What a child of this program is started with to compile one component. No verb for
-/// a person: it reads a component on standard input, and answers in machine code.
+/// The argument that starts a child to compile one component. Not for people: the child reads a
+/// component on standard input and answers with machine code.
 const COMPILE_CHILD: &str = "compile-child";
 
-/// What this program is started with to become a server that ends with its parent. No verb
-/// for a person.
+/// The argument that turns this program into a server that ends with its parent. Not for people.
 #[cfg(all(target_os = "linux", feature = "mcp"))]
 const SERVER_CHILD: &str = "server-child";
 
-/// What this program is started with to end the group of a server once its input is closed.
-/// No verb for a person.
+/// The argument that starts a child to end a server's process group once its own input is closed.
+/// Not for people.
 #[cfg(all(target_os = "linux", feature = "mcp"))]
 const GROUP_KEEPER: &str = "group-keeper";
 
-/// Does what a child of this program is for, where this process is one.
+/// Runs the child's job if this process is a child of this program.
 pub(crate) fn as_child() -> Option<ExitCode> {
     let verb = std::env::args_os().nth(1)?;
     #[cfg(all(target_os = "linux", feature = "mcp"))]
@@ -37,8 +36,8 @@ pub(crate) fn as_child() -> Option<ExitCode> {
     (verb == COMPILE_CHILD).then(tollgate_sandbox::compile_child)
 }
 
-/// Becomes the server that the arguments name, after the id of the process that started this
-/// one: when that process ends, the system kills the server.
+/// Becomes the server that the arguments name. The first argument is the id of the process that
+/// started this one: when it ends, the system kills the server.
 #[cfg(all(target_os = "linux", feature = "mcp"))]
 fn become_server() -> ExitCode {
     use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -49,16 +48,16 @@ fn become_server() -> ExitCode {
     let Some(command) = command else { return ExitCode::from(2) };
     if set_parent_process_death_signal(Some(Signal::KILL)).is_err() || parent.is_none() || getppid() != parent
     {
-        // The parent is gone already.
+        // The parent has already ended.
         return ExitCode::FAILURE;
     }
-    // It returns only if the command cannot be started.
+    // `exec` returns only if the command cannot be started.
     let _ = std::process::Command::new(command).args(args).exec();
     ExitCode::from(127)
 }
 
-/// Kills the process group that the argument names, which is this process's own, once nobody
-/// holds the other end of its input.
+/// Kills the process group that the argument names, which is this process's own, once the other end
+/// of its input is closed.
 #[cfg(all(target_os = "linux", feature = "mcp"))]
 fn keep_group() -> ExitCode {
     use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
@@ -66,7 +65,7 @@ fn keep_group() -> ExitCode {
     if group != Some(getpgrp()) {
         return ExitCode::from(2);
     }
-    // Nobody writes to it.
+    // Nothing is ever written to it; reading ends when it is closed.
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     let _ = kill_process_group(getpgrp(), Signal::KILL);
     ExitCode::SUCCESS
@@ -74,7 +73,7 @@ fn keep_group() -> ExitCode {
 
 #[cfg(all(target_os = "linux", feature = "mcp"))]
 fn server_launcher() -> Vec<std::ffi::OsString> {
-    // Of the process that starts it: this program, even where its file is replaced meanwhile.
+    // The link resolves to the program of the parent, even if its file was replaced meanwhile.
     vec!["/proc/self/exe".into(), SERVER_CHILD.into()]
 }
 
@@ -94,19 +93,19 @@ fn group_keeper() -> Vec<std::ffi::OsString> {
 }
 
 impl Globals {
-    /// The configuration that was named, at its place on this machine.
+    /// Reads the configuration that the options name, and adds this machine's directories.
     pub(crate) fn read_config(&self) -> Result<Config, Failure> {
         self.placed(Config::load(self.config.as_deref())?)
     }
 
-    /// A configuration at its place on this machine.
+    /// Adds this machine's directories to a configuration.
     pub(crate) fn placed(&self, mut config: Config) -> Result<Config, Failure> {
         let sandbox = &mut config.limits.sandbox;
         sandbox.compiler = Compiler::this_program(COMPILE_CHILD)
             .map_err(|e| Failure::failed(format!("the system does not say where this program lies: {e}")))?;
         // Without a home directory there is no cache, and each start compiles anew.
         sandbox.cache_dir = self.cache.clone().or_else(user_cache);
-        // Where there is none, the verbs that need one say so.
+        // Without a data directory, the commands that need one fail with a message.
         config.data_dir = data_dir(self).ok();
         let token = self.token_variable.iter();
         config.held_variables.extend(token.map(|name| (name.clone(), "the token of --token-env".to_owned())));

@@ -1,4 +1,4 @@
-//! Grants in a person's words, and as a program reads them.
+//! Grants in words for people and as JSON for programs.
 
 use super::output::shown_line;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tollgate::config::ComponentGrants;
 use tollgate::grants::{MissingGrant, RequestedGrants};
 use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess, Import, Power};
 
-/// What was granted, one phrase for each thing.
+/// Returns the grants in words, one phrase each.
 pub(super) fn in_words(grants: &ComponentGrants) -> Vec<String> {
     let files = grants.files.iter().map(|file| {
         let access = match file.access {
@@ -42,7 +42,7 @@ pub(super) fn in_words(grants: &ComponentGrants) -> Vec<String> {
         .collect()
 }
 
-/// What was granted, as the configuration writes it.
+/// Returns the grants as the configuration writes them.
 pub(super) fn as_json(grants: &ComponentGrants) -> Value {
     json!({
         "files": grants.files,
@@ -57,14 +57,14 @@ pub(super) fn as_json(grants: &ComponentGrants) -> Value {
     })
 }
 
-/// The powers that are imported and not granted. Toolchains import what tools never
-/// use, so where a manifest says what is asked for, that is what counts.
+/// Returns the powers that are imported and not granted. Toolchains import what tools never use, so
+/// a manifest's requests take precedence if there is one.
 pub(super) fn lacking(imports: &[Import], grants: &ComponentGrants) -> Vec<&'static str> {
     let powers: BTreeSet<Power> = imports.iter().filter_map(|import| import.power).collect();
     powers.into_iter().filter(|power| !has(*power, grants)).map(Power::as_str).collect()
 }
 
-/// What the manifest asks for and was not granted.
+/// Returns the requests of the manifest that were not granted.
 pub(super) fn asked_and_lacking(
     asks: Option<&RequestedGrants>,
     grants: &ComponentGrants,

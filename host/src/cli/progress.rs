@@ -1,16 +1,16 @@
-//! Progress of long work, on standard error, and only where a person watches.
+//! Progress of long work, on standard error and only on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::time::Duration;
 
-/// A line that says what is being done; it vanishes when it is dropped.
+/// A line that shows the work in progress; it disappears when it is dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// Begins to show this work.
+    /// Starts to show this work.
     pub(crate) fn new(what: &'static str) -> Self {
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {wide_msg}") {
@@ -21,7 +21,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// One more of so many files is done.
+    /// Shows that `done` of `total` files are done.
     pub(crate) fn file(&self, done: usize, total: usize, file: &Path) {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         self.bar.set_message(format!("{done} of {total}  {}", super::output::shown_line(&name, 60)));

@@ -1,6 +1,6 @@
-//! Amounts as people read them.
+//! Amounts formatted for people.
 
-/// Units of fuel: `950`, `1.2 M`, `20 G`.
+/// Formats units of fuel: `950`, `1.2 M`, `20 G`.
 pub(crate) fn fuel(units: u64) -> String {
     for (size, letter) in [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")] {
         if units >= size {
@@ -10,7 +10,7 @@ pub(crate) fn fuel(units: u64) -> String {
     units.to_string()
 }
 
-/// Bytes: `512 B`, `64 KiB`, `1.5 MiB`.
+/// Formats bytes: `512 B`, `64 KiB`, `1.5 MiB`.
 pub(crate) fn bytes(count: u64) -> String {
     for (size, unit) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
         if count >= size {
@@ -20,7 +20,7 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{count} B")
 }
 
-/// Time from microseconds: `12 us`, `4.1 ms`, `2.5 s`.
+/// Formats a time in microseconds: `12 us`, `4.1 ms`, `2.5 s`.
 pub(crate) fn micros(us: u64) -> String {
     for (size, unit) in [(1_000_000, "s"), (1_000, "ms")] {
         if us >= size {
@@ -30,19 +30,19 @@ pub(crate) fn micros(us: u64) -> String {
     format!("{us} us")
 }
 
-/// Time from milliseconds.
+/// Formats a time in milliseconds.
 pub(crate) fn millis(ms: u64) -> String {
     micros(ms.saturating_mul(1_000))
 }
 
-/// `1 call`, `2 calls`.
+/// Formats a count with its noun: `1 call`, `2 calls`.
 pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
     let number = number.into();
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{s}")
 }
 
-/// One digit behind the point below ten, none where it would be a zero.
+/// Formats with one decimal below ten, unless it would be a zero.
 fn short(amount: u64, size: u64) -> String {
     let tenths = amount / (size / 10).max(1);
     match (tenths / 10, tenths % 10) {

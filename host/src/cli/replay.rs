@@ -1,4 +1,4 @@
-//! `tollgate replay`: a run's calls once more, from the record.
+//! `tollgate replay`: repeats a run's calls from the record.
 
 use super::data::{find_run, open_store};
 use super::output::{BAD, BOLD, GOOD, WAITS, shown_line};
@@ -9,7 +9,7 @@ use tollgate::replay::{Replayed, ReplayedAttempt};
 use tollgate::tools::ArchivedTools;
 use tollgate_agent::run::replay::Finding;
 
-/// Runs a run's calls again from the record, and reports where they differ
+/// Run a run's calls again from the record, and report where they differ
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplayVerb {
@@ -27,7 +27,7 @@ its random numbers, and the component as it was. Nothing is stored or changed.
 
 Ends with 0 if every call came to the same, with 1 if one did not or cannot be run again.";
 
-/// The most characters of a value on one line.
+/// The maximum number of characters of a value on one line.
 const LINE_CHARS: usize = 100;
 
 impl ReplayVerb {

@@ -1,4 +1,4 @@
-//! `tollgate resume`: a run whose process is gone goes on.
+//! `tollgate resume`: resumes a run whose process has ended.
 
 use super::ask::{ask, say_how_to_decide, somebody_is_there};
 use super::call::{answer, follow};
@@ -13,7 +13,7 @@ use tollgate::run::{RunEnd, RunHandle};
 use tollgate::store::RunSummary;
 use tollgate::{Host, HostError};
 
-/// Carries on a run that was interrupted, and asks what it waits for
+/// Resume an interrupted run, and ask what it waits for
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ResumeVerb {
@@ -60,7 +60,7 @@ impl ResumeVerb {
         let servers = with_servers(&host, &config, output).await?;
         let work = async {
             let exit = resume(&host, &run, globals, output).await?;
-            // The run itself may be a direct call, which may run again.
+            // The run itself may be a direct call that recovery runs again.
             host.end_abandoned().await?;
             Ok(exit)
         };
@@ -84,8 +84,8 @@ async fn resume(host: &Host, run: &RunSummary, globals: &Globals, output: &Outpu
     Ok(outcome(&end))
 }
 
-/// Follows a run until it has ended. Where a person sits at a terminal, they are asked what it
-/// asks; a question that they leave open ends it, too.
+/// Follows a run until it has ended. On a terminal, asks the person its questions; a question left
+/// open ends it as well.
 pub(super) async fn follow_and_ask(
     host: &Host,
     handle: RunHandle,

@@ -1,4 +1,4 @@
-//! `tollgate run`: an agent answers a prompt, with its tools.
+//! `tollgate run`: runs an agent on a prompt.
 
 use super::ask::say_how_to_decide;
 use super::call::{MAX_INPUT_BYTES, read_stdin};
@@ -16,22 +16,22 @@ use tollgate::run::RunEnd;
 use tollgate::{Busy, Host, HostError, RunRequest};
 use tollgate_agent::name;
 
-/// Runs an agent: it answers the prompt, and calls its tools on the way
+/// Run an agent, which answers the prompt and calls its tools on the way
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunVerb {
-    /// What to ask; `-` reads it from standard input
+    /// The prompt; `-` reads it from standard input
     prompt: Option<String>,
-    /// The agent, one of [agents.ID]; without it `default`, or the only one there is
+    /// Run this agent of [agents.ID] [default: `default`, or the only one]
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// The conversation to continue
+    /// Continue this conversation
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
     /// Wait for the conversation's current run to finish instead of failing
     #[arg(long)]
     queue: bool,
-    /// The model in place of the configured one: NAME, or PROVIDER/NAME
+    /// Use this model instead of the configured one: NAME, or PROVIDER/NAME
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
 }
@@ -67,7 +67,7 @@ impl RunVerb {
         let host = host_with(opened, running, |builder| builder.store(store))?;
         host.record_loaded(watched.1.to_audit()).await?;
         let servers = with_servers(&host, &watched.0, output).await?;
-        // A conversation may last: what is built meanwhile is called at its next turn.
+        // A conversation may last: a tool that is built meanwhile is available from the next turn.
         let (_watch, unwatched) = host.watch(sandbox, watched.0, &watched.1);
         unwatched.iter().for_each(|why| tracing::debug!("{why}"));
         let mut request = RunRequest::new(agent_id, prompt);
@@ -78,8 +78,8 @@ impl RunVerb {
     }
 }
 
-/// Runs the agent. If the last run of the conversation was interrupted and asks something now
-/// that it is recovered, that is asked first; while it is open, the message is not sent.
+/// Runs the agent. If the conversation's last run was interrupted and asks something after its
+/// recovery, that question comes first; while it is open, the message is not sent.
 async fn run(
     host: &Host,
     request: &RunRequest,
@@ -123,7 +123,7 @@ fn read_prompt(typed: Option<String>) -> Result<String, Failure> {
     }
 }
 
-/// The agent that was named; else `default`; else the only one that is configured.
+/// Returns the agent that the option names; else `default`; else the only configured one.
 fn chosen_agent(named: Option<String>, config: &Config) -> Result<String, Failure> {
     let known: Vec<&str> =
         config.agents.keys().map(String::as_str).filter(|id| *id != tollgate::DIRECT_AGENT).collect();
@@ -147,10 +147,10 @@ fn chosen_agent(named: Option<String>, config: &Config) -> Result<String, Failur
     }
 }
 
-/// The model with which the configuration runs this agent.
+/// Returns the model with which the configuration runs this agent.
 ///
 /// # Errors
-/// There is none, or it cannot be made.
+/// No model is configured, or it cannot be created.
 pub(super) fn configured_model(agent_id: &str, config: &Config) -> Result<Arc<dyn Model>, Failure> {
     chosen_model(None, agent_id, config)
 }
@@ -173,7 +173,7 @@ fn no_model(config: &Config) -> Failure {
     ))
 }
 
-/// `PROVIDER/NAME`, or another name for the configured provider.
+/// Parses `PROVIDER/NAME`, or another name for the configured provider.
 fn named_model(named: &str, configured: Option<&ModelConfig>) -> Result<ModelConfig, Failure> {
     let with_provider = named.split_once('/').and_then(|(provider, name)| {
         let key = if provider == "recorded" { "file" } else { "model" };

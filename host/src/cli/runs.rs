@@ -1,4 +1,4 @@
-//! `tollgate runs`: what ran, what runs, and what waits for a person.
+//! `tollgate runs`: lists runs, including those that wait for a person.
 
 use super::data::open_store_to_read;
 use super::output::shown_line;
@@ -7,17 +7,17 @@ use super::{Exit, Failure, Globals, Output};
 use clap::Args;
 use tollgate::store::{RunFilter, RunSummary};
 
-/// Lists runs and direct calls, newest first
+/// List runs and direct calls, newest first
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunsVerb {
-    /// Only those of this conversation
+    /// Show only runs of this conversation
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// Only those that stand so
+    /// Show only runs with this status
     #[arg(long, value_name = "STATUS", value_parser = STATUSES)]
     status: Option<String>,
-    /// At most so many
+    /// Show at most N runs
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
 }
@@ -66,12 +66,12 @@ fn listing(runs: &[RunSummary]) -> String {
     text_of(&rows)
 }
 
-/// A run that no living process carries was interrupted.
+/// Returns the status; a running run without a live process counts as interrupted.
 pub(super) fn status(run: &RunSummary) -> &str {
     if run.status == "running" && !run.at_work { "interrupted" } else { &run.status }
 }
 
-/// A moment as people read it.
+/// Formats a time for people.
 pub(super) fn started(at_ms: u64) -> String {
     let moment = jiff::Timestamp::from_millisecond(i64::try_from(at_ms).unwrap_or(i64::MAX));
     let local =

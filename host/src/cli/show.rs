@@ -1,4 +1,4 @@
-//! `tollgate show`: what happened in a run, as a timeline.
+//! `tollgate show`: shows what happened in a run, as a timeline.
 
 use super::ask::{question_or_way, typed};
 use super::data::{find_run, open_store_to_read};
@@ -12,7 +12,7 @@ use tollgate::store::{Record, RunSummary};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{CallStatus, Run, StoredEvent, Thread};
 
-/// Shows what happened in a run: turns, calls, gates, attempts, state, usage
+/// Show what happened in a run: turns, calls, gates, attempts, state, usage
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ShowVerb {
@@ -63,8 +63,8 @@ fn heading(run: &RunSummary) -> String {
     )
 }
 
-/// The questions that are open, and what to type; and that a run which nobody
-/// carries can go on.
+/// Prints the open questions with the commands that answer them, and how to resume an interrupted
+/// run.
 fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], output: &Output) {
     if ["waiting", "interrupted"].contains(&status(run)) {
         for suspended in waiting(events) {
@@ -78,10 +78,10 @@ fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], output: &Outp
     }
 }
 
-/// The questions that were asked and not answered, with the arguments of their calls.
+/// Returns the unanswered questions, with the arguments of their calls.
 fn waiting(events: &[Arc<StoredEvent>]) -> Vec<Arc<Suspended>> {
     let mut run = Run::new(Thread::default());
-    // A record that cannot be folded shows what it can.
+    // A record that cannot be folded shows as much as it can.
     let _ = events.iter().try_for_each(|event| run.apply(&event.event));
     let waiting = run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
     waiting.filter_map(|call| call.suspended.clone()).collect()

@@ -1,6 +1,6 @@
-//! Signals that end the program. The first one asks it to end in order: what runs is cancelled
-//! and recorded, records that follow are written, and child processes end. The second one ends
-//! it at once.
+//! Signals that end the program. The first one asks it to shut down in order: running work is
+//! cancelled and recorded, pending records are written, and child processes end. The second one
+//! ends it at once.
 
 use super::{Exit, Failure, Servers};
 use std::sync::OnceLock;
@@ -11,11 +11,11 @@ use tollgate::Host;
 
 static ASKED: OnceLock<CancellationToken> = OnceLock::new();
 
-/// The signals that end the program, by their numbers: hangup, interrupt, termination.
+/// The signals that end the program, by number: hangup, interrupt, termination.
 const SIGNALS: [i32; 3] = [1, 2, 15];
 
-/// Takes over the signals that end the program, from the moment at which something is lost when
-/// it just ends. Returns a token that is cancelled by the first of them.
+/// Takes over the signals that end the program, from the moment at which ending at once would lose
+/// something. Returns a token that the first of them cancels.
 pub(crate) fn take_signals() -> CancellationToken {
     let take = || {
         let asked = CancellationToken::new();
@@ -46,8 +46,8 @@ async fn watch(mut signals: Vec<(i32, Signal)>, asked: CancellationToken) {
     }
 }
 
-/// The signals that whoever started this process had it ignore, as bits: `nohup` ignores
-/// hangups, and they stay ignored.
+/// Returns the signals that the parent had this process ignore, as bits: `nohup` ignores hangups,
+/// and they stay ignored.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -62,7 +62,7 @@ pub(crate) async fn asked() {
     }
 }
 
-/// Does this, unless the program is asked to end before it is done.
+/// Runs `work`, unless the program is asked to end before it is done.
 pub(crate) async fn unless_asked<T, E: Into<Failure>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, Failure> {
@@ -73,8 +73,8 @@ pub(crate) async fn unless_asked<T, E: Into<Failure>>(
     }
 }
 
-/// Ends the servers of a host in order, and stores what is not stored yet, whether the work on
-/// the host was done or failed.
+/// Shuts down the servers of a host in order and stores pending records, whether the work on the
+/// host succeeded or failed.
 pub(crate) async fn finish(
     host: &Host,
     servers: Servers,

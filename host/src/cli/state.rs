@@ -1,4 +1,4 @@
-//! `tollgate state`: a thread's persistent state as JSON, out and in.
+//! `tollgate state`: exports and imports a thread's persistent state as JSON.
 
 use super::call::read_stdin;
 use super::data::open_store;
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use tollgate_agent::state::set_aside::{SET_ASIDE, misfits};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 
-/// The longest state that is read from standard input, in bytes.
+/// The maximum size of a state on standard input, in bytes.
 const MAX_STATE_BYTES: u64 = 1 << 30;
 
-/// Writes a thread's persistent state as JSON, or reads it back
+/// Export a thread's persistent state as JSON, or import it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StateVerb {
@@ -21,16 +21,16 @@ pub(crate) struct StateVerb {
 
 #[derive(Debug, Subcommand)]
 enum Way {
-    /// Prints the persistent keys of a thread
+    /// Print the persistent keys of a thread
     Export {
         /// The thread
         thread: String,
     },
-    /// Sets keys of a thread from standard input, as `export` printed them
+    /// Set keys of a thread from standard input, as printed by `export`
     Import {
         /// The thread
         thread: String,
-        /// Keep keys that nothing loaded defines, for when it is loaded again
+        /// Keep keys that no loaded component defines, for when it is loaded again
         #[arg(long)]
         keep_unknown: bool,
     },
@@ -89,7 +89,7 @@ fn export(thread: &str, state: &State, keys: &KeySet) -> Value {
     json!({"thread": thread, "revision": state.revision(), "state": values, "set_aside": aside})
 }
 
-/// Reads what `export` printed. Nothing is imported unless all of it fits.
+/// Reads the output of `export`. Nothing is imported unless all of it fits.
 fn read_state(text: &str, keys: &KeySet, keep_unknown: bool) -> Result<State, Failure> {
     let read = tollgate_agent::json::parse(text).map_err(|e| {
         Failure::usage(format!("standard input is no JSON: {e}; it takes what `state export` prints"))

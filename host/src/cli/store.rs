@@ -1,4 +1,4 @@
-//! `tollgate prune`: removes what is old; and `tollgate store verify`: looks for damage.
+//! `tollgate prune`, which removes old runs, and `tollgate store verify`, which looks for damage.
 
 use super::audit::since_ms;
 use super::data::data_dir;
@@ -18,7 +18,7 @@ use tollgate::store::{HoldsBack, Pruned, Pruning, SqliteStore, Verified};
 #[derive(Debug, Args)]
 #[command(after_help = PRUNE_EXAMPLES)]
 pub(crate) struct PruneVerb {
-    /// Remove what is older than this, such as 12h or 30d; without it, `keep` in [store]
+    /// Remove runs older than this, such as 12h or 30d [default: `keep` in [store]]
     #[arg(long, value_name = "TIME", value_parser = read_period)]
     older_than: Option<Duration>,
     /// Only count what would be removed
@@ -84,8 +84,8 @@ async fn prune(directory: PathBuf, pruning: Pruning, stop: CancellationToken) ->
     Ok(pruning.await.map_err(|e| Failure::failed(format!("pruning broke off: {e}")))??)
 }
 
-/// Removes what is older than the configuration keeps, now and once a day, until the result is
-/// dropped. A server lives long.
+/// Removes runs older than the configuration keeps, now and once a day, until the result is
+/// dropped. A server may run for months.
 #[cfg(feature = "mcp")]
 pub(super) fn keep_pruned(globals: &Globals, config: &Config) -> Result<DropGuard, Failure> {
     let stop = CancellationToken::new();
@@ -120,7 +120,7 @@ fn said(pruned: &Pruned) -> String {
     }
 }
 
-/// What keeps old runs, and how to end it.
+/// Describes a run that keeps old runs from being removed, and how to end it.
 fn held_back(open: &HoldsBack) -> String {
     let (program, run) = (program(), &open.run_id);
     let kept = quantity::count(open.runs, "old run");

@@ -1,9 +1,9 @@
-//! Tables that a person likes to read: no frames, cut to the terminal's width.
+//! Frameless tables, cut to the terminal's width.
 
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use std::io::IsTerminal;
 
-/// A table with these headings.
+/// Creates a table with these headings.
 pub(super) fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -16,7 +16,7 @@ pub(super) fn table(headings: &[&str]) -> Table {
     table
 }
 
-/// The table's text without the blanks at the ends of its lines.
+/// Returns the table's text without trailing spaces.
 pub(super) fn text_of(table: &Table) -> String {
     table.trim_fmt()
 }

@@ -1,5 +1,5 @@
-//! A run that is history, as a person likes to read it: each line with the time since
-//! the run began, calls under their turn, and what became of them beside it.
+//! The timeline of a past run: each line with the time since the run began, calls under their turn
+//! with their outcome.
 
 use super::call::used;
 use super::narrate::spent;
@@ -15,10 +15,10 @@ use tollgate_agent::run::event::{Finished, Proposed, Suspended};
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus, StoredEvent};
 use tollgate_agent::state::StateChange;
 
-/// The most characters of arguments, results and reasons on one line.
+/// The maximum number of characters of arguments, results and reasons on one line.
 const LINE_CHARS: usize = 100;
 
-/// The lines of a run's events, without what is asked at its end.
+/// Returns the lines of a run's events, without the questions that are open at its end.
 pub(super) fn timeline(events: &[Arc<StoredEvent>]) -> String {
     let mut timeline = Timeline::default();
     for event in events {
@@ -36,9 +36,9 @@ struct Timeline {
     at_ms: u64,
     /// The time of the last line.
     stamped: String,
-    /// Names of tools by call.
+    /// Names of tools by call id.
     tools: HashMap<String, String>,
-    /// What the model said last.
+    /// The last text of the model.
     said: String,
 }
 
@@ -116,7 +116,7 @@ impl Timeline {
         self.tools.insert(proposed.call_id.to_string(), name);
     }
 
-    /// Gates that allow share a line; one that does not has its own.
+    /// Shows the gates that allow on one line, and each other verdict on its own.
     fn gated(&mut self, call_id: &str, verdicts: &[GateVerdict]) {
         let mut allow = Vec::new();
         for recorded in verdicts {
@@ -177,7 +177,7 @@ impl Timeline {
         }
     }
 
-    /// Hooks that failed, or told events of their own. What they wrote is told with the
+    /// Shows hooks that failed or emitted their own events. The state they wrote is shown with the
     /// call's end.
     fn hooked(&mut self, call_id: &str, point: HookPoint, answers: &[HookAnswer]) {
         let side = if point == HookPoint::Before { "before" } else { "after" };
@@ -244,7 +244,7 @@ impl Timeline {
         self.of_call(call_id, &words);
     }
 
-    /// The keys that a call changed, with what they became.
+    /// Shows the keys that a call changed, with their new values.
     fn changed(&mut self, change: Option<&StateChange>) {
         let Some(change) = change else { return };
         for update in change.updates.iter() {
@@ -279,7 +279,7 @@ impl Timeline {
         self.line(&format!("{style}{words}{style:#}"));
     }
 
-    /// The call's id, where its tool's name alone would leave open which call is meant.
+    /// Returns the call's id if the tool's name alone is ambiguous.
     fn call_among_equals(&self, call_id: &str) -> String {
         let name = self.tools.get(call_id);
         let equals = self.tools.values().filter(|other| Some(*other) == name).count();
@@ -292,14 +292,14 @@ impl Timeline {
         self.line(&format!("  {name}{call} {words}"));
     }
 
-    /// A text of several lines, each cleaned of what a terminal would obey.
+    /// Prints a text of several lines, each cleaned of terminal escapes.
     fn lines(&mut self, first: &str, others: &str, text: &str) {
         for (at, line) in shown(text).lines().enumerate() {
             self.line(&format!("{}{line}", if at == 0 { first } else { others }));
         }
     }
 
-    /// A line, with the time where it is another than the last line's.
+    /// Prints a line, with the time if it differs from the previous line's.
     fn line(&mut self, words: &str) {
         let since = stamp(self.at_ms.saturating_sub(self.began_ms.unwrap_or(self.at_ms)));
         let shown = if self.stamped == since { "" } else { &since };
@@ -314,7 +314,7 @@ impl Timeline {
     }
 }
 
-/// The time since the run began: `1.240 s`, and from a minute on `1:02:03`.
+/// Formats the time since the run began: `1.240 s`, and from a minute on `1:02:03`.
 fn stamp(since_ms: u64) -> String {
     let (seconds, ms) = (since_ms / 1_000, since_ms % 1_000);
     match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {

@@ -1,4 +1,4 @@
-//! A run with everything in it, as it is shown.
+//! The timeline of a run that contains everything.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::timeline;
@@ -14,7 +14,7 @@ use tollgate_agent::run::event::{Finished, Proposed, Suspended};
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus, RunUsage, StoredEvent};
 use tollgate_agent::state::{KeyUpdate, StateChange};
 
-/// Events as a store has them, each with the milliseconds since the one before.
+/// Renders events as a store holds them, each with the milliseconds since the previous one.
 fn shown(events: Vec<(u64, Event)>) -> String {
     let mut at_ms = 1_700_000_000_000;
     let record: Vec<Arc<StoredEvent>> = (1..)

@@ -1,5 +1,5 @@
-//! `tollgate tools`: what is loaded, what it may do and use, and what is refused;
-//! and the gates that judge its calls.
+//! `tollgate tools`: lists what is loaded, with its grants and limits, what is refused, and the
+//! gates that judge calls.
 
 use super::data::open_store;
 use super::open::end_servers;
@@ -17,7 +17,7 @@ use tollgate_agent::catalog::{OwnerKind, Tool};
 use tollgate_agent::run::RunLimits;
 use tollgate_sandbox::LeftOut;
 
-/// Lists the tools: from where, what they were granted, under which limits; and what is refused
+/// List the tools with their source, grants and limits, and list what is refused
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ToolsVerb {}
@@ -95,7 +95,7 @@ fn show(opened: &Opened, output: &Output) {
     next_line(opened, output);
 }
 
-/// The tools that servers bring, which are another program's to bound.
+/// Shows the tools of MCP servers, whose limits are the servers' own.
 fn show_remote(opened: &Opened, output: &Output) {
     let mut rows = table(&["tool", "server", "limits"]);
     for tool in remote(opened) {
@@ -141,8 +141,8 @@ fn limits_of(tool: &Tool, component: &LoadedComponent, run: &RunLimits) -> Strin
     )
 }
 
-/// What a component was granted, and what it imports without a grant. Where it says
-/// what it asks for, that stands below the table.
+/// Returns a component's grants, and its imports without a grant. The requests of its manifest, if
+/// it has one, are listed below the table.
 fn grants_in_words(component: &LoadedComponent) -> String {
     let granted = powers::in_words(&component.grants);
     let granted = if granted.is_empty() { "none".to_owned() } else { granted.join("; ") };

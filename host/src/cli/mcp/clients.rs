@@ -1,4 +1,4 @@
-//! What well-known clients want in their configuration.
+//! Configuration files of well-known clients.
 
 use super::super::Output;
 use clap::ValueEnum;
@@ -27,7 +27,7 @@ pub(super) enum Client {
     Zed,
 }
 
-/// Prints the configuration on standard output, and where it belongs beside it.
+/// Prints the configuration on standard output, and on standard error where it belongs.
 pub(super) fn print(client: Client, command: &[String], output: &Output) {
     output.say(&format!("write this into {}, and start the client anew:", place(client)));
     output.line(&text(client, command));

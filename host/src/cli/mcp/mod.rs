@@ -1,4 +1,4 @@
-//! `tollgate mcp`: the tools for clients that speak the Model Context Protocol.
+//! `tollgate mcp`: serves the tools over the Model Context Protocol.
 
 mod clients;
 
@@ -19,29 +19,30 @@ use tollgate::config::Config;
 use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, ToolList, new_token, serve_stdio_until};
 use tollgate::metrics::Metrics;
 
-/// Offers the tools to clients that speak the Model Context Protocol
+/// Serve the tools to clients of the Model Context Protocol
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct McpVerb {
-    /// Serve over HTTP at this address, in place of standard input and output
+    /// Serve over HTTP at this address instead of standard input and output
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
-    /// With --http: the variable with the token that clients show; without it one is made up and printed
+    /// With --http: read the token that clients send from this variable [default: generate one and
+    /// print it]
     #[arg(long, value_name = "VAR", requires = "http")]
     token_env: Option<String>,
-    /// With --http: an origin whose pages may speak to the server, such as https://example.com
+    /// With --http: allow pages of this origin, such as https://example.com
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
-    /// With --http: a name by which clients reach this machine, beside localhost
+    /// With --http: allow this host name in requests, in addition to localhost
     #[arg(long, value_name = "HOST", requires = "http")]
     allow_host: Vec<String>,
-    /// Offer this agent of tollgate.toml as a tool, too
+    /// Also serve this agent of tollgate.toml as a tool
     #[arg(long, value_name = "ID")]
     agent: Vec<String>,
-    /// The conversation whose state calls read and change; without it, each session has its own
+    /// Use the state of this conversation [default: one conversation per session]
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// Print what to write into a client's configuration, and end
+    /// Print the configuration for this client, and exit
     #[arg(long, value_name = "CLIENT", conflicts_with = "http")]
     print_config: Option<Client>,
 }
@@ -68,7 +69,7 @@ impl McpVerb {
         opened.warn_of_refused(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
         tokio::spawn(warn_of_gaps(sandbox.clone()));
-        // One client does not take all the room that there is.
+        // Keep one client from taking all call slots.
         let session_calls = (config.limits.sandbox.concurrent_calls / 2) as usize;
         let (loaded, decide) = (opened.loaded.clone(), decide_command(globals, &config)?);
         let answers_may_be_remembered = config.clients_may_remember;
@@ -78,7 +79,7 @@ impl McpVerb {
         let pruning = keep_pruned(globals, &config)?;
         let servers = with_servers(&host, &config, output).await?;
         let stop = shutdown::take_signals();
-        // Tools that are dropped in or replaced are there without a new start.
+        // Load tools that are added or replaced without a restart.
         let (_watch, unwatched) = host.watch(sandbox, config, &loaded);
         if let Some(why) = unwatched {
             output.warn(&why.to_string());
@@ -105,7 +106,7 @@ impl McpVerb {
                         .await?;
                 }
             }
-            // It stops before the records that are not stored yet are written.
+            // Stop pruning before the pending records are written.
             drop(pruning);
             Ok::<_, Failure>(Exit::Done)
         };
@@ -144,7 +145,7 @@ impl McpVerb {
         })
     }
 
-    /// The command as a client has to start it, from wherever it does that.
+    /// Returns the command line with which a client starts the server from any directory.
     fn served_with(&self, globals: &Globals) -> Result<Vec<String>, Failure> {
         let config = globals.read_config()?;
         let Some(file) = &config.file else {
@@ -170,7 +171,7 @@ impl McpVerb {
     }
 }
 
-/// Warns once of what this system lacks to confine the process that compiles.
+/// Warns once if this system cannot fully confine the compiler process.
 async fn warn_of_gaps(sandbox: tollgate_sandbox::Sandbox) {
     if let Some(gaps) = sandbox.compiler_gaps().await {
         tracing::warn!("{gaps}");
@@ -204,7 +205,7 @@ async fn serve_over_http(
     server.serve(host, offer, stop).await.map_err(|e| Failure::failed(format!("the server broke off: {e}")))
 }
 
-/// The line that decides about a call that waits, from wherever it is typed: with this
+/// Returns the command line that decides about a waiting call from any directory: with this
 /// program, this configuration and this store.
 fn decide_command(globals: &Globals, config: &Config) -> Result<String, Failure> {
     let program = std::env::current_exe().map_or_else(|_| "tollgate".to_owned(), |exe| shown(&exe));
@@ -217,7 +218,7 @@ fn decide_command(globals: &Globals, config: &Config) -> Result<String, Failure>
     }
     words.push("decide".to_owned());
     let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-    // Without a configuration, the tools are those of the directory.
+    // Without a configuration file, the tools directory is relative to the working directory.
     match &config.file {
         Some(_) => Ok(line),
         None => Ok(format!("cd {} && {line}", quoted(&absolute(&config.base_dir)?))),
