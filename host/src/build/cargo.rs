@@ -1,4 +1,4 @@
-//! Compiling with cargo, whose own progress goes to standard error.
+//! Compiling with cargo, which prints its own progress to standard error.
 
 use super::{BuildError, WASM_TARGET};
 use serde::Deserialize;
@@ -6,24 +6,23 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A component that cargo made.
+/// A component that cargo built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Artifact {
     /// The `.wasm` file.
     pub(crate) file: PathBuf,
-    /// Whether it was there already, and nothing it is made of had changed.
+    /// Whether it existed already and none of its sources had changed.
     pub(crate) fresh: bool,
-    /// The project's directory, where cargo says so.
+    /// The project's directory, if cargo reports it.
     pub(crate) project: Option<PathBuf>,
 }
 
 /// Compiles the project, or every tool of the workspace, in `dir`.
 ///
 /// # Errors
-/// Cargo cannot be run, the code does not compile, or nothing
-/// of it becomes a component.
+/// Cargo cannot be run, the code does not compile, or none of it produces a component.
 pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
-    // Flags for other builds do not fit wasm, and would replace the project's own.
+    // Flags for other builds do not suit wasm, and would replace the project's own.
     let mut cargo = Command::new("cargo")
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
@@ -54,7 +53,7 @@ pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
     Ok(artifacts)
 }
 
-/// One of cargo's messages, as far as it matters here.
+/// The fields used here of cargo's messages.
 #[derive(Deserialize)]
 struct Message {
     reason: String,

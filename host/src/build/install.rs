@@ -1,5 +1,5 @@
-//! From cargo's directory into that of tools, or of gates: checked by loading it once,
-//! and moved into place so that nobody ever sees half a file.
+//! Installs a component into the tools or gates directory: loads it once to check it, and moves it
+//! into place atomically.
 
 use super::{Artifact, BuildError};
 use std::fs;
@@ -13,43 +13,43 @@ use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::descriptor::ToolDescriptor;
 use tollgate_sandbox::{Guest, Sandbox};
 
-/// Where components go.
+/// The directories that components are installed into.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dirs<'a> {
-    /// Those with tools.
+    /// The tools directory.
     pub(crate) tools: &'a Path,
-    /// Gates.
+    /// The gates directory.
     pub(crate) gates: &'a Path,
 }
 
-/// A component in the tools directory, or in that of the gates.
+/// A component in the tools or gates directory.
 #[derive(Debug)]
 pub(crate) struct Installed {
     /// The component's id.
     pub(crate) id: String,
-    /// Its file there.
+    /// Its installed file.
     pub(crate) file: PathBuf,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub(crate) bytes: u64,
-    /// Whether the very same bytes were there already.
+    /// Whether the same bytes were installed already.
     pub(crate) unchanged: bool,
-    /// Its tools, checked and cleaned; a gate has none.
+    /// Its tools, checked and cleaned; empty for a gate.
     pub(crate) tools: Vec<ToolDescriptor>,
 }
 
-/// How the names of files begin that are being written.
+/// The prefix of the names of files that are being written.
 const PART: &str = ".part-";
-/// No build takes this long to write a file.
+/// The age from which such a file is stale: no build takes this long to write one.
 const PART_IS_STALE_AFTER: Duration = Duration::from_secs(3_600);
 
-/// How long a component may take to load before that is explained.
+/// The time after which a slow load is explained.
 const LONG: Duration = Duration::from_millis(400);
 
-/// Loads a component, lets it describe itself, and puts it where its kind belongs,
-/// under its own id.
+/// Loads a component, lets it describe itself, and installs it in the directory of its kind under
+/// its own id.
 ///
 /// # Errors
-/// It is no component that would be served, or the directory cannot be written.
+/// The component would not be served, or the directory cannot be written.
 pub(crate) async fn install(
     sandbox: &Sandbox,
     artifact: &Artifact,
@@ -83,7 +83,7 @@ pub(crate) async fn install(
     alone.add(owner, descriptor.clone(), &CatalogGrants::default()).map_err(|e| refused(&e))?;
     let tools = alone.tools().map(|tool| tool.descriptor.clone()).collect();
     if let Some(asks) = asks_of(artifact, &descriptor.id)? {
-        // Before the component, which must not be seen without it.
+        // Write the manifest first: the component must not be visible without it.
         let file = dirs.tools.join(&descriptor.id).with_extension("wasm");
         put(&asks, &manifest_of(&file), dirs.tools)?;
     }
@@ -99,7 +99,7 @@ fn put_in(dir: &Path, id: String, bytes: &[u8], tools: Vec<ToolDescriptor>) -> R
     Ok(Installed { id, file, bytes: bytes.len() as u64, unchanged, tools })
 }
 
-/// The manifest of the project, `ID.toml`, which says what the component asks for.
+/// Returns the project's manifest, `ID.toml`, which states what the component requests.
 fn asks_of(artifact: &Artifact, id: &str) -> Result<Option<Vec<u8>>, BuildError> {
     let Some(project) = &artifact.project else { return Ok(None) };
     let file = project.join(format!("{id}.toml"));
@@ -111,11 +111,10 @@ fn asks_of(artifact: &Artifact, id: &str) -> Result<Option<Vec<u8>>, BuildError>
     fs::read(&file).map(Some).map_err(BuildError::file(&file, "read"))
 }
 
-/// Writes a file of this directory, which is made where it is missing, so that nobody
-/// sees half of it.
+/// Writes a file of this directory atomically. Creates the directory if it is missing.
 ///
 /// # Errors
-/// The directory cannot be made, or the file not be written.
+/// The directory cannot be created, or the file cannot be written.
 pub(super) fn put(bytes: &[u8], file: &Path, dir: &Path) -> Result<(), BuildError> {
     fs::create_dir_all(dir).map_err(BuildError::file(dir, "made"))?;
     remove_stale_parts(dir);
@@ -131,7 +130,7 @@ pub(super) fn put(bytes: &[u8], file: &Path, dir: &Path) -> Result<(), BuildErro
     Ok(())
 }
 
-/// Removes what builds left that were killed while they wrote.
+/// Removes partial files of builds that were killed while writing.
 fn remove_stale_parts(dir: &Path) {
     let is_stale = |entry: &fs::DirEntry| {
         let is_part = entry.file_name().to_string_lossy().starts_with(PART);
@@ -140,7 +139,7 @@ fn remove_stale_parts(dir: &Path) {
     };
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     for stale in entries.filter(is_stale) {
-        // What cannot be removed is tried again by the next build.
+        // The next build tries again to remove it.
         let _ = fs::remove_file(stale.path());
     }
 }

@@ -1,5 +1,5 @@
-//! Starting a tool and compiling one: `new` writes a project, `build` turns it into
-//! a component in the tools directory.
+//! Starting and compiling tools: `new` writes a project, `build` compiles it into a component in
+//! the tools directory.
 
 mod cargo;
 mod install;
@@ -21,11 +21,11 @@ use recipe::RECIPE;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The target for which tools are compiled.
+/// The compile target of tools.
 pub(crate) const WASM_TARGET: &str = "wasm32-wasip2";
 
-/// Compiles the project in `dir`: with cargo where there is a `Cargo.toml`, as
-/// `tool.toml` says where there is that.
+/// Compiles the project in `dir`: with cargo if it has a `Cargo.toml`, as `tool.toml` states if it
+/// has one.
 ///
 /// # Errors
 /// There is no project, a compiler is missing, or the code does not compile.
@@ -43,10 +43,10 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, B
     )))
 }
 
-/// Why a tool was not made.
+/// The reason why a tool was not built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {
-    /// What was asked for cannot be meant.
+    /// The request is invalid.
     #[error("{0}")]
     Usage(String),
     /// It was tried and did not work.
@@ -55,11 +55,11 @@ pub(crate) enum BuildError {
     /// A file could not be read or written.
     #[error("{} cannot be {what}: {source}", path.display())]
     File {
-        /// Which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

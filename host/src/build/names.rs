@@ -1,4 +1,4 @@
-//! What a new project's name becomes in its language, where not every name can be one.
+//! The names in a new project, adapted to languages in which not every name is valid.
 
 use super::{BuildError, Template};
 use tollgate_agent::name;
@@ -6,21 +6,21 @@ use tollgate_agent::name;
 /// The names in a new project.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Names {
-    /// What the model calls.
+    /// The tool's name, which the model calls.
     pub(super) tool: String,
-    /// The function that is the tool.
+    /// The tool's function.
     pub(super) function: String,
-    /// In Python, what says how the tool is called where its function cannot be called so.
+    /// In Python, the argument that names the tool if its function cannot have that name.
     pub(super) named: String,
-    /// In Rust, the package.
+    /// The package, in Rust.
     pub(super) package: String,
 }
 
 impl Names {
-    /// Those of a project of this name.
+    /// Derives the names of a project from its name.
     ///
     /// # Errors
-    /// The name is none for a component, or its tool cannot be called so.
+    /// The name is not valid for a component, or for its tool.
     pub(super) fn of(name: &str, template: Template) -> Result<Self, BuildError> {
         if !name::is_id(name) || name::is_reserved_id(name) {
             return Err(BuildError::Usage(format!(
@@ -73,7 +73,7 @@ impl Names {
         None
     }
 
-    /// A component's own names have words that begin with a letter.
+    /// Checks the rule for a component's own names: every word begins with a letter.
     fn fit_component(&mut self, name: &str) -> Option<&'static str> {
         self.tool = name.to_owned();
         let is_word = |word: &str| word.starts_with(|c: char| c.is_ascii_lowercase());
@@ -82,16 +82,16 @@ impl Names {
     }
 }
 
-/// Those that can be a function's name with `r#` before it, of any edition.
+/// Keywords of any edition that can name a function after `r#`.
 const RUST_KEYWORDS: [&str; 48] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn", "else",
     "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
     "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "static", "struct", "trait",
     "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
-/// Crates that come with the compiler, and the one that a tool depends on.
+/// Crates that come with the compiler, and the one that every tool depends on.
 const RUST_PACKAGES: [&str; 6] = ["alloc", "core", "proc_macro", "std", "test", "tollgate_sdk"];
-/// Keywords, and what a module with a tool uses by these names.
+/// Keywords, and names that a module with a tool already uses.
 const PYTHON_NAMES: [&str; 38] = [
     "and",
     "as",

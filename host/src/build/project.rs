@@ -1,20 +1,20 @@
-//! A new project: a tool that works, with a test, ready to be changed.
+//! New projects: a working tool with a test, ready to be changed.
 
 use super::names::Names;
 use super::{BuildError, Template};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A project that is to be written.
+/// A project to be written.
 #[derive(Debug)]
 pub(crate) struct NewProject {
     /// The component's id, and the directory's name.
     pub(crate) name: String,
     /// The language.
     pub(crate) template: Template,
-    /// Where the project's directory shall be.
+    /// The directory in which the project's directory is created.
     pub(crate) dir: PathBuf,
-    /// Where the SDK is; none for the one of the checkout nearby.
+    /// The SDK's directory; `None` for the one of the checkout nearby.
     pub(crate) sdk: Option<PathBuf>,
 }
 
@@ -22,8 +22,8 @@ impl NewProject {
     /// Writes the project.
     ///
     /// # Errors
-    /// The name does not fit, the directory is there already, the SDK is not found,
-    /// or a file cannot be written.
+    /// The name is not valid, the directory already exists, the SDK is not found, or a file cannot
+    /// be written.
     pub(crate) fn write(&self) -> Result<(), BuildError> {
         let names = Names::of(&self.name, self.template)?;
         if self.dir.exists() {
@@ -57,8 +57,8 @@ impl NewProject {
             .replace("{{sdk}}", sdk)
     }
 
-    /// The path of the SDK as the manifest writes it: relative where the project
-    /// lies in the same checkout.
+    /// Returns the path of the SDK for the manifest: relative if the project is in the same
+    /// checkout.
     fn sdk_path(&self) -> Result<String, BuildError> {
         let parent = match self.dir.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -93,7 +93,7 @@ fn named_sdk(sdk: &Path) -> Result<PathBuf, BuildError> {
     })
 }
 
-/// The SDK of the checkout in which the project lies, or this program was built.
+/// Finds the SDK of the checkout that contains the project, or in which this program was built.
 fn nearby_sdk(project_parent: &Path) -> Result<PathBuf, BuildError> {
     let starts =
         [Some(project_parent.to_owned()), std::env::current_dir().ok(), std::env::current_exe().ok()];
@@ -113,7 +113,7 @@ fn is_sdk(dir: &Path) -> bool {
     fs::read_to_string(dir.join("Cargo.toml")).is_ok_and(|text| text.contains("name = \"tollgate-sdk\""))
 }
 
-/// The nearest directory of this name, in `start` or above it.
+/// Returns the nearest directory of this name, in `start` or above it.
 pub(crate) fn find_upwards(start: &Path, name: &str) -> Option<PathBuf> {
     start.ancestors().map(|dir| dir.join(name)).find(|path| path.is_dir())
 }

@@ -1,4 +1,4 @@
-//! `tool.toml`: what a project in another language than Rust says of itself.
+//! `tool.toml`, which describes a project in a language other than Rust.
 
 use super::BuildError;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The file that makes a directory a project.
 pub(crate) const RECIPE: &str = "tool.toml";
 
-/// How a project is compiled, with paths as they can be opened.
+/// The way a project is compiled, with paths that can be opened.
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
     /// The project's directory.
@@ -17,11 +17,11 @@ pub(crate) struct Recipe {
     pub(crate) language: Language,
     /// The file that holds the tool; in Go, the package's directory.
     pub(crate) source: PathBuf,
-    /// The guest library; none for the text format, which needs none.
+    /// The guest library; `None` for the text format, which needs none.
     pub(crate) sdk: Option<PathBuf>,
 }
 
-/// The languages besides Rust.
+/// The languages other than Rust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Language {
@@ -30,7 +30,7 @@ pub(crate) enum Language {
     JavaScript,
     TypeScript,
     Python,
-    /// WebAssembly's own text format.
+    /// WebAssembly's text format.
     Wat,
 }
 
@@ -46,7 +46,7 @@ impl Recipe {
     /// Reads the recipe of a project.
     ///
     /// # Errors
-    /// It is no TOML, lacks a key, or names what is not there.
+    /// It is not valid TOML, lacks a key, or names a path that does not exist.
     pub(crate) fn load(dir: &Path) -> Result<Self, BuildError> {
         let file = dir.join(RECIPE);
         let text = fs::read_to_string(&file).map_err(BuildError::file(&file, "read"))?;
@@ -83,7 +83,7 @@ impl Recipe {
         Ok(Self { source, dir, language, sdk })
     }
 
-    /// The guest library.
+    /// Returns the guest library.
     ///
     /// # Errors
     /// The recipe names none.

@@ -1,5 +1,5 @@
-//! What decides how a project is compiled, and into what: its own files, those that it
-//! names elsewhere, and those that compilers look for above it.
+//! The inputs of a project's build: its own files, those that it names elsewhere, and those that
+//! compilers look for above it.
 
 use super::languages;
 use super::recipe::RECIPE;
@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// What compilers look for in the directories above a project.
+/// Files that compilers look for in the directories above a project.
 const LOOKED_FOR: [&str; 6] =
     [".cargo", "Cargo.toml", "rust-toolchain", "rust-toolchain.toml", "node_modules", "package.json"];
-/// The most manifests that are read to find what a project names.
+/// The maximum number of manifests read to find what a project names.
 const MAX_MANIFESTS: usize = 1_000;
 
-/// The files and directories from which a project is compiled.
+/// Returns the files and directories from which a project is compiled.
 pub(crate) fn of(dir: &Path) -> Vec<PathBuf> {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let mut found = Sources::default();
@@ -39,7 +39,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// Adds what a manifest names, and what the manifests there name.
+    /// Adds the paths that a manifest names, and follows the manifests there.
     fn manifest(&mut self, file: &Path) {
         if self.read.len() >= MAX_MANIFESTS || !self.read.insert(file.to_owned()) {
             return;
@@ -55,7 +55,7 @@ impl Sources {
     }
 }
 
-/// The paths of a manifest: of dependencies, of targets, of a tool's source and library.
+/// Collects the paths in a manifest: of dependencies, of targets, of a tool's source and library.
 fn named(value: &Value, paths: &mut Vec<String>) {
     match value {
         Value::Table(table) => {

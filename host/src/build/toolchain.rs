@@ -1,11 +1,10 @@
-//! The compiler's wasm target: there, or added, or the line that adds it.
+//! The wasm target of the Rust compiler, which is added if it is missing.
 
 use super::{BuildError, WASM_TARGET};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Makes sure that the compiler that is used in `dir` has the wasm target. Returns
-/// whether it had to be added.
+/// Ensures that the compiler used in `dir` has the wasm target. Returns whether it had to be added.
 ///
 /// # Errors
 /// There is no compiler, or the target is missing and cannot be added.

@@ -1,4 +1,4 @@
-//! C, by the compiler that comes with zig, which has a C library for WASI with it.
+//! C, compiled by zig's compiler, which comes with a C library for WASI.
 
 use super::super::BuildError;
 use super::program::{Program, ask, run};
@@ -29,8 +29,8 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     component::of_module(&module)
 }
 
-/// The files in a rule for `make`: what stands behind its colon, where blanks within a name
-/// have a backslash before them, as have the ends of lines.
+/// Parses the files in a rule for `make`: everything after its colon. A backslash escapes a blank
+/// within a name and the end of a line.
 fn needed(rule: &str) -> Vec<PathBuf> {
     let files = rule.split_once(": ").map_or("", |(_, files)| files).replace("\\\n", " ");
     let mut names = vec![String::new()];

@@ -1,5 +1,4 @@
-//! From a core module to a component: its type is written into it, and imports of
-//! WASI's first version are adapted to the present one.
+//! Turns a core module into a component: embeds its type and adapts imports of WASI preview 1.
 
 use super::super::BuildError;
 use super::{CONTRACT, WORLD};
@@ -12,17 +11,17 @@ use wasi_preview1_component_adapter_provider::{
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, SourceMap};
 
-/// The component that a module of the contract's world makes.
+/// Makes a component of a module of the contract's world.
 ///
 /// # Errors
-/// The module does not export what the world asks for, or imports what nobody has.
+/// The module lacks an export that the world requires, or imports something that does not exist.
 pub(super) fn of_module(module: &Path) -> Result<Vec<u8>, BuildError> {
     let mut bytes = fs::read(module).map_err(BuildError::file(module, "read"))?;
     encode(&mut bytes).map_err(|e| failed(module, &format!("{e:#}")))
 }
 
-/// The component that a file in the text format writes down: a component, or a
-/// module of the contract's world.
+/// Makes a component of a file in the text format, which holds a component or a module of the
+/// contract's world.
 ///
 /// # Errors
 /// The text is neither.
@@ -34,7 +33,7 @@ pub(super) fn of_text(source: &Path) -> Result<Vec<u8>, BuildError> {
     encode(&mut bytes).map_err(|e| failed(source, &format!("{e:#}")))
 }
 
-/// Whether the header's layer says so.
+/// Returns whether the header's layer field marks a component.
 fn is_component(bytes: &[u8]) -> bool {
     bytes.get(4..8) == Some(&[0x0d, 0x00, 0x01, 0x00])
 }

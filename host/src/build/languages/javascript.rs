@@ -1,6 +1,6 @@
-//! JavaScript and TypeScript: the compiler of TypeScript reads what the types of the
-//! tools say, esbuild makes one module of the tool and its imports, and componentize-qjs
-//! a component of that and an engine.
+//! JavaScript and TypeScript: the TypeScript compiler reads the types of the tools, esbuild bundles
+//! the tool and its imports into one module, and componentize-qjs makes a component of that module
+//! and an engine.
 
 use super::super::BuildError;
 use super::program::{Program, run};
@@ -16,7 +16,7 @@ pub(super) const NODE: Program =
     Program { names: &["node"], install: "apt install nodejs, or see https://nodejs.org" };
 pub(super) const TYPESCRIPT: Program =
     Program { names: &["tsc"], install: "npm install --global typescript@6" };
-/// The compiler as a module, within its package. From version 7 on there is none.
+/// The compiler as a module within its package. Packages from version 7 on have none.
 const COMPILER: &str = "lib/typescript.js";
 
 pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
@@ -30,7 +30,7 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     node.arg(&derived).arg(&read);
     say("reading the types of the tools");
     run(node, &recipe.source, say)?;
-    // Of types alone esbuild reads nothing.
+    // esbuild does not report files that hold only types.
     for file in said(&read)?.as_array().into_iter().flatten().filter_map(Value::as_str) {
         work.reads(Path::new(file));
     }
@@ -38,7 +38,7 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     esbuild
         .arg(&recipe.source)
         .args(["--bundle", "--format=esm", "--platform=neutral", "--target=es2023", "--log-level=warning"])
-        // The library's side that talks to a host, not the one for tests.
+        // The side of the library that talks to a host, not the one for tests.
         .args(["--conditions=tollgate", "--external:tollgate:*", "--external:wasi:*"])
         .arg(format!("--alias:tollgate={}", library.join("index.js").display()))
         .arg(format!("--alias:#derived={}", derived.display()))
@@ -59,14 +59,13 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     fs::read(&component).map_err(BuildError::file(&component, "read"))
 }
 
-/// What a program says of its work, relative to where it ran.
+/// Reads a program's report on its work, with paths relative to where it ran.
 fn said(file: &Path) -> Result<Value, BuildError> {
     let text = fs::read_to_string(file).map_err(BuildError::file(file, "read"))?;
     serde_json::from_str(&text).map_err(|e| BuildError::Failed(format!("{}: {e}", file.display())))
 }
 
-/// The compiler of TypeScript: the project's own, or the one to which `tsc` on the path
-/// belongs.
+/// Finds the TypeScript compiler: the project's own, or the one that `tsc` on the path belongs to.
 fn compiler(project: &Path) -> Result<PathBuf, BuildError> {
     let own = project.ancestors().map(|dir| dir.join("node_modules/typescript"));
     let tsc = TYPESCRIPT.find().and_then(|tsc| tsc.canonicalize().ok());

@@ -1,4 +1,4 @@
-//! Compiling in languages besides Rust: one file for each, and what they share.
+//! Compiling languages other than Rust: one file per language, and what they share.
 
 mod c;
 mod component;
@@ -31,7 +31,7 @@ const CONTRACT: [(&str, &str); 5] = [
 /// The world of ordinary tools.
 const WORLD: &str = "tollgate:tool/tool-component";
 
-/// The programs that a language needs.
+/// Returns the programs that a language needs.
 fn compilers(language: Language) -> Vec<Program> {
     match language {
         Language::C => vec![c::ZIG],
@@ -44,8 +44,8 @@ fn compilers(language: Language) -> Vec<Program> {
     }
 }
 
-/// How a language is compiled, flags and all, in the words of this program: what has
-/// changed here compiles a project anew.
+/// Returns this program's source for compiling a language, with all flags: a change there
+/// recompiles every project.
 fn recipe_text(language: Language) -> &'static str {
     match language {
         Language::C => concat!(include_str!("c.rs"), include_str!("component.rs")),
@@ -56,8 +56,8 @@ fn recipe_text(language: Language) -> &'static str {
     }
 }
 
-/// Compiles a project into `build/NAME.wasm` within it. Nothing is done where that
-/// file was made of the very same sources.
+/// Compiles a project into `build/NAME.wasm` within it. Does nothing if that file was made of the
+/// same sources.
 ///
 /// # Errors
 /// The recipe is wrong, a compiler is missing, or the code does not compile.
@@ -78,17 +78,18 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
         Language::Python => python::compile(&recipe, &work, say)?,
         Language::Wat => component::of_text(&recipe.source)?,
     };
-    // Whoever stops in between leaves a component without a stamp, which is made again.
+    // Remove the stamp first: an interrupted build leaves a component without one, which is
+    // rebuilt.
     stamp::remove(&file)?;
     install::put(&bytes, &file, &out)?;
     stamp.keep(&file, &out, &work.read_beyond(&recipe))?;
     Ok(Artifact { file, fresh: false, project: Some(recipe.dir) })
 }
 
-/// Where compilers put what is not kept; it goes when it is dropped.
+/// The directory for compilers' temporary files, which is removed on drop.
 struct Workplace {
     dir: TempDir,
-    /// What compilers say that they read.
+    /// The files that compilers report reading.
     read: RefCell<BTreeSet<PathBuf>>,
 }
 
@@ -102,15 +103,16 @@ impl Workplace {
         self.dir.path()
     }
 
-    /// A file that went into the component.
+    /// Adds a file that went into the component.
     fn reads(&self, file: &Path) {
-        // What is not there was made and has gone again.
+        // A missing file was temporary.
         if let Ok(file) = file.canonicalize() {
             self.read.borrow_mut().insert(file);
         }
     }
 
-    /// The files that were read, but for those of the project, its library and this place.
+    /// Returns the files that were read, except those of the project, its library and this
+    /// directory.
     fn read_beyond(&self, recipe: &Recipe) -> BTreeSet<PathBuf> {
         let here = self.path().canonicalize().ok();
         let known = [Some(recipe.dir.as_path()), recipe.sdk.as_deref(), here.as_deref()];
@@ -118,7 +120,7 @@ impl Workplace {
         self.read.borrow().iter().filter(|file| !is_known(file)).cloned().collect()
     }
 
-    /// The contract, as a directory for tools that want one.
+    /// Writes the contract to a directory, for compilers that need one.
     fn contract(&self) -> Result<PathBuf, BuildError> {
         let wit = self.path().join("wit");
         fs::create_dir_all(&wit).map_err(BuildError::file(&wit, "made"))?;
@@ -146,7 +148,7 @@ mod tests {
         assert!(build().unwrap().fresh);
 
         source("(component (core module))");
-        // Nothing can be put in the place of a directory.
+        // A directory cannot be replaced by a file.
         fs::remove_file(&component).unwrap();
         fs::create_dir(&component).unwrap();
         assert!(build().is_err());

@@ -1,4 +1,5 @@
-//! The compilers that others make: found on the path, or the line that installs them.
+//! The external compilers, which are looked up on the path; if one is missing, the error names the
+//! command that installs it.
 
 use super::super::BuildError;
 use std::io;
@@ -6,25 +7,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// When a compiler is first said to be still at work; then after twice as long, and so on.
+/// The time until the first note that a compiler is still running; each interval is twice the last.
 const FIRST_WORD: Duration = Duration::from_secs(4);
-/// How long a compiler may have ended before it is seen.
+/// The interval at which a running compiler is polled.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A program that a language needs.
 #[derive(Clone, Copy)]
 pub(super) struct Program {
-    /// The names under which it is looked for, in this order.
+    /// The names to look for, in this order.
     pub(super) names: &'static [&'static str],
-    /// What a person types to have it.
+    /// The command that installs it.
     pub(super) install: &'static str,
 }
 
 impl Program {
-    /// A command that runs it in `dir`, its own words on standard error.
+    /// Returns a command that runs it in `dir`, with its output on standard error.
     ///
     /// # Errors
-    /// It is not installed; the error says how to.
+    /// It is not installed; the error names the command that installs it.
     pub(super) fn command(&self, dir: &Path) -> Result<Command, BuildError> {
         let path = self.find().ok_or_else(|| {
             BuildError::Failed(format!("{} is not installed. Type: {}", self.names[0], self.install))
@@ -34,8 +35,8 @@ impl Program {
         Ok(command)
     }
 
-    /// Which one is installed: its file, where links lead to it, with its size and the
-    /// time at which it was put there. None where it is not installed.
+    /// Identifies the installed program by its file (links resolved), size and modification time.
+    /// `None` if it is not installed.
     pub(super) fn identity(&self) -> Option<String> {
         let file = self.find()?.canonicalize().ok()?;
         let there = file.metadata().ok()?;
@@ -43,7 +44,7 @@ impl Program {
         Some(format!("{} {} {} {time}", self.names[0], file.display(), there.len()))
     }
 
-    /// Where it is, if it is installed.
+    /// Returns its path if it is installed.
     pub(super) fn find(&self) -> Option<PathBuf> {
         let path = std::env::var_os("PATH")?;
         let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -53,11 +54,11 @@ impl Program {
     }
 }
 
-/// Runs a compiler to its end. One that takes long is said to be at work, for most say
+/// Runs a compiler until it ends. Reports slow compilers as still running, because most print
 /// nothing meanwhile.
 ///
 /// # Errors
-/// It cannot be run, or ends with a failure; its own words are on standard error.
+/// It cannot be run or fails; its own output is on standard error.
 pub(super) fn run(mut command: Command, source: &Path, say: &dyn Fn(&str)) -> Result<(), BuildError> {
     let path = command.get_program().to_string_lossy().into_owned();
     let status = command.spawn().and_then(|child| wait(child, &path, say));
@@ -71,10 +72,10 @@ pub(super) fn run(mut command: Command, source: &Path, say: &dyn Fn(&str)) -> Re
     Ok(())
 }
 
-/// Runs a program to its end that says something of this source, and returns that.
+/// Runs a program that reports about this source, and returns its output.
 ///
 /// # Errors
-/// It cannot be run, or ends with a failure; its own words are on standard error.
+/// It cannot be run or fails; its own output is on standard error.
 pub(super) fn ask(mut command: Command, source: &Path) -> Result<String, BuildError> {
     let path = command.get_program().to_string_lossy().into_owned();
     let said = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).output();

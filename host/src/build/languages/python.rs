@@ -1,4 +1,4 @@
-//! Python, by componentize-py, which puts an interpreter around the tool.
+//! Python, compiled by componentize-py, which bundles an interpreter with the tool.
 
 use super::super::BuildError;
 use super::program::{Program, run};
@@ -16,7 +16,7 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     let mut componentize = COMPONENTIZE.command(&recipe.dir)?;
     say("compiling with componentize-py");
     componentize
-        // A virtual environment that is active here is not the tool's.
+        // An active virtual environment is not the tool's.
         .env_remove("VIRTUAL_ENV")
         .arg("-d")
         .arg(work.contract()?)

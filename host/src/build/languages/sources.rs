@@ -5,24 +5,22 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Directories that hold no sources where the project itself has them; within it, a
-/// directory of such a name is one as any other.
+/// Directories without sources at the top level of a project; further down, such a name has no
+/// special meaning.
 const MADE: [&str; 2] = ["build", "target"];
-/// Directories that hold none wherever they are: what tools put there follows from the
-/// files beside them.
+/// Directories without sources at any level: their contents follow from the files beside them.
 const KEPT_BY_TOOLS: [&str; 2] = ["node_modules", "__pycache__"];
-/// In `node_modules`, what npm has put there in fact, which need not be what the
-/// project's own file asks for.
+/// The record in `node_modules` of what npm has actually installed, which may differ from what the
+/// project's own file requests.
 const INSTALLED: &str = "node_modules/.package-lock.json";
-/// How deep a project's directories are followed, links to directories included.
+/// The maximum depth of directories, including links to directories.
 const MAX_DEPTH: usize = 16;
-/// What is looked at.
+/// The maximum number of files.
 const MAX_FILES: usize = 20_000;
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The files in a project's directory and below, by name; none where there are more than
-/// is looked at, or not all can be. Links are followed, out of it too, and each directory
-/// once.
+/// Returns the files in a project's directory and below, by name. `None` if there are too many or
+/// not all can be read. Follows links, even out of the project, and visits each directory once.
 pub(in crate::build) fn of(root: &Path) -> Option<BTreeSet<PathBuf>> {
     within(root, MAX_FILES, MAX_BYTES)
 }
@@ -37,7 +35,7 @@ fn within(root: &Path, files_left: usize, bytes_left: u64) -> Option<BTreeSet<Pa
 struct Walk<'a> {
     root: &'a Path,
     files: BTreeSet<PathBuf>,
-    /// Directories, by the paths at which they are in fact.
+    /// Directories already visited, by their real paths.
     seen: BTreeSet<PathBuf>,
     files_left: usize,
     bytes_left: u64,
@@ -49,7 +47,7 @@ impl Walk<'_> {
             return Some(());
         }
         let entries = fs::read_dir(dir).ok()?.map(|entry| Some(entry.ok()?.path()));
-        // In order, so that of two ways to a directory the same one is taken each time.
+        // Sorted, so that of two paths to a directory the same one is always taken.
         for path in entries.collect::<Option<BTreeSet<PathBuf>>>()? {
             self.entry(path, depth)?;
         }
@@ -59,7 +57,7 @@ impl Walk<'_> {
     fn entry(&mut self, path: PathBuf, depth: usize) -> Option<()> {
         let there = match fs::metadata(&path) {
             Ok(there) => there,
-            // A link to nothing, or a file that went meanwhile.
+            // A dangling link, or a file that was removed meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound => return Some(()),
             Err(_) => return None,
         };

@@ -1,11 +1,11 @@
-//! Whether a component is still what it was made of: a digest of all that goes into it,
-//! kept beside it, and the compilers that made it.
+//! Stamps of components: a digest of everything that goes into a component, and its compilers,
+//! stored beside it to tell whether it is up to date.
 //!
-//! Compilers say themselves what they read outside of the project and the library, such as
-//! a header beside it; each such file is kept with its own digest.
+//! Compilers report the files that they read outside the project and the library, such as a header
+//! beside it. Each such file is stored with its own digest.
 //!
-//! Nothing is run to find out. A compiler is known by its file's size and time, so that
-//! another version is seen, and one that is gone is no reason to compile what stands.
+//! Checking a stamp runs no program. A compiler is identified by its file's size and time, so
+//! another version is noticed. A compiler that was removed is no reason to rebuild.
 
 use super::super::{BuildError, install};
 use super::program::Program;
@@ -19,23 +19,23 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
 
-/// What a component is made of.
+/// The inputs of a component.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    /// A digest of the project's files, its library's, the contract, and this program's
-    /// own part; none where not all of it can be looked at: then it is compiled each time.
+    /// A digest of the project's files, its library's, the contract, and this program's own part.
+    /// `None` if not all of it can be read; the project is then rebuilt each time.
     digest: Option<String>,
-    /// Its compilers, as far as they are installed.
+    /// The installed compilers among those it needs.
     compilers: Vec<String>,
 }
 
 impl Stamp {
-    /// What a project would be compiled from now.
+    /// Returns the stamp of the project's present inputs.
     pub(super) fn of(recipe: &Recipe, compilers: &[Program]) -> Self {
         Self { digest: digest(recipe), compilers: compilers.iter().filter_map(Program::identity).collect() }
     }
 
-    /// Whether the component is there and was made of this.
+    /// Returns whether the component exists and was made of these inputs.
     pub(super) fn stands(&self, component: &Path) -> bool {
         let (Some(digest), Ok(kept)) = (&self.digest, fs::read_to_string(beside(component))) else {
             return false;
@@ -49,8 +49,8 @@ impl Stamp {
             && read.into_iter().all(is_as_it_was)
     }
 
-    /// Keeps it beside the component, in this directory, whole or not at all, together with
-    /// the files that a compiler read beyond what it stands for.
+    /// Stores the stamp beside the component, in this directory, atomically, with the other files
+    /// that a compiler read.
     ///
     /// # Errors
     /// It cannot be written.
@@ -67,10 +67,11 @@ impl Stamp {
     }
 }
 
-/// How the line of a file begins that a compiler read.
+/// The prefix of the line of a file that a compiler read.
 const READ: &str = "read ";
 
-/// A file's line: its digest, and where it is. None where it cannot be read or written down.
+/// Returns a file's line: its digest and path. `None` if it cannot be read, or its path cannot be
+/// stored.
 fn read_line(file: &Path) -> Option<String> {
     let path = file.to_str().filter(|path| !path.contains('\n'))?;
     Some(format!("{READ}{} {path}", hex(Sha256::digest(fs::read(file).ok()?).as_slice())))
@@ -107,10 +108,10 @@ fn digest(recipe: &Recipe) -> Option<String> {
     Some(hex(digest.finalize().as_slice()))
 }
 
-/// Takes the stamp away before there is another component.
+/// Removes the stamp before the component is replaced.
 ///
 /// # Errors
-/// It is there and cannot be removed.
+/// It exists and cannot be removed.
 pub(super) fn remove(component: &Path) -> Result<(), BuildError> {
     let file = beside(component);
     match fs::remove_file(&file) {

@@ -1,10 +1,9 @@
-//! The files of a new project, for each language. `{{name}}` and `{{sdk}}`
-//! stand for the project's, `{{tool}}` and others for what [`Names`](super::names::Names)
-//! has.
+//! The files of a new project, for each language. `{{name}}` and `{{sdk}}` stand for the project's
+//! name and SDK; `{{tool}}` and others stand for the fields of [`Names`](super::names::Names).
 
 use clap::ValueEnum;
 
-/// The languages for which there is a project to start from.
+/// The languages that have a project template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Template {
     /// Rust, by cargo
@@ -22,7 +21,7 @@ pub(crate) enum Template {
     /// Python, with CPython inside
     #[value(alias = "py")]
     Python,
-    /// WebAssembly's own text format, without a compiler
+    /// WebAssembly's text format, without a compiler
     Wat,
 }
 
@@ -36,7 +35,7 @@ macro_rules! files {
 }
 
 impl Template {
-    /// Its files.
+    /// Returns the template's files.
     pub(crate) fn files(self) -> &'static [File] {
         match self {
             Self::Rust => files!("rust":
@@ -94,7 +93,7 @@ impl Template {
         }
     }
 
-    /// The file that a person opens first.
+    /// Returns the file to edit first.
     pub(crate) fn source(self) -> &'static str {
         match self {
             Self::Rust => "src/lib.rs",
