@@ -1,4 +1,4 @@
-//! Links the program with the short form of its relocations where the system reads it.
+//! Links the program with packed relative relocations if the system supports them.
 
 use std::env;
 use std::process::Command;
@@ -10,9 +10,9 @@ fn main() {
     }
 }
 
-/// Whether the system that starts the program reads the short form of the list of its own
-/// addresses (`DT_RELR`): a twentieth of the long one, which is above a megabyte. glibc has read it
-/// since 2.36. The version on another machine is not known here.
+/// Returns whether the system's loader reads packed relative relocations (`DT_RELR`). They take a
+/// twentieth of the normal list, which is above a megabyte. glibc supports them since 2.36. For
+/// another machine, the version is not known here.
 fn reads_packed_relocations() -> bool {
     let native = env::var("TARGET").is_ok_and(|target| is("HOST", &target));
     let gnu_linux = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
@@ -23,7 +23,7 @@ fn is(name: &str, value: &str) -> bool {
     env::var(name).is_ok_and(|it| it == value)
 }
 
-/// The version of this machine's glibc.
+/// Returns the version of this machine's glibc.
 fn glibc() -> Option<(u32, u32)> {
     let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
     let version = String::from_utf8(output.stdout).ok()?;

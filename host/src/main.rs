@@ -1,5 +1,5 @@
-//! The program `tollgate`: reads what was typed, does the one thing that it asks
-//! for, and leaves with an exit code that says how that went.
+//! The `tollgate` program: parses the command line, runs one command, and exits with a code that
+//! reports the outcome.
 
 mod build;
 mod cli;
@@ -19,8 +19,8 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer};
 
-/// How long the program waits at its end for file operations that nobody waits for. Those of a
-/// mount that hangs never end.
+/// The time that the program waits at its end for abandoned file operations. Those on a hung mount
+/// never end.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
@@ -49,28 +49,27 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Does what was typed. A file that becomes too long is an error of the write, and does
-/// not end the program.
+/// Runs the command. A file that exceeds the size limit fails the write instead of ending the
+/// program.
 async fn work(cli: Cli, output: &Output) -> Result<Exit, Failure> {
     let too_long = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
-    // Whoever handles a signal once does so until the process ends.
+    // tokio's handler stays installed until the process ends.
     if let Err(e) = tokio::signal::unix::signal(too_long) {
         tracing::warn!("the limit on file sizes may end this program: {e}");
     }
     cli::run(cli, output).await
 }
 
-/// Help and versions are answers; everything else that clap says is a mistake in
-/// what was typed.
+/// Prints clap's message: help and versions are answers, everything else is a usage error.
 fn usage(words: &clap::Error) -> ExitCode {
-    // Where nobody reads it any more there is nothing left to do.
+    // There is no place to report that the stream is closed.
     let _ = words.print();
     let exit = if words.use_stderr() { Exit::Usage } else { Exit::Done };
     ExitCode::from(exit.code())
 }
 
-/// Does the work with its log on standard error, and its spans at a collector where the
-/// environment names one.
+/// Runs the work with its log on standard error, and exports its spans if the environment names a
+/// collector.
 #[cfg(feature = "otel")]
 fn logged(
     runtime: &Runtime,
@@ -86,7 +85,7 @@ fn logged(
     done
 }
 
-/// Does the work with its log on standard error.
+/// Runs the work with its log on standard error.
 #[cfg(not(feature = "otel"))]
 fn logged(
     _runtime: &Runtime,
@@ -97,9 +96,8 @@ fn logged(
     work()
 }
 
-/// Warnings, or what `TOLLGATE_LOG` asks for. Of a protocol's client nothing, for it
-/// could make that as much as it likes; of a library that sends spans only what keeps
-/// them from being sent.
+/// Returns the log layer: warnings, or the filter in `TOLLGATE_LOG`. The MCP client logs nothing by
+/// default, because its server could make it log without bound. The span exporter logs only errors.
 fn log<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
     let usual = || EnvFilter::new("warn,rmcp=off,opentelemetry=error");
     let filter = EnvFilter::try_from_env("TOLLGATE_LOG").unwrap_or_else(|_| usual());

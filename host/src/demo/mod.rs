@@ -1,6 +1,6 @@
-//! `tollgate demo`: the tour. The example tools are built, and an agent works with
-//! them over this repository's own documents. What the model says was written
-//! down before; what the tools answer is computed when it runs.
+//! `tollgate demo`: the tour. Builds the example tools, and an agent works with them on this
+//! repository's own documents. The model's replies are recorded; the tools' results are computed
+//! live.
 
 mod tour;
 
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use tollgate::RunRequest;
 use tollgate::models::ScriptedModel;
 
-/// Builds the example tools and shows an agent at work, with a recorded model and without a key
+/// Build the example tools and show an agent at work, with a recorded model and no API key
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
-    /// The checkout of Tollgate; without it, the one in which the working directory lies
+    /// Use this checkout of Tollgate [default: the one that contains the working directory]
     #[arg(long, value_name = "DIR")]
     repository: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ impl Demo {
     }
 }
 
-/// The checkout: the nearest directory upwards that has the example tools.
+/// Returns the checkout: the nearest directory upwards that has the example tools.
 fn find_repository(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let start = named.unwrap_or(Path::new("."));
     let start = start
@@ -81,7 +81,7 @@ fn find_repository(named: Option<&Path>) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Compiles what is missing and lays the components out as a tools directory.
+/// Compiles the example tools and copies the components into a tools directory.
 fn build_tools(repository: &Path, tools_dir: &Path, output: &Output) -> Result<(), Failure> {
     let project = repository.join("example-tools");
     output.say(&format!("{BOLD}building the example tools{BOLD:#} {DIM}(cargo build in example-tools; the first time takes a minute){DIM:#}"));

@@ -1,4 +1,4 @@
-//! What the tour is made of: the question, the agent, its grants, and a gate.
+//! The parts of the tour: the prompt, the agent, its grants, and a gate.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,14 +9,14 @@ use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess};
 /// The agent's id.
 pub(super) const AGENT: &str = "tour";
 
-/// What the agent is asked.
+/// The agent's prompt.
 pub(super) const PROMPT: &str = "What do this repository's documents say about gates, and how long are the ones that I should read first?";
 
-/// What a person should know before they watch.
+/// An explanation shown before the tour.
 pub(super) const EXPLANATION: &str = "The model's words were written down before; every result is computed now, \
 in a fresh sandbox for each call. The tools see this checkout read-only, as /repo, and nothing else.";
 
-/// What the model says, turn by turn.
+/// The recorded turns of the model.
 pub(super) const TURNS: &str = include_str!("turns.toml");
 
 /// The components that may read the checkout.
@@ -24,7 +24,7 @@ const READERS: [&str; 4] = ["find-in-files", "word-count", "markdown-outline", "
 
 /// The configuration of the tour.
 pub(super) fn config(repository: &Path, tools_dir: &Path) -> Config {
-    // Nothing of the host's own lies in what the tools are shown.
+    // The directories that the tools see contain nothing of the host's own.
     let gates_dir = GatesDir { path: tools_dir.join("gates"), is_named: false };
     let (tools_dir, base_dir) = (tools_dir.to_owned(), tools_dir.to_owned());
     let mut config = Config { tools_dir, gates_dir, base_dir, ..Config::default() };
@@ -46,7 +46,7 @@ pub(super) fn config(repository: &Path, tools_dir: &Path) -> Config {
     config
 }
 
-/// A gate of the tour's own: what the agent noted stays noted.
+/// The tour's own gate, which denies deleting notes.
 pub(super) struct KeepNotes;
 
 impl Gate for KeepNotes {
