@@ -1,4 +1,4 @@
-//! `[agents.ID]`: who runs, with which instructions, tools, model and limits.
+//! `[agents.ID]`: agents with their instructions, tools, model and limits.
 
 use super::error::Source;
 use super::raw::{RawAgent, RawKind};
@@ -12,34 +12,33 @@ use tollgate_agent::name;
 use tollgate_agent::run::RunLimits;
 use toml::Spanned;
 
-/// The agent that runs where none is named.
+/// The agent that runs if none is named.
 pub const DEFAULT_AGENT: &str = "default";
 
-/// One agent.
+/// The configuration of one agent.
 #[derive(Debug, Clone, Default)]
 pub struct AgentConfig {
     /// The system prompt; empty for none.
     pub instructions: String,
-    /// What it is for.
+    /// The agent's purpose.
     pub description: Option<String>,
-    /// The names of the tools that it may call; `*` is all. Without a list it has
-    /// none.
+    /// The names of the tools that the agent may call; `*` means all. An empty list means none.
     pub tools: Vec<String>,
-    /// The agents that it may hand the conversation to.
+    /// The agents to which it may hand the conversation.
     pub delegates: Vec<String>,
-    /// The name of the tool as which other agents are offered it.
+    /// The name of the tool under which other agents can call it.
     pub offered_as: Option<String>,
-    /// JSON Schema of its answer; none where it answers in words.
+    /// The JSON Schema of its answer; `None` if it answers in text.
     pub output: Option<Value>,
-    /// How it is made of others; none where it has a model.
+    /// The agents that it is composed of; `None` if it has a model.
     pub made_of: Option<Composition>,
-    /// Its own model; none for the configuration's.
+    /// The agent's own model; `None` for the configuration's.
     pub model: Option<ModelConfig>,
-    /// What bounds its runs.
+    /// The limits of its runs.
     pub limits: RunLimits,
 }
 
-/// The agents of a host that is not configured: both list every tool.
+/// Returns the agents of a host without a configuration. Both list every tool.
 pub(super) fn defaults(limits: &LimitsConfig) -> BTreeMap<String, AgentConfig> {
     let mut agents = BTreeMap::new();
     add_defaults(&mut agents, limits, true);
@@ -91,7 +90,7 @@ fn check_one(source: &Source<'_>, raw: RawAgent, limits: &LimitsConfig) -> Resul
     })
 }
 
-/// The id of an agent that is configured, other than the one of direct calls.
+/// Returns the id of a configured agent other than the one of direct calls.
 pub(super) fn known_agent(
     source: &Source<'_>,
     named: &Spanned<String>,
@@ -107,7 +106,7 @@ pub(super) fn known_agent(
     Err(source.wrong(named.span(), problem))
 }
 
-/// How the agent is made of others: `kind`, with the keys that belong to it.
+/// Checks `kind` and the keys that belong to it.
 fn check_made_of(source: &Source<'_>, raw: &RawAgent) -> Result<Option<Composition>, ConfigError> {
     let Some(kind) = &raw.kind else {
         let stray = raw.agents.iter().flatten().next().map(Spanned::span);
@@ -193,7 +192,7 @@ fn tool_names(
     Ok(names)
 }
 
-/// Texts that a reply may hold or not: one without a word in it is in nearly all.
+/// Rejects texts without a word: nearly every reply contains one.
 fn stop_texts(source: &Source<'_>, written: Vec<Spanned<String>>) -> Result<Vec<String>, ConfigError> {
     if let Some(empty) = written.iter().find(|text| text.get_ref().trim().is_empty()) {
         let problem =

@@ -1,13 +1,12 @@
-//! Changing a file that people and other processes change as well: `tollgate.toml`, and
-//! the record of approvals beside it.
+//! Changes files that people and other processes change as well: `tollgate.toml` and the record
+//! of approvals beside it.
 //!
-//! A change is made to what the file holds at that moment, while a lock on its directory
-//! keeps other changes out. The new text takes the old one's place in one step, so that
-//! whoever reads the file reads all of one of them. No link is followed: what is written
-//! is the file of this name, and nothing elsewhere.
+//! A change applies to the file's current content, under a lock on its directory that keeps out
+//! other changes. The new text replaces the old one atomically, so that readers always see a
+//! complete version. Symbolic links are never followed: only the file of this name is written.
 //!
-//! Every new text is on the disk before the first one takes effect. A process that is killed
-//! leaves its new texts behind; the next change of the directory removes them.
+//! Every new text is on disk before the first one takes effect. If a process is killed, its new
+//! texts stay behind; the next change in the directory removes them.
 
 use rustix::fs::OFlags;
 use std::fs::{File, Permissions, TryLockError};
@@ -18,12 +17,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 
-/// How long a change waits for those of other processes, each of which takes milliseconds.
+/// How long a change waits for other processes, whose changes take milliseconds each.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(5);
-/// What is locked where the file system has no locks for directories.
+/// The lock file for file systems that cannot lock directories.
 const LOCK: &str = ".tollgate.lock";
-/// The names of new texts that have not taken effect yet, around the part that tells them apart.
+/// Prefix and suffix of the temporary files that hold new texts before they take effect.
 const PART: (&str, &str) = (".tollgate-", ".part");
 
 /// Why a file was not changed.
@@ -31,7 +30,7 @@ const PART: (&str, &str) = (".tollgate-", ".part");
 #[error("{} {what}", file.display())]
 pub struct NotChanged {
     pub(crate) file: PathBuf,
-    /// Goes on after the file's name.
+    /// The problem, worded to follow the file's name.
     pub(crate) what: String,
 }
 
@@ -41,11 +40,11 @@ impl From<NotChanged> for String {
     }
 }
 
-/// Changes a file; one that is not there is as an empty one. The change is given the text
-/// and returns the new one, with what the caller wants to know of it.
+/// Changes a file; a missing file counts as empty. `change` receives the text and returns the
+/// new one, along with a value for the caller.
 ///
 /// # Errors
-/// The change is refused, or the file cannot be read or written. Then it is as it was.
+/// The change is refused, or the file cannot be read or written. The file is then unchanged.
 pub(crate) fn change<T, E: From<NotChanged>>(
     file: &Path,
     change: impl FnOnce(&str) -> Result<(String, T), E>,
@@ -56,9 +55,9 @@ pub(crate) fn change<T, E: From<NotChanged>>(
     Ok(answer)
 }
 
-/// Changes to files of one directory that take effect together, such as a grant and the
-/// approval beside it. Other processes change nothing there meanwhile. Dropping it changes
-/// nothing.
+/// Changes to files of one directory that take effect together, such as a grant and its
+/// approval. Other processes change nothing there in the meantime. Dropping it discards the
+/// changes.
 #[derive(Debug)]
 pub struct Changes {
     directory: PathBuf,
@@ -67,7 +66,7 @@ pub struct Changes {
     _lock: File,
 }
 
-/// A file's new text, which is written and has not taken effect.
+/// A file's new text, written but not yet in effect.
 #[derive(Debug)]
 struct Prepared {
     file: PathBuf,
@@ -76,10 +75,10 @@ struct Prepared {
 }
 
 impl Changes {
-    /// Locks the directory of this file and removes what killed processes left there.
+    /// Locks the file's directory and removes the temporary files of killed processes.
     ///
     /// # Errors
-    /// The directory cannot be opened, or other processes change it all the time.
+    /// The directory cannot be opened, or other processes hold the lock for too long.
     pub fn begin(file: &Path) -> Result<Self, NotChanged> {
         let directory = directory_of(file).to_owned();
         let lock = lock(&directory).map_err(|why| unwritable(file, &why))?;
@@ -87,7 +86,7 @@ impl Changes {
         Ok(Self { directory, prepared: Vec::new(), _lock: lock })
     }
 
-    /// Writes the new text of a file of the directory, beside the file.
+    /// Writes a file's new text to a temporary file beside it.
     pub(crate) fn prepare<T, E: From<NotChanged>>(
         &mut self,
         file: &Path,
@@ -102,10 +101,10 @@ impl Changes {
         Ok(answer)
     }
 
-    /// Lets the changes take effect, in the order in which they were prepared.
+    /// Puts the changes into effect, in the order in which they were prepared.
     ///
     /// # Errors
-    /// A file cannot be replaced. Those before it are put back.
+    /// A file cannot be replaced. The files replaced before it are restored.
     pub fn commit(mut self) -> Result<(), NotChanged> {
         let mut replaced = Vec::new();
         for Prepared { file, before, part } in std::mem::take(&mut self.prepared) {
@@ -123,7 +122,7 @@ impl Changes {
         }
     }
 
-    /// Puts the old texts back in the files' places.
+    /// Restores the files' old texts.
     fn undone(&self, replaced: Vec<(PathBuf, Option<String>)>, mut why: NotChanged) -> NotChanged {
         for (file, before) in replaced.into_iter().rev() {
             let put_back = match before {
@@ -139,9 +138,9 @@ impl Changes {
         why
     }
 
-    /// A new text for a file, with the file's permissions.
+    /// Writes a new text for a file, with the file's permissions.
     fn part_of(&self, file: &Path, text: &str) -> io::Result<NamedTempFile> {
-        // Those of a link say nothing: everybody may follow it.
+        // A link's own permissions mean nothing: everybody may follow it.
         let there = std::fs::symlink_metadata(file).ok().filter(|there| there.is_file());
         part(&self.directory, text.as_bytes(), there.map(|there| there.permissions()))
     }
@@ -151,8 +150,8 @@ fn unwritable(file: &Path, why: &io::Error) -> NotChanged {
     NotChanged { file: file.to_owned(), what: format!("cannot be written: {why}") }
 }
 
-/// The text of a file that is to be changed; `None` if it is not there. Otherwise the
-/// error goes on after the file's name.
+/// Reads the text of a file that is to be changed; `None` if it does not exist. The error is
+/// worded to follow the file's name.
 pub(crate) fn read(file: &Path) -> Result<Option<String>, String> {
     if let Ok(target) = std::fs::read_link(file) {
         let target = directory_of(file).join(target);
@@ -174,7 +173,7 @@ fn directory_of(file: &Path) -> &Path {
     file.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Keeps other processes from changing files of this directory, until it is dropped.
+/// Locks the directory against changes by other processes until the lock is dropped.
 fn lock(directory: &Path) -> io::Result<File> {
     let of_directory = File::open(directory)?;
     match wait_for(&of_directory) {
@@ -206,7 +205,7 @@ fn wait_for(file: &File) -> io::Result<()> {
     }
 }
 
-/// Writes bytes to a file of the directory that has not its name yet, and waits for the disk.
+/// Writes bytes to a temporary file of the directory and syncs it to disk.
 fn part(directory: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<NamedTempFile> {
     let mut part = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(directory)?;
     part.write_all(bytes)?;
@@ -217,8 +216,8 @@ fn part(directory: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io:
     Ok(part)
 }
 
-/// Removes the new texts of processes that were killed before they took effect. The lock is
-/// held, so that no other process is about to use one.
+/// Removes the temporary files of killed processes. The caller holds the lock, so no other
+/// process is about to use one.
 fn sweep(directory: &Path) {
     let user = rustix::process::geteuid().as_raw();
     let is_left = |entry: &std::fs::DirEntry| {

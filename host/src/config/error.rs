@@ -1,5 +1,5 @@
-//! What is wrong with a configuration, and where: file, line, column, the line
-//! itself, and what is known there.
+//! Errors in a configuration with their location: file, line, column, the line itself, and the
+//! keys that are known there.
 
 use std::fmt;
 use std::io;
@@ -28,19 +28,19 @@ struct Place {
 }
 
 impl ConfigError {
-    /// The line that is wrong, 1 for the first; none where it is the whole file.
+    /// Returns the line of the error, starting at 1; `None` if it concerns the whole file.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
         self.place.as_ref().map(|place| place.line)
     }
 
-    /// The column that is wrong, in characters, 1 for the first.
+    /// Returns the column of the error in characters, starting at 1.
     #[must_use]
     pub fn column(&self) -> Option<usize> {
         self.place.as_ref().map(|place| place.column)
     }
 
-    /// What is wrong, without its place.
+    /// Returns the problem without its location.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem
@@ -76,14 +76,14 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The text that is being read, for saying where in it something is wrong.
+/// The text that is being read, for locating errors in it.
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,
 }
 
 impl Source<'_> {
-    /// A problem at these bytes of the text.
+    /// Returns an error at these bytes of the text.
     pub(super) fn wrong(&self, span: Range<usize>, problem: impl Into<String>) -> ConfigError {
         ConfigError {
             file: self.path.display().to_string(),
@@ -92,17 +92,18 @@ impl Source<'_> {
         }
     }
 
-    /// An unknown key at these bytes, with those that are known there.
+    /// Returns an error for an unknown key at these bytes, with the keys that are known there.
     pub(super) fn unknown(&self, span: Range<usize>, key: &str, known: &[&str]) -> ConfigError {
         self.wrong(span, unknown_key(key, known))
     }
 
-    /// What the parser, or the shape of a table, has against the text.
+    /// Converts an error of the parser or of deserialization.
     pub(super) fn refused(&self, error: &toml::de::Error) -> ConfigError {
         self.wrong(error.span().unwrap_or(0..0), in_our_words(error.message()))
     }
 
-    /// The same of a table that was taken out of the text, which stood here.
+    /// Converts an error in a table that was taken out of the text, at the table's original
+    /// location.
     pub(super) fn refused_at(&self, span: Range<usize>, error: &toml::de::Error) -> ConfigError {
         self.wrong(span, in_our_words(error.message()))
     }
@@ -143,8 +144,8 @@ fn unknown_key(key: &str, known: &[&str]) -> String {
     format!("unknown key `{}`{hint} {known}", clean(key, 100))
 }
 
-/// serde's sentences, where ours say more: `unknown field \`x\`, expected one of
-/// \`a\`, \`b\``, `missing field \`x\``, `invalid type: string "x", expected i64`.
+/// Rewords serde's messages if ours say more: `unknown field \`x\`, expected one of \`a\`,
+/// \`b\``, `missing field \`x\``, `invalid type: string "x", expected i64`.
 fn in_our_words(message: &str) -> String {
     let quoted =
         |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };

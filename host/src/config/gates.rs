@@ -1,4 +1,4 @@
-//! Where the gates are, and `[gates.ID]`: what is said of one of them.
+//! The gates directory, and `[gates.ID]`: the settings and limits of one gate.
 
 use super::error::Source;
 use super::raw::RawGate;
@@ -15,7 +15,7 @@ use toml::Spanned;
 pub struct GatesDir {
     /// The directory.
     pub path: PathBuf,
-    /// Whether the configuration names it: then it has to be there.
+    /// Whether the configuration names it. Then it must exist.
     pub is_named: bool,
 }
 
@@ -32,12 +32,12 @@ impl GatesDir {
     }
 }
 
-/// What the operator says of one gate.
+/// The operator's configuration of one gate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GateConfig {
-    /// What the gate itself reads; it refuses what it does not know. An object.
+    /// Settings that the gate reads, an object. The gate rejects unknown ones.
     pub settings: Value,
-    /// What one question may use.
+    /// The limits of one question to the gate.
     pub limits: GateLimits,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn check(
     Ok(gates)
 }
 
-/// The same in JSON; a date is text.
+/// Converts the value to JSON; a date becomes a string.
 fn as_json(value: toml::Value) -> Value {
     match value {
         toml::Value::String(text) => Value::from(text),

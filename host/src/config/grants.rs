@@ -1,4 +1,4 @@
-//! `[grants.COMPONENT]`: what a person gives to a component, and nothing else is.
+//! `[grants.COMPONENT]`: the only source of a component's permissions.
 
 use super::error::Source;
 use super::raw::{RawDelegate, RawFileGrant, RawGrants};
@@ -14,27 +14,27 @@ use tollgate_agent::name;
 use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess};
 use toml::Spanned;
 
-/// What a component may do.
+/// The grants of one component.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ComponentGrants {
     /// Directories of the host.
     pub files: Vec<FileGrantConfig>,
-    /// HTTP requests that are let through.
+    /// HTTP requests that it may send.
     pub http: Vec<HttpPattern>,
-    /// Ranges of addresses that its requests may reach although they are not global.
+    /// Address ranges that its requests may reach although they are not global.
     pub addresses: Vec<AddressRange>,
-    /// Secrets that join its requests, by name.
+    /// Secrets that are added to its requests, by name.
     pub secrets: BTreeSet<String>,
     /// Settings that it reads, by name.
     pub settings: BTreeMap<String, String>,
-    /// Names of variables of the host's environment that it sees.
+    /// Names of host environment variables that it sees.
     pub environment: BTreeSet<String>,
-    /// Other components' state keys, actions, and agents to run.
+    /// State keys of other components, actions, and agents to run.
     pub catalog: CatalogGrants,
 }
 
 impl ComponentGrants {
-    /// The agents that its tools may run, with the keys that go along.
+    /// Returns the agents that its tools may run, with the keys that are passed along.
     pub fn delegates(&self) -> impl Iterator<Item = (&String, &DelegateGrant)> {
         match &self.catalog.delegates {
             Delegates::Granted(agents) => Some(agents),
@@ -45,20 +45,20 @@ impl ComponentGrants {
     }
 }
 
-/// A directory of the host that a component may use.
+/// A host directory that a component may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileGrantConfig {
     /// The directory.
     pub host: PathBuf,
-    /// Where the component sees it; begins with `/`.
+    /// The path at which the component sees it; begins with `/`.
     pub guest: String,
-    /// Whether it may be changed.
+    /// Whether the component may write to it.
     pub access: FileAccess,
-    /// Bytes that may be written to it until the tools are loaded again.
+    /// The number of bytes that may be written to it until the tools are loaded again.
     pub quota_bytes: u64,
 }
 
-/// The actions that a host of this version carries out.
+/// The actions that this version of the host supports.
 const ACTIONS: [&str; 3] = ["add-context", "transfer", "escalate"];
 
 pub(super) fn check(
@@ -81,7 +81,7 @@ pub(super) fn check(
 }
 
 fn check_one(source: &Source<'_>, raw: RawGrants, config: &Config) -> Result<ComponentGrants, ConfigError> {
-    // Where letters of both cases are one, two of these would be one directory.
+    // On a case-insensitive file system, two of these would be one directory.
     let mut guests: BTreeMap<String, String> = BTreeMap::new();
     let mut files = Vec::with_capacity(raw.files.len());
     for file in raw.files {

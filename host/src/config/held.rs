@@ -1,18 +1,17 @@
-//! Variables of the host's environment that no tool may see, because they hold a key or a
-//! token.
+//! Host environment variables that no tool may see, because they hold a key or a token.
 
 use super::{Config, SecretConfig, SecretSource, ServerPlace};
 use crate::models::{ModelConfig, Provider};
 
 const PROVIDERS: [Provider; 4] = [Provider::Openai, Provider::Anthropic, Provider::Gemini, Provider::Ollama];
-/// Parts of the names of variables that hold something secret.
+/// Words in the names of variables that hold a secret.
 const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
-/// The shortest value that is looked for in others, in bytes.
+/// The minimum length of a value that is searched for within others, in bytes.
 const MIN_VALUE_BYTES: usize = 8;
 
 impl Config {
-    /// What a variable of the host's environment holds that no tool may see, in words: a
-    /// secret, a model's key, a server's token. `None` if it holds none of them.
+    /// Describes the protected value that a host environment variable holds: a secret, a
+    /// model's key, a server's token. `None` if it holds none of them.
     #[must_use]
     pub fn held_by(&self, variable: &str) -> Option<String> {
         if let Some(what) = self.held_variables.get(variable) {
@@ -21,7 +20,7 @@ impl Config {
         if let Some((name, _)) = self.secrets.iter().find(|(_, secret)| is_in(secret, variable)) {
             return Some(format!("the secret of [secrets.{name}]"));
         }
-        // A model can be named on the command line as well, and its key is customary.
+        // The command line can also name a model, whose key is in its customary variable.
         let customary = PROVIDERS.iter().any(|provider| provider.key_variable() == Some(variable));
         if customary || self.model_variables().any(|held| held == variable) {
             return Some("a model's API key".to_owned());
@@ -41,8 +40,8 @@ impl Config {
         of_telemetry.then(|| "the headers of telemetry".to_owned())
     }
 
-    /// The same of a value, which may be in a variable of another name. `lookup` reads the
-    /// host's environment.
+    /// Like `held`, but for a value, which may be in a variable of another name. `lookup` reads
+    /// the host's environment.
     pub(crate) fn held_in(&self, value: &str, lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
         let of_secrets = self.secrets.values().filter_map(|secret| match &secret.source {
             SecretSource::Environment(name) => Some(name.as_str()),
@@ -87,7 +86,7 @@ fn is_secret_by_name(variable: &str) -> bool {
     SECRET_WORDS.iter().any(|word| variable.contains(word))
 }
 
-/// Whether a value is a secret, or has it as a part.
+/// Returns whether a value equals or contains a secret.
 pub(crate) fn holds(value: &str, secret: &str) -> bool {
     let secret = secret.trim();
     secret.len() >= MIN_VALUE_BYTES && value.contains(secret)

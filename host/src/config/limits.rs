@@ -1,8 +1,8 @@
-//! `[limits]`: what one call, one run and all of them together may use.
+//! `[limits]`: the limits of single calls, of runs, and of all of them together.
 //!
-//! Every value is a whole number with its unit in its name. `[limits]` holds for
-//! everything, `[tools.NAME.limits]` for one tool, `[limits.ceiling]` is what no
-//! tool may be given more of, and `[agents.ID.limits]` bounds one agent's runs.
+//! Every value is an integer with its unit in its name. `[limits]` applies to everything,
+//! `[tools.NAME.limits]` to one tool and `[agents.ID.limits]` to one agent's runs. No tool may
+//! exceed `[limits.ceiling]`.
 
 use super::ConfigError;
 use super::error::Source;
@@ -16,32 +16,32 @@ use tollgate_agent::run::RunLimits;
 use tollgate_sandbox::{GateLimits, Limits, SandboxConfig};
 use toml::Spanned;
 
-/// What runs and calls may use.
+/// The limits of runs and calls.
 #[derive(Debug, Clone, Default)]
 pub struct LimitsConfig {
-    /// One attempt of a call, where nothing else is said of its tool.
+    /// The limits of one attempt, unless its tool has its own.
     pub call: Limits,
-    /// One run, where nothing else is said of its agent.
+    /// The limits of one run, unless its agent has its own.
     pub run: RunLimits,
-    /// Calls of single tools, by the tool's name.
+    /// Limits of single tools, by tool name.
     pub tools: BTreeMap<String, ToolLimits>,
-    /// All calls together, and the ceiling for each.
+    /// Limits on all calls together, and the ceiling for each.
     pub sandbox: SandboxConfig,
 }
 
-/// What one tool's calls may use.
+/// The limits of one tool's calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// One attempt.
+    /// The limits of one attempt.
     pub call: Limits,
-    /// Milliseconds for one attempt, in place of what the tool asks for.
+    /// Milliseconds for one attempt, in place of the tool's own request.
     pub timeout_ms: Option<u32>,
-    /// Calls of it that run at once, where that is bounded for it alone.
+    /// The maximum number of concurrent calls of this tool, if it has a limit of its own.
     pub concurrent_calls: Option<u32>,
 }
 
 impl LimitsConfig {
-    /// What calls of this tool may use.
+    /// Returns the limits of this tool's calls.
     #[must_use]
     pub fn of_tool(&self, tool_name: &str) -> ToolLimits {
         match self.tools.get(tool_name) {
@@ -51,17 +51,17 @@ impl LimitsConfig {
     }
 }
 
-/// A table of limits as it is written.
+/// A table of limits as written.
 #[derive(Debug, Default)]
 pub(super) struct RawLimits {
     numbers: Numbers,
     ceiling: Option<(Spanned<String>, Numbers)>,
 }
 
-/// Limits by name, with the places where name and number stand.
+/// Limits by name, with the locations of name and number.
 pub(super) type Numbers = BTreeMap<Spanned<String>, Spanned<i64>>;
 
-/// Bounds on all calls together, which are no part of any one call's limits.
+/// Limits on all calls together, which are not part of any single call's limits.
 #[derive(Debug, Serialize, Deserialize)]
 struct HostNumbers {
     memory_budget_bytes: u64,
@@ -150,7 +150,7 @@ pub(super) fn check(
     Ok(config)
 }
 
-/// One agent's limits: those of runs, over what holds for every agent.
+/// Applies one agent's limits over those of all runs.
 pub(super) fn check_run(
     source: &Source<'_>,
     raw: RawLimits,
@@ -162,7 +162,7 @@ pub(super) fn check_run(
     Table::read(source, raw.numbers, &[run_names()])?.overlay(all)
 }
 
-/// What one question to a gate may use.
+/// Returns the limits of one question to a gate.
 pub(super) fn check_gate(source: &Source<'_>, numbers: Numbers) -> Result<GateLimits, ConfigError> {
     let limits = GateLimits::default();
     Table::read(source, numbers, &[names(&limits)])?.overlay(&limits)
@@ -182,7 +182,7 @@ fn of_one_tool(source: &Source<'_>, numbers: Numbers, all: &LimitsConfig) -> Res
     Ok(ToolLimits { call, timeout_ms, concurrent_calls })
 }
 
-/// Numbers of one table, each known there.
+/// The numbers of one table and the names that are known there.
 struct Table<'a> {
     source: &'a Source<'a>,
     numbers: Numbers,
@@ -205,7 +205,7 @@ impl<'a> Table<'a> {
         Ok(Self { source, numbers })
     }
 
-    /// The value with those of its fields replaced that this table names.
+    /// Returns the value with the fields replaced that this table names.
     fn overlay<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<T, ConfigError> {
         let mut fields = fields(value);
         for (key, number) in &self.numbers {
@@ -258,7 +258,7 @@ fn names(value: &impl Serialize) -> Vec<String> {
     fields(value).into_iter().map(|(name, _)| name).collect()
 }
 
-/// The limits of a run that are numbers.
+/// Returns the names of the numeric limits of a run.
 fn run_names() -> Vec<String> {
     fields(&RunLimits::default())
         .into_iter()

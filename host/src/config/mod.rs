@@ -1,8 +1,8 @@
-//! `tollgate.toml`: what was written, and what it means.
+//! `tollgate.toml`: parsing and validation.
 //!
-//! `RawConfig` is the file as a person typed it; [`Config`] is what the host
-//! works from, and only [`Config::load`] and [`Config::parse`] make one. A key
-//! that nothing enforces is an error that names what is known in its place.
+//! `RawConfig` is the file as typed. [`Config`] is the validated result, which only
+//! [`Config::load`] and [`Config::parse`] create. A key that nothing enforces is an error that
+//! lists the known keys.
 
 mod agents;
 mod change;
@@ -44,63 +44,63 @@ use tollgate_agent::gate::permissions::Permissions;
 use tollgate_registry::{HostSettings, LockMode, RawTrust, Trust};
 use toml::Spanned;
 
-/// The name of the file that is looked for in the working directory.
+/// The name of the configuration file in the working directory.
 pub const FILE_NAME: &str = "tollgate.toml";
-/// The directory of tools where the configuration does not name another.
+/// The default directory of tools.
 pub const DEFAULT_TOOLS_DIR: &str = "tools";
-/// The directory of gates where the configuration does not name another.
+/// The default directory of gates.
 pub const DEFAULT_GATES_DIR: &str = "gates";
 
-/// What the host works from.
+/// The validated configuration of a host.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The file that was read; none where there is none.
+    /// The file that was read; `None` if there is no file.
     pub file: Option<PathBuf>,
-    /// The file that was looked for and is not there. A host that runs reads it once it
-    /// is.
+    /// The file that was not found. A running host reads it once it exists.
     pub absent_file: Option<PathBuf>,
-    /// The directory against which the file's relative paths are read.
+    /// The directory to which the file's relative paths refer.
     pub base_dir: PathBuf,
-    /// Where the components are.
+    /// The directory of components.
     pub tools_dir: PathBuf,
-    /// Where the store lies, if its place is known: no tool is granted a directory that
-    /// holds it.
+    /// The directory of the store, if it is known: no tool is granted a directory that contains
+    /// it.
     pub data_dir: Option<PathBuf>,
-    /// Where the gates are.
+    /// The directory of gates.
     pub gates_dir: GatesDir,
-    /// What is said of single gates, by the gate's id.
+    /// Configurations of single gates, by gate id.
     pub gates: BTreeMap<String, GateConfig>,
-    /// Which calls may run, which are asked about, which may not; none where nothing
-    /// is said.
+    /// The rules for allowing, asking about and denying calls; `None` if there are none.
     pub permissions: Option<Permissions>,
-    /// Whether an MCP client may have an answer remembered, instead of only answering one
-    /// call with yes or no.
+    /// Whether an MCP client may have an answer remembered, instead of only answering one call
+    /// with yes or no.
     pub clients_may_remember: bool,
-    /// What runs and calls may use.
+    /// The limits of runs and calls.
     pub limits: LimitsConfig,
-    /// Which model answers; none where nothing is configured.
+    /// The model that answers; `None` if none is configured.
     pub model: Option<ModelConfig>,
-    /// The agents, by id; there is always one of the name [`DEFAULT_AGENT`] or more.
+    /// The agents by id. There is always at least one, which is [`DEFAULT_AGENT`] unless others
+    /// are configured.
     pub agents: BTreeMap<String, AgentConfig>,
-    /// What components may do, by component id.
+    /// Grants by component id.
     pub grants: BTreeMap<String, ComponentGrants>,
-    /// Keys of the state whose values clients and subscribers are told, and beginnings of
-    /// such keys, which end in `*`.
+    /// State keys whose values clients and subscribers receive. An entry that ends in `*`
+    /// matches keys by prefix.
     pub visible_keys: Vec<String>,
-    /// Servers that bring tools, by name.
+    /// MCP servers that provide tools, by name.
     pub servers: BTreeMap<String, ServerConfig>,
-    /// The program and first arguments with which servers are started; empty if they are started
-    /// directly. It is given the id of this process, the server's command and its arguments, and
-    /// becomes the server, which then ends with this process, however that ends.
+    /// The program and first arguments with which servers are started; empty if they are
+    /// started directly. It receives this process's id, the server's command and its arguments,
+    /// and becomes the server, which then ends with this process in every case.
     pub launcher: Vec<OsString>,
-    /// The program and first arguments of a process that is started into the group of each server;
-    /// empty if there is none. It is given the group's id, and kills the group once its input is
-    /// closed: so what a server started ends with this process, however that ends.
+    /// The program and first arguments of a process that is started in each server's process
+    /// group; empty if there is none. It receives the group's id and kills the group once its
+    /// input is closed. So everything that a server started ends with this process in every
+    /// case.
     pub group_keeper: Vec<OsString>,
-    /// Secrets that may join requests, by name.
+    /// Secrets that may be added to requests, by name.
     pub secrets: BTreeMap<String, SecretConfig>,
-    /// Variables that hold a token or key of the host, beside those that the file names,
-    /// each with what names it: no tool sees them.
+    /// Variables that hold a token or key of the host, in addition to those in the file, each
+    /// with the place that names it. No tool sees them.
     pub held_variables: BTreeMap<String, String>,
     /// How much the store keeps, and for how long.
     pub store: StoreConfig,
@@ -112,14 +112,14 @@ pub struct Config {
     pub registries: BTreeMap<String, HostSettings>,
 }
 
-/// The largest file of the host's own that is read, in bytes.
+/// The maximum size of the host's own files, in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Reads a file that a person writes. Follows links, and opens nothing but a regular file:
-/// a pipe would never end, and a device neither.
+/// Reads a file that a person writes. Follows links, but opens only regular files: reading a
+/// pipe or a device might never end.
 ///
 /// # Errors
-/// The file cannot be read, is not a regular one, or has more than 16 MiB.
+/// The file cannot be read, is not regular, or is larger than 16 MiB.
 pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     let found = std::fs::metadata(path)?;
     if !found.is_file() {
@@ -134,12 +134,10 @@ pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
 }
 
 impl Config {
-    /// Reads `file`, or where it is none `tollgate.toml` in the working directory
-    /// if there is one.
+    /// Reads `file`, or if it is `None`, `tollgate.toml` in the working directory if it exists.
     ///
     /// # Errors
-    /// A named file is missing; the file cannot be read; what it says cannot be
-    /// meant.
+    /// The named file is missing, or the file cannot be read or is not valid.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         let path = file.unwrap_or(Path::new(FILE_NAME));
         match read_text(path) {
@@ -151,11 +149,11 @@ impl Config {
         }
     }
 
-    /// Reads the text of a configuration file; `path` stands for it in messages,
-    /// and its directory is where relative paths begin.
+    /// Parses the text of a configuration file. `path` names it in messages, and relative paths
+    /// refer to its directory.
     ///
     /// # Errors
-    /// What the text says cannot be meant.
+    /// The text is not a valid configuration.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         let source = Source { path, text };
         let raw: RawConfig = toml::from_str(text).map_err(|e| source.refused(&e))?;
@@ -196,13 +194,13 @@ impl Config {
         Ok(config)
     }
 
-    /// What the component may do; nothing where it is not named.
+    /// Returns the component's grants, which are empty if it is not named.
     #[must_use]
     pub fn grants_of(&self, component_id: &str) -> ComponentGrants {
         self.grants.get(component_id).cloned().unwrap_or_default()
     }
 
-    /// What people call the configuration in messages.
+    /// Returns the name of the configuration for messages.
     #[must_use]
     pub fn name(&self) -> String {
         match &self.file {
@@ -249,7 +247,7 @@ fn trust(source: &Source<'_>, raw: Option<Spanned<RawTrust>>, base_dir: &Path) -
     Trust::new(raw.get_ref(), base_dir).map_err(|e| source.wrong(raw.span(), e.to_string()))
 }
 
-/// A path as the configuration means it. Of `.` nothing is shown.
+/// Resolves a path of the configuration. A base directory of `.` is left out.
 fn in_dir(base_dir: &Path, path: &Path) -> PathBuf {
     match base_dir == Path::new(".") {
         true => path.to_owned(),

@@ -1,5 +1,5 @@
-//! `[permissions]`: which calls may run, which are asked about, which may not; and
-//! how an answer for always gets there.
+//! `[permissions]`: the rules for allowing, asking about and denying calls, and how "always"
+//! answers are stored in them.
 
 use super::error::Source;
 use super::{ConfigError, NotChanged, change};
@@ -9,7 +9,7 @@ use tollgate_agent::gate::permissions::{MAX_REMEMBERED, Otherwise, Permissions, 
 use toml::Spanned;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
-/// The table as it is written.
+/// The table as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawPermissions {
@@ -23,7 +23,7 @@ pub(super) struct RawPermissions {
     deny: Vec<Spanned<toml::Value>>,
     #[serde(default)]
     remembered: Vec<Spanned<toml::Value>>,
-    /// Whether an answer that an MCP client sends may be remembered.
+    /// Whether an answer from an MCP client may be remembered.
     #[serde(default)]
     pub(super) clients_may_remember: bool,
 }
@@ -47,7 +47,7 @@ pub(super) fn check(source: &Source<'_>, raw: RawPermissions) -> Result<Permissi
     Ok(permissions)
 }
 
-/// A tool's name, or a table that says more.
+/// Parses a rule: a tool's name, or a table with details.
 fn spec(source: &Source<'_>, rule: Spanned<toml::Value>) -> Result<RuleSpec, ConfigError> {
     let span = rule.span();
     match rule.into_inner() {
@@ -60,7 +60,7 @@ fn spec(source: &Source<'_>, rule: Spanned<toml::Value>) -> Result<RuleSpec, Con
     }
 }
 
-/// Why an answer for always was not written down.
+/// The reason why an "always" answer was not stored.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer is not remembered for always: {} {what}. For this thread it is; write it by hand: [permissions] remembered = [{rule}]", file.display())]
 pub struct NotRemembered {
@@ -69,11 +69,11 @@ pub struct NotRemembered {
     rule: String,
 }
 
-/// Writes an answer for always into the configuration, whose comments and order
-/// stay as they are. Without a file there, it is made.
+/// Adds an "always" answer to the configuration, keeping its comments and order. Creates the
+/// file if it does not exist.
 ///
 /// # Errors
-/// The file cannot be read or written, or is no configuration.
+/// The file cannot be read or written, or is not a valid configuration.
 pub fn remember_always(file: &Path, rule: &RuleSpec) -> Result<(), NotRemembered> {
     let written = as_toml(rule);
     let changed: Result<(), NotChanged> = change(file, |text| match with_rule(text, &written) {

@@ -1,4 +1,4 @@
-//! The configuration as it is written. Nothing here has a meaning yet.
+//! The configuration as written, before validation.
 
 use super::DEFAULT_TOOLS_DIR;
 use super::limits::{Numbers, RawLimits};
@@ -61,7 +61,7 @@ pub(super) struct RawState {
     pub(super) visible: Vec<Spanned<String>>,
 }
 
-/// `[tools]`: the directories, and a table for each tool that something is said of.
+/// `[tools]`: the directories, and a table for each configured tool.
 #[derive(Debug)]
 pub(super) struct RawTools {
     pub(super) dir: PathBuf,
@@ -156,7 +156,7 @@ pub(super) struct RawAgent {
     pub(super) limits: RawLimits,
 }
 
-/// `kind` of an agent that is made of others
+/// `kind` of an agent that is composed of others
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RawKind {

@@ -1,5 +1,5 @@
-//! `[secrets.NAME]`: what joins requests after they have left the tool. The value
-//! itself is never in the configuration.
+//! `[secrets.NAME]`: secrets that the host adds to requests after they have left the tool. The
+//! value itself is never in the configuration.
 
 use super::error::Source;
 use super::raw::RawSecret;
@@ -13,22 +13,22 @@ use toml::Spanned;
 /// A secret, bound to one host and one header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretConfig {
-    /// Where its value is.
+    /// The location of its value.
     pub source: SecretSource,
-    /// Scheme, host and port of the requests that it joins.
+    /// Scheme, host and port of the requests to which it is added.
     pub to: Origin,
-    /// The header in which it goes.
+    /// The header that carries it.
     pub header: String,
-    /// What stands before it there, such as `Bearer `.
+    /// The text before it in the header, such as `Bearer `.
     pub prefix: String,
 }
 
-/// Where a secret's value is.
+/// The location of a secret's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretSource {
-    /// In a variable of the host's environment.
+    /// An environment variable of the host.
     Environment(String),
-    /// In a file, without the end of its last line.
+    /// A file, without the newline at its end.
     File(PathBuf),
 }
 

@@ -1,5 +1,4 @@
-//! `[mcp.SERVER]`: servers of the Model Context Protocol whose tools are called like
-//! any other.
+//! `[mcp.SERVER]`: servers of the Model Context Protocol whose tools are called like any other.
 
 use super::ConfigError;
 use super::error::Source;
@@ -9,23 +8,23 @@ use std::time::Duration;
 use tollgate_agent::name;
 use toml::Spanned;
 
-/// The longest name of a server: with it, names of tools are still names.
+/// The maximum length of a server's name, which leaves room for the tool's in a full name.
 const MAX_NAME_BYTES: usize = 24;
 
-/// A server that brings tools.
+/// A server that provides tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// How it is reached.
+    /// How to reach it.
     pub place: ServerPlace,
-    /// How long it may take to begin.
+    /// How long it may take to start.
     pub start_timeout: Duration,
-    /// How long one of its calls may take; none for the run's.
+    /// How long one of its calls may take; `None` for the run's limit.
     pub timeout_ms: Option<u32>,
-    /// The most bytes of one of its answers.
+    /// The maximum size of one answer, in bytes.
     pub answer_bytes: usize,
 }
 
-/// How a server is reached.
+/// The way to reach a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerPlace {
     /// A child process, over its standard input and output.
@@ -34,15 +33,15 @@ pub enum ServerPlace {
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Its environment, beside `PATH` and `HOME`; nothing else of the host's is in
-        /// it.
+        /// Its environment variables, in addition to `PATH` and `HOME`. It sees no others of
+        /// the host's.
         env: BTreeMap<String, String>,
     },
-    /// An address.
+    /// An HTTP endpoint.
     Http {
-        /// Where the protocol is spoken.
+        /// The URL of the endpoint.
         url: String,
-        /// The variable with the bearer token, if it wants one.
+        /// The variable with the bearer token, if the server requires one.
         token_env: Option<String>,
     },
 }

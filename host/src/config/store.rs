@@ -11,11 +11,12 @@ use toml::Spanned;
 /// How much the store keeps, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// The bounds on what it holds.
+    /// The limits of its size.
     pub limits: StoreLimits,
-    /// The most bytes of one component's state in one thread.
+    /// The maximum size of one component's state in one thread, in bytes.
     pub thread_state_bytes: usize,
-    /// How long completed runs are kept. `None` if they are kept until somebody removes them.
+    /// How long completed runs are kept. `None` if they are kept until they are removed by
+    /// hand.
     pub keep: Option<Duration>,
 }
 
@@ -61,10 +62,10 @@ pub(super) fn check(source: &Source<'_>, raw: RawStore) -> Result<StoreConfig, C
     Ok(StoreConfig { limits, thread_state_bytes, keep: keep.transpose()? })
 }
 
-/// Reads a period such as `30m`, `12h` or `7d`.
+/// Parses a period such as `30m`, `12h` or `7d`.
 ///
 /// # Errors
-/// The text is not one, in words.
+/// The text is not a period; the message says why.
 pub fn read_period(typed: &str) -> Result<Duration, String> {
     let wrong = || format!("`{typed}` is not a period; write 30m, 12h or 7d");
     let (number, unit) = typed.split_at_checked(typed.len().wrapping_sub(1)).ok_or_else(wrong)?;

@@ -1,4 +1,4 @@
-//! `[state]`: which keys' values clients and subscribers are told.
+//! `[state]`: the keys whose values clients and subscribers receive.
 
 use super::ConfigError;
 use super::error::Source;

@@ -1,17 +1,16 @@
-//! What stands in brackets or braces, as text: members with commas between them, and
-//! comments wherever a person put them. A comment behind a member is on its line and
-//! goes with it; every other one stays.
+//! Edits the text in brackets or braces: members separated by commas, with comments anywhere. A
+//! comment on the line of a member belongs to it and is removed with it; all others stay.
 
 use std::ops::Range;
 use toml_edit::{Array, InlineTable, Value};
 
 /// A list in brackets, or a table in braces.
 pub(super) struct Block {
-    /// Behind the opening bracket.
+    /// The offset after the opening bracket.
     open: usize,
-    /// At the closing one.
+    /// The offset of the closing bracket.
     close: usize,
-    /// Where each member ends, in order.
+    /// The end of each member, in order.
     ends: Vec<usize>,
 }
 
@@ -32,7 +31,7 @@ impl Block {
         Some(Self { open: span.start + 1, close: span.end.checked_sub(1)?, ends })
     }
 
-    /// The text with one member more, on a line of its own where the last one is.
+    /// Returns the text with one more member, on a line of its own if the last one is.
     pub(super) fn with(&self, text: &str, member: &str) -> String {
         let Some(last) = self.ends.len().checked_sub(1) else { return self.with_first(text, member) };
         let end = self.ends[last];
@@ -69,7 +68,7 @@ impl Block {
         }
     }
 
-    /// The text without the member that ends here.
+    /// Returns the text without the member that ends here.
     pub(super) fn without(&self, text: &str, end: usize) -> Option<String> {
         let member = self.ends.iter().position(|at| *at == end)?;
         let start = self.start_of(text, member);
@@ -86,7 +85,7 @@ impl Block {
         {
             return Some(format!("{}{between}{}", &text[..line], &text[next..]));
         }
-        // The last one takes the comma before it along, the others that behind them.
+        // The last member takes the comma before it along, the others the comma after them.
         let before = match (member.checked_sub(1), comma) {
             (Some(previous), None) => self.comma_behind(text, previous),
             _ => None,
@@ -101,7 +100,7 @@ impl Block {
         Some(format!("{kept}{between}{follows}"))
     }
 
-    /// Where what belongs to a member begins: behind the comma of the one before it.
+    /// Returns the start of everything that belongs to a member: after the previous comma.
     fn begin_of(&self, text: &str, member: usize) -> usize {
         match member.checked_sub(1) {
             None => self.open,
@@ -111,7 +110,7 @@ impl Block {
         }
     }
 
-    /// Where a member's first letter is.
+    /// Returns the offset of a member's first letter.
     fn start_of(&self, text: &str, member: usize) -> usize {
         skip(text, self.begin_of(text, member), self.ends[member])
     }
@@ -122,7 +121,7 @@ impl Block {
     }
 }
 
-/// Comments between a member and its comma: they stay, on lines of their own.
+/// Returns the comments between a member and its comma. They stay, on lines of their own.
 fn kept_before_comma(text: &str, end: usize, comma: Option<usize>) -> &str {
     let between = comma.map_or("", |comma| &text[end..comma]);
     if between.contains('#') { between } else { "" }
@@ -137,7 +136,7 @@ fn leaf_ends(table: &InlineTable, ends: &mut Vec<usize>) {
     }
 }
 
-/// Behind blanks, ends of lines and comments; at most `to`.
+/// Skips whitespace, newlines and comments, up to `to`.
 fn skip(text: &str, from: usize, to: usize) -> usize {
     let mut at = from;
     let bytes = text.as_bytes();
@@ -155,12 +154,12 @@ fn is_blank(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' ' | b'\t'))
 }
 
-/// Where the line of a place begins.
+/// Returns the start of the line that contains this offset.
 pub(super) fn line_start(text: &str, at: usize) -> usize {
     text[..at].rfind('\n').map_or(0, |newline| newline + 1)
 }
 
-/// Where the line of a place ends: at its newline, or the end of the text.
+/// Returns the end of the line that contains this offset: its newline, or the end of the text.
 pub(super) fn line_end(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |newline| at + newline)
 }

@@ -1,5 +1,5 @@
-//! Lists whose entries are tables, `files` and `delegates`: in braces within a list,
-//! or each below a header of its own.
+//! Lists whose entries are tables, `files` and `delegates`: in braces within a list, or each
+//! under a header of its own.
 
 use super::FileValue;
 use super::block::Block;
@@ -14,12 +14,12 @@ pub(super) struct Entries {
     name: &'static str,
 }
 
-/// Directories, each by where the component sees it.
+/// Directories, named by the guest's path.
 pub(super) const FILES: Entries = Entries { list: "files", name: "guest" };
-/// Agents that may be run.
+/// Agents that the component may run.
 pub(super) const DELEGATES: Entries = Entries { list: "delegates", name: "agent" };
 
-/// What is said of a directory, as TOML.
+/// Returns the keys and values of a directory, as TOML.
 pub(super) fn pairs(file: &FileValue) -> Vec<(&'static str, String)> {
     let access = if file.access == FileAccess::Read { "read" } else { "read-write" };
     let text = |value: &str| Value::from(value).to_string();
@@ -29,8 +29,7 @@ pub(super) fn pairs(file: &FileValue) -> Vec<(&'static str, String)> {
     pairs
 }
 
-/// Changes one thing about a directory that is granted; grants the whole of it where
-/// it is not.
+/// Changes one key of a granted directory; grants the whole directory if it is not granted yet.
 pub(super) fn set(text: &str, id: &str, file: &FileValue, key: &str, written: &str) -> Option<String> {
     match FILES.set(text, id, &file.guest, key, written) {
         Some(changed) => Some(changed),
@@ -38,12 +37,12 @@ pub(super) fn set(text: &str, id: &str, file: &FileValue, key: &str, written: &s
     }
 }
 
-/// Grants an agent, where it is not granted already.
+/// Grants an agent if it is not granted yet.
 pub(super) fn add_delegate(text: &str, id: &str, agent: &str) -> Option<String> {
     DELEGATES.add(text, id, agent, &[("agent", Value::from(agent).to_string())])
 }
 
-/// Takes an entry away; none where it is not there.
+/// Removes an entry; `None` if it does not exist.
 pub(super) fn remove(text: &str, id: &str, entries: Entries, name: &str) -> Option<String> {
     let path = ["grants", id, entries.list];
     let document = parsed(text)?;
@@ -62,7 +61,7 @@ impl Entries {
         entry.get(self.name).and_then(Item::as_str) == Some(name)
     }
 
-    /// Adds an entry; none where it is there.
+    /// Adds an entry; `None` if it already exists.
     fn add(self, text: &str, id: &str, name: &str, pairs: &[(&str, String)]) -> Option<String> {
         let path = ["grants", id, self.list];
         let written = |separator: &str| {
@@ -88,7 +87,7 @@ impl Entries {
         }
     }
 
-    /// Changes one thing about an entry; none where the entry is not there.
+    /// Changes one key of an entry; `None` if the entry does not exist.
     fn set(self, text: &str, id: &str, name: &str, key: &str, written: &str) -> Option<String> {
         let path = ["grants", id, self.list];
         let pair = format!("{key} = {written}");

@@ -1,5 +1,5 @@
-//! Changes `tollgate.toml` as a person would: what is not meant stays as it was, with
-//! its comments. Nothing is written that could not be read back.
+//! Edits `tollgate.toml` as a person would: everything else stays as it was, with its comments.
+//! A change that would make the file unreadable is not written.
 
 mod block;
 mod files;
@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 use tollgate_sandbox::FileAccess;
 use toml_edit::Value;
 
-/// A configuration file that is being changed.
+/// A configuration file under edit.
 #[derive(Debug)]
 pub struct Edit {
     path: PathBuf,
-    /// The file as it was read, with the changes.
+    /// The text as it was read, with the changes.
     text: String,
-    /// The changes, to be made again to what the file holds when it is written.
+    /// The changes, which are applied again to the file's current content on save.
     changes: Vec<Change>,
 }
 
-/// One change of grants.
+/// One change to the grants.
 #[derive(Debug)]
 enum Change {
     Grant(String, Powers),
@@ -34,45 +34,45 @@ enum Change {
 pub struct Powers {
     /// Directories.
     pub files: Vec<FileValue>,
-    /// Values of the lists, each with its key: `http`, `addresses`, `secrets`,
-    /// `environment`, `actions`.
+    /// Values of the lists, each with its key: `http`, `addresses`, `secrets`, `environment`,
+    /// `actions`.
     pub lists: Vec<(&'static str, String)>,
     /// Settings with their values.
     pub settings: Vec<(String, String)>,
-    /// Other components' state keys, each behind `read` or `write`.
+    /// State keys of other components, each with `read` or `write`.
     pub state: Vec<(&'static str, String)>,
     /// Agents that its tools may run, by id.
     pub delegates: Vec<String>,
 }
 
-/// A directory as it is granted.
+/// A directory to grant or revoke.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileValue {
-    /// The directory of the host; empty where only the guest's path is meant.
+    /// The host directory; empty if only the guest's path is given.
     pub host: PathBuf,
-    /// Where the component sees it.
+    /// The path at which the component sees it.
     pub guest: String,
-    /// Whether it may be changed.
+    /// Whether the component may write to it.
     pub access: FileAccess,
-    /// Bytes that may be written to it; none leaves what is there, or else the default.
+    /// The number of bytes that may be written to it; `None` keeps the existing value or the
+    /// default.
     pub quota_bytes: Option<u64>,
 }
 
 impl Edit {
-    /// Reads the file that a configuration came from, or begins the one that it
-    /// would come from.
+    /// Opens the configuration file for editing, or starts an empty one if it does not exist.
     ///
     /// # Errors
-    /// It cannot be read, or is no configuration.
+    /// The file cannot be read, or is not a valid configuration.
     pub fn open(path: &Path) -> Result<Self, String> {
         let text = read(path).map_err(|why| format!("{} {why}", path.display()))?.unwrap_or_default();
         Config::parse(path, &text).map_err(|e| e.to_string())?;
         Ok(Self { path: path.to_owned(), text, changes: Vec::new() })
     }
 
-    /// Adds to what a component was granted. What is there already is left alone; a
-    /// directory or setting of the same name is changed where it stands, and keeps
-    /// what is not named, such as its quota.
+    /// Adds to a component's grants. Existing grants stay. An existing directory or setting of
+    /// the same name is changed in place and keeps the keys that are not given, such as its
+    /// quota.
     pub fn grant(&mut self, component_id: &str, powers: &Powers) {
         self.changes.push(Change::Grant(component_id.to_owned(), powers.clone()));
         for (key, value) in &powers.lists {
@@ -95,21 +95,20 @@ impl Edit {
         }
     }
 
-    /// Whether the file says where this secret is.
+    /// Returns whether the file defines this secret.
     #[must_use]
     pub fn has_secret(&self, name: &str) -> bool {
         text::has(&self.text, &["secrets", name])
     }
 
-    /// Whether the file knows this agent.
+    /// Returns whether the file defines this agent.
     #[must_use]
     pub fn has_agent(&self, id: &str) -> bool {
         let config = Config::parse(&self.path, &self.text);
         id != crate::DIRECT_AGENT && config.is_ok_and(|config| config.agents.contains_key(id))
     }
 
-    /// Takes away from what a component was granted. The answer says what of it was
-    /// not there.
+    /// Removes from a component's grants. Returns those that were not granted.
     pub fn revoke(&mut self, component_id: &str, powers: &Powers) -> Vec<String> {
         self.changes.push(Change::Revoke(component_id.to_owned(), powers.clone()));
         let mut absent = Vec::new();
@@ -135,26 +134,25 @@ impl Edit {
         absent
     }
 
-    /// Takes everything away from a component; false where it had nothing.
+    /// Removes all grants of a component; returns false if it had none.
     pub fn revoke_all(&mut self, component_id: &str) -> bool {
         self.changes.push(Change::RevokeAll(component_id.to_owned()));
         self.remove(&["grants", component_id])
     }
 
-    /// What the configuration would be with these changes.
+    /// Returns the configuration with these changes, without writing it.
     ///
     /// # Errors
-    /// What was added cannot be meant.
+    /// The result is not a valid configuration.
     pub fn preview(&self) -> Result<Config, String> {
         Config::parse(&self.path, &self.text).map_err(|e| e.to_string())
     }
 
-    /// Makes the changes to what the file holds now, and writes it, if it still is a
-    /// configuration; whoever reads it meanwhile reads the old one.
+    /// Applies the changes to the file's current content and writes it if the result is a valid
+    /// configuration. Readers see the old file in the meantime.
     ///
     /// # Errors
-    /// What was added cannot be meant, or the file cannot be written. Then nothing
-    /// has changed.
+    /// The result is not valid, or the file cannot be written. The file is then unchanged.
     pub fn save(self) -> Result<Config, String> {
         let mut changes = Changes::begin(&self.path)?;
         let config = self.prepare(&mut changes)?;
@@ -162,11 +160,11 @@ impl Edit {
         Ok(config)
     }
 
-    /// Makes the changes to what the file holds now, as a part of changes that are still to
-    /// be committed. Returns the configuration as it then is.
+    /// Applies the changes to the file's current content, as part of changes that are still to
+    /// be committed. Returns the resulting configuration.
     ///
     /// # Errors
-    /// What was added cannot be meant, or the new text cannot be written.
+    /// The result is not valid, or the new text cannot be written.
     pub fn prepare(self, with: &mut Changes) -> Result<Config, String> {
         let Self { path, changes, .. } = self;
         with.prepare(&path, |text| {
@@ -180,7 +178,7 @@ impl Edit {
     fn make(&mut self, change: &Change) {
         match change {
             Change::Grant(component_id, powers) => self.grant(component_id, powers),
-            // What somebody else has revoked meanwhile is gone as well.
+            // Grants that another process has revoked in the meantime are gone as well.
             Change::Revoke(component_id, powers) => drop(self.revoke(component_id, powers)),
             Change::RevokeAll(component_id) => {
                 self.revoke_all(component_id);
@@ -188,14 +186,14 @@ impl Edit {
         }
     }
 
-    /// Changes the text; false where there is nothing to change.
+    /// Applies a change to the text; returns false if there is nothing to change.
     fn apply(&mut self, change: impl FnOnce(&str) -> Option<String>) -> bool {
         let Some(changed) = change(&self.text) else { return false };
         self.text = changed;
         true
     }
 
-    /// Removes what stands under a path, which may be in several places of the text.
+    /// Removes everything under a path, which may occur in several places of the text.
     fn remove(&mut self, path: &[&str]) -> bool {
         let was_there = text::has(&self.text, path);
         while self.apply(|text| text::cut(text, path)) {}
@@ -203,8 +201,8 @@ impl Edit {
     }
 }
 
-/// The directory of a grant, as the configuration is to have it: a relative path is
-/// typed where the person is, and read from where the configuration is.
+/// Resolves the directory of a grant: a relative path is typed relative to the working
+/// directory, but the configuration reads it relative to its own.
 #[must_use]
 pub fn granted_path(typed: &Path, base_dir: &Path) -> PathBuf {
     if in_dir(base_dir, typed) == typed {

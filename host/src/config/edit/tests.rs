@@ -83,7 +83,7 @@ fn a_directory_of_the_same_name_is_changed_where_it_stands() {
     }
 }
 
-/// Whether all that is no blank is still there, in its order.
+/// Asserts that all non-blank characters are still there, in order.
 fn assert_has_letters_of(after: &str, before: &str) {
     let mut letters = after.chars();
     for letter in before.chars().filter(|letter| !letter.is_whitespace()) {
@@ -91,7 +91,7 @@ fn assert_has_letters_of(after: &str, before: &str) {
     }
 }
 
-/// Grants and revokes a request: what it is then, and after both.
+/// Grants and revokes a request; returns the text after each step.
 fn there_and_back(text: &str) -> (String, String) {
     let powers = http("https://new.test/");
     let granted = edited(text, |edit| edit.grant("it", &powers));
@@ -102,12 +102,12 @@ fn there_and_back(text: &str) -> (String, String) {
 #[test]
 fn a_new_value_stands_behind_the_last_ones_comment() {
     for (list, granted) in [
-        // Above, behind, between, with a comma behind the last value.
+        // Comments above, after and between values, with a trailing comma.
         (
             "[ # list\n  # a\n  \"https://a.test/\", # A\n  # b\n  \"https://b.test/\", # B\n  # end\n]",
             "[ # list\n  # a\n  \"https://a.test/\", # A\n  # b\n  \"https://b.test/\", # B\n  \"https://new.test/\",\n  # end\n]",
         ),
-        // Without a comma behind the last value.
+        // Without a trailing comma.
         (
             "[\n  \"https://a.test/\", # A\n  \"https://b.test/\" # B\n]",
             "[\n  \"https://a.test/\", # A\n  \"https://b.test/\", # B\n  \"https://new.test/\"\n]",

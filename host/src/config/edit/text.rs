@@ -1,24 +1,24 @@
-//! Where in the text of a configuration something stands, however a person wrote it:
-//! under a header, with dots, in braces. Only that place is changed; the rest of the
-//! text stays as it is, letter by letter.
+//! Finds an entry in the text of a configuration, in every notation of TOML: under a header,
+//! with dotted keys, in braces. Only that entry is changed; the rest of the text stays the
+//! same, byte for byte.
 
 use super::block::{Block, line_end, line_start};
 use toml_edit::{Array, Document, InlineTable, Item, Key, Table, TableLike, Value};
 
-/// How far a path is there already, and around what.
+/// The existing part of a path, and the tables around it.
 pub(super) struct Found<'a> {
-    /// How many of its keys are there.
+    /// The number of its keys that exist.
     depth: usize,
-    /// The last of those.
+    /// The last key that exists.
     last: Option<(&'a Key, &'a Item)>,
-    /// The table in braces that holds the next key, and how many keys lead to it.
+    /// The inline table that would hold the next key, and the number of keys that lead to it.
     braces: Option<(&'a InlineTable, usize)>,
-    /// How many keys the header names that the next key stands below.
+    /// The number of keys in the header under which the next key would go.
     header: usize,
 }
 
 impl<'a> Found<'a> {
-    /// Follows a path from the text's root.
+    /// Follows a path from the root of the text.
     pub(super) fn at<K: AsRef<str>>(document: &'a Document<&str>, path: &[K]) -> Self {
         let mut found = Found { depth: 0, last: None, braces: None, header: 0 };
         let mut table: &dyn TableLike = document.as_table();
@@ -46,7 +46,7 @@ impl<'a> Found<'a> {
         found
     }
 
-    /// What stands under the whole path.
+    /// Returns the item at the full path.
     pub(super) fn item<K>(&self, path: &[K]) -> Option<&'a Item> {
         self.last.filter(|_| self.depth == path.len()).map(|(_, item)| item)
     }
@@ -56,12 +56,12 @@ pub(super) fn parsed(text: &str) -> Option<Document<&str>> {
     Document::parse(text).ok()
 }
 
-/// Whether something stands under the path.
+/// Returns whether the path exists.
 pub(super) fn has(text: &str, path: &[&str]) -> bool {
     parsed(text).is_some_and(|document| Found::at(&document, path).item(path).is_some())
 }
 
-/// Adds a value to the list under the path; none where it is in there.
+/// Adds a value to the list at the path; `None` if the list already contains it.
 pub(super) fn add(text: &str, path: &[&str], value: &str) -> Option<String> {
     let written = Value::from(value).to_string();
     let document = parsed(text)?;
@@ -75,20 +75,20 @@ pub(super) fn add(text: &str, path: &[&str], value: &str) -> Option<String> {
     }
 }
 
-/// Takes a value out of the list under the path; none where it is not in there.
+/// Removes a value from the list at the path; `None` if the list does not contain it.
 pub(super) fn take(text: &str, path: &[&str], value: &str) -> Option<String> {
     let document = parsed(text)?;
     let list = Found::at(&document, path).item(path)?.as_array()?;
     take_from(text, list, |there| there.as_str() == Some(value))
 }
 
-/// Takes the first value out of a list that is meant.
+/// Removes the first matching value from a list.
 pub(super) fn take_from(text: &str, list: &Array, is_it: impl Fn(&Value) -> bool) -> Option<String> {
     let end = list.iter().find(|there| is_it(there))?.span()?.end;
     Block::of_array(list)?.without(text, end)
 }
 
-/// Gives what stands under the path this value, which is TOML already.
+/// Sets the item at the path to this value, which is already TOML.
 pub(super) fn set(text: &str, path: &[&str], written: &str) -> Option<String> {
     let document = parsed(text)?;
     match Found::at(&document, path).item(path) {
@@ -97,14 +97,14 @@ pub(super) fn set(text: &str, path: &[&str], written: &str) -> Option<String> {
     }
 }
 
-/// Another value in the place of this one.
+/// Replaces this item with another value.
 pub(super) fn replace(text: &str, item: &Item, written: &str) -> Option<String> {
     let span = item.as_value()?.span()?;
     Some(format!("{}{written}{}", &text[..span.start], &text[span.end..]))
 }
 
-/// Writes what is not there yet, where whoever wrote the rest would look for it.
-/// The path begins with `grants` and a component.
+/// Inserts a new entry in the notation of its neighbors. The path begins with `grants` and a
+/// component.
 pub(super) fn put(text: &str, path: &[&str], written: &str) -> Option<String> {
     let document = parsed(text)?;
     let found = Found::at(&document, path);
@@ -114,7 +114,8 @@ pub(super) fn put(text: &str, path: &[&str], written: &str) -> Option<String> {
     }
     match found.last {
         Some((_, Item::Table(table))) if table.is_dotted() => {
-            // What whoever wrote dots would write: down to the key of the grant.
+            // Where neighbors use dotted keys, the entry does too: down to the key of the
+            // grant.
             let dots = path.len().min(3).max(found.depth + 1);
             let line = pair(&path[found.header..dots], &path[dots..], written);
             Some(with_line(text, leaf_end(table)?, &line))
@@ -131,7 +132,7 @@ pub(super) fn put(text: &str, path: &[&str], written: &str) -> Option<String> {
     }
 }
 
-/// The text with a line behind the one of this place.
+/// Returns the text with a new line after the one at this offset.
 pub(super) fn with_line(text: &str, at: usize, line: &str) -> String {
     let (before, behind) = text.split_at(line_end(text, at));
     format!("{before}\n{line}{}{behind}", if behind.is_empty() { "\n" } else { "" })
@@ -158,8 +159,8 @@ fn key_of(key: &str) -> String {
     Key::new(key).display_repr().into_owned()
 }
 
-/// Cuts what stands under the path, or a part of it where it is in several places;
-/// none where nothing does.
+/// Removes the item at the path, or one part of it if it occurs in several places; `None` if it
+/// does not exist.
 pub(super) fn cut(text: &str, path: &[&str]) -> Option<String> {
     let document = parsed(text)?;
     let mut path: Vec<&str> = path.to_vec();
@@ -186,7 +187,7 @@ pub(super) fn cut(text: &str, path: &[&str]) -> Option<String> {
     }
 }
 
-/// Cuts a table from its header to its last line. What stands above it stays.
+/// Removes a table from its header to its last line. Comments above it stay.
 pub(super) fn cut_section(text: &str, table: &Table) -> Option<String> {
     let header = table.span()?;
     Some(without_lines(text, header.start, leaf_end(table).unwrap_or(header.end).max(header.end)))
@@ -195,7 +196,7 @@ pub(super) fn cut_section(text: &str, table: &Table) -> Option<String> {
 fn without_lines(text: &str, start: usize, end: usize) -> String {
     let before = &text[..line_start(text, start)];
     let behind = text.get(line_end(text, end) + 1..).unwrap_or_default();
-    // Of the empty lines around it one is left.
+    // One of the empty lines around it stays.
     let one = before.is_empty() || before.ends_with("\n\n");
     let behind = if one { behind.strip_prefix('\n').unwrap_or(behind) } else { behind };
     let before =
@@ -203,7 +204,7 @@ fn without_lines(text: &str, start: usize, end: usize) -> String {
     format!("{before}{behind}")
 }
 
-/// Where the last value ends that stands below the table's own header.
+/// Returns the end of the last value under the table's own header.
 pub(super) fn leaf_end(table: &Table) -> Option<usize> {
     let ends = table.iter().filter_map(|(_, item)| match item {
         Item::Value(value) => Some(value.span()?.end),
