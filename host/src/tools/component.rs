@@ -1,5 +1,5 @@
-//! Tools of a WebAssembly component: the sandbox runs them, under the limits and
-//! grants that the operator gave.
+//! Tools of a WebAssembly component, which the sandbox runs under the operator's limits and
+//! grants.
 
 use super::concurrency::Places;
 use super::{Attempt, AttemptRequest, Reach, Runner};
@@ -23,15 +23,15 @@ pub(super) struct ComponentRunner {
     file: ComponentFile,
     grants: Grants,
     limits: BTreeMap<String, Limits>,
-    /// Those of a tool that has none of its own.
+    /// The limits of a tool without limits of its own.
     defaults: Limits,
-    /// Of the tools for which calls at once are bounded.
+    /// The places of tools with limited concurrency.
     places: BTreeMap<String, Places>,
 }
 
 impl ComponentRunner {
-    /// `file` is where it was loaded from; `limits` are those of each of its tools, by
-    /// name. For a place of a tool that has only so many, `most_waiting` calls may wait.
+    /// Creates a runner. `file` is the component's file; `limits` are those of each of its
+    /// tools, by name. Up to `most_waiting` calls may wait for a tool with limited concurrency.
     pub(super) fn new(
         component: Component,
         file: &Path,

@@ -1,5 +1,5 @@
-//! How many calls of one tool run at once, where the operator bounds that. Those
-//! beyond wait for as long as they may run, and not too many of them do.
+//! Limits the concurrent calls of one tool. Further calls wait for at most their own timeout,
+//! and the number of waiting calls is limited, too.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -18,17 +18,17 @@ impl Places {
         Self { all: places, free: Semaphore::new(places as usize), waiting: AtomicU32::new(0), most_waiting }
     }
 
-    /// How many there are.
+    /// Returns the number of places.
     pub(super) fn all(&self) -> u32 {
         self.all
     }
 
-    /// How many calls may wait for one.
+    /// Returns the maximum number of waiting calls.
     pub(super) fn most_waiting(&self) -> u32 {
         self.most_waiting
     }
 
-    /// A place for one call; none where too many wait, or it waited too long.
+    /// Takes a place for one call; `None` if too many wait or it waited too long.
     pub(super) async fn take(&self, patience: Duration) -> Option<SemaphorePermit<'_>> {
         if let Ok(place) = self.free.try_acquire() {
             return Some(place);
@@ -38,7 +38,7 @@ impl Places {
     }
 }
 
-/// One that waits, until it is dropped.
+/// A waiting call, counted until it is dropped.
 struct Waiting<'a>(&'a AtomicU32);
 
 impl<'a> Waiting<'a> {

@@ -1,4 +1,4 @@
-//! A call as a closure sees it.
+//! The view of a call that closures receive.
 
 use super::{Report, ReportSink, ToolCall};
 use crate::plugins::StateKey;
@@ -10,8 +10,8 @@ use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest};
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 use tollgate_sandbox::{ChildRunner, Deadline};
 
-/// What a tool may know of its call, and do for as long as it runs: a [`ToolCall`]
-/// without its borrows, so that a future can keep it. Clones are of the same call.
+/// The information of a call and its operations, available while the call runs: a [`ToolCall`]
+/// without borrows, so that a future can keep it. Clones refer to the same call.
 #[derive(Clone)]
 pub struct ToolContext {
     call_id: Arc<str>,
@@ -45,44 +45,44 @@ impl ToolContext {
         }
     }
 
-    /// The call's id, unique within its run.
+    /// Returns the call's id, unique within its run.
     #[must_use]
     pub fn call_id(&self) -> &str {
         &self.call_id
     }
 
-    /// Which run, thread and agent the call belongs to.
+    /// Returns the run, thread and agent of the call.
     #[must_use]
     pub fn identity(&self) -> &RunIdentity {
         &self.identity
     }
 
-    /// The agent that calls.
+    /// Returns the calling agent.
     #[must_use]
     pub fn agent(&self) -> &AgentView {
         &self.agent
     }
 
-    /// 1 for the first attempt at the call.
+    /// Returns the number of the attempt, starting at 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// The decision with which a call goes on that had asked a person.
+    /// Returns the decision that resumes a call that had asked a person.
     #[must_use]
     pub fn resumption(&self) -> Option<&Resumption> {
         self.resumption.as_deref()
     }
 
-    /// A state key as it stood when the call's batch began; none where the tool's
+    /// Returns a state key's value from the beginning of the call's batch; `None` if the tool's
     /// plugin did not declare that it reads the key.
     #[must_use]
     pub fn state(&self, key: &str) -> Option<&Value> {
         self.state.get(key)
     }
 
-    /// A typed key's value; its default where the plugin did not declare that it reads
+    /// Returns a typed key's value, or its default if the plugin did not declare that it reads
     /// the key.
     #[must_use]
     pub fn read<K: StateKey>(&self) -> K::Value {
@@ -90,13 +90,13 @@ impl ToolContext {
         value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
     }
 
-    /// How long the attempt may still take.
+    /// Returns the time that remains for the attempt.
     #[must_use]
     pub fn time_left(&self) -> std::time::Duration {
         self.deadline.left()
     }
 
-    /// Whether the call is to end early. Its future is dropped soon after.
+    /// Returns whether the call is to end early. Its future is dropped soon after.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled()
@@ -105,13 +105,13 @@ impl ToolContext {
     /// Runs another agent below this call; see [`ToolCall::run_child`].
     ///
     /// # Errors
-    /// There is no such child. One that does not complete is an outcome.
+    /// There is no such child. A child that does not complete is an outcome, not an error.
     pub async fn run_child(&self, request: ChildRequest) -> Result<ChildOutcome, ChildError> {
         let _paused = self.deadline.pause();
         self.children.run_child(request).await
     }
 
-    /// Tells whoever watches the call; answers false where nobody took it.
+    /// Sends a report to the call's observers; returns false if there are none.
     pub fn report(&self, report: Report) -> bool {
         self.reports.offer(report)
     }

@@ -1,4 +1,4 @@
-//! A tool made of a closure. The type of its arguments is their schema.
+//! Tools made of closures. The type of the arguments defines their schema.
 
 use super::{IntoOutput, NativeTool, ToolCall, ToolContext};
 use async_trait::async_trait;
@@ -56,7 +56,7 @@ where
     F: Fn(A, ToolContext) -> R,
     R: Future<Output: IntoOutput>,
 {
-    /// A tool of this id (`[a-z][a-z0-9-]{0,63}`), which the model calls by this name
+    /// Creates a tool with this id (`[a-z][a-z0-9-]{0,63}`), which the model calls by this name
     /// (`[a-zA-Z0-9_-]{1,64}`).
     #[must_use]
     pub fn new(
@@ -78,7 +78,7 @@ impl<A, F> FnTool<A, F> {
         self
     }
 
-    /// Says how it wants to be run: its time, and whether it may run again without harm.
+    /// Sets how it should be run: its timeout, and whether it may safely run again.
     #[must_use]
     pub fn with_execution(mut self, execution: ExecutionPolicy) -> Self {
         self.descriptor.execution = execution;
@@ -105,7 +105,7 @@ where
     }
 }
 
-/// The schema of an object of this type, without what says nothing to a model.
+/// Returns the schema of an object of this type, without parts that mean nothing to a model.
 fn schema_of<A: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
@@ -124,7 +124,7 @@ fn schema_of<A: JsonSchema>() -> Value {
     }
 }
 
-/// Takes out the names of Rust's types: `title`, and formats such as `uint32`.
+/// Removes names of Rust types: `title`, and formats such as `uint32`.
 fn without_rusts_own(schema: &mut Schema) {
     schema.remove("title");
     let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();

@@ -1,9 +1,8 @@
-//! Tools, wherever they come from, behind one trait.
+//! Tools of any origin behind one trait.
 //!
-//! A [`Toolbox`] holds what can be called: the catalog by which calls are judged,
-//! and for each tool the [`Runner`] that runs it. Components, native Rust tools
-//! and whatever comes later differ only in their runner; gate, limits on time,
-//! state rules and events are the same for all.
+//! A [`Toolbox`] holds the tools that can be called: the catalog by which calls are judged, and
+//! the [`Runner`] of each tool. Components, native Rust tools and other kinds differ only in
+//! their runner; gate, time limits, state rules and events are the same for all.
 
 mod archived;
 mod component;
@@ -47,86 +46,84 @@ use tollgate_agent::state::{KeySet, Snapshot};
 /// Dropping the future of either function stops the tool.
 #[async_trait]
 pub trait Runner: Send + Sync {
-    /// Makes one attempt at a permitted call. Whatever the tool does is an
-    /// outcome; the attempt ends within its timeout, or soon after `cancel`.
+    /// Makes one attempt at a permitted call. Every result of the tool is an outcome. The
+    /// attempt ends within its timeout, or soon after `cancel`.
     async fn run(&self, attempt: AttemptRequest<'_>) -> Attempt;
 
-    /// Asks the tool about arguments that fit its schema, before any gate, in a
-    /// sealed instance. Called only for tools whose descriptor says that they
-    /// validate.
+    /// Lets the tool check arguments that fit its schema, before any gate, in a sealed
+    /// instance. Called only for tools whose descriptor says that they validate.
     ///
     /// # Errors
-    /// What the tool has against the arguments, or what ended the question early.
+    /// The tool's objection to the arguments, or the reason why the check ended early.
     async fn validate(&self, tool: &Tool, arguments: &Arguments) -> Result<(), Fault>;
 
-    /// Whether a recorded call of this tool may be run again: it touches nothing but
-    /// what it is given, and what it takes from the world can be played back.
+    /// Returns whether a recorded call of this tool may be run again: it touches only its
+    /// inputs, and its readings of the outside world can be played back.
     fn replays(&self, _tool_name: &str) -> bool {
         false
     }
 
-    /// The file of the component that it runs, for a store to keep; none where there
-    /// is no file.
+    /// Returns the file of the component that it runs, for a store to keep; `None` if there is
+    /// no file.
     fn component_file(&self) -> Option<&ComponentFile> {
         None
     }
 
-    /// What its tools can reach beside the state that they declare, as far as that
-    /// is enforced.
+    /// Returns what its tools can reach in addition to the state that they declare, as far as
+    /// that is enforced.
     fn reach(&self) -> Reach {
         Reach::Unknown
     }
 }
 
-/// What a call can touch outside of the host's own state.
+/// The reach of a call outside of the host's own state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// Nothing keeps it from reaching anything.
+    /// Nothing limits its reach.
     #[default]
     Unknown,
-    /// No more than this.
+    /// The reach is limited to this.
     Within {
         /// It may change files of the host.
         changes_files: bool,
-        /// It may speak with others over the network.
+        /// It may use the network.
         reaches_network: bool,
     },
 }
 
-/// One attempt at a call that a gate let through.
+/// One attempt at a call that the gates permitted.
 #[derive(Clone)]
 pub struct AttemptRequest<'a> {
     /// The call: its id, tool and judged arguments.
     pub permit: &'a Permit,
-    /// Which run, thread and agent it belongs to.
+    /// The run, thread and agent of the call.
     pub identity: &'a RunIdentity,
     /// The agent that calls.
     pub agent: &'a AgentView,
-    /// The state as it stood when the call's batch began.
+    /// The state at the beginning of the call's batch.
     pub snapshot: &'a Snapshot,
-    /// What the state's keys are.
+    /// The definitions of the state's keys.
     pub keys: &'a KeySet,
-    /// 1 for the first attempt.
+    /// The number of the attempt, starting at 1.
     pub attempt: u32,
-    /// The decision with which a suspended call goes on.
+    /// The decision that resumes a suspended call.
     pub resume: Option<&'a Resumption>,
-    /// Wall time for this attempt.
+    /// The wall-clock time limit of this attempt.
     pub timeout: Duration,
-    /// Plays back what a recorded attempt took from the world, where the call is run
-    /// again from its record.
+    /// Plays back the recorded inputs of an attempt when the call is run again from its record.
     pub replay: Option<&'a Arc<RecordedInputs>>,
-    /// Who is told what the tool reports.
+    /// Receives the tool's reports.
     pub reports: Arc<dyn ReportSink>,
-    /// Who runs other agents for it.
+    /// Runs other agents for the tool.
     pub children: Arc<dyn ChildRunner>,
-    /// The conversation so far; none but for the host's own tools.
+    /// The conversation so far; `None` except for the host's own tools.
     pub history: Option<Arc<Vec<Message>>>,
     /// Ends the attempt early.
     pub cancel: &'a CancellationToken,
 }
 
-/// Whether an attempt that ended so was stopped from outside, so that what it used was not
-/// counted to its end.
+/// Returns whether an attempt with this outcome was stopped from outside, so that its usage was
+/// not fully counted.
 pub(crate) fn was_cut(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Faulted(fault) if matches!(fault.code, Code::TimedOut | Code::Cancelled))
 }

@@ -1,5 +1,5 @@
-//! Tools in the embedding program's own Rust: the same words as a component's,
-//! the same gate, limits on time, state rules and events.
+//! Tools in the embedding program's own Rust code: the same descriptors as components, and the
+//! same gate, time limits, state rules and events.
 
 use super::{Attempt, AttemptRequest, Report, Runner, ToolContext, Toolbox};
 use crate::plugins::{self, StateKey, Typed};
@@ -58,11 +58,11 @@ use tollgate_sandbox::{Console, Deadline, cancelled_and_grace};
 /// ```
 #[async_trait]
 pub trait NativeTool: Send + Sync {
-    /// What it is, for the model and the host.
+    /// Returns the description for the model and the host.
     fn descriptor(&self) -> ToolDescriptor;
 
-    /// Checks what the schema cannot say. Asked only where the descriptor says
-    /// that the tool validates.
+    /// Checks rules that the schema cannot express. Called only if the descriptor says that the
+    /// tool validates.
     ///
     /// # Errors
     /// A sentence for the model.
@@ -71,54 +71,54 @@ pub trait NativeTool: Send + Sync {
         Ok(())
     }
 
-    /// Whether a recorded call may be run again: it touches nothing outside of its
-    /// call, and its answer depends on nothing but the call. Nobody checks that.
+    /// Returns whether a recorded call may be run again: it touches nothing outside of the
+    /// call, and its answer depends only on the call. The host does not check this.
     fn replays(&self) -> bool {
         false
     }
 
-    /// Runs it. The arguments fit its schema. A panic fails the call alone.
+    /// Runs the tool. The arguments fit its schema. A panic fails only this call.
     ///
     /// # Errors
     /// Ends the call without an answer of the tool's own; nothing commits.
     async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault>;
 }
 
-/// A call as its native tool sees it: the arguments, the keys that the plugin
-/// declared readable, and whom to tell how far it is.
+/// A call as its native tool sees it: the arguments, the keys that the plugin declared
+/// readable, and a channel for progress reports.
 pub struct ToolCall<'a> {
     attempt: &'a AttemptRequest<'a>,
     deadline: &'a Deadline,
 }
 
 impl ToolCall<'_> {
-    /// The arguments; they fit the tool's schema.
+    /// Returns the arguments, which fit the tool's schema.
     #[must_use]
     pub fn arguments(&self) -> &serde_json::Value {
         self.attempt.permit.arguments().value()
     }
 
-    /// The attempt: identity, agent, number, timeout, resumption, cancellation.
+    /// Returns the attempt: identity, agent, number, timeout, resumption, cancellation.
     #[must_use]
     pub fn attempt(&self) -> &AttemptRequest<'_> {
         self.attempt
     }
 
-    /// The same without borrows, for a future that outlives this call of a function.
+    /// Returns the same call without borrows, for a future that outlives this function.
     #[must_use]
     pub fn context(&self) -> ToolContext {
         ToolContext::of(self, self.deadline.clone())
     }
 
-    /// A key of the snapshot; none where the plugin did not declare that it
-    /// reads the key.
+    /// Returns a key of the snapshot; `None` if the plugin did not declare that it reads the
+    /// key.
     #[must_use]
     pub fn state(&self, key: &str) -> Option<&serde_json::Value> {
         let readable = self.attempt.permit.tool().access.may_read(key);
         readable.then(|| self.attempt.snapshot.get(self.attempt.keys, key)).flatten()
     }
 
-    /// A typed key's value; its default where the plugin did not declare that it reads
+    /// Returns a typed key's value, or its default if the plugin did not declare that it reads
     /// the key.
     #[must_use]
     pub fn read<K: StateKey>(&self) -> K::Value {
@@ -126,30 +126,30 @@ impl ToolCall<'_> {
         value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
     }
 
-    /// Runs another agent below this call, and waits until it ends or waits for a
-    /// person. The wait does not count against the call's timeout.
+    /// Runs another agent below this call, and waits until it ends or waits for a person. The
+    /// wait does not count against the call's timeout.
     ///
-    /// The child belongs to this call and to the place of this request among the
-    /// call's requests: where the call runs again, ask for the same in the same
-    /// order. To wait with a child that waits for a person, return
-    /// [`ToolResult::suspended`](tollgate_agent::outcome::ToolResult::suspended): the
-    /// child's question is shown, and the decision goes to the child.
+    /// The child is identified by this call and the position of this request among the call's
+    /// requests. If the call runs again, make the same requests in the same order. To wait for
+    /// a child that waits for a person, return
+    /// [`ToolResult::suspended`](tollgate_agent::outcome::ToolResult::suspended): the child's
+    /// question is shown, and the decision goes to the child.
     ///
     /// # Errors
-    /// There is no such child. One that does not complete is an outcome.
+    /// There is no such child. A child that does not complete is an outcome, not an error.
     pub async fn run_child(&self, request: ChildRequest) -> Result<ChildOutcome, ChildError> {
         let _paused = self.deadline.pause();
         self.attempt.children.run_child(request).await
     }
 
-    /// Tells whoever watches the call; answers false where nobody took it.
+    /// Sends a report to the call's observers; returns false if there are none.
     pub fn report(&self, report: Report) -> bool {
         self.attempt.reports.offer(report)
     }
 }
 
-/// Native tools and the state that they share, under one id. It goes into a
-/// [`Toolbox`], or into a host as a [`Plugin`](crate::plugin::Plugin) of tools alone.
+/// Native tools and their shared state under one id. It can be installed into a [`Toolbox`], or
+/// into a host as a [`Plugin`](crate::plugin::Plugin) that has only tools.
 #[derive(Clone)]
 pub struct NativePlugin {
     id: String,
@@ -161,7 +161,7 @@ pub struct NativePlugin {
 }
 
 impl NativePlugin {
-    /// A plugin without tools; the id fits `[a-z][a-z0-9-]{0,63}`.
+    /// Creates a plugin without tools; the id fits `[a-z][a-z0-9-]{0,63}`.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
         Self {
@@ -181,15 +181,14 @@ impl NativePlugin {
         self
     }
 
-    /// Declares a state key that its tools read, write or bring along.
+    /// Declares a state key that its tools read, write or define.
     #[must_use]
     pub fn with_state(mut self, access: StateAccess) -> Self {
         self.state.push(access);
         self
     }
 
-    /// Declares a state key with a type and a reducer in Rust, which its tools read and
-    /// write.
+    /// Declares a state key with a type and a reducer in Rust, which its tools read and write.
     #[must_use]
     pub fn with_key<K: StateKey>(mut self) -> Self {
         self.state.push(plugins::access::<K>());
@@ -197,7 +196,7 @@ impl NativePlugin {
         self
     }
 
-    /// Lets its tools ask this of the loop beside their results.
+    /// Lets its tools request these actions of the loop along with their results.
     #[must_use]
     pub fn with_actions(mut self, actions: ActionGrants) -> Self {
         self.actions = actions;
@@ -226,7 +225,7 @@ impl NativePlugin {
             version: env!("CARGO_PKG_VERSION").into(),
         };
         let runner = Arc::new(NativeRunner { tools });
-        // Code of the program itself is granted what it asks for.
+        // The embedding program's own code is granted what it asks for.
         let keys = |wanted: fn(&StateAccess) -> bool| {
             self.state.iter().filter(|access| wanted(access)).map(|access| access.key.clone()).collect()
         };
@@ -239,7 +238,7 @@ impl NativePlugin {
         toolbox.add_plugin(owner, descriptor, &grants, &self.natives, self.points, runner)
     }
 
-    /// Whose hooks are asked at these points.
+    /// Sets the points at which its hooks are called.
     pub(crate) fn with_hooks_at(mut self, points: HookPoints) -> Self {
         self.points = points;
         self
@@ -253,7 +252,7 @@ impl NativePlugin {
         self.tools.iter().map(|tool| tool.descriptor())
     }
 
-    /// The names of the keys that it brings.
+    /// Returns the names of the keys that it defines.
     pub(crate) fn own_keys(&self) -> impl Iterator<Item = &str> {
         self.state.iter().filter(|access| access.defines.is_some()).map(|access| access.key.as_str())
     }
@@ -268,7 +267,7 @@ pub(crate) struct NativeRunner {
 impl Runner for NativeRunner {
     async fn run(&self, attempt: AttemptRequest<'_>) -> Attempt {
         let began = Instant::now();
-        // Code of the embedding program may end its attempt by it, and not the run.
+        // The embedding program's code may cancel its attempt with this, but not the run.
         let cancel = attempt.cancel.child_token();
         let attempt = AttemptRequest { cancel: &cancel, ..attempt };
         let outcome = match self.execute(&attempt).await {
@@ -317,10 +316,11 @@ impl NativeRunner {
         let call = ToolCall { attempt, deadline: &deadline };
         let execution = AssertUnwindSafe(tool.execute(call)).catch_unwind();
         tokio::select! {
-            // What is done counts as done.
+            // A completed call counts as completed.
             biased;
             ended = execution => ended.unwrap_or_else(|_| Err(panicked(name))),
-            // It may see that it is to end, and end by itself for as long as a component may.
+            // The tool may notice the cancellation and end by itself, within the grace period
+            // of a component.
             () = cancelled_and_grace(attempt.cancel) => {
                 Err(Fault::new(Code::Cancelled, "The call was cancelled."))
             }

@@ -1,4 +1,4 @@
-//! A toolbox from a directory, in one line.
+//! Loads a toolbox from a directory.
 
 use super::Toolbox;
 use super::directory::{self, DirectoryError};
@@ -7,21 +7,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tollgate_sandbox::{Sandbox, SandboxError};
 
-/// Why there is no toolbox at all.
+/// The reason why there is no toolbox at all.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The directory is not there.
+    /// The directory does not exist.
     #[error("there are no tools in {}: {source}; make the directory and copy components into it, or have them compiled: tollgate build", dir.display())]
     NoDirectory {
         /// The directory.
         dir: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The directory cannot be read.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// This machine has no place for a sandbox.
+    /// The sandbox cannot run on this machine.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
 }

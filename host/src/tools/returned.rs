@@ -1,4 +1,4 @@
-//! What a closure may return, and what becomes of it.
+//! The return types of closures and their conversion.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -15,14 +15,14 @@ use tollgate_agent::outcome::{Fault, ToolOutput, ToolResult};
 /// | [`ToolOutput`] | a result, with changes of state and requests to the loop |
 /// | `Err(E)`, any `E: Display` | the tool's own error: the model reads it |
 pub trait IntoOutput {
-    /// What the call comes to.
+    /// Converts the value to the output of the call.
     ///
     /// # Errors
-    /// There is no answer: the host has one in its place.
+    /// The call has no answer; the host supplies one.
     fn into_output(self) -> Result<ToolOutput, Fault>;
 }
 
-/// A success whose data is a value of a type of one's own.
+/// A success whose data is a value of a custom type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 

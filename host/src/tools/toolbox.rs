@@ -1,4 +1,4 @@
-//! What can be called now, with who runs it, and which files were refused.
+//! The tools that can be called, their runners, and the files that were refused.
 
 use super::Runner;
 use crate::store::{AuditKind, AuditRecord};
@@ -45,15 +45,15 @@ pub struct Toolbox {
 pub struct RefusedFile {
     /// The file.
     pub file: PathBuf,
-    /// What happened, why, and what to do.
+    /// The problem, its cause, and the remedy.
     pub reason: String,
-    /// The digest of an earlier version of the file, which goes on serving.
+    /// The digest of an earlier version of the file, which stays in service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub still_serves: Option<String>,
 }
 
 impl RefusedFile {
-    /// What the audit says of it.
+    /// Returns the audit record of the refusal.
     #[must_use]
     pub fn to_audit(&self) -> AuditRecord {
         AuditRecord::new(AuditKind::Refusal, "host", "refused").of_file(&self.file).because(&self.reason)
@@ -61,20 +61,20 @@ impl RefusedFile {
 }
 
 impl Toolbox {
-    /// By what calls are checked and judged.
+    /// Returns the catalog by which calls are checked and judged.
     #[must_use]
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// Who runs the tool of this name.
+    /// Returns the runner of the tool of this name.
     #[must_use]
     pub fn runner(&self, tool_name: &str) -> Option<&Arc<dyn Runner>> {
         let owner = &self.catalog.tool(tool_name)?.owner;
         self.runners.get(owner.id.as_str())
     }
 
-    /// The files that were found and are not served, sorted by file.
+    /// Returns the files that were found and are not served, sorted by file.
     #[must_use]
     pub fn refused(&self) -> &[RefusedFile] {
         &self.refused
@@ -83,8 +83,8 @@ impl Toolbox {
     /// Adds an owner with all its tools, or nothing of it.
     ///
     /// # Errors
-    /// As [`Catalog::add`]: a word that does not fit, a schema that is refused, a
-    /// collision; the sentence names both sides.
+    /// As [`Catalog::add`]: a text that does not fit, a rejected schema, or a collision; the
+    /// message names both sides.
     pub fn add(
         &mut self,
         owner: Owner,
@@ -95,7 +95,7 @@ impl Toolbox {
         self.add_prepared(owner, Prepared::new(descriptor)?, grants, runner)
     }
 
-    /// Adds an owner with what was checked of it, or nothing of it. This does not take long.
+    /// Adds an owner that has been checked, or nothing of it. This is fast.
     ///
     /// # Errors
     /// As [`Catalog::add_prepared`].
@@ -112,12 +112,12 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Sets how many bytes the state of one component may have in one thread.
+    /// Sets the maximum size of one component's state in one thread, in bytes.
     pub(crate) fn set_thread_state_bytes(&mut self, bytes: usize) {
         Arc::make_mut(&mut self.catalog).set_thread_state_bytes(bytes);
     }
 
-    /// Adds a plugin with all its tools, of which it may have none, or nothing of it.
+    /// Adds a plugin with all its tools, possibly none, or nothing of it.
     ///
     /// # Errors
     /// As [`Toolbox::add`].
@@ -136,37 +136,35 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Reserves the names of configured servers for them: see
-    /// [`Catalog::reserve_servers`].
+    /// Reserves the names of configured servers: see [`Catalog::reserve_servers`].
     pub(crate) fn reserve_servers<'a>(&mut self, servers: impl IntoIterator<Item = &'a str>) {
         Arc::make_mut(&mut self.catalog).reserve_servers(servers);
     }
 
-    /// Takes out an owner with all its tools; calls of them that are under way go on.
+    /// Removes an owner with all its tools; calls in flight continue.
     pub fn remove(&mut self, owner_id: &str) {
         if self.runners.remove(owner_id).is_some() {
             Arc::make_mut(&mut self.catalog).remove(owner_id);
         }
     }
 
-    /// Takes a tool out of use, for a reason that people read: its calls are answered
-    /// `disabled`.
+    /// Disables a tool for a reason that people read. Its calls are answered with `disabled`.
     pub(crate) fn disable(&mut self, tool_name: &str, reason: impl Into<String>) {
         Arc::make_mut(&mut self.catalog).disable(tool_name, reason);
     }
 
-    /// Takes a tool back into use.
+    /// Enables a tool again.
     pub(crate) fn enable(&mut self, tool_name: &str) {
         Arc::make_mut(&mut self.catalog).enable(tool_name);
     }
 
-    /// Forgets why a file was not served.
+    /// Removes the refusal of a file.
     pub fn accept(&mut self, file: &Path) {
         self.refused.retain(|refused| refused.file != file);
     }
 
-    /// Adds the host's own tools, and the agents that runs may be handed to and made
-    /// of. Those that were there before are replaced.
+    /// Adds the host's own tools, and the agents that runs may be handed to and composed of.
+    /// Replaces earlier ones.
     ///
     /// # Errors
     /// As [`Catalog::add_own`].
@@ -186,7 +184,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Notes a file that is not served.
+    /// Records a file that is not served.
     pub fn refuse(&mut self, file: RefusedFile) {
         let place = self.refused.partition_point(|other| other.file <= file.file);
         self.refused.insert(place, file);

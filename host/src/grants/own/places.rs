@@ -1,7 +1,7 @@
-//! Where a path leads, by every name that the system has for that place.
+//! Resolves a path to its location, whichever name it goes by.
 //!
-//! A path may go through links, each of which is a file that somebody could replace. A
-//! mount gives a directory a second path. A hard link gives a file a second name.
+//! A path may go through links, each of which is a file that could be replaced. A mount gives a
+//! directory a second path. A hard link gives a file a second name.
 
 use super::from_here;
 use std::collections::VecDeque;
@@ -9,36 +9,36 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// The most links that are followed in one path, as by the system.
+/// The maximum number of links that are followed in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
-/// The most entries of a directory that are searched for another name of a file.
+/// The maximum number of directory entries that are searched for another name of a file.
 const MAX_SEARCHED: usize = 100_000;
 
-/// What is mounted where.
+/// The current mounts.
 pub(super) struct Places {
     mounts: Vec<Mount>,
 }
 
-/// A part of a file system, and the path at which it is seen.
+/// A part of a file system, and the path at which it is mounted.
 struct Mount {
     device: String,
     root: PathBuf,
     point: PathBuf,
 }
 
-/// The place to which a path leads.
+/// The location to which a path leads.
 pub(super) struct Place {
-    /// Without links. The last part may be yet to be made.
+    /// The path without links. The last part need not exist yet.
     real: PathBuf,
     /// The links on the way, each by the real path of the link itself.
     links: Vec<PathBuf>,
-    /// Where it is on its device.
+    /// The path on its device.
     on_device: Option<(String, PathBuf)>,
 }
 
 impl Places {
-    /// What is mounted now. Where the system does not say, mounts are found by the numbers
-    /// of files alone.
+    /// Reads the current mounts. If the system does not list them, mounts are detected by file
+    /// numbers alone.
     pub(super) fn now() -> Self {
         Self::read(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
     }
@@ -53,7 +53,7 @@ impl Places {
         Self { mounts: mountinfo.lines().filter_map(mount).collect() }
     }
 
-    /// Where a path leads.
+    /// Resolves a path.
     pub(super) fn of(&self, path: &Path) -> Place {
         let (real, links) = followed(path);
         let on_device = self.on_device(&real);
@@ -62,7 +62,7 @@ impl Places {
 
     fn on_device(&self, real: &Path) -> Option<(String, PathBuf)> {
         let above = self.mounts.iter().filter(|mount| real.starts_with(&mount.point));
-        // Of several at one point, the last one is seen.
+        // Of several mounts at one point, the last one is visible.
         let mount = above.max_by_key(|mount| mount.point.as_os_str().len())?;
         let below = real.strip_prefix(&mount.point).ok()?;
         Some((mount.device.clone(), mount.root.join(below)))
@@ -70,8 +70,8 @@ impl Places {
 }
 
 impl Place {
-    /// Whether a granted directory holds this place, is within it, or holds a link on the
-    /// way to it.
+    /// Returns whether a granted directory contains this place, is within it, or contains a
+    /// link on the way to it.
     pub(super) fn is_held_by(&self, granted: &Place) -> bool {
         self.is_below(granted)
             || granted.is_below(self)
@@ -88,8 +88,8 @@ impl Place {
     }
 }
 
-/// Whether the first is the second or one of the directories that hold it, whatever
-/// each is called: a mount, or letters of another case, give one directory two names.
+/// Returns whether the first path is the second or one of its ancestors, by any name: a mount,
+/// or a case-insensitive file system, gives one directory two names.
 fn is_above(above: &Path, below: &Path) -> bool {
     if below.starts_with(above) {
         return true;
@@ -98,7 +98,7 @@ fn is_above(above: &Path, below: &Path) -> bool {
     below.ancestors().any(|directory| identity(directory) == Some(above))
 }
 
-/// What the system knows a file by: its device, and its number there.
+/// Returns the file's identity: its device and its number there.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|found| id(&found))
 }
@@ -107,8 +107,8 @@ fn id(found: &Metadata) -> (u64, u64) {
     (found.dev(), found.ino())
 }
 
-/// Whether the directory has another name of a file, which has several. A directory with
-/// more entries than are searched may have one.
+/// Returns whether the directory contains another hard link to the file. Assumes so if the
+/// directory has more entries than are searched.
 fn has_another_name(file: &Path, directory: &Path) -> bool {
     let found = std::fs::metadata(file).ok().filter(|found| found.is_file() && found.nlink() > 1);
     let Some(file) = found else { return false };
@@ -133,7 +133,7 @@ fn has_another_name(file: &Path, directory: &Path) -> bool {
     false
 }
 
-/// The path with its links followed, and those links.
+/// Returns the path with its links resolved, and those links.
 fn followed(path: &Path) -> (PathBuf, Vec<PathBuf>) {
     let (mut real, mut links) = (PathBuf::from("/"), Vec::new());
     let path = from_here(path);
@@ -169,7 +169,7 @@ fn parts(path: &Path) -> VecDeque<PathBuf> {
     path.components().filter_map(named).collect()
 }
 
-/// A path as the kernel writes it, where `\040` is a space.
+/// Decodes a path as the kernel writes it, where `\040` is a space.
 fn unescaped(written: &str) -> PathBuf {
     use std::os::unix::ffi::OsStringExt as _;
     let mut bytes = Vec::with_capacity(written.len());
@@ -202,7 +202,7 @@ mod tests {
         assert!(is_above(&again, &tools) && is_above(&again, &tools.join("a.wasm")));
         assert!(is_above(&root.join("other"), &tools) && is_above(&tools, &again.join("yet/to/be/made")));
         assert!(!is_above(&tools, &root.join("other")) && !is_above(&root.join("notes"), &again));
-        // A directory that is not there yet is known by its text alone.
+        // A directory that does not exist yet is compared by its path alone.
         assert!(is_above(&root.join("absent"), &root.join("absent/too")));
         assert!(!is_above(&root.join("absent"), &root.join("other/too")));
     }
@@ -240,7 +240,7 @@ mod tests {
         assert!(held("granted/link", "granted") && held("granted/link", "tools"));
         assert!(held("granted/link/yet/to/come", "granted"));
         assert!(!held("tools", "granted") && !held("granted/link", "beside"));
-        // A link that leads to itself ends, too.
+        // Resolving a link to itself ends, too.
         std::os::unix::fs::symlink("loop", root.join("beside/loop")).unwrap();
         assert!(held("beside/loop", "beside"));
     }

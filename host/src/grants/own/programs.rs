@@ -1,5 +1,5 @@
-//! The programs that the host starts: itself, and those of configured servers, with the
-//! scripts that their command lines name.
+//! The programs that the host starts: itself and the configured servers, with the scripts that
+//! their command lines name.
 
 use super::{Own, from_here};
 use crate::config::{Config, ServerPlace};
@@ -8,16 +8,16 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use tollgate_sandbox::Compiler;
 
-/// The most of a script's first line that is read.
+/// The maximum number of bytes read from a script's first line.
 const MAX_FIRST_LINE: u64 = 512;
-/// What runs directories; to any other program a directory is what it works on.
+/// Programs that run directories. To any other program a directory is data.
 const RUNNERS: [&str; 11] =
     ["node", "deno", "bun", "npm", "pnpm", "yarn", "python", "pypy", "uv", "ruby", "php"];
-/// Files by which a directory is a program.
+/// Files that make a directory a program.
 const MAIN_FILES: [&str; 7] =
     ["package.json", "index.js", "index.mjs", "deno.json", "pyproject.toml", "__main__.py", "__init__.py"];
 
-/// The programs that the host of this configuration starts.
+/// Returns the programs that a host with this configuration starts.
 pub(super) fn of(config: &Config) -> Vec<Own> {
     let mut programs = Vec::new();
     let own = std::env::current_exe().ok().into_iter();
@@ -39,7 +39,7 @@ pub(super) fn of(config: &Config) -> Vec<Own> {
     programs
 }
 
-/// How a server is started.
+/// The command of a server.
 struct Started<'a> {
     base_dir: &'a Path,
     env: &'a BTreeMap<String, String>,
@@ -47,13 +47,13 @@ struct Started<'a> {
 }
 
 impl Started<'_> {
-    /// Every file and directory that decides what runs.
+    /// Returns every file and directory that decides what code runs.
     fn files(&self, command: &str, args: &[String]) -> Vec<PathBuf> {
         let mut files = self.program(command);
         files.extend(args.iter().flat_map(|arg| self.named_by(arg)));
         let searched = self.env.iter().filter(|(name, _)| name.ends_with("PATH") && *name != "PATH");
         files.extend(searched.flat_map(|(_, paths)| std::env::split_paths(paths).map(|path| self.at(&path))));
-        // Where package runners look first.
+        // Package runners look there first.
         files.push(self.at(Path::new("node_modules")));
         let interpreters: Vec<_> = files.iter().filter_map(|file| first_line(file)).collect();
         for line in interpreters {
@@ -68,11 +68,11 @@ impl Started<'_> {
         files
     }
 
-    /// A program as it is looked for: the file, and where a file of its name would be
-    /// found before it.
+    /// Returns the files to which a program's name may refer: the file itself, and every place
+    /// where one of its name would be found first.
     fn program(&self, command: &str) -> Vec<PathBuf> {
         if command.contains('/') {
-            // Systems differ in where a relative path begins.
+            // Systems disagree on the base of a relative path.
             return vec![self.at(Path::new(command)), from_here(Path::new(command))];
         }
         let path = self.env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
@@ -88,8 +88,8 @@ impl Started<'_> {
         looked_at
     }
 
-    /// What an argument names: a file, which may yet be made, or a directory that is a
-    /// program. Any other directory is what a server works on.
+    /// Returns the path that an argument names: a file, which need not exist yet, or a
+    /// directory that is a program. Other directories are data of the server.
     fn named_by(&self, argument: &str) -> Option<PathBuf> {
         let value = match argument.split_once('=') {
             Some((option, value)) if option.starts_with('-') => value,
@@ -107,7 +107,7 @@ impl Started<'_> {
     }
 }
 
-/// The first line of a script, behind `#!`.
+/// Reads the first line of a script, after `#!`.
 fn first_line(file: &Path) -> Option<String> {
     let mut start = Vec::new();
     let open = tollgate_sandbox::open_regular(&file.canonicalize().ok()?).ok()?;

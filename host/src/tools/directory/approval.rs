@@ -1,22 +1,21 @@
-//! Whether a version may be served: measured by what people decided about its
-//! component, and, while the host runs, by the version that it had before.
+//! Decides whether a version may be served: by the decisions about its component and, while the
+//! host runs, by comparison with the previous version.
 
 use super::{HeldComponent, LoadedComponent};
 use crate::grants::Approvals;
 use crate::store::{AuditKind, AuditRecord};
 use std::path::Path;
 
-/// Says whether a component that was loaded may be served.
+/// A policy for serving loaded components.
 pub trait Approval: Send + Sync {
-    /// Judges a component that appeared, or a new version of one that is served now or
-    /// was served last.
+    /// Judges a new component, or a new version of one that is served now or was served last.
     ///
     /// # Errors
-    /// Why it may not, and what a person does who wants it.
+    /// The component may not be served. The message says why, and how to allow it.
     fn judge(&self, new: &LoadedComponent, serving: Option<&LoadedComponent>) -> Result<(), String>;
 }
 
-/// A new version may ask for what the one before it asks for, and no more.
+/// Allows a new version only what the previous one asks for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoMoreThanServed;
 
@@ -28,7 +27,7 @@ impl Approval for NoMoreThanServed {
 }
 
 impl LoadedComponent {
-    /// What it asks for that the other version does not, in words for a person.
+    /// Describes the requests that exceed those of the other version.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Vec<String> {
         let mut more = self.surface.needs().beyond(&other.surface.needs());
@@ -41,16 +40,16 @@ impl LoadedComponent {
     }
 }
 
-/// Measures a component by what people decided about it.
+/// Compares a component with the decisions about it.
 ///
 /// # Errors
-/// It asks for more than was approved; the sentence says what.
+/// It asks for more than was approved; the message lists it.
 pub(super) fn judge(found: &HeldComponent, approvals: &Approvals) -> Result<(), String> {
     let beyond = approvals.beyond(found.asks.as_ref(), &found.surface);
     nothing_more("it asks for more than was approved", &beyond, &found.id, &found.file)
 }
 
-/// Refuses a component that asks for more than it may; `why` is the sentence's beginning.
+/// Refuses a component that asks for more than it may; `why` is the beginning of the message.
 fn nothing_more(why: &str, more: &[String], id: &str, file: &Path) -> Result<(), String> {
     if more.is_empty() {
         return Ok(());
@@ -58,7 +57,7 @@ fn nothing_more(why: &str, more: &[String], id: &str, file: &Path) -> Result<(),
     Err(format!("{why}: {}. {}", more.join("; "), how_to_approve(id, file)))
 }
 
-/// What the audit says of a component that is served from now on.
+/// Returns the audit record of a component that is now served.
 pub(super) fn served(file: &Path, id: &str, digest: &str, reworded: &[String]) -> AuditRecord {
     let served = AuditRecord::new(AuditKind::Load, "host", "served")
         .of_file(file)
@@ -69,8 +68,8 @@ pub(super) fn served(file: &Path, id: &str, digest: &str, reworded: &[String]) -
     }
 }
 
-/// What an operator is told of tools whose words are not those that were approved; none
-/// where there are no such tools.
+/// Returns a notice for the operator about tools whose text differs from the approved one;
+/// `None` if there are none.
 pub(super) fn notice_of(component: &LoadedComponent) -> Option<String> {
     let words = other_words(&component.reworded)?;
     Some(format!(
@@ -80,7 +79,7 @@ pub(super) fn notice_of(component: &LoadedComponent) -> Option<String> {
     ))
 }
 
-/// The tools that say something else than was approved, in words.
+/// Describes the tools whose text differs from the approved one.
 pub(super) fn other_words(reworded: &[String]) -> Option<String> {
     (!reworded.is_empty()).then(|| format!("other words than were approved, of {}", reworded.join(", ")))
 }

@@ -1,14 +1,14 @@
-//! What changed in a tools directory, for whoever watches it and for the audit.
+//! Changes of a tools directory, for observers and for the audit.
 
 use super::approval::served;
 use crate::store::{AuditKind, AuditRecord};
 use crate::tools::RefusedFile;
 use std::path::PathBuf;
 
-/// What a look at the directory found.
+/// A change that was found in the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A file is served from now on.
+    /// A file is now served.
     Served {
         /// The file.
         file: PathBuf,
@@ -16,21 +16,21 @@ pub enum Change {
         component_id: String,
         /// The SHA-256 of its bytes, in hexadecimal.
         digest: String,
-        /// The digest of the version whose place it took.
+        /// The digest of the version that it replaced.
         replaced: Option<String>,
-        /// Its tools whose words are not those that were approved, sorted by name.
+        /// Its tools whose text differs from the approved one, sorted by name.
         reworded: Vec<String>,
     },
     /// A file cannot be served.
     Refused(RefusedFile),
-    /// A file that was served is gone, and its tools with it.
+    /// A served file was removed, and its tools with it.
     Removed {
         /// The file.
         file: PathBuf,
         /// Its component.
         component_id: String,
     },
-    /// The same version as before may do something else from now on.
+    /// The powers of the same version have changed.
     Granted {
         /// The file.
         file: PathBuf,
@@ -39,18 +39,18 @@ pub enum Change {
         /// The SHA-256 of its bytes, in hexadecimal.
         digest: String,
     },
-    /// The configuration, or the record of approvals, cannot be read any more; what it
-    /// said before is in force.
+    /// The configuration or the record of approvals is no longer readable. Its previous content
+    /// stays in force.
     Unread {
         /// The file.
         file: PathBuf,
-        /// What happened, why, and what to do.
+        /// The problem, its cause, and the remedy.
         reason: String,
     },
 }
 
 impl Change {
-    /// What the audit says of it.
+    /// Returns the audit record of the change.
     #[must_use]
     pub fn to_audit(&self) -> AuditRecord {
         match self {

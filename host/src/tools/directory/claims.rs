@@ -1,8 +1,8 @@
-//! Which of several files may bring a component of one id.
+//! Decides which of several files may provide the component of an id.
 //!
-//! Grants go to an id, so an id may not go to whoever takes it first. The version that a
-//! person decided about has it. If nobody decided, a version that is served keeps it. Else
-//! none of the files gets it, until a person decides.
+//! Grants belong to an id, so the first file to take an id must not get it automatically. The
+//! version that a person decided about has it. Without a decision, a version that is already
+//! served keeps it. Otherwise none of the files gets it until a person decides.
 
 use super::file_name;
 use crate::grants::{self, Approvals, RequestedGrants};
@@ -10,15 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tollgate_agent::text::clean;
 
-/// What each file that can be loaded says it is.
+/// The claims of all loadable files.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Claims {
     by_file: BTreeMap<PathBuf, Claim>,
     /// The files that claim an id: of thousands of files, few claim the same.
     by_id: BTreeMap<String, BTreeSet<PathBuf>>,
-    /// The digests of files that cannot be loaded, so that nobody knows what they are.
+    /// The digests of files that cannot be loaded, so that their claims are unknown.
     unloaded: BTreeMap<PathBuf, String>,
-    /// Whether a claim was given up since somebody asked.
+    /// Whether a claim was withdrawn since the last check.
     given_up: bool,
 }
 
@@ -26,27 +26,27 @@ pub(super) struct Claims {
 struct Claim {
     id: String,
     digest: String,
-    /// What the manifest beside the file asks for; an error if it cannot be read.
+    /// The requests of the file's manifest; an error if it cannot be read.
     asks: Result<Option<RequestedGrants>, ()>,
 }
 
-/// Why a file may not bring the component that it claims to be.
+/// The reason why a file may not provide the component that it claims to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Contested {
     pub(super) reason: String,
-    /// Whether a person may decide for this file. Of two that are the same, there is
-    /// nothing to decide.
+    /// Whether a person may decide for this file. Between two identical files there is nothing
+    /// to decide.
     pub(super) is_open: bool,
 }
 
 impl Claims {
-    /// Notes that a file with these bytes cannot be loaded.
+    /// Records that a file with this digest cannot be loaded.
     pub(super) fn set_unloaded(&mut self, file: &Path, digest: String) {
         self.set(file, None);
         self.unloaded.insert(file.to_owned(), digest);
     }
 
-    /// Notes what a file claims to be, or that it claims nothing any longer.
+    /// Records the claim of a file, or that it no longer claims anything.
     pub(super) fn set(&mut self, file: &Path, claim: Option<(&str, &str)>) {
         self.given_up |= self.unloaded.remove(file).is_some();
         let claim = claim.map(|(id, digest)| Claim {
@@ -73,13 +73,14 @@ impl Claims {
         self.given_up |= before.is_some() && before != claim;
     }
 
-    /// Whether a claim was given up since the last question, so that others may have room.
+    /// Returns whether a claim was withdrawn since the last call, so that other files may be
+    /// served.
     pub(super) fn were_given_up(&mut self) -> bool {
         std::mem::take(&mut self.given_up)
     }
 
-    /// Whether this file may bring the component that it claims to be. `serving` is the
-    /// file that does so now.
+    /// Decides whether this file may provide the component that it claims to be. `serving` is
+    /// the file that does so now.
     pub(super) fn judge(
         &self,
         file: &Path,
@@ -107,8 +108,8 @@ impl Claims {
         let are_all_the_same =
             || rivals().all(|(_, rival)| rival.digest == claim.digest && rival.asks == claim.asks);
         if is_known(&claim.digest) || are_all_the_same() {
-            // Of files that are the same, one is served: the one that is already, or the first
-            // that asks for what was decided about.
+            // Of identical files one is served: the one that already is, or the first whose
+            // requests match the decision.
             let decided = approvals.of(&claim.id).map(|approved| approved.asks.as_ref());
             let asks_otherwise = |claim: &Claim| match (decided, &claim.asks) {
                 (Some(decided), Ok(Some(asks))) => decided != Some(asks),

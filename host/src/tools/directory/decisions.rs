@@ -1,6 +1,6 @@
-//! What people decided about components, as it stands on disk: grants and secrets in
-//! the configuration, and the record of approvals. Both may change while tools are
-//! served. Nothing else of the configuration is taken up before the next start.
+//! The current decisions about components on disk: grants and secrets in the configuration, and
+//! the record of approvals. Both may change while tools are served. Other changes to the
+//! configuration take effect at the next start.
 
 use super::stamp::Stamp;
 use crate::config::{ComponentGrants, Config, SecretConfig};
@@ -10,28 +10,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate_registry::{Entry, Lock};
 
-/// The decisions that are in force, and the files that they were read from.
+/// The decisions in force, and the files that they were read from.
 pub(super) struct Decisions {
     pub(super) config: Arc<Config>,
     pub(super) approvals: Approvals,
     pub(super) lock: Lock,
-    /// The files as they were read; none before the first look, which reads them again:
-    /// much may have been typed while the tools were loaded.
+    /// The stamps of the files when they were read. `None` before the first look, which reads
+    /// them again: they may have changed while the tools were loaded.
     seen: Option<[Option<Stamp>; 3]>,
 }
 
-/// What was decided about one component.
+/// The decisions about one component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Decided {
     pub(super) grants: ComponentGrants,
     approved: Option<Approved>,
     recorded: Option<Entry>,
-    /// Where the secrets are that it was granted, and where they may go.
+    /// The locations and destinations of the secrets that it was granted.
     secrets: Vec<Option<SecretConfig>>,
 }
 
 impl Decisions {
-    /// Those with which the tools were loaded.
+    /// Creates the state from the decisions with which the tools were loaded.
     pub(super) fn new(config: Arc<Config>, approvals: Approvals, lock: Lock) -> Self {
         Self { config, approvals, lock, seen: None }
     }
@@ -43,8 +43,8 @@ impl Decisions {
         Decided { grants, approved, recorded: self.lock.of(component_id).cloned(), secrets }
     }
 
-    /// Reads again what was written since the last look. Says whether anything else holds
-    /// now, and which file cannot be read: what that said before is still in force.
+    /// Reads the files that changed since the last look. Returns whether any decision changed,
+    /// and the files that cannot be read, whose previous content stays in force.
     pub(super) fn renew(&mut self) -> (bool, Vec<Unread>) {
         let record = Approvals::path(&self.config);
         let lock = registry::files(&self.config).lock;
@@ -67,7 +67,7 @@ impl Decisions {
         let changed = (&read.grants, &read.secrets) != (&self.config.grants, &self.config.secrets);
         let config = Arc::make_mut(&mut self.config);
         (config.grants, config.secrets) = (read.grants, read.secrets);
-        // From now on it is missed where it is gone.
+        // From now on its absence is an error.
         config.file = Some(file);
         Ok(changed)
     }
@@ -86,22 +86,22 @@ impl Decisions {
         Ok(changed)
     }
 
-    /// The directory, and the files in it that are worth watching.
+    /// Returns the directory and the files in it to watch.
     pub(super) fn files(&self) -> (PathBuf, Vec<PathBuf>) {
         let lock = registry::files(&self.config).lock;
         let files = self.file().into_iter().chain([Approvals::path(&self.config), lock]);
         (self.config.base_dir.clone(), files.collect())
     }
 
-    /// The file that the configuration came from, or would come from. One that was made
-    /// by a program has none.
+    /// Returns the file of the configuration, whether it exists or not. A configuration that a
+    /// program built has none.
     fn file(&self) -> Option<PathBuf> {
         self.config.file.clone().or_else(|| self.config.absent_file.clone())
     }
 }
 
 impl Decided {
-    /// Whether a person looked at the version of this digest and approved it.
+    /// Returns whether a person approved the version of this digest.
     pub(super) fn approves(&self, digest: &str) -> bool {
         self.approved.as_ref().is_some_and(|approved| {
             approved.digest == digest && approved.decision == crate::grants::Decision::Approved

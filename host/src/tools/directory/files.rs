@@ -5,17 +5,17 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use tollgate_sandbox::open_regular;
 
-/// The largest component that there is, in bytes.
+/// The maximum size of a component, in bytes.
 const MAX_COMPONENT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The files of a directory whose names end in `.wasm`, sorted by name. A directory
-/// that does not exist holds nothing.
+/// Returns the files of a directory whose names end in `.wasm`, sorted by name. A directory
+/// that does not exist counts as empty.
 pub(crate) fn wasm_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(component_files(dir)?.into_iter().map(|(file, _)| file).collect())
 }
 
-/// The files whose names end in `.wasm`, sorted by name, whatever they are, each as it
-/// is now.
+/// Returns the entries whose names end in `.wasm`, sorted by name, of any file type, each with
+/// its current stamp.
 pub(super) fn component_files(dir: &Path) -> io::Result<Vec<(PathBuf, Stamp)>> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -27,7 +27,7 @@ pub(super) fn component_files(dir: &Path) -> io::Result<Vec<(PathBuf, Stamp)>> {
         let path = entry?.path();
         let hidden = file_name(&path).starts_with('.');
         if !hidden && path.extension().is_some_and(|end| end == "wasm") {
-            // One that is gone already is as good as never seen.
+            // A file that is already gone is skipped.
             if let Some(stamp) = Stamp::of(&path) {
                 files.push((path, stamp));
             }
@@ -37,7 +37,8 @@ pub(super) fn component_files(dir: &Path) -> io::Result<Vec<(PathBuf, Stamp)>> {
     Ok(files)
 }
 
-/// The digest of a file that cannot be loaded; `None` if it cannot be a component at all.
+/// Returns the digest of a file that cannot be loaded; `None` if it cannot be a component at
+/// all.
 pub(super) async fn digest_of(file: &Path) -> Option<String> {
     let file = file.to_owned();
     let read = tokio::task::spawn_blocking(move || {

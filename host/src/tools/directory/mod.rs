@@ -1,10 +1,9 @@
-//! The tools directory: every `.wasm` file in it, loaded at start, and again when it
-//! changes.
+//! The tools directory: every `.wasm` file in it, loaded at start and again when it changes.
 //!
-//! A file that cannot be served is reported with its reason and left out; the
-//! rest is served. Of two that collide at start, a version that a person decided about is
-//! served, and otherwise the first by file name. Of two that claim one id without such a
-//! decision, neither is.
+//! A file that cannot be served is reported with its reason and left out; the rest is served.
+//! If two files collide at start, the version that a person decided about is served, and
+//! otherwise the first by file name. If two files claim one id without such a decision, neither
+//! is served.
 
 mod approval;
 mod change;
@@ -45,37 +44,36 @@ use tollgate_registry::Lock;
 use tollgate_sandbox::{Component, LeftOut, Power, Sandbox};
 use tracing::Instrument as _;
 
-/// How many files are looked at at once. Of those that are new, fewer are compiled at
-/// once: see [`COMPILED_AT_ONCE`](tollgate_sandbox::COMPILED_AT_ONCE).
+/// The maximum number of files that are processed at once. New files are compiled at a lower
+/// rate: see [`COMPILED_AT_ONCE`](tollgate_sandbox::COMPILED_AT_ONCE).
 const LOADED_AT_ONCE: usize = 8;
 
-/// What the tools directory came to.
+/// The result of loading the tools directory.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
-    /// What can be called, and the files that were refused.
+    /// The tools that can be called, and the files that were refused.
     pub toolbox: Toolbox,
     /// The components that are served, sorted by file.
     pub components: Vec<LoadedComponent>,
-    /// What the operator should know: words of the configuration that nothing
-    /// answers to.
+    /// Notices for the operator, such as configuration entries that match nothing.
     pub notices: Vec<String>,
-    /// Every file as it was when it was looked at, served or not.
+    /// The state of every file when it was examined, served or not.
     stamps: BTreeMap<PathBuf, Stamp>,
-    /// What a person has decided about components.
+    /// The decisions of people about components.
     pub approvals: Approvals,
     /// Components that ask for more than was approved, and are not served.
     pub held: Vec<HeldComponent>,
-    /// Components that are not served because what they were granted cannot be had.
+    /// Components that are not served because something that they were granted is unavailable.
     pub unopened: Vec<HeldComponent>,
     /// Components that are not served because another file claims their id.
     pub contested: Vec<HeldComponent>,
-    /// What every file that could be loaded claims to be.
+    /// The claims of all files that could be loaded.
     claims: Claims,
     /// What is recorded about where components came from.
     pub lock: Lock,
 }
 
-/// A component that is there and is not served, for a person to decide about.
+/// A component that exists and is not served, for a person to decide about.
 #[derive(Debug, Clone)]
 pub struct HeldComponent {
     /// Its file.
@@ -84,9 +82,9 @@ pub struct HeldComponent {
     pub id: String,
     /// The SHA-256 of the file, in hexadecimal.
     pub digest: String,
-    /// What it asks for; none where nothing says so.
+    /// The grants that it requests; `None` if it has no manifest.
     pub asks: Option<RequestedGrants>,
-    /// What it shows and needs.
+    /// Its visible surface and its needs.
     pub surface: Surface,
     /// The SHA-256 of its manifest, in hexadecimal; `None` if it has none.
     manifest: Option<String>,
@@ -99,48 +97,48 @@ pub struct LoadedComponent {
     pub file: PathBuf,
     /// The component's id.
     pub id: String,
-    /// What it says of its version.
+    /// The version that it declares.
     pub version: String,
     /// The SHA-256 of the file, in hexadecimal.
     pub digest: String,
-    /// What it imports.
+    /// Its imports.
     pub imports: Vec<tollgate_sandbox::Import>,
-    /// Its functions that are no tools, where it is a plain component.
+    /// The functions of a plain component that are not tools.
     pub left_out: Vec<LeftOut>,
-    /// What it was granted.
+    /// The grants that it received.
     pub grants: ComponentGrants,
-    /// What it asks for; none where nothing says so.
+    /// The grants that it requests; `None` if it has no manifest.
     pub asks: Option<RequestedGrants>,
     /// The limits of each of its tools, by the tool's name.
     pub limits: BTreeMap<String, ToolLimits>,
-    /// What it shows and needs; an approval is of this.
+    /// Its visible surface and its needs, which an approval covers.
     pub surface: Surface,
-    /// Its tools whose words are not those that were approved, sorted by name.
+    /// Its tools whose text differs from the approved one, sorted by name.
     pub reworded: Vec<String>,
 }
 
 impl LoadedComponent {
-    /// The SHA-256 of its surface, in hexadecimal.
+    /// Returns the SHA-256 of its surface, in hexadecimal.
     #[must_use]
     pub fn surface_hash(&self) -> String {
         tollgate_sandbox::digest(self.surface.text().as_bytes())
     }
 }
 
-/// Why the tools directory cannot be read at all.
+/// The reason why the tools directory cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// It is there and cannot be read.
+    /// The directory exists and cannot be read.
     #[error("the tools directory {} cannot be read: {source}; name another in [tools] of {config}, or make this one readable", dir.display())]
     Unreadable {
         /// The directory.
         dir: PathBuf,
-        /// What people call the configuration.
+        /// The name of the configuration for messages.
         config: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Nobody knows what was approved.
+    /// The record of approvals cannot be read.
     #[error("{0}")]
     Approvals(String),
     /// Nobody knows what is recorded about the components.
@@ -148,18 +146,18 @@ pub enum DirectoryError {
     Lock(#[from] tollgate_registry::Error),
 }
 
-/// Who is told that one more of so many files has been looked at.
+/// Called after each file has been examined, with the number of files done and in total.
 pub type LoadProgress<'a> = dyn Fn(usize, usize, &Path) + Send + Sync + 'a;
 
-/// Loads everything in the tools directory of the configuration. A directory
-/// that does not exist holds nothing.
+/// Loads everything in the tools directory of the configuration. A directory that does not
+/// exist counts as empty.
 ///
-/// A direct call waits for every file, too: any of them may claim the id or the name of the tool
-/// that is called, and says so only once it is loaded. Each file costs that once. Compiled files
-/// come from the cache, which also remembers the digests of files that failed to compile.
+/// A direct call waits for every file, too: each may claim the id or the name of the called
+/// tool, which is known only once it is loaded. Each file costs that once. Compiled files come
+/// from the cache, which also remembers the digests of files that failed to compile.
 ///
 /// # Errors
-/// The directory is there and cannot be read.
+/// The directory exists and cannot be read.
 pub async fn load(
     sandbox: &Sandbox,
     config: &Config,
@@ -179,7 +177,7 @@ pub async fn load(
     loaded.approvals = Approvals::load(config).map_err(DirectoryError::Approvals)?;
     loaded.lock = crate::registry::lock_of(config)?;
     let mut done = 0;
-    // All are known before one is served: whose an id is does not depend on file names.
+    // Load all files before serving one: the owner of an id must not depend on file names.
     let mut found = Vec::with_capacity(total);
     while let Some((component, file)) = loading.next().await {
         done += 1;
@@ -213,8 +211,8 @@ pub async fn load(
     Ok(loaded)
 }
 
-/// Loads one file, in a span of its own, and checks the words, schemas and initial values of its
-/// component on a thread that nobody waits for.
+/// Loads one file in a span of its own. Checks the text, schemas and initial values of its
+/// component on a separate thread.
 async fn load_one(sandbox: &Sandbox, file: &Path) -> Result<Checked, String> {
     let span = tracing::info_span!("load", file = %file.display(), otel.status_code = tracing::field::Empty);
     let loaded = sandbox.load(file).instrument(span.clone()).await;
@@ -224,14 +222,14 @@ async fn load_one(sandbox: &Sandbox, file: &Path) -> Result<Checked, String> {
     Checked::of(loaded.map_err(|refusal| refusal.to_string())?).await
 }
 
-/// A component that was loaded, and what came of checking its descriptor.
+/// A loaded component with the result of checking its descriptor.
 pub(super) struct Checked {
     component: Component,
     prepared: Result<Prepared, DescriptorError>,
 }
 
 impl Checked {
-    /// Checks the words, schemas and initial values of a component, on a thread of its own.
+    /// Checks the text, schemas and initial values of a component on a thread of its own.
     pub(super) async fn of(component: Component) -> Result<Self, String> {
         let descriptor = component.descriptor().clone();
         let prepared = tokio::task::spawn_blocking(move || Prepared::new(descriptor)).await;
@@ -242,7 +240,7 @@ impl Checked {
 }
 
 impl Loaded {
-    /// What the audit says of it.
+    /// Returns the audit records of this load.
     #[must_use]
     pub fn to_audit(&self) -> Vec<AuditRecord> {
         let loads = self
@@ -256,7 +254,7 @@ impl Loaded {
         self.toolbox.refuse(RefusedFile { file, reason, still_serves: None });
     }
 
-    /// Adds a component to what can be called.
+    /// Adds a component to the tools that can be called.
     pub(super) fn serve(&mut self, component: Checked, file: &Path, config: &Config) -> Result<(), String> {
         if let Err(contested) = self.claims.judge(file, &self.approvals, None) {
             if contested.is_open {
@@ -275,7 +273,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// The component that brings the tool of this name.
+    /// Returns the component that provides the tool of this name.
     #[must_use]
     pub fn component_of(&self, tool_name: &str) -> Option<&LoadedComponent> {
         let owner = &self.toolbox.catalog().tool(tool_name)?.owner.id;
@@ -283,7 +281,7 @@ impl Loaded {
     }
 }
 
-/// A component that lacks nothing but a place in a toolbox.
+/// A component that is ready to be added to a toolbox.
 struct Ready {
     entry: LoadedComponent,
     prepared: Prepared,
@@ -291,12 +289,12 @@ struct Ready {
     runner: Arc<dyn Runner>,
 }
 
-/// Why a component is not served, and what it is where it could be read.
+/// The reason why a component is not served, and its description if it could be read.
 struct Unready {
     reason: String,
     /// A person would have to approve it.
     held: Option<Box<HeldComponent>>,
-    /// What it was granted cannot be had.
+    /// Something that it was granted is unavailable.
     unopened: Option<Box<HeldComponent>>,
 }
 
@@ -324,7 +322,7 @@ impl Ready {
         let descriptor = component.descriptor();
         let granted = config.grants_of(&descriptor.id);
         let limits = limits_of(descriptor, config);
-        // A timeout that the operator set takes the place of the one that the tool asks for.
+        // The operator's timeout overrides the one that the tool asks for.
         prepared.set_timeouts(|tool| limits.get(tool)?.timeout_ms);
         let given = found.asks.as_ref().map_or_else(|| granted.clone(), |asks| asks.narrow(&granted));
         let delegates = given.catalog.delegates != Delegates::None;
@@ -358,7 +356,7 @@ impl Ready {
         Ok(Self { entry, prepared, catalog, runner })
     }
 
-    /// Takes its place, or none: then the sentence says who has it.
+    /// Adds the component to the toolbox; the error names the owner that it collides with.
     fn join(&self, toolbox: &mut Toolbox) -> Result<(), String> {
         let owner = Owner {
             id: SmolStr::new(&self.entry.id),
@@ -373,7 +371,7 @@ impl Ready {
 }
 
 impl HeldComponent {
-    /// What a component of this file is and asks for.
+    /// Describes a file's component and its requested grants.
     ///
     /// # Errors
     /// Its manifest is refused.
@@ -392,7 +390,7 @@ impl HeldComponent {
     }
 }
 
-/// The limits of each tool.
+/// Returns the limits of each tool.
 fn limits_of(descriptor: &ComponentDescriptor, config: &Config) -> BTreeMap<String, ToolLimits> {
     let limits = descriptor.tools.iter().map(|tool| (tool.name.clone(), config.limits.of_tool(&tool.name)));
     limits.collect()

@@ -1,12 +1,12 @@
-//! What the operator should know of the configuration at a start.
+//! Notices about the configuration at startup.
 
 use super::Loaded;
 use crate::config::Config;
 use tollgate_agent::gate::permissions::Permissions;
 
-/// What the operator should know of the configuration: grants and limits for what is not
-/// there, remembered answers that are asked for again, and rules that go to whoever brings
-/// a tool of their name.
+/// Returns notices about the configuration: grants and limits for something that does not
+/// exist, remembered answers that will be asked for again, and rules that apply to any
+/// component that provides a tool of their name.
 pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
     let name = config.name();
     let grants = config

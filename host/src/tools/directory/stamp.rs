@@ -1,9 +1,9 @@
-//! Whether a file is still the one that was looked at, told without reading it.
+//! Detects changed files without reading them.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// What changes when a file is written, replaced or moved.
+/// The metadata that changes when a file is written, replaced or moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Stamp {
     device: u64,
@@ -14,8 +14,8 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of what is at the path now, which may be no file at all; none where
-    /// nothing is.
+    /// Returns the stamp of the current entry at the path, which need not be a regular file;
+    /// `None` if there is none.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let found = std::fs::symlink_metadata(path).ok()?;
         Some(Self {

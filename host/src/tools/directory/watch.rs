@@ -1,9 +1,8 @@
-//! Looking at a tools directory whenever something happens in it.
+//! Watches a tools directory and examines it on every change.
 //!
-//! The system tells of what happens; a look follows once it has been quiet for a
-//! moment, or after half a second of no quiet. Because the system may lose word of
-//! something, and a directory may be moved away and made anew, there is a look every
-//! few seconds even so: it costs one listing.
+//! A look follows once the system's events have been quiet for a moment, or after half a second
+//! without quiet. The system may lose events, and a directory may be moved away and created
+//! again. Therefore there is a look every few seconds in any case, which costs one listing.
 
 use super::Loaded;
 use super::approval::other_words;
@@ -21,19 +20,18 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tollgate_sandbox::Sandbox;
 
-/// So long nothing must happen before a look.
+/// The quiet period before a look.
 const QUIET: Duration = Duration::from_millis(50);
-/// The longest that a look waits for quiet.
+/// The maximum time that a look waits for quiet.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// A look follows after so long in any case.
+/// The interval of looks without any event.
 const UNTOLD: Duration = Duration::from_secs(3);
-/// Changes that wait to be heard of; beyond that they are published, and not told.
+/// The capacity of the queue of changes. Further changes are published without a notification.
 const TOLD_CHANGES: usize = 256;
 
 impl Host {
-    /// Keeps the tools of a directory up to date while the result lives, and what they
-    /// were granted: see [`Watch`].
-    /// `loaded` is what this host was given of the directory at start.
+    /// Keeps the tools of a directory and their grants up to date while the result lives: see
+    /// [`Watch`]. `loaded` is the result with which this host was started.
     #[must_use]
     pub fn watch(
         &self,
@@ -45,14 +43,14 @@ impl Host {
     }
 }
 
-/// Keeps the tools of a host up to date, until it is dropped.
+/// Keeps the tools of a host up to date until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     changes: mpsc::Receiver<Change>,
     task: tokio::task::JoinHandle<()>,
 }
 
-/// The system does not watch the directory.
+/// The system cannot watch the directory.
 #[derive(Debug, thiserror::Error)]
 #[error("the tools directory {} is not watched, so that changes are seen only every {} s: {why}", dir.display(), UNTOLD.as_secs())]
 pub struct WatchError {
@@ -61,22 +59,22 @@ pub struct WatchError {
 }
 
 impl Watch {
-    /// Begins to watch. Where the system does not tell of changes, they are looked for
-    /// every few seconds, and the second value says why.
+    /// Starts watching. If the system does not report changes, the directory is examined every
+    /// few seconds, and the second value says why.
     #[must_use]
     pub fn start(live: DirectoryState) -> (Self, Option<WatchError>) {
         let happened = Arc::new(Notify::new());
         let mut told = Told { dir: live.dir().to_owned(), happened, watcher: None, _decisions: None };
         let problem = told.watch().err().map(|why| WatchError { dir: told.dir.clone(), why });
         let (dir, files) = live.decision_files();
-        // Where this fails there is a look every few seconds.
+        // If this fails, there is still a look every few seconds.
         told._decisions = told.watch_files(&dir, &files).ok();
         let (tell, changes) = mpsc::channel(TOLD_CHANGES);
         let task = tokio::spawn(keep_up(live, told, tell));
         (Self { changes, task }, problem)
     }
 
-    /// The next change, after it is published.
+    /// Returns the next change, after it is published.
     pub async fn next(&mut self) -> Option<Change> {
         self.changes.recv().await
     }
@@ -92,7 +90,7 @@ async fn keep_up(mut live: DirectoryState, mut told: Told, tell: mpsc::Sender<Ch
     loop {
         let changes = live.look().await;
         let noted = changes.iter().map(Change::to_audit).collect();
-        // What the store has against it, it says to whoever calls a tool.
+        // A caller of a tool sees an error of the store by itself.
         let _ = live.host().note_loaded(noted).await;
         for change in changes {
             match &change {
@@ -106,7 +104,7 @@ async fn keep_up(mut live: DirectoryState, mut told: Told, tell: mpsc::Sender<Ch
                 }
                 _ => {}
             }
-            // Nobody has to listen.
+            // The receiver is optional.
             let _ = tell.try_send(change);
         }
         let something = tokio::time::timeout(UNTOLD, told.happened.notified()).await;
@@ -118,12 +116,12 @@ async fn keep_up(mut live: DirectoryState, mut told: Told, tell: mpsc::Sender<Ch
     }
 }
 
-/// Word of what happens in the directory.
+/// The system's events for the directory.
 struct Told {
     dir: PathBuf,
     happened: Arc<Notify>,
     watcher: Option<(RecommendedWatcher, Option<u64>)>,
-    /// Of the files in which people decide.
+    /// Watches the files that hold decisions.
     _decisions: Option<RecommendedWatcher>,
 }
 
@@ -164,18 +162,18 @@ impl Told {
         {}
     }
 
-    /// Watches anew where the directory is another than the one that is watched.
+    /// Watches again if the directory is not the one that was watched.
     fn renew(&mut self) {
         let watched = self.watcher.as_ref().and_then(|(_, identity)| *identity);
         if watched.is_none() || watched != identity(&self.dir) {
-            // Where this fails there is a look every few seconds.
+            // If this fails, there is still a look every few seconds.
             let _ = self.watch();
         }
     }
 }
 
-/// That somebody opened or read a file is none: this host does so when it looks.
-/// Errors are, for something may have been lost.
+/// Ignores that a file was opened or read: this host does so when it looks. Errors count,
+/// because events may have been lost.
 fn is_a_reason_to_look(told: &notify::Result<notify::Event>) -> bool {
     match told.as_ref().map(|event| &event.kind) {
         Ok(EventKind::Access(access)) => *access == AccessKind::Close(AccessMode::Write),

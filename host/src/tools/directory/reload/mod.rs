@@ -1,11 +1,10 @@
-//! A tools directory that changes while its tools are called.
+//! Reloads a tools directory while its tools are in use.
 //!
-//! Each look compares the files with what was seen before, loads what is new and
-//! publishes what can be served. A file that is half written, damaged or asks for more
-//! than was approved changes nothing: what it served before goes on serving, with the
-//! reason beside it. What is loaded takes the old version's place in one step; calls
-//! under way keep theirs. What a person grants or revokes meanwhile counts from the next
-//! look on, for calls that begin after it.
+//! Each look compares the files with the last known state, loads new ones and publishes those
+//! that can be served. A file that is half written, damaged or asks for more than was approved
+//! changes nothing: its previous version stays in service, and the reason is recorded. A new
+//! version replaces the old one atomically; calls in flight keep theirs. Grants and revocations
+//! take effect with the next look, for calls that begin after it.
 
 mod refresh;
 
@@ -26,10 +25,10 @@ use tollgate_agent::name;
 use tollgate_agent::surface::Surface;
 use tollgate_sandbox::Sandbox;
 
-/// The most components that are remembered although they are served no more.
+/// The maximum number of remembered components that are no longer served.
 const MAX_RETIRED: usize = 1_000;
 
-/// The directory as it was last seen.
+/// The last known state of the directory.
 pub struct DirectoryState {
     host: Host,
     sandbox: Sandbox,
@@ -38,18 +37,18 @@ pub struct DirectoryState {
     /// Each file and its manifest.
     seen: BTreeMap<PathBuf, (Stamp, Option<Stamp>)>,
     serving: BTreeMap<PathBuf, Serving>,
-    /// What was served last of components that are served no more, by their ids: who
-    /// comes back is measured by it.
+    /// The last served version of components that are no longer served, by id. A version that
+    /// returns is compared with it.
     retired: BTreeMap<String, LoadedComponent>,
-    /// Files that would be served if another did not have their place.
+    /// Files that would be served if another did not occupy their place.
     displaced: BTreeSet<PathBuf>,
-    /// What every file that could be loaded claims to be.
+    /// The claims of all files that could be loaded.
     claims: Claims,
-    /// Whether something was decided since files that are refused were last tried.
+    /// Whether a decision was made since refused files were last tried.
     decided_anew: bool,
 }
 
-/// What is served of a file.
+/// The served version of a file.
 #[derive(Clone)]
 struct Serving {
     entry: LoadedComponent,
@@ -61,7 +60,7 @@ impl Serving {
         Self { entry: entry.clone(), decided: decisions.of(&entry.id) }
     }
 
-    /// Whether the other is the same version with the same powers.
+    /// Returns whether the other is the same version with the same powers.
     fn is_as(&self, other: &Self) -> bool {
         (&self.entry.digest, &self.entry.asks, &self.decided)
             == (&other.entry.digest, &other.entry.asks, &other.decided)
@@ -77,7 +76,7 @@ impl DirectoryState {
         let serving = serving.map(|entry| (entry.file.clone(), Serving::of(entry, &decisions))).collect();
         let seen = loaded.stamps.iter().map(|(file, stamp)| (file.clone(), with_manifest(file, *stamp)));
         let seen = seen.collect();
-        // Which of those that were refused at start are displaced is found out by trying.
+        // Any file refused at start may be displaced; trying it again tells.
         let displaced = loaded.toolbox.refused().iter().map(|refused| refused.file.clone()).collect();
         let approval = Arc::new(NoMoreThanServed);
         let (retired, claims) = (BTreeMap::new(), loaded.claims.clone());
@@ -85,31 +84,32 @@ impl DirectoryState {
         Self { host, sandbox, decisions, approval, seen, serving, retired, displaced, claims, decided_anew }
     }
 
-    /// Sets who says whether a new version may take an old one's place.
+    /// Sets the policy for new versions of components.
     #[must_use]
     pub fn with_approval(mut self, approval: Arc<dyn Approval>) -> Self {
         self.approval = approval;
         self
     }
 
-    /// The host whose tools they are.
+    /// Returns the host that has the tools.
     #[must_use]
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The directory that is looked at.
+    /// Returns the watched directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.decisions.config.tools_dir
     }
 
-    /// The files of decisions: their directory, and their names.
+    /// Returns the directory of the decision files, and their names.
     pub(super) fn decision_files(&self) -> (PathBuf, Vec<PathBuf>) {
         self.decisions.files()
     }
 
-    /// A file that moved serves under its new name, for its old one is gone by then.
+    /// Removes files that are gone. A file that moved is served under its new name, because its
+    /// old one is gone by then.
     fn drop_missing(&mut self, there: &BTreeSet<&Path>) -> Vec<Change> {
         let gone: Vec<PathBuf> =
             self.seen.keys().filter(|file| !there.contains(file.as_path())).cloned().collect();
@@ -132,14 +132,14 @@ impl DirectoryState {
         changes
     }
 
-    /// Whether something else holds for the file than when it was taken up.
+    /// Returns whether a decision about the file changed since it was loaded.
     fn was_decided_anew(&self, file: &Path) -> bool {
         let served = self.serving.get(file);
         served.is_none_or(|serving| serving.decided != self.decisions.of(&serving.entry.id))
             || self.host.toolbox().refused().iter().any(|refused| refused.file == file)
     }
 
-    /// Lets a file take its place that changed, or about which something else was decided.
+    /// Serves a file that changed or about which a new decision was made, if possible.
     fn take_up(&mut self, file: &Path, component: Result<Checked, String>) -> Vec<Change> {
         let before = self.serving.get(file).cloned();
         self.displaced.remove(file);
@@ -148,7 +148,7 @@ impl DirectoryState {
         if let (Some(before), Some(now)) = (&before, &now)
             && before.is_as(now)
         {
-            // As it was before, whatever happened in between.
+            // The file is as it was before, whatever happened in between.
             if self.host.toolbox().refused().iter().any(|refused| refused.file == file) {
                 self.amend(|toolbox| toolbox.accept(file));
             }
@@ -168,8 +168,7 @@ impl DirectoryState {
         }
     }
 
-    /// What a file needs to take its place, if it may bring the component that it claims
-    /// to be.
+    /// Prepares a file for service, if it may provide the component that it claims to be.
     fn ready(&mut self, checked: Checked, file: &Path) -> Result<Ready, String> {
         let serving = self.served_as(&checked.component.descriptor().id);
         let Decisions { config, approvals, lock, .. } = &self.decisions;
@@ -180,14 +179,14 @@ impl DirectoryState {
         Ready::new(checked, file, config, approvals, lock).map_err(|unready| unready.reason)
     }
 
-    /// The file that is served under this id.
+    /// Returns the file that is served under this id.
     fn served_as(&self, id: &str) -> Option<&Path> {
         let mut serving = self.serving.iter();
         serving.find(|(_, serving)| serving.entry.id == id).map(|(file, _)| file.as_path())
     }
 
-    /// Lets a component take its place, if it may. What a person has approved in this
-    /// very version may. The other files are those whose place it took.
+    /// Puts a component into service, if it may be. A version that a person has approved always
+    /// may. Also returns the other files that it displaced.
     fn swap_in(
         &mut self,
         ready: &Ready,
@@ -209,8 +208,8 @@ impl DirectoryState {
         swapped.map(|()| (serving, ousted))
     }
 
-    /// The files that have the id, or a name, of this version, and about which nobody
-    /// decided, if somebody decided about this one.
+    /// Returns the undecided files that occupy the id or a name of this version, if this
+    /// version was decided about.
     fn in_the_way(&self, newcomer: &LoadedComponent, file: &Path) -> Vec<PathBuf> {
         let approvals = &self.decisions.approvals;
         if !approvals.knows(&newcomer.id, &newcomer.digest) {
@@ -226,9 +225,9 @@ impl DirectoryState {
         self.serving.iter().filter(is_in_the_way).map(|(other, _)| other.clone()).collect()
     }
 
-    /// Takes a file out of service whose place was taken.
+    /// Takes a displaced file out of service.
     fn oust(&mut self, ousted: &Path, id: &str, by: &Path) -> Change {
-        // Another of the same id is not measured by it.
+        // Another component of the same id is not compared with it.
         let served = self.serving.remove(ousted).filter(|served| served.entry.id != id);
         served.into_iter().for_each(|served| self.retire(served));
         self.displaced.insert(ousted.to_owned());
@@ -240,8 +239,8 @@ impl DirectoryState {
         Change::Refused(self.refuse(ousted, reason, None))
     }
 
-    /// Notes why a file is not served. What it served before goes on serving, unless it
-    /// would do so with powers that it does not have any more.
+    /// Records why a file is not served. Its previous version stays in service, unless that has
+    /// powers that were revoked.
     fn refuse(&mut self, file: &Path, reason: String, before: Option<Serving>) -> RefusedFile {
         let outlived = |before: &Serving| before.decided.grants != self.decisions.of(&before.entry.id).grants;
         let outdated = before.clone().filter(outlived);
@@ -258,7 +257,7 @@ impl DirectoryState {
         refused
     }
 
-    /// Remembers what was served, and is no more.
+    /// Remembers a version that is no longer served.
     fn retire(&mut self, served: Serving) {
         if self.retired.len() >= MAX_RETIRED {
             self.retired.pop_first();
@@ -276,12 +275,12 @@ impl DirectoryState {
     }
 }
 
-/// A file's stamp, and that of its manifest.
+/// Returns the stamps of a file and its manifest.
 fn with_manifest(file: &Path, stamp: Stamp) -> (Stamp, Option<Stamp>) {
     (stamp, Stamp::of(&manifest_of(file)))
 }
 
-/// What it is to whoever watches that this is served now.
+/// Returns the change that this newly served version means.
 fn change_to(serving: &Serving, before: Option<&Serving>, file: &Path) -> Change {
     let LoadedComponent { id, digest, reworded, .. } = &serving.entry;
     let (file, component_id, digest) = (file.to_owned(), id.clone(), digest.clone());
@@ -294,7 +293,7 @@ fn change_to(serving: &Serving, before: Option<&Serving>, file: &Path) -> Change
     }
 }
 
-/// Whether the two cannot be served together.
+/// Returns whether the two cannot be served together.
 fn collide(one: &Surface, other: &Surface) -> bool {
     let folded = |surface: &Surface| -> BTreeSet<(bool, String)> {
         let names = surface.tools.iter().map(|tool| (true, name::fold(&tool.name)));
@@ -304,8 +303,7 @@ fn collide(one: &Surface, other: &Surface) -> bool {
     name::fold(&one.id) == name::fold(&other.id) || !folded(one).is_disjoint(&folded(other))
 }
 
-/// The new version takes the place of the old one and of those that must make room, or
-/// they keep it.
+/// Replaces the old version, and those that must make room, by the new one, or changes nothing.
 fn swap(
     toolbox: &mut Toolbox,
     ready: &Ready,

@@ -1,5 +1,5 @@
-//! One look at the directory. Loading a file may take a compiler a minute, and removals and
-//! decisions about other files do not wait for it.
+//! One look at the directory. Compiling a file may take a minute; removals and decisions about
+//! other files do not wait for it.
 
 use super::super::change::Change;
 use super::super::decisions::Unread;
@@ -9,22 +9,21 @@ use super::{DirectoryState, with_manifest};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often removals and decisions are looked for while a file is loaded.
+/// The interval of checks for removals and decisions while a file is loaded.
 const KEEP_UP_EVERY: Duration = Duration::from_millis(250);
 
 impl DirectoryState {
-    /// Looks at the directory and at what was decided, publishes what changed, and says
-    /// what that is. A directory that cannot be read is taken to be as it was.
+    /// Examines the directory and the decisions, publishes changes, and returns them. A
+    /// directory that cannot be read counts as unchanged.
     pub async fn look(&mut self) -> Vec<Change> {
         let mut changes = self.keep_up().await;
         let Some(files) = self.listed().await else { return changes };
         let decided_anew = std::mem::take(&mut self.decided_anew);
-        // All are loaded before one takes its place: whose an id is does not depend on names
-        // of files.
+        // Load all files before serving one: the owner of an id must not depend on file names.
         let mut found = Vec::new();
         for (file, stamp) in &files {
             let stamps = with_manifest(file, *stamp);
-            // It may have gone while another was loaded.
+            // The file may have been removed while another was loaded.
             if file.symlink_metadata().is_err() {
                 continue;
             }
@@ -55,13 +54,13 @@ impl DirectoryState {
         changes
     }
 
-    /// The component files that are there now. `None` if the directory cannot be read.
+    /// Lists the current component files. `None` if the directory cannot be read.
     async fn listed(&self) -> Option<Vec<(PathBuf, Stamp)>> {
         let dir = self.dir().to_owned();
         tokio::task::spawn_blocking(move || component_files(&dir)).await.ok()?.ok()
     }
 
-    /// Applies removals and decisions to what is served, which takes no compiler.
+    /// Applies removals and decisions to the served components, which needs no compiler.
     async fn keep_up(&mut self) -> Vec<Change> {
         let Some(files) = self.listed().await else { return Vec::new() };
         let mut changes = self.drop_missing(&files.iter().map(|(file, _)| file.as_path()).collect());
@@ -70,7 +69,7 @@ impl DirectoryState {
         if !decided_anew {
             return changes;
         }
-        // Files that are refused may have to be compiled; they wait for their turn.
+        // Refused files may need compiling; they wait for their turn.
         self.decided_anew = true;
         for (file, stamp) in &files {
             let is_unchanged = self.seen.get(file) == Some(&with_manifest(file, *stamp));
@@ -82,8 +81,8 @@ impl DirectoryState {
         changes
     }
 
-    /// Loads a file, which may take a compiler a minute, and keeps up with removals and
-    /// decisions about others meanwhile.
+    /// Loads a file, which may take a minute to compile, and applies removals and decisions
+    /// about others in the meantime.
     async fn load_beside(&mut self, file: &Path, changes: &mut Vec<Change>) -> Result<Checked, String> {
         let sandbox = self.sandbox.clone();
         let mut loading = std::pin::pin!(load_one(&sandbox, file));
@@ -96,13 +95,13 @@ impl DirectoryState {
         self.claim(file, loaded).await
     }
 
-    /// Loads a file, and notes what it claims to be.
+    /// Loads a file and records its claim.
     async fn load(&mut self, file: &Path) -> Result<Checked, String> {
         let loaded = load_one(&self.sandbox, file).await;
         self.claim(file, loaded).await
     }
 
-    /// Notes what a file claims to be.
+    /// Records the claim of a file.
     async fn claim(&mut self, file: &Path, loaded: Result<Checked, String>) -> Result<Checked, String> {
         match loaded {
             Ok(checked) => {
@@ -121,7 +120,7 @@ impl DirectoryState {
     }
 }
 
-/// Whether the same file was refused for the same reason already.
+/// Returns whether the same file was already refused for the same reason.
 fn is_known(change: &Change, changes: &[Change]) -> bool {
     let Change::Refused(refused) = change else { return false };
     changes.iter().any(|known| match known {
