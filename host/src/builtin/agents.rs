@@ -1,5 +1,5 @@
-//! Agents that run as tools: one that is offered under a name of its own, and those
-//! of which another agent is made.
+//! Agents that run as tools: agents that are offered under a tool name, and the parts of
+//! composed agents.
 
 use crate::host::Agent;
 use crate::tools::{NativeTool, ToolCall};
@@ -12,15 +12,15 @@ use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
 use tollgate_agent::name::RUN_AGENT;
 use tollgate_agent::outcome::{Action, Fault, ToolOutput, ToolResult};
 
-/// The longest answer that one part of an agent hands to the next, in bytes: so
-/// much fits the answer of a call, whatever it is made of.
+/// The longest answer that one part of an agent passes to the next, in bytes. It always fits
+/// the answer of a call.
 const MAX_HANDED_BYTES: usize = 40 * 1024;
 
-/// They run again without harm: a call has each child once.
+/// Running again is harmless: a call has each child only once.
 const POLICY: ExecutionPolicy =
     ExecutionPolicy { timeout_ms: None, max_retries: None, idempotent: true, validates: false };
 
-/// An agent that is offered as a tool: one argument, one answer.
+/// An agent that is offered as a tool, with one argument and one answer.
 pub(super) struct AgentTool {
     agent_id: String,
     name: String,
@@ -59,7 +59,7 @@ impl NativeTool for AgentTool {
     }
 }
 
-/// Runs one of the agents that another is made of. No model is offered it.
+/// Runs one of the parts of a composed agent. It is never offered to a model.
 pub(super) struct RunAgent;
 
 #[async_trait]
@@ -98,7 +98,7 @@ impl NativeTool for RunAgent {
         if response.len() > MAX_HANDED_BYTES {
             tollgate_agent::text::cut(&mut response, MAX_HANDED_BYTES);
         }
-        // An escalation ends the loop that it is in, and what lies between.
+        // An escalation ends its loop, and everything in between.
         let hands_on = outcome.escalated && arguments["in_loop"] != true && call.attempt().identity.in_loop;
         let answer = PartAnswer { agent: text("agent"), response, escalated: outcome.escalated };
         Ok(ToolOutput {
@@ -115,7 +115,7 @@ async fn child(call: &ToolCall<'_>, request: ChildRequest) -> Result<ChildOutcom
         .map_err(|e| Fault::new(Code::ToolFailed, format!("The agent was not run: {e}.")))
 }
 
-/// The result of a call whose child did not complete.
+/// Returns the result of a call whose child did not complete.
 fn unfinished(outcome: &ChildOutcome) -> Option<ToolResult> {
     let words = outcome.status.words()?;
     Some(match outcome.status {

@@ -1,6 +1,5 @@
-//! In the place of a model: has the agents run that an agent is made of. What it
-//! asks for are calls like any other, so they are judged, recorded, suspended and
-//! taken up as calls are.
+//! Replaces the model of a composed agent and runs its parts. Its requests are ordinary calls:
+//! they are judged, recorded, suspended and resumed like any other.
 
 use crate::models::{Delta, DeltaSink, Model, ModelFault};
 use async_trait::async_trait;
@@ -10,7 +9,7 @@ use tollgate_agent::composition::{Composition, Following};
 use tollgate_agent::message::{AssistantMessage, ModelCall, ModelReply, ModelRequest};
 use tollgate_agent::name::RUN_AGENT;
 
-/// Replies with what follows for an agent that is made of others.
+/// Replies with the next calls of a composed agent.
 pub(crate) struct Conductor {
     composition: Composition,
 }

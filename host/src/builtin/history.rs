@@ -1,5 +1,5 @@
-//! `search_history`: finds earlier messages of the conversation, also those that the
-//! model is not shown any more.
+//! `search_history`: finds earlier messages of the conversation, including those that the model
+//! no longer sees.
 
 use crate::tools::{NativeTool, ToolCall};
 use async_trait::async_trait;
@@ -10,14 +10,14 @@ use tollgate_agent::name::SEARCH_HISTORY;
 use tollgate_agent::outcome::{Fault, ToolOutput, ToolResult};
 use tollgate_agent::text::clean;
 
-/// How many messages are found where the call does not say.
+/// The default maximum number of results.
 const DEFAULT_LIMIT: u64 = 10;
-/// The most messages that are found.
+/// The highest maximum number of results.
 const MAX_LIMIT: u64 = 50;
-/// The longest text that is shown of one message, in bytes.
+/// The longest excerpt of one message, in bytes.
 const MAX_SHOWN_BYTES: usize = 4 * 1024;
 
-/// Looks through the messages that the run had when the call began.
+/// Searches the messages that the run had when the call began.
 pub(super) struct SearchHistory;
 
 #[async_trait]
@@ -49,7 +49,7 @@ impl NativeTool for SearchHistory {
     }
 }
 
-/// What fits the arguments, newest first, with the number of all that fit.
+/// Returns the matching messages, newest first, with the total number of matches.
 fn search(messages: &[Message], wanted: &Value) -> Value {
     let text = wanted["text"].as_str().map(str::to_lowercase);
     let fits = |number: u64, role: &str, said: &str| {
@@ -73,7 +73,7 @@ fn search(messages: &[Message], wanted: &Value) -> Value {
     json!({"messages": found, "count": count})
 }
 
-/// Who says what; words of the host are nobody's.
+/// Returns the speaker and the text; messages of the host have no speaker.
 fn said(message: &Message) -> Option<(&'static str, &str)> {
     match message {
         Message::User(text) => Some(("user", text)),

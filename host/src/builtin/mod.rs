@@ -1,6 +1,5 @@
-//! What every host brings along: the tools that are its own, agents that are offered
-//! as tools, and agents that are made of others. All of it passes the gate like any
-//! other tool, and none of it can grant, install, load or approve.
+//! The host's built-in tools, agents that are offered as tools, and composed agents. All pass
+//! the gates like any other tool, and none can grant, install, load or approve.
 
 mod agents;
 mod conductor;
@@ -20,7 +19,7 @@ use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::run::KnownAgent;
 
-/// Adds the host's own tools and its agents to what can be called.
+/// Adds the host's own tools and its agents to the toolbox.
 pub(crate) fn equip(toolbox: &mut Toolbox, agents: &BTreeMap<String, Agent>) -> Result<(), HostError> {
     let own: Vec<Arc<dyn NativeTool>> =
         vec![Arc::new(transfer::Transfer), Arc::new(history::SearchHistory), Arc::new(agents::RunAgent)];

@@ -7,7 +7,7 @@ use tollgate_agent::descriptor::ToolDescriptor;
 use tollgate_agent::name::TRANSFER;
 use tollgate_agent::outcome::{Action, Fault, ToolOutput, ToolResult};
 
-/// Asks for the transfer; whether the agent is one to hand to is the loop's to say.
+/// Requests the transfer. The loop decides whether the agent is permitted.
 pub(super) struct Transfer;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! A gate that is a component: what it does not come to an answer about is denied.
+//! Gates that are components. If a gate does not reach an answer, the call is denied.
 
 use super::AskedGate;
 use async_trait::async_trait;

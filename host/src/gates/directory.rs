@@ -1,8 +1,8 @@
 //! The gates directory: every `.wasm` file in it, loaded once at start.
 //!
-//! A tool that cannot be served is missed. A gate that cannot be asked is not: what
-//! it would have held back would run. So nothing runs while a gate that the operator
-//! put there, or wrote settings for, is not in force.
+//! A missing tool is noticed. A missing gate is not: the calls that it would have denied would
+//! run. Therefore nothing runs while a gate that the operator installed or configured is not in
+//! force.
 
 use crate::config::Config;
 use crate::tools::wasm_files;
@@ -11,12 +11,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tollgate_sandbox::{GateComponent, Sandbox};
 
-/// What the gates directory came to.
+/// The result of loading the gates directory.
 #[derive(Default)]
 pub struct LoadedGates {
-    /// The gates that load, sorted by file.
+    /// The loaded gates, sorted by file.
     pub gates: Vec<LoadedGate>,
-    /// What keeps everything from running.
+    /// The gates that failed to load, which keep everything from running.
     pub refused: Vec<RefusedGate>,
 }
 
@@ -32,9 +32,9 @@ pub struct LoadedGate {
 /// A gate that is not in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RefusedGate {
-    /// Its file, or where it should be.
+    /// Its file, or the expected one.
     pub file: PathBuf,
-    /// What happened, why, and what to do.
+    /// The problem, its cause, and the remedy.
     pub reason: String,
 }
 
@@ -46,7 +46,7 @@ pub struct GatesRefused {
     reason: String,
 }
 
-/// Loads everything in the gates directory of the configuration.
+/// Loads all gates in the gates directory of the configuration.
 pub async fn load(sandbox: &Sandbox, config: &Config) -> LoadedGates {
     let mut loaded = LoadedGates::default();
     let dir = &config.gates_dir;
@@ -69,10 +69,10 @@ pub async fn load(sandbox: &Sandbox, config: &Config) -> LoadedGates {
 }
 
 impl LoadedGates {
-    /// The gates, where all of them are in force.
+    /// Returns the gates if all of them are in force.
     ///
     /// # Errors
-    /// One is not.
+    /// At least one is not.
     pub fn all(self) -> Result<Vec<GateComponent>, GatesRefused> {
         match self.refused.into_iter().next() {
             Some(RefusedGate { file, reason }) => Err(GatesRefused { file, reason }),
@@ -89,7 +89,7 @@ impl LoadedGates {
         Ok(())
     }
 
-    /// Settings for a gate that is not there are the sign of one that is missing.
+    /// Refuses settings for a gate that does not exist: the gate is probably missing.
     fn refuse_unanswered(&mut self, config: &Config) {
         let known: Vec<&str> = self.gates.iter().map(|loaded| loaded.gate.descriptor().id.as_str()).collect();
         let missing = config.gates.keys().filter(|id| !known.contains(&id.as_str()));

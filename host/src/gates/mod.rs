@@ -1,8 +1,8 @@
-//! Gates, wherever they come from.
+//! Gates of any origin.
 //!
-//! A gate in Rust implements [`Gate`] and answers at once. A gate that has to be
-//! waited for, such as a component, implements [`AskedGate`]. All are asked about
-//! every call, and the severest answer stands; see `tollgate_agent::gate`.
+//! A gate in Rust implements [`Gate`] and answers synchronously. A gate that takes time, such
+//! as a component, implements [`AskedGate`]. Every call is put to all gates, and the most
+//! severe verdict applies; see `tollgate_agent::gate`.
 
 mod component;
 pub mod directory;
@@ -70,18 +70,18 @@ pub trait AskedGate: Send + Sync {
     /// `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.
     fn id(&self) -> &str;
 
-    /// Whether this call may run. A panic denies the call.
+    /// Judges the call. A panic denies the call.
     async fn judge(&self, call: &ProposedCall<'_>) -> Verdict;
 
-    /// Answers as [`judge`](Self::judge) does, with the host's memory that a large verdict
-    /// takes until it is recorded. Only a gate that is a component needs this.
+    /// Judges like [`judge`](Self::judge), and also returns the reservation of host memory that
+    /// a large verdict needs until it is recorded. Only a gate that is a component needs this.
     #[doc(hidden)]
     async fn answer(&self, call: &ProposedCall<'_>) -> (Verdict, Option<Arc<Reservation>>) {
         (self.judge(call).await, None)
     }
 }
 
-/// Every gate of a host. Cloning is cheap.
+/// All gates of a host. Cloning is cheap.
 #[derive(Clone)]
 pub(crate) struct Gates {
     pub(crate) native: Arc<[Arc<dyn Gate>]>,

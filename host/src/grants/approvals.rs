@@ -1,6 +1,7 @@
-//! What a person has looked at: for each component what it asked for and said when
-//! somebody decided, and how. Kept beside the configuration, in `tollgate.approved.toml`, so
-//! that it can be read, and kept with the configuration under version control.
+//! The record of approvals: for each component its requests and surface at the time of the
+//! decision, and the decision itself. It is stored beside the configuration in
+//! `tollgate.approved.toml`, so that it can be read and put under version control together with
+//! it.
 
 use super::RequestedGrants;
 use crate::config::{Changes, Config, NotChanged};
@@ -22,53 +23,53 @@ const HEAD: &str = "\
 pub struct Approvals {
     file: PathBuf,
     components: BTreeMap<String, Approved>,
-    /// For which components each tool's name was decided about, by the name folded.
+    /// The components for which each tool name was decided about, by the case-folded name.
     tools: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// What was decided about one component.
+/// The decision about one component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approved {
     /// How it was decided.
     pub decision: Decision,
-    /// When, as RFC 3339.
+    /// The time of the decision, as RFC 3339.
     pub at: String,
-    /// The SHA-256 of the version that was looked at.
+    /// The SHA-256 of the version that was examined.
     pub digest: String,
-    /// The SHA-256 of a later version that asked for more and was declined: it is not
-    /// served, and nobody is asked about it again.
+    /// The SHA-256 of a later version that asked for more and was declined. It is not served,
+    /// and is not presented for approval again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<String>,
-    /// What that version asked for; none where it had no manifest, and asked for
-    /// whatever it was granted.
+    /// The requests of that version; `None` if it had no manifest and asked for whatever it was
+    /// granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<RequestedGrants>,
-    /// What its imports and its declaration needed; none in a record that was made by
-    /// hand without it.
+    /// The needs of its imports and its declaration; `None` in a record that was written by
+    /// hand without them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<Needs>,
-    /// Of each of its tools, by name, the SHA-256 of its words.
+    /// The SHA-256 of each tool's text, by tool name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
 }
 
-/// How a person decided.
+/// The kinds of decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
-    /// It gets what it asks for, as far as the configuration grants it.
+    /// It receives what it requests, as far as the configuration grants it.
     Approved,
-    /// It is served without what it lacks, and nobody is asked again.
+    /// It is served without the grants that it lacks, and is not presented for approval again.
     Declined,
-    /// Somebody granted it something while this version was there. Later ones are
-    /// measured by it; what it asks for and lacks is still open.
+    /// Something was granted while this version was installed. Later versions are compared with
+    /// it; requests that were not granted are still open.
     Granted,
 }
 
 impl Approved {
-    /// A decision that is made now about the version of this digest, which asks for
-    /// this and shows itself so.
+    /// Creates a decision, made now, about the version with this digest, these requests and
+    /// this surface.
     #[must_use]
     pub fn now(decision: Decision, digest: &str, asks: Option<RequestedGrants>, surface: &Surface) -> Self {
         let words = |tool: &ToolDescriptor| (tool.name.clone(), hash_of(tool));
@@ -88,8 +89,8 @@ impl Approvals {
     /// Reads the record that belongs to a configuration.
     ///
     /// # Errors
-    /// There is one that cannot be read. Without it nobody knows what was approved,
-    /// so nothing may be served that asks for something.
+    /// The record exists and cannot be read. Without it the approvals are unknown, so no
+    /// component with requests may be served.
     pub fn load(config: &Config) -> Result<Self, String> {
         let file = Self::path(config);
         let unreadable = |why: &dyn std::fmt::Display| {
@@ -106,7 +107,7 @@ impl Approvals {
         Ok(Self { file, tools: owners_of_tools(&components), components })
     }
 
-    /// Where the record of a configuration is.
+    /// Returns the path of a configuration's record.
     #[must_use]
     pub fn path(config: &Config) -> PathBuf {
         let name = config.file.as_deref().unwrap_or(Path::new(crate::config::FILE_NAME));
@@ -114,29 +115,28 @@ impl Approvals {
         config.base_dir.join(format!("{stem}.approved.toml"))
     }
 
-    /// What was decided about a component; none where nobody was asked.
+    /// Returns the decision about a component; `None` if there is none.
     #[must_use]
     pub fn of(&self, component_id: &str) -> Option<&Approved> {
         self.components.get(component_id)
     }
 
-    /// Whether a person decided about the version of this digest, in whatever way.
+    /// Returns whether there is any decision about the version with this digest.
     #[must_use]
     pub fn knows(&self, component_id: &str, digest: &str) -> bool {
         self.of(component_id).is_some_and(|approved| approved.digest == digest)
     }
 
-    /// What a component asks for that has this manifest, or none: where that is gone,
-    /// what it asked for when somebody decided about it.
+    /// Returns the requests of a component with this manifest. If the manifest is gone, returns
+    /// the requests at the time of the decision.
     #[must_use]
     pub fn asks_of(&self, component_id: &str, manifest: Option<RequestedGrants>) -> Option<RequestedGrants> {
         manifest.or_else(|| self.of(component_id)?.asks.clone())
     }
 
-    /// What a version asks for and needs beyond what was approved, in words: names of
-    /// tools that were approved for another component, and more than was approved for
-    /// its own. If nobody has decided about the component yet, it has what the
-    /// configuration grants, and no more.
+    /// Describes the requests and needs of a version beyond the approved ones: tool names that
+    /// were approved for another component, and powers beyond its own approval. A component
+    /// without a decision has the grants of the configuration and nothing more.
     #[must_use]
     pub fn beyond(&self, asks: Option<&RequestedGrants>, surface: &Surface) -> Vec<String> {
         let names = self.names_of_others(surface);
@@ -146,9 +146,9 @@ impl Approvals {
         names.into_iter().chain(asks.into_iter().chain(needs).flatten()).collect()
     }
 
-    /// The names of tools that were decided about for another component and not for this
-    /// one, or look like such a name. Rules and remembered habits go by names, whether
-    /// the other component is served or not.
+    /// Returns tool names that were approved for another component and not for this one, or
+    /// resemble such a name. Rules and remembered answers refer to names, whether the other
+    /// component is served or not.
     fn names_of_others(&self, surface: &Surface) -> Vec<String> {
         let taken = surface.tools.iter().filter_map(|tool| {
             let owners = self.tools.get(&name::fold(&tool.name))?;
@@ -161,8 +161,8 @@ impl Approvals {
         taken.collect()
     }
 
-    /// The tools of a version whose words are not those that were approved, sorted by
-    /// name. None where nobody has decided about the component.
+    /// Returns the tools of a version whose text differs from the approved one, sorted by name.
+    /// Empty if there is no decision about the component.
     #[must_use]
     pub fn reworded(&self, surface: &Surface) -> Vec<String> {
         let Some(approved) = self.of(&surface.id).filter(|approved| approved.needs.is_some()) else {
@@ -172,8 +172,8 @@ impl Approvals {
         surface.tools.iter().filter(is_new).map(|tool| tool.name.clone()).collect()
     }
 
-    /// Notes that a later version of a component was declined, when the changes are committed.
-    /// What was decided before holds on.
+    /// Records that a later version of a component was declined, as part of changes that are
+    /// still to be committed. The earlier decision stays in force.
     ///
     /// # Errors
     /// As [`Approvals::prepare`].
@@ -190,11 +190,11 @@ impl Approvals {
         })
     }
 
-    /// Notes a decision and writes the record, with what other processes have noted
-    /// meanwhile.
+    /// Records a decision and writes the record, including concurrent decisions of other
+    /// processes.
     ///
     /// # Errors
-    /// It cannot be written; then nothing has changed.
+    /// The record cannot be written. Then nothing has changed.
     pub fn decide(&mut self, component_id: &str, approved: Approved) -> io::Result<()> {
         let before = self.clone();
         let decided = Changes::begin(&self.file).map_err(io::Error::other).and_then(|mut changes| {
@@ -207,8 +207,8 @@ impl Approvals {
         decided
     }
 
-    /// Notes a decision, as a part of changes that are still to be committed. Here it is known
-    /// at once.
+    /// Records a decision as part of changes that are still to be committed. It takes effect in
+    /// this value immediately.
     ///
     /// # Errors
     /// The record cannot be read or written.
@@ -253,9 +253,9 @@ fn owners_of_tools(components: &BTreeMap<String, Approved>) -> BTreeMap<String, 
     owners
 }
 
-/// The SHA-256 of a tool's words, in hexadecimal.
+/// Returns the SHA-256 of a tool's text, in hexadecimal.
 fn hash_of(tool: &ToolDescriptor) -> String {
-    // Its keys are texts, so that it can always be written.
+    // Its keys are strings, so serialization cannot fail.
     let text = serde_json::to_string(tool).unwrap_or_default();
     tollgate_sandbox::digest(text.as_bytes())
 }
@@ -270,7 +270,7 @@ mod tests {
         Some(toml::from_str(text).unwrap())
     }
 
-    /// A component with one tool, that imports this and reads these state keys.
+    /// Creates a component surface with one tool, these imports and these readable state keys.
     fn surface(powers: &[&str], keys: &[&str], words: &str) -> Surface {
         let key =
             |key: &&str| StateAccess { key: (*key).to_owned(), read: true, write: false, defines: None };

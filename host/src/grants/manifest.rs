@@ -1,5 +1,5 @@
-//! The manifest: `NAME.toml` beside `NAME.wasm`, which says what the component asks
-//! for. It is a stranger's file, and gives nothing to anybody.
+//! The manifest: `NAME.toml` beside `NAME.wasm`, which lists the component's requests. It comes
+//! from a stranger and grants nothing.
 
 use super::RequestedGrants;
 use serde::Deserialize;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use tollgate_agent::text::clean;
 use tollgate_sandbox::open_regular;
 
-/// The longest manifest that is read, in bytes.
+/// The maximum size of a manifest, in bytes.
 pub const MAX_MANIFEST_BYTES: u64 = 64 << 10;
-/// The longest reason that a component gives, in bytes.
+/// The longest reason that a component may give, in bytes.
 const MAX_WHY_BYTES: usize = 500;
 
-/// The file as it is written.
+/// The file as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
@@ -21,16 +21,16 @@ struct Manifest {
     asks: RequestedGrants,
 }
 
-/// Where the manifest of a component would be.
+/// Returns the path of a component's manifest.
 #[must_use]
 pub fn manifest_of(component: &Path) -> PathBuf {
     component.with_extension("toml")
 }
 
-/// What the component's manifest asks for; none where there is no manifest.
+/// Reads the requests in the component's manifest; `None` if there is no manifest.
 ///
 /// # Errors
-/// There is one that cannot be read or cannot be meant; the sentence names it.
+/// The manifest exists and cannot be read or is not valid; the message names it.
 pub fn read_manifest(component: &Path) -> Result<Option<RequestedGrants>, String> {
     Ok(read_manifest_with_digest(component)?.map(|(asks, _)| asks))
 }
@@ -118,7 +118,7 @@ mod tests {
         assert!(read_manifest(&component).unwrap_err().contains("no regular file"));
     }
 
-    /// Whoever writes the directory may put a pipe or a link there at any moment.
+    /// A pipe or a link may appear in the directory at any moment.
     #[test]
     fn a_manifest_that_changes_into_a_pipe_or_a_link_is_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
@@ -135,7 +135,8 @@ mod tests {
                 while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
                     for what in ["file", "pipe", "file", "link"] {
                         std::fs::hard_link(at(what), at("part")).unwrap();
-                        // Of two names of one file nothing is done, and the first stays.
+                        // Renaming one of two links to a file onto the other does nothing, and
+                        // the first stays.
                         std::fs::rename(at("part"), manifest_of(&component)).unwrap();
                         let _ = std::fs::remove_file(at("part"));
                     }

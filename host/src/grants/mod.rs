@@ -1,9 +1,10 @@
-//! What a component asks for, what a person gave it, and what it gets: both.
+//! Requests of components, grants of the operator, and the resulting powers: what is both
+//! requested and granted.
 //!
-//! A manifest beside the component says what it [asks for](RequestedGrants). A person answers with
-//! grants in the configuration. [`open`] makes of the two what its calls run with,
-//! and [`Approvals`] remember what a person has looked at, so that a new version
-//! that asks for more does not quietly take the old one's place.
+//! A manifest beside the component lists its [`RequestedGrants`]. A person answers with grants
+//! in the configuration. [`open`] combines the two into the powers of the component's calls.
+//! [`Approvals`] record the decisions, so that a new version that asks for more does not
+//! silently replace the old one.
 
 mod approvals;
 mod manifest;

@@ -1,5 +1,5 @@
-//! From what was granted to what calls run with: directories are opened, secrets and
-//! variables read, once, when the component is loaded.
+//! Turns grants into the resources of calls: opens directories, and reads secrets and
+//! variables, once, when the component is loaded.
 
 use super::{RequestedGrants, check_files};
 use crate::config::{ComponentGrants, Config, SecretConfig, SecretSource, holds};
@@ -10,13 +10,12 @@ use tollgate_agent::egress::Egress;
 use tollgate_agent::redact::MAX_SECRET_BYTES;
 use tollgate_sandbox::{FileGrant, Grants, HttpGrant, Secret};
 
-/// Opens what a component was granted, narrowed to what it asks for; a component
-/// without a manifest asks for whatever is granted.
+/// Opens a component's grants, limited to its requests. A component without a manifest asks for
+/// whatever is granted.
 ///
 /// # Errors
-/// A directory cannot be opened, or a secret is not where it should be: the
-/// component is then not served, for it would run without what its operator
-/// believes it has.
+/// A directory cannot be opened, or a secret is missing. The component is then not served,
+/// because it would run without something that its operator believes it has.
 pub fn open(
     granted: &ComponentGrants,
     asks: Option<&RequestedGrants>,
@@ -61,8 +60,8 @@ fn with_files(
     Ok(grants)
 }
 
-/// The variables that a component sees. A key or token is none of them, whatever the
-/// variable is called that holds it.
+/// Returns the variables that a component sees. Keys and tokens are left out, whatever the name
+/// of their variable.
 fn environment(
     given: &ComponentGrants,
     component_id: &str,
@@ -87,7 +86,7 @@ fn environment(
     Ok(environment)
 }
 
-/// Which secret's file has this value.
+/// Returns the name of the secret whose file has this value.
 fn in_secret_file(value: &str, config: &Config) -> Option<String> {
     let is_in = |secret: &SecretConfig| match &secret.source {
         SecretSource::File(file) => read_bounded(file).is_ok_and(|secret| holds(value, &secret)),

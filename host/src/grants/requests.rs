@@ -1,5 +1,4 @@
-//! What a component asks for, as its manifest says it: the words of a stranger, read
-//! into the types that grants are made of.
+//! The requests in a component's manifest, parsed from untrusted text into the types of grants.
 
 use crate::config::ComponentGrants;
 use serde::{Deserialize, Serialize};
@@ -9,25 +8,25 @@ use tollgate_agent::egress::HttpPattern;
 use tollgate_agent::text::clean;
 use tollgate_sandbox::FileAccess;
 
-/// The most of one kind that a component may ask for.
+/// The maximum number of requests of one kind.
 const MAX_OF_A_KIND: usize = 32;
 /// The longest name of a setting, a variable or a directory, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
-/// What a component asks for.
+/// The grants that a component requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RequestedGrants {
-    /// What it needs this for, in the words of whoever wrote it.
+    /// The purpose, in the author's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Directories, by the path at which it looks for them.
+    /// Directories, by the guest's path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileAsk>,
     /// HTTP requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub http: Vec<HttpPattern>,
-    /// Secrets that shall join its requests, by name.
+    /// Secrets to add to its requests, by name.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub secrets: BTreeSet<String>,
     /// Settings, by name.
@@ -39,44 +38,44 @@ pub struct RequestedGrants {
     /// Actions of the agent loop.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub actions: BTreeSet<String>,
-    /// Agents of the configuration that its tools run, by id. Which keys go along is
-    /// said where they are granted.
+    /// Agents of the configuration that its tools run, by id. The grant determines the keys
+    /// that are passed along.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub delegates: BTreeSet<String>,
 }
 
-/// A directory that a component asks for.
+/// A directory that a component requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileAsk {
-    /// The path at which it looks for it.
+    /// The path at which the component expects it.
     pub guest: String,
-    /// What it does there.
+    /// The requested access.
     #[serde(default = "read_only")]
     pub access: FileAccess,
 }
 
-/// Something that a component asks for and was not granted.
+/// A request that was not granted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MissingGrant {
-    /// What it is, in a person's words, cleaned.
+    /// Its description for a person, cleaned.
     pub what: String,
-    /// What to type behind `tollgate grant COMPONENT` to grant it.
+    /// The arguments of `tollgate grant COMPONENT` that grant it.
     pub grant: String,
 }
 
 impl RequestedGrants {
-    /// Whether it asks for nothing.
+    /// Returns whether nothing is requested.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.each().is_empty()
     }
 
-    /// What is wrong with it, if anything: more than a person would read, or names
-    /// that no grant could have.
+    /// Checks for requests that nobody would read to the end, and for names that no grant could
+    /// have.
     ///
     /// # Errors
-    /// A sentence that says which.
+    /// The message names the problem.
     pub fn check(&self) -> Result<(), String> {
         let names = self.names().map(|(_, names)| names);
         let most = names.iter().map(|names| names.len()).chain([self.files.len(), self.http.len()]).max();
@@ -91,8 +90,8 @@ impl RequestedGrants {
         }
     }
 
-    /// What was granted, without what is not asked for. Requests are compared one by
-    /// one when they are made, and stay as they are here.
+    /// Returns the grants without those that are not requested. HTTP patterns are compared for
+    /// each request when it is made, and stay as they are here.
     #[must_use]
     pub fn narrow(&self, granted: &ComponentGrants) -> ComponentGrants {
         let mut given = granted.clone();
@@ -119,7 +118,7 @@ impl RequestedGrants {
         given
     }
 
-    /// What it asks for beyond what another version asked for, in words.
+    /// Describes the requests that exceed those of another version.
     #[must_use]
     pub fn beyond(&self, before: &RequestedGrants) -> Vec<String> {
         let mut beyond = Vec::new();
@@ -138,7 +137,7 @@ impl RequestedGrants {
         beyond
     }
 
-    /// What it asks for and was not granted.
+    /// Returns the requests that were not granted.
     #[must_use]
     pub fn lacking(&self, granted: &ComponentGrants) -> Vec<MissingGrant> {
         let mut lacking = Vec::new();
@@ -166,7 +165,7 @@ impl RequestedGrants {
         lacking
     }
 
-    /// Everything that it asks for, in a person's words.
+    /// Describes all requests for a person.
     #[must_use]
     pub fn each(&self) -> Vec<String> {
         self.beyond(&RequestedGrants::default())
@@ -183,7 +182,7 @@ impl RequestedGrants {
     }
 }
 
-/// What is asked for by name alone.
+/// The kinds of requests that consist of a name.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Secret,
@@ -211,7 +210,7 @@ impl FileAsk {
 }
 
 fn http_lack(pattern: &HttpPattern) -> MissingGrant {
-    // A pattern shows itself in letters that no shell reads as anything else.
+    // A pattern displays only characters without a special meaning for shells.
     MissingGrant { what: format!("send HTTP requests: {pattern}"), grant: format!("--http '{pattern}'") }
 }
 
@@ -226,7 +225,7 @@ fn named_lack(kind: Kind, name: &str) -> MissingGrant {
     MissingGrant { what: format!("{what} {name}"), grant }
 }
 
-/// A name that can be shown and typed as it is.
+/// Returns whether a name can be shown and typed as it is.
 fn is_plain(name: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./".contains(&b))

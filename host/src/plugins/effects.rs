@@ -1,4 +1,4 @@
-//! What a hook around a call wants done.
+//! Effects of hooks around calls.
 
 use super::StateKey;
 use super::state::mutation;
@@ -24,13 +24,13 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Nothing.
+    /// Returns no effects.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Updates a key that the plugin brought by [`Parts::state`](super::Parts::state).
+    /// Updates a key that the plugin defined with [`Parts::state`](super::Parts::state).
     #[must_use]
     pub fn update<K: StateKey>(mut self, update: K::Update) -> Self {
         self.mutations.push(mutation::<K>(&update));
@@ -44,7 +44,7 @@ impl Effects {
         self
     }
 
-    /// Asks something of the loop; the plugin must have been granted it by
+    /// Requests an action of the loop. The plugin must have been granted it by
     /// [`Parts::actions`](super::Parts::actions).
     #[must_use]
     pub fn action(mut self, action: Action) -> Self {
@@ -52,35 +52,35 @@ impl Effects {
         self
     }
 
-    /// Leaves a note for the model's next turn. It needs the action `add_context`.
+    /// Leaves a note for the model's next turn. Requires the action `add_context`.
     #[must_use]
     pub fn note(self, note: impl Into<String>) -> Self {
         self.action(Action::AddContext(note.into()))
     }
 
-    /// Leaves a note for a later turn of this run; 1 is the next one, 256 the most. It
-    /// needs the action `add_context`.
+    /// Leaves a note for a later turn of this run, from 1 for the next one to 256. Requires the
+    /// action `add_context`.
     #[must_use]
     pub fn note_later(self, in_turns: u32, note: impl Into<String>) -> Self {
         self.action(Action::ScheduleContext(ScheduledNote { note: note.into(), in_turns }))
     }
 
-    /// Says which tools the model is told of in its next turn. It needs the action
-    /// `filter_tools`. Several filters show what all of them show.
+    /// Limits the tools that the model sees in its next turn. Requires the action
+    /// `filter_tools`. Several filters show only tools that pass all of them.
     #[must_use]
     pub fn filter_tools(self, filter: ToolFilter) -> Self {
         self.action(Action::FilterTools(filter))
     }
 
-    /// Tells an event of the plugin's own, which subscribers read as `custom`.
+    /// Emits an event of the plugin's own, which subscribers receive as `custom`.
     #[must_use]
     pub fn event(mut self, name: impl Into<String>, data: impl Into<Value>) -> Self {
         self.events.push(CustomEvent { name: name.into(), data: data.into() });
         self
     }
 
-    /// Puts this result in the place of the call's; after a call alone. A call that a
-    /// gate denied, or that was cancelled, keeps its end.
+    /// Replaces the call's result; only after a call. A call that a gate denied, or that was
+    /// cancelled, keeps its end.
     #[must_use]
     pub fn replace(mut self, result: ToolResult) -> Self {
         self.result = Some(result);

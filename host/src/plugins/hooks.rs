@@ -1,29 +1,28 @@
-//! Hooks: code that is asked before and after calls, and turns of the model.
+//! Hooks: code that runs before and after calls and model turns.
 
 use super::{Effects, HookPoints, HookedCall, HookedTurn};
 use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::message::{ModelReply, ModelRequest};
 
-/// Asked before and after calls, and turns of the model. A hook adds to what happens;
-/// whether it may happen is a [`Gate`](crate::gates::Gate)'s question.
+/// Called before and after calls and model turns. A hook adds to a call or turn; a
+/// [`Gate`](crate::gates::Gate) decides whether it may happen.
 ///
-/// Hooks of several plugins are asked one after the other, in the order in which the
-/// plugins were installed. Each is waited for as long as
-/// [`HostBuilder::hook_timeout`](crate::HostBuilder::hook_timeout) says, at its next
-/// `await`; one that is too slow, panics or returns an error has failed. Where the
-/// process ends before what a hook answered is stored, the hook is asked again.
+/// Hooks of several plugins run one after another, in the order in which the plugins were
+/// installed. [`HostBuilder::hook_timeout`](crate::HostBuilder::hook_timeout) limits each one,
+/// and takes effect at its next `await`. A hook that is too slow, panics or returns an error
+/// has failed. If the process ends before a hook's answer is stored, the hook is called again.
 #[async_trait]
 pub trait Hooks: Send + Sync {
-    /// Which of the functions below are asked. A host that has no hooks after calls
-    /// commits each call once less.
+    /// Returns which of the functions below are called. A host without hooks after calls makes
+    /// one commit less per call.
     fn points(&self) -> HookPoints {
         HookPoints::ALL
     }
 
-    /// The gates let a call through, and it begins: asked once for each call, whatever
-    /// number of attempts follow, and not again where a person's decision lets it go
-    /// on. The tool does not see what is written here.
+    /// Called when the gates let a call through and it begins. Called once for each call,
+    /// regardless of the number of attempts, and not again when a person's decision resumes it.
+    /// The tool does not see the state written here.
     ///
     /// # Errors
     /// Fails the call as `hook_failed`; it does not run.
@@ -32,20 +31,20 @@ pub trait Hooks: Send + Sync {
         Ok(Effects::none())
     }
 
-    /// It is known how a call ends: asked once for each call that was let through, or
-    /// whose result somebody supplied, whatever its end is.
+    /// Called when the end of a call is known: once for each call that was let through or whose
+    /// result was supplied, whatever its end is.
     ///
     /// # Errors
-    /// Fails the call as `hook_failed`, and what the tool wrote is dropped.
+    /// Fails the call as `hook_failed`, and the tool's writes are dropped.
     async fn after_call(&self, call: &HookedCall<'_>) -> Result<Effects, HookError> {
         let _ = call;
         Ok(Effects::none())
     }
 
-    /// The model is to be asked.
+    /// Called before the model is asked.
     ///
     /// # Errors
-    /// The model is asked without what this hook has to say; the record tells it.
+    /// The model is asked without this hook's contribution; the failure is recorded.
     async fn before_model(
         &self,
         turn: &HookedTurn<'_>,
@@ -55,12 +54,12 @@ pub trait Hooks: Send + Sync {
         Ok(BeforeModel::default())
     }
 
-    /// The model replied. A reply that is returned counts as the model's: its calls
-    /// are made, its text is the answer. What was told of the first one while it was
-    /// written is told to be void.
+    /// Called after the model replied. A returned reply replaces the model's: its calls are
+    /// made and its text is the answer. Parts of the first one that were already streamed are
+    /// reported as void.
     ///
     /// # Errors
-    /// The reply stays as it is; the record tells it.
+    /// The reply stays as it is; the failure is recorded.
     async fn after_model(
         &self,
         turn: &HookedTurn<'_>,
@@ -71,28 +70,27 @@ pub trait Hooks: Send + Sync {
     }
 }
 
-/// What a hook has to say before the model is asked.
+/// A hook's contribution before the model is asked.
 #[derive(Debug, Clone, Default)]
 pub struct BeforeModel {
-    /// What the model is asked instead. A tool that it lacks is hidden.
+    /// A request that replaces the original. A tool that it lacks is hidden.
     pub request: Option<ModelRequest>,
-    /// A reply in the model's place; nobody else is asked then.
+    /// A reply in place of the model's. Neither the model nor any further hook is asked then.
     pub answer: Option<ModelReply>,
-    /// Tools that the model is not told of in this turn. One that it calls all the same
-    /// is answered `not_found`.
+    /// Tools to hide from the model in this turn. A call of one is answered with `not_found`.
     pub hide: Vec<String>,
-    /// A note that the model reads in this turn alone, after the conversation; at most
-    /// 16 KiB.
+    /// A note that the model reads only in this turn, after the conversation; at most 16 KiB.
     pub note: Option<String>,
 }
 
-/// Why a hook failed: a sentence for the operator. The model reads that it failed.
+/// The reason why a hook failed: a sentence for the operator. The model learns only that it
+/// failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct HookError(String);
 
 impl HookError {
-    /// A failure, for this reason.
+    /// Creates a failure with this reason.
     #[must_use]
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into())

@@ -1,5 +1,4 @@
-//! Putting plugins into a host: what two of them both bring is an error that names
-//! both.
+//! Installs plugins into a host. If two of them define the same thing, the error names both.
 
 use super::{InstalledHooks, Parts, Plugin};
 use crate::gates::AskedGate;
@@ -13,7 +12,7 @@ use tollgate_agent::gate::Gate;
 use tollgate_agent::hook::HookPoints;
 use tollgate_agent::name;
 
-/// What all plugins bring that is not in a toolbox.
+/// The parts of all plugins that do not belong to a toolbox.
 #[derive(Default)]
 pub(crate) struct Installed {
     pub(crate) natives: Vec<NativePlugin>,
@@ -22,11 +21,11 @@ pub(crate) struct Installed {
     pub(crate) hooks: Vec<InstalledHooks>,
 }
 
-/// Asks each plugin what it brings.
+/// Collects the parts of each plugin.
 ///
 /// # Errors
-/// A name does not fit or is installed already, two plugins bring a gate, key or tool
-/// of one name, or something does not fit beside what is there already.
+/// A name does not fit or is installed already, two plugins define a gate, key or tool of one
+/// name, or a part collides with an existing one.
 pub(crate) fn install(plugins: Vec<Box<dyn Plugin>>, bus: &mut Bus) -> Result<Installed, HostError> {
     let mut claims = Claims::default();
     let mut installed = Installed::default();
@@ -55,11 +54,10 @@ pub(crate) fn install(plugins: Vec<Box<dyn Plugin>>, bus: &mut Bus) -> Result<In
     Ok(installed)
 }
 
-/// Adds the tools, keys and hooks of plugins to a toolbox, where it does not hold them
-/// yet.
+/// Adds the tools, keys and hooks of plugins to a toolbox that does not contain them yet.
 ///
 /// # Errors
-/// Something in it collides with what a plugin brings.
+/// Something in it collides with a part of a plugin.
 pub(crate) fn equip(toolbox: &mut Toolbox, natives: &[NativePlugin]) -> Result<(), HostError> {
     for native in natives {
         let is_there = |owner: &Arc<Owner>| owner.id == native.id() && owner.kind == OwnerKind::Native;
@@ -70,7 +68,7 @@ pub(crate) fn equip(toolbox: &mut Toolbox, natives: &[NativePlugin]) -> Result<(
     Ok(())
 }
 
-/// Who brings what, by kind and name.
+/// The owner of each part, by kind and name.
 #[derive(Default)]
 struct Claims {
     owners: BTreeMap<(&'static str, String), (String, String)>,

@@ -67,18 +67,18 @@ use tollgate_agent::catalog::ActionGrants;
 use tollgate_agent::descriptor::StateAccess;
 use tollgate_agent::gate::Gate;
 
-/// Something that is installed into a host as one:
+/// A plugin, which is installed into a host as a unit with
 /// [`HostBuilder::plugin`](crate::HostBuilder::plugin).
 pub trait Plugin: Send + Sync + 'static {
-    /// `[a-z][a-z0-9-]{0,63}`, unique among the owners of tools. Its state keys begin
-    /// with it.
+    /// Returns its name: `[a-z][a-z0-9-]{0,63}`, unique among the owners of tools. Its state
+    /// keys begin with it.
     fn name(&self) -> &str;
 
-    /// Says what it brings. Asked once, when the host is built.
+    /// Adds its parts. Called once, when the host is built.
     fn bring(self: Box<Self>, parts: &mut Parts);
 }
 
-/// A plugin of native tools alone.
+/// A plugin that has only native tools.
 impl Plugin for NativePlugin {
     fn name(&self) -> &str {
         self.id()
@@ -89,7 +89,7 @@ impl Plugin for NativePlugin {
     }
 }
 
-/// What a plugin brings.
+/// The parts of a plugin.
 pub struct Parts {
     pub(crate) native: NativePlugin,
     pub(crate) gates: Vec<Arc<dyn Gate>>,
@@ -115,46 +115,46 @@ impl Parts {
         self
     }
 
-    /// Brings a tool.
+    /// Adds a tool.
     pub fn tool(&mut self, tool: impl NativeTool + 'static) -> &mut Self {
         self.with(|native| native.with_tool(tool))
     }
 
-    /// Brings a state key with a reducer in Rust, which its tools and hooks may read
-    /// and write.
+    /// Defines a state key with a reducer in Rust, which its tools and hooks may read and
+    /// write.
     pub fn state<K: StateKey>(&mut self) -> &mut Self {
         self.with(NativePlugin::with_key::<K>)
     }
 
-    /// Brings a state key, or reads and writes one that somebody else brings.
+    /// Defines a state key, or accesses one that another plugin or component defines.
     pub fn access(&mut self, access: StateAccess) -> &mut Self {
         self.with(|native| native.with_state(access))
     }
 
-    /// Lets its tools and hooks ask this of the loop beside their results.
+    /// Lets its tools and hooks request these actions of the loop along with their results.
     pub fn actions(&mut self, actions: ActionGrants) -> &mut Self {
         self.with(|native| native.with_actions(actions))
     }
 
-    /// Brings a gate, which is asked about every call.
+    /// Adds a gate, which judges every call.
     pub fn gate(&mut self, gate: impl Gate + 'static) -> &mut Self {
         self.gates.push(Arc::new(gate));
         self
     }
 
-    /// Brings a gate that has to be waited for.
+    /// Adds a gate that takes time to answer.
     pub fn asked_gate(&mut self, gate: impl AskedGate + 'static) -> &mut Self {
         self.asked_gates.push(Arc::new(gate));
         self
     }
 
-    /// Brings hooks, in the place of those that it brought before.
+    /// Sets the hooks, replacing earlier ones.
     pub fn hooks(&mut self, hooks: impl Hooks + 'static) -> &mut Self {
         self.hooks = Some(Arc::new(hooks));
         self
     }
 
-    /// Tells `subscriber` of what happens in every run: see
+    /// Sends events of every run to `subscriber`: see
     /// [`HostBuilder::subscribe`](crate::HostBuilder::subscribe).
     pub fn subscribe(&mut self, pattern: &str, subscriber: impl Subscriber) -> &mut Self {
         self.subscriptions.push((pattern.to_owned(), Arc::new(subscriber)));

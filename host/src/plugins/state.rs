@@ -9,34 +9,35 @@ use tollgate_agent::descriptor::{self, StateAccess};
 use tollgate_agent::outcome::Mutation;
 use tollgate_agent::state::{KeyScope, NativeReducer, Reducer};
 
-/// A state key whose value and updates are types, and whose updates are joined in Rust.
+/// A state key whose value and updates have Rust types, and whose updates are applied by a
+/// reducer in Rust.
 ///
-/// The reducer runs when a call's changes are decided on. What is stored holds the
-/// update and the value that came of it, so that a record is read without this code.
+/// The reducer runs when a call's changes are decided on. The store holds both the update and
+/// the resulting value, so that a record can be read without this code.
 pub trait StateKey: 'static {
-    /// `PLUGIN.NAME`, with the name of the plugin that brings it.
+    /// The key's name, `PLUGIN.NAME`, with the name of the plugin that defines it.
     const NAME: &'static str;
-    /// Whether two updates lead to the same value in either order, so that calls that
-    /// run at once may both write the key. There is no default: a wrong answer loses
-    /// updates (`true`) or runs calls again (`false`).
+    /// Whether two updates lead to the same value in either order, so that concurrent calls may
+    /// both write the key. There is no default: a wrong answer loses updates (`true`) or runs
+    /// calls again (`false`).
     const COMMUTES: bool;
-    /// How long the key lives.
+    /// The lifetime of the key.
     const SCOPE: KeyScope = KeyScope::Run;
-    /// Whether it survives the host's process. Where it does not, its values are in no
-    /// log and no export.
+    /// Whether it survives the host's process. If not, its values appear in no log and no
+    /// export.
     const PERSISTENT: bool = false;
 
-    /// The value; it begins with its default.
+    /// The type of the value, which begins with its default.
     type Value: Serialize + DeserializeOwned + Default;
-    /// An update of it.
+    /// The type of an update.
     type Update: Serialize + DeserializeOwned;
 
-    /// Joins an update with the value. It is pure: it reads and touches nothing else.
-    /// A panic fails the call that brought the update.
+    /// Applies an update to the value. It must be pure: no side effects, no inputs but its
+    /// arguments. A panic fails the call with the update.
     fn apply(value: &mut Self::Value, update: Self::Update);
 }
 
-/// The key as a descriptor says it, with read and write access.
+/// Returns the key's declaration with read and write access.
 pub(crate) fn access<K: StateKey>() -> StateAccess {
     StateAccess {
         key: K::NAME.to_owned(),
@@ -52,13 +53,14 @@ pub(crate) fn access<K: StateKey>() -> StateAccess {
     }
 }
 
-/// An update of the key, for a tool to return beside its result.
+/// Creates an update of the key for a tool to return with its result.
 #[must_use]
 pub fn mutation<K: StateKey>(update: &K::Update) -> Mutation {
     Mutation { key: K::NAME.to_owned(), update: json(update) }
 }
 
-/// What is no JSON becomes `null`, which the reducer refuses where it is no update.
+/// Converts the value to JSON. A value that has no JSON form becomes `null`, which the reducer
+/// rejects if it is not an update.
 fn json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }

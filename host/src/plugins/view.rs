@@ -1,4 +1,4 @@
-//! What hooks are shown: values as they stand, and nothing that could be changed.
+//! Read-only views of calls, turns and state for hooks.
 
 use super::StateKey;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use tollgate_agent::outcome::Usage;
 use tollgate_agent::run::CallEnd;
 use tollgate_agent::state::{Access, KeySet, Snapshot};
 
-/// A call as the hooks around it are shown it.
+/// A call as its hooks see it.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct HookedCall<'a> {
@@ -15,36 +15,35 @@ pub struct HookedCall<'a> {
     pub call_id: &'a str,
     /// The name of its tool.
     pub tool_name: &'a str,
-    /// Who brings the tool: a component, plugin, server or agent.
+    /// The owner of the tool: a component, plugin, server or agent.
     pub owner_id: Option<&'a str>,
-    /// The arguments; those that were judged.
+    /// The arguments, as they were judged.
     pub arguments: &'a Value,
-    /// Where the call stands.
+    /// The run, thread and agent of the call.
     pub identity: &'a RunIdentity,
-    /// The agent that calls.
+    /// The calling agent.
     pub agent: &'a AgentView,
-    /// The state as it stands now.
+    /// The current state.
     pub state: StateView<'a>,
     /// Milliseconds since the Unix epoch.
     pub now_ms: u64,
-    /// How the call ends, as the hooks that were asked before made it; none before it
-    /// ran.
+    /// The end of the call, as earlier hooks left it; `None` before the call ran.
     pub end: Option<&'a CallEnd>,
-    /// What its attempts used so far.
+    /// The resources that its attempts have used so far.
     pub usage: Usage,
 }
 
-/// A turn of the model as the hooks around it are shown it.
+/// A turn of the model as its hooks see it.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct HookedTurn<'a> {
-    /// Where the run stands.
+    /// The run, thread and agent of the turn.
     pub identity: &'a RunIdentity,
     /// The agent whose model is asked.
     pub agent: &'a AgentView,
-    /// How often the run asked its model, this time included.
+    /// The number of times that the run has asked its model, including this one.
     pub ask: u32,
-    /// The state as it stands now.
+    /// The current state.
     pub state: StateView<'a>,
     /// Milliseconds since the Unix epoch.
     pub now_ms: u64,
@@ -59,20 +58,20 @@ pub struct StateView<'a> {
 }
 
 impl<'a> StateView<'a> {
-    /// A key's value; none where the plugin did not declare that it reads the key.
+    /// Returns a key's value; `None` if the plugin did not declare that it reads the key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         self.access.may_read(key).then(|| self.snapshot.get(self.keys, key)).flatten()
     }
 
-    /// A typed key's value; its default where the plugin does not read the key.
+    /// Returns a typed key's value, or its default if the plugin does not read the key.
     #[must_use]
     pub fn read<K: StateKey>(&self) -> K::Value {
         let value = self.get(K::NAME).cloned();
         value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
     }
 
-    /// How often the state changed.
+    /// Returns the number of times that the state has changed.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.snapshot.revision()

@@ -1,5 +1,5 @@
-//! What is the host's own: its files, which no grant may hold or be within, and the
-//! programs that it starts, which no grant may change.
+//! Protects the host's own files, which no grant may contain or be within, and the programs
+//! that it starts, which no grant may change.
 
 mod places;
 mod programs;
@@ -11,7 +11,7 @@ use places::Places;
 use std::path::{Path, PathBuf};
 use tollgate_sandbox::FileAccess;
 
-/// Something of the host's own.
+/// A file or directory of the host.
 struct Own {
     path: PathBuf,
     what: String,
@@ -23,10 +23,10 @@ impl Own {
     }
 }
 
-/// Checks that none of a component's directories holds what is the host's own.
+/// Checks that none of a component's directories contains something of the host's own.
 ///
 /// # Errors
-/// One does. The sentence names the directory, what it holds, and where to correct it.
+/// One does. The message names the directory, its protected content, and the place to correct.
 pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Config) -> Result<(), String> {
     if granted.files.is_empty() {
         return Ok(());
@@ -56,7 +56,7 @@ pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Confi
 /// compiled.
 ///
 /// # Errors
-/// One can. The sentence names it, and how to take that power from it.
+/// A component can. The message names it, and how to revoke that power.
 pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), String> {
     let places = Places::now();
     let sources: Vec<_> = sources.iter().map(|path| Own::new(path, "a source")).collect();
@@ -77,14 +77,14 @@ pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), String>
 }
 
 fn first_held<'a>(own: &'a [Own], file: &FileGrantConfig, places: &Places) -> Option<&'a Own> {
-    // Another name of a file is looked for in the whole directory.
+    // Hard links to a file are searched for in the whole directory.
     aside(|| {
         let granted = places.of(&file.host);
         own.iter().find(|own| places.of(&own.path).is_held_by(&granted))
     })
 }
 
-/// The host's files and directories.
+/// Returns the host's files and directories.
 fn files(config: &Config) -> Vec<Own> {
     let directories = [
         (Some(config.tools_dir.clone()), "the tools directory"),
@@ -95,7 +95,7 @@ fn files(config: &Config) -> Vec<Own> {
         (Some(Approvals::path(config)), "the record of approvals"),
         (Some(crate::registry::files(config).lock), "the lock file"),
         (Some(crate::registry::files(config).bundles), "the kept signatures"),
-        // There every process shows its variables and its memory.
+        // `/proc` exposes the variables and the memory of every process.
         (Some(PathBuf::from("/proc")), "the processes of this machine, the host's own among them"),
     ];
     let directories = directories.into_iter().filter_map(|(path, what)| Some(Own::new(path?, what)));
@@ -106,7 +106,7 @@ fn files(config: &Config) -> Vec<Own> {
     directories.chain(secrets).collect()
 }
 
-/// A path as the place where the program is.
+/// Resolves a path from the directory of the program.
 fn from_here(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
