@@ -1,9 +1,9 @@
-//! Work that takes long, away from the threads that carry other tasks.
+//! Runs blocking work away from threads that drive other tasks.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Runs work that can take long on this thread, whose other tasks move to another thread. In a
-/// runtime of one thread, or outside of any, it just runs.
+/// Runs blocking work on this thread and moves its other tasks to another thread. In a
+/// single-threaded runtime, or outside of any, it just runs the work.
 pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -11,7 +11,7 @@ pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs work that takes long only if this is so.
+/// Runs the work like [`aside`] if it takes long, and directly otherwise.
 pub(crate) fn aside_if<T>(takes_long: bool, work: impl FnOnce() -> T) -> T {
     if takes_long { aside(work) } else { work() }
 }

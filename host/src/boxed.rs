@@ -1,7 +1,7 @@
-//! What is large is made where it stays.
+//! Constructs large values directly on the heap.
 
-/// Boxes what is made, in its place. [`Box::new`] is given what was made already, and
-/// copies it: of a future, all the room that it may ever need.
+/// Constructs a value in its box. [`Box::new`] receives a finished value and copies it: for a
+/// future, that is all the room that it may ever need.
 pub(crate) fn boxed<T>(make: impl FnOnce() -> T) -> Box<T> {
     Box::write(Box::new_uninit(), make())
 }

@@ -1,5 +1,6 @@
-//! The data directory is this user's alone: mode 0700, its files 0600. An existing one
-//! that others may enter is closed, if that harms nobody, and refused otherwise.
+//! Keeps the data directory private to this user: mode 0700, its files 0600. An existing
+//! directory that others may enter is closed to them if that harms nobody, and refused
+//! otherwise.
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, chmodat, fchmod, fstat, open, openat, statat};
 use rustix::io::Errno;
@@ -7,22 +8,22 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// What the names of the host's own files begin with.
+/// The prefix of the names of the host's own files.
 const OWN: &str = "tollgate.";
-/// Where each process has a file, and each caller that waits for a thread.
+/// Directories with a file for each process, and for each caller that waits for a thread.
 const OWN_DIRECTORIES: [&[u8]; 2] = [b"processes", b"waiting"];
-/// Rights of anybody but the owner.
+/// The permission bits of group and others.
 const OF_OTHERS: u32 = 0o077;
-/// Directories such as `/tmp`, which belong to everybody.
+/// The sticky bit of shared directories such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// Makes the data directory, or makes an existing one private, with the files in it.
-/// Links on the way to it are followed.
+/// Creates the data directory, or makes an existing one private, including its files. Links in
+/// its path are followed.
 ///
 /// # Errors
-/// It cannot be made, belongs to another user, or is open to others and a place where more
-/// than the host's files are: `/tmp`, the home directory, the one where this program was
-/// started. The error is a sentence with what to do.
+/// It cannot be created, belongs to another user, or is open to others and holds more than the
+/// host's files: `/tmp`, the home directory, the working directory of this program. The error
+/// is a sentence that includes the remedy.
 pub(crate) fn make(directory: &Path) -> Result<(), String> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let lived_in = [home, std::env::current_dir().ok()];
@@ -58,7 +59,7 @@ fn make_beside(directory: &Path, lived_in: &[PathBuf]) -> Result<(), String> {
     close_files(&handle, directory)
 }
 
-/// Makes a file of the data directory that is not there yet, empty and private.
+/// Creates an empty, private file in the data directory, unless it exists.
 pub(crate) fn make_file(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     match std::fs::File::options().write(true).create_new(true).mode(0o600).open(path) {
@@ -97,10 +98,11 @@ fn holds_own_files_alone(directory: &OwnedFd) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// Takes the rights of others from the host's own files, and from those of its processes.
+/// Removes group and other permissions from the host's own files, and from those of its
+/// processes.
 ///
-/// None of them is opened: closing a file would give up the locks that SQLite holds on
-/// it elsewhere in this process.
+/// The files are not opened: closing one would release the locks that SQLite holds on it
+/// elsewhere in this process.
 fn close_files(directory: &OwnedFd, path: &Path) -> Result<(), String> {
     let unreadable = |why: Errno| {
         format!("cannot read the data directory {}: {}; check the disk", path.display(), io::Error::from(why))
@@ -126,11 +128,11 @@ fn close_files(directory: &OwnedFd, path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes the rights of others from a file of this kind. Whether it is one.
+/// Removes group and other permissions from a file of this kind. Returns whether it is one.
 fn close(directory: impl AsFd, name: &std::ffi::CStr, path: &Path, kind: FileType) -> Result<bool, String> {
     let found = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => found,
-        // Other processes come and go.
+        // Files of other processes come and go.
         Err(Errno::NOENT) => return Ok(false),
         Err(why) => return Err(format!("cannot look at {}: {}", path.display(), io::Error::from(why))),
     };
@@ -217,7 +219,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         set(folder.path(), 0o1777);
         assert!(make(folder.path()).unwrap_err().contains("(mode 1777)"));
-        // A test that runs as root can make another user's directory, any other has one.
+        // A test that runs as root can create another user's directory; otherwise `/` is one.
         let of_another = match rustix::process::geteuid().is_root() {
             true => {
                 let path = folder.path().join("another");

@@ -1,8 +1,8 @@
-//! Running a run's calls again from its record, to see whether the same comes of them.
+//! Replays a run's calls from its record, to check whether they have the same results.
 //!
-//! A call is given what it was given: arguments, state, decision, attempt, readings of
-//! the clocks, the seed of its random numbers, and the component as it was. Nothing
-//! is stored, and nothing outside of the sandbox is touched.
+//! A call receives its recorded inputs: arguments, state, decision, attempt, clock readings,
+//! random seed, and the same version of the component. Nothing is stored, and nothing outside
+//! of the sandbox is touched.
 
 use crate::host::{Host, HostError};
 use crate::run::RunError;
@@ -19,15 +19,15 @@ use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::run::replay::{Again, Finding, RecordedAttempt, Replay};
 use tollgate_agent::run::{Event, Execution, RunSpec, StoredEvent};
 
-/// How many changes of a thread are read at once.
+/// The number of thread changes that are read at once.
 const CHANGES_AT_ONCE: usize = 256;
 
-/// What a replay found.
+/// The results of a replay.
 #[derive(Debug, Clone, Serialize)]
 pub struct Replayed {
     /// The run.
     pub run_id: String,
-    /// Every attempt that ended a call or asked a person, in the order of the record.
+    /// The attempts that ended a call or asked a person, in the order of the record.
     pub attempts: Vec<ReplayedAttempt>,
 }
 
@@ -40,35 +40,34 @@ pub struct ReplayedAttempt {
     pub tool_name: SmolStr,
     /// 1 for the first.
     pub attempt: u32,
-    /// The number of the event that ended it.
+    /// The number of the event that ended the attempt.
     pub event: u64,
-    /// What came of it now.
+    /// The result of the replay.
     #[serde(flatten)]
     pub finding: Finding,
 }
 
 impl Replayed {
-    /// Whether every attempt came to the same.
+    /// Returns whether every attempt had the same result.
     #[must_use]
     pub fn is_same(&self) -> bool {
         self.attempts.iter().all(|attempt| attempt.finding == Finding::Same)
     }
 }
 
-/// A record that is being read again.
+/// A record that is being replayed.
 struct Reading {
     host: Host,
     kept: Option<Arc<ArchivedTools>>,
     spec: Arc<RunSpec>,
     replay: Replay,
-    /// Toolboxes of kept components by digest, or why there is none.
+    /// Toolboxes of archived components by digest, or the reason why there is none.
     shelf: HashMap<String, Result<Arc<Toolbox>, String>>,
 }
 
 impl Host {
-    /// Runs every call of a run again from the record. Components are those of this
-    /// host's toolbox where it holds the version that was called, and those that the
-    /// store kept where `kept` can load them.
+    /// Replays every call of a run from the record. Components come from this host's toolbox if
+    /// it has the called version, and otherwise from the store if `kept` can load them.
     ///
     /// # Errors
     /// The run is not known, the store cannot be read, or the record is broken.
@@ -115,7 +114,7 @@ impl Reading {
         Ok(attempts)
     }
 
-    /// Takes over what others had committed to the thread by then.
+    /// Applies the changes that others had committed to the thread by then.
     async fn catch_up(&mut self, event: &Event) -> Result<(), HostError> {
         while let Some(until) = self.replay.behind(event) {
             let known = self.replay.run().state().revision();
@@ -150,7 +149,7 @@ impl Reading {
         })
     }
 
-    /// The toolbox that holds the tool in the version that was called.
+    /// Returns the toolbox that holds the called version of the tool.
     async fn toolbox(
         &mut self,
         attempt: &RecordedAttempt,

@@ -1,10 +1,10 @@
-//! Spans to a collector of OpenTelemetry, by OTLP over HTTP. Behind the feature `otel`.
+//! Sends spans to an OpenTelemetry collector, by OTLP over HTTP. Requires the feature `otel`.
 //!
-//! Where they go is said by the variables that every program with OpenTelemetry reads:
-//! `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, and beside them
-//! `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER` and the
-//! like. Without an endpoint nothing is sent. Spans hold names, ids, codes and costs,
-//! never arguments, results or prompts.
+//! The standard variables of OpenTelemetry configure the destination:
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, along with
+//! `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER` and the like.
+//! Without an endpoint nothing is sent. Spans contain names, ids, codes and costs, never
+//! arguments, results or prompts.
 
 use crate::models::http_client;
 use async_trait::async_trait;
@@ -22,12 +22,12 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
-/// The name of this program among others, unless `OTEL_SERVICE_NAME` says another.
+/// The service name of this program, unless `OTEL_SERVICE_NAME` overrides it.
 const SERVICE_NAME: &str = "tollgate";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest answer of a collector that is read, in bytes.
+/// The maximum number of bytes read from a collector's answer.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
-/// How long the last spans may take to be sent.
+/// The time limit for sending the last spans.
 const LAST_SPANS: Duration = Duration::from_secs(5);
 
 /// Sends the spans of this process to a collector.
@@ -42,11 +42,11 @@ pub struct Export {
 pub struct ExportError(String);
 
 impl Export {
-    /// Sends as the environment says; none where it names no collector. Requests are
-    /// made on this runtime.
+    /// Creates an exporter from the environment; `None` if no collector is configured. Requests
+    /// are made on this runtime.
     ///
     /// # Errors
-    /// What the environment says cannot be meant.
+    /// The environment variables are not valid.
     pub fn from_environment(runtime: &Handle) -> Result<Option<Self>, ExportError> {
         let named = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let Some(endpoint) = ENDPOINTS.iter().find_map(named) else { return Ok(None) };
@@ -70,12 +70,12 @@ impl Export {
         Ok(Some(Self { provider }))
     }
 
-    /// What a subscriber of tracing is made of, so that spans are sent.
+    /// Returns a layer for a tracing subscriber that sends its spans.
     pub fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
-        // Requests to the collector are not themselves told to it.
+        // Leave out requests to the collector itself.
         let ours = filter_fn(|told| {
             told.is_span() && told.target().starts_with("tollgate") && *told.level() <= Level::INFO
         });
@@ -84,17 +84,17 @@ impl Export {
         layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_filter(ours)
     }
 
-    /// Sends what was not sent yet, and ends. To be called from a thread that runs no
-    /// tasks, while the runtime is there.
+    /// Sends the remaining spans and ends. Call it from a thread that runs no tasks, while the
+    /// runtime exists.
     ///
     /// # Errors
-    /// The collector did not take it.
+    /// The collector did not accept the spans.
     pub fn shutdown(self) -> Result<(), ExportError> {
         self.provider.shutdown_with_timeout(LAST_SPANS).map_err(|e| ExportError(e.to_string()))
     }
 }
 
-/// The client of everything else, which has one provider of TLS and one set of roots.
+/// The shared HTTP client, with one TLS provider and one set of roots.
 #[derive(Debug)]
 struct Client {
     client: reqwest::Client,
@@ -106,7 +106,7 @@ impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let request = reqwest::Request::try_from(request)?;
         let client = self.client.clone();
-        // Asked from a thread without a runtime.
+        // The caller's thread has no runtime.
         self.runtime.spawn(async move { answer(client.execute(request).await?).await }).await?
     }
 }

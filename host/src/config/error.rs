@@ -8,8 +8,8 @@ use std::path::Path;
 use tollgate_agent::name;
 use tollgate_agent::text::clean;
 
-/// Why a configuration cannot be used. It displays as a sentence behind its
-/// place, with the line below it.
+/// The reason why a configuration cannot be used. It displays as its location and the problem,
+/// followed by the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     file: String,

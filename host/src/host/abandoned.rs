@@ -1,24 +1,24 @@
-//! Direct calls whose process is gone, and children of runs that are over: nobody comes back
-//! for them, so the next host on the store ends them.
+//! Ends direct calls whose process is gone and children of finished runs. No one resumes them,
+//! so the next host on the store ends them.
 
 use super::{Busy, Host, HostError};
 use crate::store::{RunFilter, RunSummary};
 use futures::stream::{self, StreamExt};
 use tollgate_agent::run::{Event, Input};
 
-/// The most runs of each kind that are looked at; the next start looks at more.
+/// The maximum number of runs of each kind that are examined; the next start examines more.
 const MAX_RUNS: usize = 1_000;
-/// How many are ended at once: they share syncs of the disk.
+/// The number of runs that are ended concurrently: they share syncs of the disk.
 const AT_ONCE: usize = 16;
 
 impl Host {
-    /// Ends direct calls whose process was killed, and children that were left open by runs that
-    /// have ended. Nothing runs again: a call that may have taken effect is recorded as
-    /// `interrupted`. A call that waits for a person goes on waiting. A run of a prompt is left
-    /// to [`recover`](Host::recover).
+    /// Ends direct calls whose process was killed, and children left open by runs that have
+    /// ended. Nothing runs again: a call that may have taken effect is recorded as
+    /// `interrupted`. A call that waits for a person keeps waiting. Runs of prompts are left to
+    /// [`recover`](Host::recover).
     ///
     /// # Errors
-    /// The store cannot be read. A run that cannot be ended is logged, and left as it is.
+    /// The store cannot be read. A run that cannot be ended is logged and left as it is.
     pub async fn end_abandoned(&self) -> Result<(), HostError> {
         for (kind, status) in [("call", "running"), ("child", "running"), ("child", "waiting")] {
             let filter = RunFilter {
@@ -40,7 +40,7 @@ impl Host {
             "call" => self.end_call(id).await,
             _ => self.end_orphan(id).await,
         };
-        // Of two hosts that start at once, one ends it.
+        // If two hosts start at the same time, one of them ends the run.
         if let Err(why) = ended
             && self.summary(id).await.is_ok_and(|now| now.is_none_or(|now| now.events == run.events))
         {

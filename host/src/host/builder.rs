@@ -1,4 +1,4 @@
-//! Putting a host together: agents, gates, tools and a store.
+//! Builds a host from agents, gates, tools and a store.
 
 use super::checks::check;
 use super::{DIRECT_AGENT, Host, HostError, Inner};
@@ -21,9 +21,9 @@ use tollgate_agent::run::{AgentSpec, RunLimits};
 use tollgate_agent::state::change::MAX_THREAD_STATE_BYTES;
 use tollgate_sandbox::{MemoryBudget, SandboxConfig};
 
-/// How long one hook may take where nothing is said.
+/// The default time limit of one hook.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(5);
-/// The most that may be said.
+/// The maximum time limit of one hook.
 const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// An agent that the host can run.
@@ -45,20 +45,20 @@ const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 /// ```
 #[derive(Clone)]
 pub struct Agent {
-    /// What it is and which tools it lists.
+    /// Its description, and the tools that it lists.
     pub spec: Arc<AgentSpec>,
-    /// Who replies; none for the agent of direct calls.
+    /// The model that replies; `None` for the agent of direct calls.
     pub model: Option<Arc<dyn Model>>,
-    /// What bounds its runs.
+    /// The limits of its runs.
     pub limits: RunLimits,
-    /// The name of the tool as which it is offered, where it is.
+    /// The name of the tool under which other agents can call it, if any.
     pub offered_as: Option<String>,
-    /// How it is made of others; none where it has a model.
+    /// The agents that it is composed of; `None` if it has a model.
     pub made_of: Option<Composition>,
 }
 
 impl Agent {
-    /// An agent without tools, with default limits; the id fits `[a-z][a-z0-9-]{0,63}`.
+    /// Creates an agent without tools, with default limits; the id fits `[a-z][a-z0-9-]{0,63}`.
     #[must_use]
     pub fn new(id: impl Into<String>, model: impl Model + 'static) -> Self {
         let view = AgentView { id: id.into(), ..AgentView::default() };
@@ -66,7 +66,7 @@ impl Agent {
         Self { model: Some(Arc::new(model)), ..Self::of(spec) }
     }
 
-    /// An agent that has these tools, and no model yet: it cannot reply.
+    /// Creates an agent with these tools and without a model: it cannot reply.
     #[must_use]
     pub fn without_model(id: impl Into<String>, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let view = AgentView { id: id.into(), ..AgentView::default() };
@@ -83,9 +83,8 @@ impl Agent {
         }
     }
 
-    /// An agent that is made of others, which the host must know too. Its limits hold
-    /// for all of them together: there are as many turns as one agent has by default,
-    /// for each of them.
+    /// Creates an agent composed of others, which must be agents of the same host. Its limits
+    /// apply to all of them together: it has the default number of turns for each of them.
     #[must_use]
     pub fn made_of(id: impl Into<String>, composition: Composition) -> Self {
         let view = AgentView { id: id.into(), ..AgentView::default() };
@@ -110,21 +109,21 @@ impl Agent {
         }
     }
 
-    /// Says what it is for, to people and to agents that may hand to it.
+    /// Sets its description for people and for agents that may hand the conversation to it.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.spec).view.description = Some(description.into());
         self
     }
 
-    /// Sets the agents that it may hand the conversation to.
+    /// Sets the agents to which it may hand the conversation.
     #[must_use]
     pub fn with_delegates(mut self, agents: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Arc::make_mut(&mut self.spec).view.delegates = agents.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Offers it as a tool of this name: one argument, `request`, and the answer as
+    /// Offers it as a tool of this name, with one argument, `request`, and the answer
     /// `{"response": text}`.
     #[must_use]
     pub fn offered_as(mut self, tool_name: impl Into<String>) -> Self {
@@ -132,14 +131,14 @@ impl Agent {
         self
     }
 
-    /// Has it answer with JSON of this schema.
+    /// Makes it answer with JSON of this schema.
     #[must_use]
     pub fn with_output(mut self, schema: serde_json::Value) -> Self {
         Arc::make_mut(&mut self.spec).output = Some(Arc::new(schema));
         self
     }
 
-    /// Says what whoever replies for it can do, where that is not everything.
+    /// Sets the capabilities of its model, if it does not support everything.
     #[must_use]
     pub fn with_backend(mut self, backend: Capabilities) -> Self {
         Arc::make_mut(&mut self.spec).backend = backend;
@@ -153,14 +152,14 @@ impl Agent {
         self
     }
 
-    /// Sets the tools that it is offered; `*` is all.
+    /// Sets the tools that it is offered; `*` means all.
     #[must_use]
     pub fn with_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Arc::make_mut(&mut self.spec).tools = tools.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets what bounds its runs.
+    /// Sets the limits of its runs.
     #[must_use]
     pub fn with_limits(mut self, limits: RunLimits) -> Self {
         self.limits = limits;
@@ -221,32 +220,32 @@ impl HostBuilder {
         }
     }
 
-    /// Adds a tool in Rust: a [`NativeTool`], or a closure as a
-    /// [`FnTool`](crate::FnTool). It is a plugin of the tool's own id that brings nothing
-    /// else. Where its id or name is taken, [`build`](Self::build) says by whom.
+    /// Adds a tool in Rust: a [`NativeTool`], or a closure as a [`FnTool`](crate::FnTool). It
+    /// becomes a plugin with the tool's own id and nothing else. If its id or name is taken,
+    /// [`build`](Self::build) fails and names the owner.
     #[must_use]
     pub fn tool(self, tool: impl NativeTool + 'static) -> Self {
         let native = NativePlugin::new(tool.descriptor().id).with_tool(tool);
         self.plugin(native)
     }
 
-    /// Installs a plugin: what it brings is part of the host from here on. Its hooks are
-    /// asked after those of plugins that were installed before it.
+    /// Installs a plugin with all its parts. Its hooks run after those of plugins installed
+    /// earlier.
     #[must_use]
     pub fn plugin(mut self, plugin: impl Plugin) -> Self {
         self.plugins.push(Box::new(plugin));
         self
     }
 
-    /// Sets how long one hook may take, 5 seconds where nothing is said; from 1 ms to
-    /// 5 minutes. One that takes longer has failed.
+    /// Sets the time limit of one hook, from 1 ms to 5 minutes; the default is 5 seconds. A
+    /// hook that takes longer has failed.
     #[must_use]
     pub fn hook_timeout(mut self, timeout: Duration) -> Self {
         self.hook_timeout = timeout;
         self
     }
 
-    /// Sets what can be called beside the tools that are added one by one.
+    /// Sets the toolbox, in addition to tools that are added one by one.
     #[must_use]
     pub fn toolbox(mut self, toolbox: Toolbox) -> Self {
         self.toolbox = toolbox;
@@ -260,14 +259,14 @@ impl HostBuilder {
         self
     }
 
-    /// Adds a gate beside the one that knows which agent lists which tools.
+    /// Adds a gate, in addition to the one that enforces the tool lists of agents.
     #[must_use]
     pub fn gate(mut self, gate: impl Gate + 'static) -> Self {
         self.gates.push(Arc::new(gate));
         self
     }
 
-    /// Adds a gate that has to be waited for, such as a component: a
+    /// Adds a gate that takes time to answer, such as a component: a
     /// [`GateComponent`](crate::gates::GateComponent).
     #[must_use]
     pub fn asked_gate(mut self, gate: impl AskedGate + 'static) -> Self {
@@ -298,36 +297,36 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the memory that the host may spend for clients and models: pass that of the
-    /// sandbox that runs the tools (`Sandbox::memory_budget`), so that both count as one.
-    /// Without it the host has a budget of its own, of the sandbox's default size.
+    /// Sets the budget of host memory for clients and models. Pass that of the sandbox that
+    /// runs the tools (`Sandbox::memory_budget`), so that both share one budget. By default,
+    /// the host has a budget of its own, of the sandbox's default size.
     #[must_use]
     pub fn memory_budget(mut self, budget: MemoryBudget) -> Self {
         self.memory_budget = Some(budget);
         self
     }
 
-    /// Sets how many bytes the state of one component may have in one thread; 64 MiB if
-    /// nothing is set. A call that would exceed it ends as `bad_mutation`.
+    /// Sets the maximum size of one component's state in one thread, in bytes; the default is
+    /// 64 MiB. A call that would exceed it ends as `bad_mutation`.
     #[must_use]
     pub fn thread_state_bytes(mut self, bytes: usize) -> Self {
         self.thread_state_bytes = bytes;
         self
     }
 
-    /// Sets the store; without one, everything ends with the process.
+    /// Sets the store. The default keeps everything in memory, until the process ends.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// The host.
+    /// Builds the host.
     ///
     /// # Errors
-    /// Two tools or two gates have one id, two plugins one name or bring the same, an id does
-    /// not fit, a time is out of its bounds, an agent names one that is not there,
-    /// needs what its backend lacks, or is offered under a name that is taken.
+    /// Two tools or two gates have one id, two plugins have one name or define the same thing,
+    /// an id does not fit, a time is out of its bounds, an agent names one that does not exist,
+    /// needs a capability that its backend lacks, or is offered under a name that is taken.
     pub fn build(mut self) -> Result<Host, HostError> {
         self.agents.entry(DIRECT_AGENT.to_owned()).or_insert_with(Agent::direct);
         let lists = self.agents.iter().fold(ToolList::default(), |lists, (id, agent)| {

@@ -1,11 +1,11 @@
-//! Whether agents fit together.
+//! Checks that agents fit together.
 
 use super::{Agent, DIRECT_AGENT, HostError};
 use std::collections::BTreeMap;
 use tollgate_agent::backend::Capabilities;
 use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};
 
-/// Whether what the agent says of others, and of its backend, can be meant.
+/// Checks the agent's references to other agents, and the capabilities of its backend.
 pub(super) fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(), HostError> {
     let id = &agent.spec.view.id;
     let wrong = |problem: String| Err(HostError::Setup(format!("the agent \"{id}\" {problem}")));
@@ -39,7 +39,7 @@ pub(super) fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(
     }
 }
 
-/// What the agent's backend lacks for a run of it.
+/// Checks that the agent's backend has the capabilities that a run needs.
 pub(super) fn check_backend(agent: &Agent, continues: bool) -> Result<(), HostError> {
     let needs = Capabilities { continuation: continues, transcript: continues, ..agent.spec.needs() };
     let lacking = agent.spec.backend.lacking(needs);

@@ -1,4 +1,4 @@
-//! Child runs: carried like any other, by their parent's leave alone.
+//! Child runs, which run like any other, but only their parent may start and continue them.
 
 use super::listening::attended;
 use super::{Host, HostError};
@@ -11,9 +11,9 @@ use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{ChildEnd, Event, Input, Phase, Run, Thread};
 
 impl Host {
-    /// Starts a child, or takes it up where its record says that it stands: one that
-    /// ended has its outcome, one that waits goes on with the decision that there is,
-    /// and one whose process is gone goes on from where it stood.
+    /// Starts a child, or resumes it from its record: a child that ended returns its outcome,
+    /// one that waits continues with the decision if there is one, and one whose process is
+    /// gone continues from its last recorded step.
     pub(crate) async fn carry_child(
         &self,
         start: ChildStart,
@@ -48,7 +48,7 @@ impl Host {
         Ok(ran)
     }
 
-    /// Ends a child that no process carries.
+    /// Ends a child that no process is running.
     pub(crate) async fn end_child(&self, run_id: &str) -> Result<ChildRan, HostError> {
         let Some(run) = self.recorded(run_id).await? else {
             return Ok(ChildRan::refused(tollgate_agent::child::ChildError::ExecutionFailed(
@@ -66,7 +66,7 @@ impl Host {
         Ok(self.ran(&run, &[]))
     }
 
-    /// Refuses what is only its parent's to do.
+    /// Refuses operations that are reserved to the parent.
     pub(super) async fn check_own(&self, identity: &RunIdentity, input: &Input) -> Result<(), HostError> {
         let Some(parent) = &identity.parent_run_id else { return Ok(()) };
         let orphaned = matches!(input, Input::Restarted)
@@ -80,7 +80,7 @@ impl Host {
         )))
     }
 
-    /// A run as its record and its thread tell it; none where there is no record.
+    /// Reconstructs a run from its record and its thread; `None` if there is no record.
     pub(super) async fn recorded(&self, run_id: &str) -> Result<Option<Run>, HostError> {
         let record = self.store().events(run_id, 0).await?;
         let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
@@ -88,7 +88,7 @@ impl Host {
         };
         let mut thread = self.store().thread(&spec.identity.thread_id).await?;
         let state = std::mem::take(&mut thread.state);
-        // The messages of a run that has ended are its thread's already.
+        // The messages of a run that has ended are already in its thread.
         let mut run = self.fold(thread, &spec.identity.thread_id, &record).await?;
         run.adopt(&state);
         Ok(Some(run))
@@ -131,7 +131,8 @@ impl Host {
     }
 }
 
-/// A child's driver may have children of its own: its future holds itself.
+/// Boxes the future: a child's driver may have children of its own, so its future contains
+/// itself.
 fn boxed(
     driver: Box<Driver>,
     input: Input,

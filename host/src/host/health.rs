@@ -1,14 +1,14 @@
-//! Tools that trap too often are taken out of use, and back into it: what the store
-//! knows of them is what holds, for every process on it.
+//! Disables tools that trap too often, and enables them again. The store's records decide, for
+//! every process that uses it.
 
 use super::{Host, HostError};
 use crate::store::{AuditKind, AuditRecord, StoreError};
 use tollgate_agent::health;
 
 impl Host {
-    /// Notes what was loaded, takes out of use what trapped too often before, and
-    /// [ends](Host::end_abandoned) direct calls that were interrupted. To be called once the
-    /// host is built.
+    /// Records the loaded tools, disables those that trapped too often, and
+    /// [ends](Host::end_abandoned) direct calls that were interrupted. Call it once the host is
+    /// built.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -17,7 +17,7 @@ impl Host {
         self.end_abandoned().await
     }
 
-    /// Notes what was loaded, and takes out of use what trapped too often before.
+    /// Records the loaded tools, and disables those that trapped too often.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -26,7 +26,7 @@ impl Host {
         Ok(self.refresh_health().await?)
     }
 
-    /// Takes tools out of use, or back into it, as the store says.
+    /// Disables and enables tools according to the store.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -62,7 +62,7 @@ impl Host {
         Ok(())
     }
 
-    /// Takes a tool back into use that trapped too often. That a person did it is noted.
+    /// Enables a tool again that trapped too often, and records that a person did so.
     ///
     /// # Errors
     /// No tool of this name is served, or the store cannot be written.

@@ -1,4 +1,4 @@
-//! Clients that listen to runs, leave them, and come back.
+//! Clients that listen to runs, disconnect, and reconnect.
 
 use super::{Host, HostBuilder, HostError};
 use crate::run::{EventStream, Hub, PATIENCE, Publisher, RunError};
@@ -7,9 +7,9 @@ use std::sync::{Arc, PoisonError, Weak};
 use tokio_util::sync::CancellationToken;
 
 impl Host {
-    /// What happened in a run after the event of this number (0 for all of it), then
-    /// what happens, as long as this host carries the run. A client that lost its
-    /// stream comes back by this, and misses no stored event.
+    /// Returns the events of a run after the one with this number (0 for all), followed by new
+    /// events for as long as this host runs it. A client that lost its stream can reconnect
+    /// with this, and misses no stored event.
     ///
     /// # Errors
     /// There is no such run, or the store cannot be read.
@@ -18,7 +18,7 @@ impl Host {
             let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
             live.get(run_id).and_then(Weak::upgrade)
         };
-        // Listened to before the store is read, so that nothing falls in between.
+        // Subscribe before the store is read, so that no event falls in between.
         let listening = live.map(|hub| hub.listen());
         let record = self.inner.store.events(run_id, after).await?;
         let record: Vec<_> = record.into_iter().map(|event| self.inner.bus.visible().of(event)).collect();
@@ -35,7 +35,7 @@ impl Host {
         }
     }
 
-    /// Whoever is to be told of a new run, and its first client's stream.
+    /// Returns the event hub of a new run, with its subscribers, and the first client's stream.
     pub(super) fn listened(&self, run_id: &Arc<str>) -> (Arc<Hub>, Publisher, EventStream) {
         let hub = Hub::new(Arc::clone(run_id));
         let mut live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,11 +48,11 @@ impl Host {
 }
 
 impl HostBuilder {
-    /// Marks keys of the state as visible, beside those that are: clients and subscribers
-    /// are told what they become. Of other keys they are told only that they changed. A
-    /// pattern is a key's name (`notes.items`), the beginning of names (`notes.*`), or `*`.
+    /// Marks state keys as visible, in addition to earlier ones: clients and subscribers
+    /// receive their new values. For other keys they receive only a notification of the change.
+    /// A pattern is a key's name (`notes.items`), a prefix (`notes.*`), or `*`.
     ///
-    /// Subscribers of `state.changed` are told of changes of these keys alone.
+    /// Subscribers of `state.changed` receive changes of visible keys only.
     #[must_use]
     pub fn visible_keys<P: AsRef<str>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
         patterns.into_iter().for_each(|pattern| self.bus.show(pattern.as_ref()));
@@ -60,8 +60,8 @@ impl HostBuilder {
     }
 }
 
-/// Carries a run to where it rests. When every client has left it for a while,
-/// `abandoned` is cancelled; a detached run has none.
+/// Drives a run until it ends or waits. If all clients have been gone for a while, `abandoned`
+/// is cancelled; a detached run has no such token.
 pub(super) async fn attended<T>(
     drive: impl Future<Output = Result<T, RunError>>,
     hub: Arc<Hub>,

@@ -1,4 +1,4 @@
-//! The host: tools, gates, agents and a store, and the runs that they make.
+//! The host: tools, gates, agents and a store, and their runs.
 
 mod abandoned;
 mod builder;
@@ -34,7 +34,7 @@ use tollgate_agent::run::{Decision, Event, Input, Run, RunSpec, Task, handed_to}
 use tollgate_sandbox::MemoryBudget;
 use uuid::Uuid;
 
-/// The agent as which direct calls are made.
+/// The agent that makes direct calls.
 pub const DIRECT_AGENT: &str = "direct";
 
 /// Runs agents and single calls. Cloning is cheap; clones are the same host.
@@ -68,32 +68,32 @@ struct Inner {
     thread_state_bytes: usize,
     gates: Gates,
     hooks: HookSet,
-    /// What plugins bring to every toolbox.
+    /// The parts of plugins that every toolbox receives.
     plugins: Vec<NativePlugin>,
     store: Arc<dyn Store>,
     agents: BTreeMap<String, Agent>,
     threads: ThreadLocks,
-    /// Held by who commits again after a conflict.
+    /// Held while a commit is retried after a conflict.
     conflicts: ThreadLocks,
     bus: Arc<Bus>,
     memory_budget: MemoryBudget,
-    /// Runs under way, to which clients may come back.
+    /// Active runs, to which clients may reconnect.
     live: Mutex<HashMap<Arc<str>, Weak<Hub>>>,
 }
 
-/// Why the host did not do what it was asked.
+/// The reason why a request to the host failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The parts do not fit together.
     #[error("{0}")]
     Setup(String),
-    /// The request names what is not there, or does not fit.
+    /// The request names something that does not exist, or does not fit.
     #[error("{0}")]
     Refused(String),
-    /// Another run of the thread is at work.
+    /// Another run of the thread is active.
     #[error("the thread {0} is at work on another run; wait for it, or queue (--queue)")]
     Busy(String),
-    /// A run of the thread was interrupted. It was recovered, and asks a person now; the
+    /// A run of the thread was interrupted. It was recovered and now waits for a person. The
     /// message that was to follow it was not sent.
     #[error(
         "the run {0} of this thread was interrupted; it now waits for a decision, and the message was not sent"
@@ -105,35 +105,35 @@ pub enum HostError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A run could not be carried on.
+    /// A run could not be continued.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
 impl Host {
-    /// Begins to put a host together.
+    /// Starts building a host.
     #[must_use]
     pub fn builder() -> HostBuilder {
         HostBuilder::new()
     }
 
-    /// The agents that it can run, the one of direct calls among them, sorted by id.
+    /// Returns the agents that it can run, including the one of direct calls, sorted by id.
     pub fn agents(&self) -> impl Iterator<Item = &Agent> {
         self.inner.agents.values()
     }
 
-    /// What can be called now.
+    /// Returns the tools that can currently be called.
     #[must_use]
     pub fn toolbox(&self) -> Arc<Toolbox> {
         Arc::clone(&self.inner.toolbox.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Publishes another toolbox. Runs take it up at their next turn; the calls of
-    /// a turn finish on what it began with.
+    /// Publishes a new toolbox. Runs use it from their next turn on; the calls of a turn finish
+    /// with the toolbox with which the turn began.
     ///
     /// # Errors
-    /// Something in it collides with the host's own tools, with a plugin, or with an
-    /// agent that is offered as a tool.
+    /// Something in it collides with the host's own tools, with a plugin, or with an agent that
+    /// is offered as a tool.
     pub fn publish(&self, mut toolbox: Toolbox) -> Result<(), HostError> {
         plugins::equip(&mut toolbox, &self.inner.plugins)?;
         builtin::equip(&mut toolbox, &self.inner.agents)?;
@@ -143,8 +143,7 @@ impl Host {
         Ok(())
     }
 
-    /// Publishes the toolbox as it is after this change. What others publish in the
-    /// meantime is kept.
+    /// Publishes a changed version of the current toolbox. Concurrent publications are kept.
     ///
     /// # Errors
     /// Those of the change; then nothing is published.
@@ -159,33 +158,33 @@ impl Host {
         Ok(())
     }
 
-    /// Counts the toolboxes that were published, and tells when there is another.
+    /// Returns a receiver of the number of published toolboxes, which changes with each one.
     #[must_use]
     pub fn published(&self) -> watch::Receiver<u64> {
         self.inner.published.subscribe()
     }
 
-    /// The store.
+    /// Returns the store.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
 
-    /// The memory that may be spent for clients and models, and if the host was built so for
-    /// its tools too: see [`HostBuilder::memory_budget`].
+    /// Returns the memory budget for clients and models, and for tools if the host was built
+    /// that way: see [`HostBuilder::memory_budget`].
     #[must_use]
     pub fn memory_budget(&self) -> &MemoryBudget {
         &self.inner.memory_budget
     }
 
-    /// Starts a run of an agent. A run of the thread that was interrupted is carried
-    /// to its end first; one that waits for a person is not started anew: the prompt
-    /// answers its open calls as superseded, and it goes on.
+    /// Starts a run of an agent. An interrupted run of the thread is finished first. If a run
+    /// of the thread waits for a person, no new run is started: the prompt supersedes its open
+    /// calls, and that run continues.
     ///
     /// # Errors
-    /// The agent is not known, the thread is busy, or the store cannot be used. A run that was
-    /// interrupted and asks a person once it is recovered is [`HostError::Waiting`]: nobody has
-    /// seen its question yet.
+    /// The agent is not known, the thread is busy, or the store cannot be used. If an
+    /// interrupted run waits for a person after its recovery, the error is
+    /// [`HostError::Waiting`]: nobody has seen its question yet.
     pub async fn run(&self, request: RunRequest) -> Result<RunHandle, HostError> {
         let agent = self.agent(&request.agent_id)?;
         let thread_id: Arc<str> = request.thread_id.as_deref().map_or_else(new_id, Arc::from);
@@ -225,11 +224,11 @@ impl Host {
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
 
-    /// Makes one call without a model: validated, judged, run and committed like
-    /// any other. It takes no lock on its thread and commits once.
+    /// Makes one call without a model: validated, judged, run and committed like any other. It
+    /// takes no lock on its thread and commits once.
     ///
     /// # Errors
-    /// The store cannot be read or written. Whatever the tool does is in the answer.
+    /// The store cannot be read or written. Failures of the tool are in the answer.
     pub async fn call(&self, request: CallRequest) -> Result<RunEnd, HostError> {
         let run_id = new_id();
         if let Some(refused) = self.without_room(&request, &run_id).await {
@@ -240,7 +239,7 @@ impl Host {
         Ok(driver.drive(Input::Start(spec)).await?)
     }
 
-    /// As [`Host::call`], with what the tool reports while it runs.
+    /// Like [`Host::call`], but streams the tool's reports while it runs.
     ///
     /// # Errors
     /// As [`Host::call`].
@@ -261,11 +260,11 @@ impl Host {
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
 
-    /// Answers a suspended call and carries its run on.
+    /// Answers a suspended call and resumes its run.
     ///
     /// # Errors
-    /// The run is not known, does not wait for this decision, or the decision does
-    /// not fit what was asked; then nothing changed.
+    /// The run is not known, does not wait for this decision, or the decision does not fit the
+    /// question; then nothing changed.
     pub async fn decide(&self, run_id: &str, mut decision: Decision) -> Result<RunHandle, HostError> {
         if decision.id.is_empty() {
             decision.id = new_id().to_string();
@@ -276,11 +275,11 @@ impl Host {
         self.carry_on(run_id, Input::Decided(decision), Busy::Refuse).await
     }
 
-    /// Carries on a run whose process is gone. What was under way is run again where
-    /// that is harmless, and answered as interrupted where it is not.
+    /// Resumes a run whose process is gone. Unfinished calls run again if that is harmless, and
+    /// are otherwise answered as interrupted.
     ///
     /// # Errors
-    /// The run is not known, or another process carries it.
+    /// The run is not known, or another process is running it.
     pub async fn recover(&self, run_id: &str) -> Result<RunHandle, HostError> {
         self.carry_on(run_id, Input::Restarted, Busy::Refuse).await
     }
@@ -296,7 +295,7 @@ impl Host {
         let turn = self.lock_thread(&thread_id, busy).await?;
         let mut thread = self.thread(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
-        // Read again under the lock: nobody appends to it from here on.
+        // Read again under the lock: no other process appends to it from here on.
         let record = self.inner.store.events(&run_id, 0).await?;
         let mut run = self.fold(thread, &thread_id, &record).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
@@ -353,7 +352,7 @@ impl Host {
         &self.inner.hooks
     }
 
-    /// Who replies for the agent.
+    /// Returns the agent's model.
     pub(crate) fn model_of(&self, agent_id: &str) -> Option<Arc<dyn Model>> {
         self.inner.agents.get(agent_id)?.model.clone()
     }

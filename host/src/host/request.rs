@@ -1,4 +1,4 @@
-//! What a host can be asked to do.
+//! Requests to a host.
 
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -9,20 +9,19 @@ use tollgate_agent::SmolStr;
 pub struct RunRequest {
     /// The agent.
     pub agent_id: String,
-    /// What the user says.
+    /// The user's message.
     pub prompt: String,
-    /// The conversation to continue; a new one where there is none.
+    /// The conversation to continue; `None` starts a new one.
     pub thread_id: Option<String>,
-    /// What to do while another run of the thread is at work.
+    /// What to do if another run of the thread is active.
     pub busy: Busy,
-    /// Whether it goes on when nobody listens to its events any more. Otherwise it is
-    /// cancelled 10 seconds after the last client has left; see
-    /// [`Host::follow`](crate::Host::follow).
+    /// Whether it continues when no client listens to its events. Otherwise it is cancelled 10
+    /// seconds after the last client has left; see [`Host::follow`](crate::Host::follow).
     pub detached: bool,
 }
 
 impl RunRequest {
-    /// A prompt that begins a new conversation.
+    /// Creates a prompt that begins a new conversation.
     #[must_use]
     pub fn new(agent_id: impl Into<String>, prompt: impl Into<String>) -> Self {
         Self {
@@ -34,7 +33,7 @@ impl RunRequest {
         }
     }
 
-    /// Goes on when nobody listens any more.
+    /// Makes the run continue when no client listens.
     #[must_use]
     pub fn detached(mut self) -> Self {
         self.detached = true;
@@ -49,12 +48,12 @@ impl RunRequest {
     }
 }
 
-/// What to do while another run of the thread is at work.
+/// What to do if another run of the thread is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Busy {
     /// Refuse the new run.
     Refuse,
-    /// Wait until it is its turn.
+    /// Wait for the thread's other runs to finish.
     Queue,
 }
 
@@ -65,15 +64,14 @@ pub struct CallRequest {
     pub tool_name: SmolStr,
     /// The arguments, as JSON text; blank counts as `{}`.
     pub arguments: Arc<str>,
-    /// The thread whose state the call reads and changes; a new one where there is
-    /// none.
+    /// The thread whose state the call reads and changes; `None` creates a new one.
     pub thread_id: Option<String>,
     /// Ends the call early.
     pub cancel: CancellationToken,
 }
 
 impl CallRequest {
-    /// A call on a thread of its own.
+    /// Creates a call on a thread of its own.
     #[must_use]
     pub fn new(tool_name: impl Into<SmolStr>, arguments: impl Into<Arc<str>>) -> Self {
         Self {
@@ -84,7 +82,7 @@ impl CallRequest {
         }
     }
 
-    /// Reads and changes the state of this thread.
+    /// Makes the call read and change the state of this thread.
     #[must_use]
     pub fn on_thread(mut self, thread_id: impl Into<String>) -> Self {
         self.thread_id = Some(thread_id.into());

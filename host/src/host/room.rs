@@ -1,12 +1,12 @@
-//! Direct calls for whose record the store has no room.
+//! Direct calls that the store has no room to record.
 
 use super::{CallRequest, Host};
 use crate::run::{RunEnd, overloaded};
 use std::sync::Arc;
 
 impl Host {
-    /// How a direct call ends for whose record there is no room. It does not begin, and
-    /// leaves no record.
+    /// Returns the end of a direct call that the store has no room to record. The call does not
+    /// begin, and leaves no record.
     pub(super) async fn without_room(&self, request: &CallRequest, run_id: &Arc<str>) -> Option<RunEnd> {
         let toolbox = self.toolbox();
         let owner = toolbox.catalog().tool(&request.tool_name).map(|tool| tool.owner.id.as_str());

@@ -1,4 +1,4 @@
-//! A host's threads: whose turn it is, and state that fits the keys of today.
+//! A host's threads: the order of their runs, and state that fits the current keys.
 
 use super::{Busy, Host, HostError, RunRequest};
 use crate::blocking::aside_if;
@@ -14,28 +14,28 @@ use tollgate_agent::state::set_aside::{misfits, set_aside, takes_long};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 use tollgate_agent::text::clean;
 
-/// How often a run that is queued looks whether another process is done.
+/// The interval at which a queued run checks whether another process is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// One lock for each thread.
 pub(super) type ThreadLocks = Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>;
 
-/// How many changes of a thread are read at once.
+/// The number of thread changes that are read at once.
 const CHANGES_AT_ONCE: usize = 32;
 
-/// What a prompt meets on its thread.
+/// The condition of a thread that a prompt finds.
 enum Met {
-    /// Nothing is open: the thread's turn is the prompt's.
+    /// No run is open: the prompt may run.
     Turn(OwnedMutexGuard<()>),
     /// A run waits for a person.
     Waiting(String),
-    /// A run was left where its process ended.
+    /// A run stopped when its process ended.
     Interrupted(String),
 }
 
 impl Host {
-    /// Starts a run once the thread is free for it. A request that queues waits this long for
-    /// others; the time of a run that is recovered for it does not count.
+    /// Starts a run once the thread is free. A queued request waits up to this long for others;
+    /// the time for recovering a run does not count.
     pub(super) async fn run_on(
         &self,
         thread_id: &Arc<str>,
@@ -80,7 +80,7 @@ impl Host {
         }
     }
 
-    /// What is open on the thread; its turn where nothing is.
+    /// Returns the open run of the thread, or the lock on the thread if there is none.
     async fn meet(&self, thread_id: &Arc<str>, busy: Busy) -> Result<Met, HostError> {
         loop {
             let turn = self.lock_thread(thread_id, busy).await?;
@@ -96,14 +96,14 @@ impl Host {
             match busy {
                 _ if open.is_empty() => return Ok(Met::Turn(turn)),
                 Busy::Refuse => return Err(HostError::Busy(thread_id.to_string())),
-                // Another process is at work on it, and tells nobody when it is done.
+                // Another process works on the thread, and sends no signal when it is done.
                 Busy::Queue => drop(turn),
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 
-    /// The runs of a thread that have not ended.
+    /// Returns the runs of a thread that have not ended.
     async fn open_runs(&self, thread_id: &str) -> Result<Vec<RunSummary>, HostError> {
         let mut open = Vec::new();
         for status in ["running", "waiting"] {
@@ -118,8 +118,8 @@ impl Host {
         Ok(open)
     }
 
-    /// The thread as it stands. Values that no longer fit their keys are set aside
-    /// first, for good, and the operator is told.
+    /// Returns the current thread. Values that no longer fit their keys are first set aside
+    /// permanently, and the operator is notified.
     pub(super) async fn thread(&self, thread_id: &str) -> Result<Thread, HostError> {
         let mut thread = loop {
             let mut thread = self.inner.store.thread(thread_id).await?;
@@ -141,7 +141,7 @@ impl Host {
                     thread.state.apply(&change);
                     break thread;
                 }
-                // Somebody else changed the thread: what fits now is another question.
+                // The thread was changed concurrently, so its values must be checked again.
                 Err(CommitError::Conflict(_)) => {}
                 Err(CommitError::Failed(e)) => return Err(e.into()),
                 Err(e) => return Err(RunError(e.to_string()).into()),
@@ -151,9 +151,9 @@ impl Host {
         Ok(thread)
     }
 
-    /// A run as its record tells it. Where calls of it were under way, what others wrote
-    /// to the thread is folded in where it came: a call that runs again sees what it saw,
-    /// and what was returned conflicts with what it did not see.
+    /// Reconstructs a run from its record. If it has unfinished calls, the thread's changes by
+    /// others are applied in their original order: a call that runs again sees the same state
+    /// as before, and its result conflicts with changes that it did not see.
     pub(super) async fn fold(
         &self,
         thread: Thread,
@@ -178,7 +178,7 @@ impl Host {
         Ok(run)
     }
 
-    /// Folds in the changes of the thread up to this revision that the run lacks.
+    /// Applies the changes of the thread up to this revision that the run lacks.
     pub(crate) async fn catch_up(&self, run: &mut Run, thread_id: &str, until: u64) -> Result<(), HostError> {
         while run.state().revision() < until {
             let known = run.state().revision();
@@ -191,12 +191,13 @@ impl Host {
         Ok(())
     }
 
-    /// The turn to commit to a thread, for those whose changes conflicted with others.
+    /// Takes the lock for committing to a thread, for runs whose changes conflicted with
+    /// others.
     pub(crate) async fn turn_to_commit(&self, thread_id: &Arc<str>) -> OwnedMutexGuard<()> {
         lock_of(&self.inner.conflicts, thread_id).lock_owned().await
     }
 
-    /// The thread's turn: of this host's runs one at a time has it.
+    /// Takes the thread's lock, which one of this host's runs holds at a time.
     pub(super) async fn lock_thread(
         &self,
         thread_id: &Arc<str>,
@@ -210,7 +211,7 @@ impl Host {
     }
 }
 
-/// What the work comes to; `None` if it does not end until then.
+/// Awaits the work; `None` if it does not finish in time.
 async fn before<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
     match until {
         Some(until) => tokio::time::timeout_at(until, work).await.ok(),
@@ -218,7 +219,7 @@ async fn before<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Opt
     }
 }
 
-/// The lock of a thread among these; those that nobody holds are forgotten.
+/// Returns the lock of a thread, and drops those that nobody holds.
 fn lock_of(locks: &ThreadLocks, thread_id: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
     let mut locks = locks.lock().unwrap_or_else(PoisonError::into_inner);
     locks.retain(|_, lock| lock.strong_count() > 0);
@@ -227,8 +228,8 @@ fn lock_of(locks: &ThreadLocks, thread_id: &Arc<str>) -> Arc<tokio::sync::Mutex<
     lock
 }
 
-/// What a thread kept of a key that is each run's own by now stays in the store, and is no
-/// run's beginning.
+/// Leaves out values that a thread stored for a key that is now per run. They stay in the
+/// store, but no run starts with them.
 fn leave_to_runs(keys: &KeySet, state: &mut State) {
     let of_runs = |key: &str| keys.get(key).is_some_and(|definition| definition.scope == KeyScope::Run);
     if state.keys().any(of_runs) {
@@ -236,8 +237,7 @@ fn leave_to_runs(keys: &KeySet, state: &mut State) {
     }
 }
 
-/// A run's own keys whose values no longer fit start anew. The record keeps what
-/// they were.
+/// Resets a run's own keys whose values no longer fit. The record keeps the old values.
 pub(super) fn start_anew(keys: &KeySet, run: &Run, state: &mut State) {
     for misfit in aside_if(takes_long(keys, run.state()), || misfits(keys, run.state())) {
         if keys.get(misfit.key).is_some_and(|key| key.scope == KeyScope::Run) {

@@ -106,7 +106,7 @@ fn files(config: &Config) -> Vec<Own> {
     directories.chain(secrets).collect()
 }
 
-/// Resolves a path from the directory of the program.
+/// Resolves a path relative to the working directory of this process.
 fn from_here(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
