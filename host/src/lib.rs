@@ -1,8 +1,8 @@
-//! Tollgate runs agent tools that nobody has to trust.
+//! Tollgate runs agent tools without trusting them.
 //!
 //! A [`Host`] has tools, agents that may call them, gates that judge every call, and a
-//! store. [`Host::run`] has an agent answer a prompt, [`Host::call`] makes one call
-//! without a model.
+//! store. [`Host::run`] answers a prompt with an agent; [`Host::call`] makes one call without a
+//! model.
 //!
 //! ```
 //! use tollgate::{Agent, CallRequest, FnTool, Host, ScriptedModel, RunRequest, ScriptedTurn};
@@ -10,7 +10,7 @@
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // A model that plays what was written down; `ModelConfig` connects to a real one.
+//! // A model with scripted replies; `ModelConfig` connects to a real one.
 //! let model = ScriptedModel::new(vec![
 //!     ScriptedTurn::calls([("count_words", json!({"text": "one two three"}))]),
 //!     ScriptedTurn::text("There are {{count_words}} words."),
@@ -39,16 +39,16 @@
 //! |---|---|
 //! | components from a directory | [`Toolbox::load`] |
 //! | tools in Rust | [`FnTool`], [`NativeTool`], [`tools::NativePlugin`] |
-//! | a real model, or one's own | [`model::ModelConfig`], [`Model`] |
+//! | a real or custom model | [`models::ModelConfig`], [`Model`] |
 //! | who may call what | [`Agent::with_tools`], [`Gate`] |
 //! | gates, hooks, state keys and tools that belong together | [`Plugin`], [`Hooks`], [`StateKey`] |
-//! | what happens, as it happens | [`RunHandle::events`], [`HostBuilder::subscribe`] |
+//! | events as they happen | [`RunHandle::events`], [`HostBuilder::subscribe`] |
 //! | calls that wait for a person | [`RunEnd::waiting`], [`Host::decide`] |
 //! | agents that call agents | [`ToolContext::run_child`], [`Agent::offered_as`], [`Composition`] |
-//! | what outlives the process | [`SqliteStore`], [`Store`] |
+//! | persistent storage | [`SqliteStore`], [`Store`] |
 //!
-//! The words of calls, runs and state are those of [`tollgate_agent`]; those that most
-//! programs need are here as well.
+//! The types of calls, runs and state come from [`tollgate_agent`]; the most common ones are
+//! re-exported here.
 
 mod blocking;
 mod boxed;
@@ -88,12 +88,12 @@ pub use tollgate_agent::descriptor::ToolDescriptor;
 pub use tollgate_agent::outcome::{Fault, Ticket, ToolOutput, ToolResult};
 pub use tollgate_agent::run::{Decision, Event, RunLimits, RunStatus};
 
-/// The attribute that [`Model`], [`NativeTool`], [`Hooks`], [`AskedGate`] and [`Store`] are
-/// implemented with.
+/// The attribute for implementing [`Model`], [`NativeTool`], [`Hooks`], [`AskedGate`] and
+/// [`Store`].
 pub use async_trait::async_trait;
 pub use {tollgate_agent, tollgate_registry, tollgate_sandbox};
 
-/// The programs of the guide for people who know other frameworks.
+/// The example programs of the guide for people who know other frameworks.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/coming-from.md")]
 pub struct ComingFrom;

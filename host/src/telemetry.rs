@@ -51,7 +51,7 @@ impl Export {
         let named = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let Some(endpoint) = ENDPOINTS.iter().find_map(named) else { return Ok(None) };
         let endpoint =
-            endpoint.parse().map_err(|e| ExportError(format!("\"{endpoint}\" is no URL ({e})")))?;
+            endpoint.parse().map_err(|e| ExportError(format!("\"{endpoint}\" is not a valid URL ({e})")))?;
         let client = http_client(&endpoint, CONNECT_TIMEOUT).map_err(ExportError)?;
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()

@@ -43,7 +43,7 @@ impl NativeTool for AgentTool {
             .with_execution(POLICY)
             .with_parameters(json!({
                 "type": "object",
-                "properties": {"request": {"type": "string", "description": "What it is asked."}},
+                "properties": {"request": {"type": "string", "description": "The request to the agent."}},
                 "required": ["request"],
                 "additionalProperties": false,
             }))

@@ -26,7 +26,7 @@ impl NativeTool for SearchHistory {
         ToolDescriptor::new(
             SEARCH_HISTORY.replace('_', "-"),
             SEARCH_HISTORY,
-            "Finds earlier messages of this conversation, newest first, also those that you do not see.",
+            "Finds earlier messages of this conversation, newest first, including those that you do not see.",
         )
         .with_category("memory")
         .with_execution(ExecutionPolicy { idempotent: true, ..ExecutionPolicy::default() })
@@ -36,7 +36,7 @@ impl NativeTool for SearchHistory {
                 "text": {"type": "string", "description": "Only messages with this text, whatever its case."},
                 "role": {"enum": ["user", "assistant", "tool"], "description": "Only messages of this role."},
                 "number": {"type": "integer", "minimum": 1, "description": "Only the message of this number; 1 is the first of the conversation."},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": "At most so many; 10 where it is absent."},
+                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": "Maximum number of results (default 10)."},
             },
             "additionalProperties": false,
         }))

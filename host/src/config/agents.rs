@@ -154,7 +154,8 @@ fn check_made_of(source: &Source<'_>, raw: &RawAgent) -> Result<Option<Compositi
 
 fn check_output(source: &Source<'_>, raw: Spanned<toml::Table>) -> Result<Value, ConfigError> {
     let span = raw.span();
-    let wrong = |why: String| source.wrong(span.clone(), format!("`output` is no usable JSON Schema: {why}"));
+    let wrong =
+        |why: String| source.wrong(span.clone(), format!("`output` is not a usable JSON Schema: {why}"));
     let schema = serde_json::to_value(raw.into_inner()).map_err(|e| wrong(e.to_string()))?;
     tollgate_agent::schema::Schema::compile(&schema).map_err(|e| wrong(e.to_string()))?;
     Ok(schema)
@@ -165,7 +166,7 @@ fn tool_name(source: &Source<'_>, name: Spanned<String>) -> Result<String, Confi
         return Ok(name.into_inner());
     }
     let problem = format!(
-        "`{}` is no name for a tool; it must fit [a-zA-Z0-9_-]{{1,64}} and not be the host's own",
+        "`{}` is not a tool name; it must fit [a-zA-Z0-9_-]{{1,64}} and not be the host's own",
         tollgate_agent::text::clean(name.get_ref(), 100)
     );
     Err(source.wrong(name.span(), problem))
@@ -182,7 +183,7 @@ fn tool_names(
         if !is_all && !name::is_tool_name(tool.get_ref()) {
             let all = if all_may_be_meant { ", or \"*\" for all tools" } else { "" };
             let problem = format!(
-                "`{}` is no tool name; write the name that `tollgate tools` shows{all}",
+                "`{}` is not a tool name; use a name from `tollgate tools`{all}",
                 tollgate_agent::text::clean(tool.get_ref(), 100)
             );
             return Err(source.wrong(tool.span(), problem));

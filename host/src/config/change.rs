@@ -198,7 +198,7 @@ fn wait_for(file: &File) -> io::Result<()> {
             Err(TryLockError::Error(why)) => return Err(why),
             Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => {
-                let why = "another process is changing it all the time; end that one, then try again";
+                let why = "another process keeps it locked; end that process, then try again";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
         }

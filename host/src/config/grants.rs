@@ -70,7 +70,7 @@ pub(super) fn check(
     for (id, of_one) in raw {
         if !name::is_id(id.get_ref()) {
             let problem = format!(
-                "`{}` is no component id; grants belong to a component, such as [grants.notes]",
+                "`{}` is not a component id; grants belong to a component, such as [grants.notes]",
                 tollgate_agent::text::clean(id.get_ref(), 100)
             );
             return Err(source.wrong(id.span(), problem));
@@ -159,7 +159,7 @@ fn check_environment(
     {
         let shown = tollgate_agent::text::clean(name.get_ref(), 100);
         let problem =
-            format!("\"{shown}\" is no name of a variable; its value comes from the host's environment");
+            format!("\"{shown}\" is not the name of a variable; its value comes from the host's environment");
         return Err(source.wrong(name.span(), problem));
     }
     Ok(names.into_iter().map(Spanned::into_inner).collect())
@@ -195,7 +195,7 @@ fn check_keys(source: &Source<'_>, keys: Vec<Spanned<String>>) -> Result<BTreeSe
         let owner = key.get_ref().split_once('.').map(|(owner, _)| owner);
         if !owner.is_some_and(|owner| name::is_id(owner) && !name::is_reserved_id(owner)) {
             let problem = format!(
-                "`{}` is no state key of a component; write COMPONENT-ID.NAME, such as \"notes.items\"",
+                "`{}` is not a component's state key; write COMPONENT-ID.NAME, such as \"notes.items\"",
                 tollgate_agent::text::clean(key.get_ref(), 100)
             );
             return Err(source.wrong(key.span(), problem));
@@ -213,7 +213,7 @@ fn check_actions(source: &Source<'_>, actions: &[Spanned<String>]) -> Result<Act
             "escalate" => granted.escalate = true,
             other => {
                 let problem = format!(
-                    "\"{}\" is no action; known: \"{}\"",
+                    "\"{}\" is not an action; known: \"{}\"",
                     tollgate_agent::text::clean(other, 100),
                     ACTIONS.join("\", \"")
                 );

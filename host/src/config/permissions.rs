@@ -84,11 +84,11 @@ pub fn remember_always(file: &Path, rule: &RuleSpec) -> Result<(), NotRemembered
 }
 
 fn with_rule(text: &str, rule: &InlineTable) -> Result<String, String> {
-    let mut document: DocumentMut = text.parse().map_err(|why| format!("is no TOML ({why})"))?;
+    let mut document: DocumentMut = text.parse().map_err(|why| format!("is not valid TOML ({why})"))?;
     let permissions = document.entry("permissions").or_insert_with(|| Item::Table(Table::new()));
-    let table = permissions.as_table_like_mut().ok_or("has a `permissions` that is no table")?;
+    let table = permissions.as_table_like_mut().ok_or("has a `permissions` that is not a table")?;
     let list = table.entry("remembered").or_insert_with(|| Item::Value(Value::Array(Array::new())));
-    let list = list.as_array_mut().ok_or("has a `permissions.remembered` that is no list")?;
+    let list = list.as_array_mut().ok_or("has a `permissions.remembered` that is not a list")?;
     let is_there = list.iter().any(|known| known.to_string().trim() == rule.to_string().trim());
     let is_bound = |known: &&Value| known.as_inline_table().is_some_and(|known| known.contains_key("digest"));
     if !is_there && list.iter().filter(is_bound).count() >= MAX_REMEMBERED {
@@ -169,7 +169,7 @@ mod tests {
         assert!(Config::load(Some(&file)).unwrap().permissions.is_some());
         std::fs::write(&file, "not toml").unwrap();
         let why = remember_always(&file, &rule()).unwrap_err().to_string();
-        assert!(why.contains("is no TOML") && why.contains("search"), "{why}");
+        assert!(why.contains("is not valid TOML") && why.contains("search"), "{why}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "not toml");
     }
 

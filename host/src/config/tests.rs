@@ -146,7 +146,7 @@ fn an_agent_bounds_its_own_runs_and_nothing_else() {
     assert_eq!((limits.model_turns, limits.tool_calls), (3, 9));
     let config = parse("[agents.a]\nstop_on_tools = [\"submit\"]").unwrap();
     assert_eq!(config.agents["a"].limits.stop_on_tools, ["submit"]);
-    assert!(refusal("[agents.a]\nstop_on_tools = [\"*\"]").contains("`*` is no tool name"));
+    assert!(refusal("[agents.a]\nstop_on_tools = [\"*\"]").contains("`*` is not a tool name"));
     let config = parse("[agents.a]\nstop_on_texts = [\"GIVE UP\", \" Über \"]\n[agents.b]").unwrap();
     assert_eq!(config.agents["a"].limits.stop_on_texts, ["GIVE UP", " Über "], "letter by letter");
     assert!(config.agents["b"].limits.stop_on_texts.is_empty());
@@ -196,7 +196,7 @@ fn grants_are_checked_where_they_are_written() {
     assert_eq!(config.grants_of("other"), ComponentGrants::default());
 
     for (text, problem) in [
-        ("[grants.A_b]\n", "`A_b` is no component id"),
+        ("[grants.A_b]\n", "`A_b` is not a component id"),
         ("[grants.a]\nfiles = [{ host = \".\", guest = \"docs\" }]", "begins with /"),
         (
             "[grants.a]\nfiles = [{ host = \".\", guest = \"/d\" }, { host = \"x\", guest = \"/d\" }]",
@@ -207,7 +207,7 @@ fn grants_are_checked_where_they_are_written() {
             "differs from \"/Data\" in capital letters alone",
         ),
         ("[grants.a]\nstate = { read = [\"host.x\"] }", "no state key of a component"),
-        ("[grants.a]\nactions = [\"grant\"]", "\"grant\" is no action; known: "),
+        ("[grants.a]\nactions = [\"grant\"]", "\"grant\" is not an action; known: "),
     ] {
         assert!(refusal(text).contains(problem), "{text}: {}", refusal(text));
     }
@@ -257,7 +257,7 @@ fn powers_are_granted_and_their_mistakes_show_where() {
         ("[grants.a]\nhttp = [\"a.test\"]", "tollgate.toml:2:9", "write \"https://a.test\""),
         ("[grants.a]\naddresses = [\"10.0.0.1/8\"]", "tollgate.toml:2:14", "\"10.0.0.0/8\""),
         ("[grants.a]\nsecrets = [\"key\"]", "tollgate.toml:2:12", "[secrets.key]"),
-        ("[grants.a]\nenvironment = [\"A=B\"]", "tollgate.toml:2:16", "no name of a variable"),
+        ("[grants.a]\nenvironment = [\"A=B\"]", "tollgate.toml:2:16", "not the name of a variable"),
         (
             "[grants.a]\nenvironment = [\"K\"]\n[secrets.k]\nenv = \"K\"\nto = \"https://a.test\"\nheader = \"x\"",
             "tollgate.toml:2:16",

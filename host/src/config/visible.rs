@@ -15,7 +15,7 @@ pub(super) fn check(source: &Source<'_>, patterns: Vec<Spanned<String>>) -> Resu
     if let Some(wrong) = patterns.iter().find(|pattern| !meant(pattern.get_ref())) {
         let shown = text::clean(wrong.get_ref(), 100);
         let problem = format!(
-            "`{shown}` is no key of the state; write `notes.items` for one key, `notes.*` for all of a component, or `*`"
+            "`{shown}` is not a state key; write `notes.items` for one key, `notes.*` for all of a component, or `*`"
         );
         return Err(source.wrong(wrong.span(), problem));
     }

@@ -40,7 +40,7 @@ pub struct RefusedGate {
 
 /// A gate is missing, so nothing runs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("nothing runs while a gate is not in force: {} ({reason}). Mend it, or take it away", file.display())]
+#[error("refusing to run tools: gate {} is not in force ({reason}); fix it or remove it", file.display())]
 pub struct GatesRefused {
     file: PathBuf,
     reason: String,

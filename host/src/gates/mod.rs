@@ -17,17 +17,16 @@ use std::sync::Arc;
 use tollgate_agent::name;
 use tollgate_sandbox::Reservation;
 
-/// A gate that has to be asked and waited for. It looks and answers; it does
-/// nothing else.
+/// A gate that takes time to answer. It only inspects the call and returns a verdict.
 ///
-/// Dropping the future takes the question back.
+/// Dropping the future withdraws the question.
 ///
 /// ```
 /// use serde_json::Value;
 /// use tokio::sync::{mpsc, oneshot};
 /// use tollgate::{AskedGate, CallRequest, FnTool, Host, ProposedCall, Verdict, async_trait};
 ///
-/// /// Asks whoever sits at the other end, which may take a while.
+/// /// Asks the clerk at the other end, which may take a while.
 /// struct Desk(mpsc::Sender<(String, oneshot::Sender<bool>)>);
 ///
 /// #[async_trait]

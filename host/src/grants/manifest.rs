@@ -105,7 +105,7 @@ mod tests {
             ("[asks]\nhttp = [\"example.com\"]", "has no scheme"),
             ("[asks]\nhtpp = []", "htpp"),
             ("[grants]\nhttp = []", "grants"),
-            ("[asks]\nsettings = [\"a b\"]", "no plain name"),
+            ("[asks]\nsettings = [\"a b\"]", "not a plain name"),
         ] {
             std::fs::write(manifest_of(&component), text).unwrap();
             let why = read_manifest(&component).unwrap_err();

@@ -85,7 +85,7 @@ impl RequestedGrants {
         let guests = self.files.iter().map(|file| &file.guest);
         let odd = names.into_iter().flatten().chain(guests).find(|name| !is_plain(name));
         match odd {
-            Some(name) => Err(format!("it asks for \"{}\", which is no plain name", clean(name, 60))),
+            Some(name) => Err(format!("it asks for \"{}\", which is not a plain name", clean(name, 60))),
             None => Ok(()),
         }
     }

@@ -40,7 +40,7 @@ const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 ///
 /// let host = Host::builder().agent(clerk.clone()).agent(manager).build();
 /// assert!(host.is_ok());
-/// // What an agent says of others is checked when the host is built.
+/// // References between agents are checked when the host is built.
 /// assert!(Host::builder().agent(clerk).build().is_err());
 /// ```
 #[derive(Clone)]
@@ -173,8 +173,8 @@ impl Agent {
     }
 }
 
-/// Puts a host together. What does not fit together is said by
-/// [`build`](Self::build), with the names of both sides.
+/// A builder of hosts. If two parts do not fit together, [`build`](Self::build) fails and names
+/// both.
 ///
 /// ```
 /// use serde_json::Value;
@@ -274,13 +274,13 @@ impl HostBuilder {
         self
     }
 
-    /// Tells `subscriber` of what happens in every run. `pattern` is the name of an
-    /// event (`run.finished`), the beginning of names (`call.*`), or `*`. `tool.call`
-    /// and `tool.result` are short for calls that start and finish, `state.changed` for
-    /// changes of [visible keys](Self::visible_keys).
+    /// Sends events of every run to `subscriber`. `pattern` is the name of an event
+    /// (`run.finished`), a prefix (`call.*`), or `*`. `tool.call` and `tool.result` stand for
+    /// calls that start and finish, `state.changed` for changes of
+    /// [visible keys](Self::visible_keys).
     ///
-    /// Subscribers are told after the fact, each on a thread of its own behind a
-    /// bounded queue: one that is slow loses events, and is told so by `bus.dropped`.
+    /// Each subscriber receives events after the fact, on a thread of its own behind a bounded
+    /// queue. A slow subscriber loses events, and receives `bus.dropped` instead.
     ///
     /// ```
     /// use tollgate::Host;

@@ -12,7 +12,7 @@ pub(super) fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(
     let parts = agent.made_of.as_ref().map_or(&[][..], Composition::agents);
     for other in agent.spec.view.delegates.iter().chain(parts) {
         if other == DIRECT_AGENT || !agents.contains_key(other) {
-            return wrong(format!("names the agent \"{other}\", which is not there"));
+            return wrong(format!("names the agent \"{other}\", which does not exist"));
         }
         if other == id {
             return wrong("names itself".to_owned());
@@ -35,7 +35,7 @@ pub(super) fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(
     if lacking.is_empty() {
         Ok(())
     } else {
-        wrong(format!("needs of its backend what that lacks: {}", lacking.join(", ")))
+        wrong(format!("needs features that its backend lacks: {}", lacking.join(", ")))
     }
 }
 

@@ -47,7 +47,7 @@ pub const DIRECT_AGENT: &str = "direct";
 /// let model = ScriptedModel::new(vec![ScriptedTurn::text("Good morning."), ScriptedTurn::text("You greeted me.")]);
 /// let host = Host::builder().agent(Agent::new("porter", model)).build()?;
 ///
-/// // A thread is a conversation: what was said on it is said again to the model.
+/// // A thread is a conversation: the model receives its earlier messages again.
 /// let hello = RunRequest::new("porter", "Good morning!").on_thread("lobby");
 /// let end = host.run(hello).await?.wait().await?;
 /// assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Good morning."));
@@ -91,7 +91,7 @@ pub enum HostError {
     #[error("{0}")]
     Refused(String),
     /// Another run of the thread is active.
-    #[error("the thread {0} is at work on another run; wait for it, or queue (--queue)")]
+    #[error("the thread {0} is busy with another run; wait for it, or queue (--queue)")]
     Busy(String),
     /// A run of the thread was interrupted. It was recovered and now waits for a person. The
     /// message that was to follow it was not sent.

@@ -7,7 +7,7 @@ use tollgate_agent::hook::{CustomEvent, HookAnswer, ToolFilter};
 use tollgate_agent::outcome::{Action, Mutation, ScheduledNote, ToolResult};
 use tollgate_agent::state::PendingMutation;
 
-/// What a hook wants done: recorded with its call, and committed with the call's end.
+/// The effects of a hook, recorded with its call and committed with the call's end.
 ///
 /// ```
 /// use tollgate::plugins::Effects;

@@ -6,7 +6,7 @@
 //! use tollgate::run::RunEvent;
 //! use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey, async_trait};
 //!
-//! /// How often each tool was let through.
+//! /// The number of permitted calls of each tool.
 //! struct Calls;
 //!
 //! impl StateKey for Calls {

@@ -15,8 +15,8 @@ use tollgate_agent::outcome::{Fault, ToolOutput};
 /// A tool made of a closure that takes its arguments and a [`ToolContext`].
 ///
 /// The model reads a JSON Schema of the arguments' type, and the host checks calls
-/// against it before the closure is asked. `serde_json::Value` stands for any object.
-/// What may be returned is in the table of [`IntoOutput`].
+/// against it before the closure is called. `serde_json::Value` accepts any object.
+/// For the return types, see the table of [`IntoOutput`].
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -138,11 +138,11 @@ mod tests {
     use super::*;
     use serde::Deserialize;
 
-    /// What is said here is for who reads the code.
+    /// Documentation of the type is for readers of the code.
     #[derive(Deserialize, JsonSchema)]
     #[allow(dead_code)]
     struct Search {
-        /// What to look for.
+        /// The text to search for.
         text: String,
         limit: Option<u32>,
     }
@@ -152,7 +152,7 @@ mod tests {
         let expected = json!({
             "type": "object",
             "properties": {
-                "text": {"description": "What to look for.", "type": "string"},
+                "text": {"description": "The text to search for.", "type": "string"},
                 "limit": {"type": ["integer", "null"], "minimum": 0},
             },
             "required": ["text"],

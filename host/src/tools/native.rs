@@ -19,9 +19,9 @@ use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, Usage};
 use tollgate_agent::proposal::Arguments;
 use tollgate_sandbox::{Console, Deadline, cancelled_and_grace};
 
-/// A tool in Rust. It passes the same gate, limits on time, state rules and events as
-/// a component; it is not sandboxed. Where no more is needed than a function of its
-/// arguments, a [`FnTool`](crate::FnTool) is one of a closure.
+/// A tool in Rust. It has the same gate, time limits, state rules and events as a component,
+/// but it is not sandboxed. If a function of the arguments is enough, use a
+/// [`FnTool`](crate::FnTool).
 ///
 /// ```
 /// use tollgate::{async_trait, CallRequest, Fault, Host, NativeTool, ToolCall};
@@ -149,7 +149,7 @@ impl ToolCall<'_> {
 }
 
 /// Native tools and their shared state under one id. It can be installed into a [`Toolbox`], or
-/// into a host as a [`Plugin`](crate::plugin::Plugin) that has only tools.
+/// into a host as a [`Plugin`](crate::plugins::Plugin) that has only tools.
 #[derive(Clone)]
 pub struct NativePlugin {
     id: String,

@@ -27,13 +27,13 @@ pub enum LoadError {
 }
 
 impl Toolbox {
-    /// Every component in a directory, under the default limits. None of them is
-    /// granted anything: they compute. [`load_with`](Self::load_with) grants more.
+    /// Loads every component in a directory, with the default limits and without any grants:
+    /// they only compute. Use [`load_with`](Self::load_with) for grants.
     ///
     /// A file that cannot be served is left out, and [`refused`](Self::refused) says
-    /// why. Components are compiled in this process, each time; a program that loads
-    /// what strangers wrote names a [`Compiler::Child`](tollgate_sandbox::Compiler) and
-    /// a cache in its configuration.
+    /// why. Components are compiled in this process, each time. A program that loads
+    /// untrusted components should configure a [`Compiler::Child`](tollgate_sandbox::Compiler)
+    /// and a cache.
     ///
     /// ```no_run
     /// # async fn tools() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,7 +58,7 @@ impl Toolbox {
         Self::load_with(&Config { tools_dir: dir.to_owned(), ..Config::default() }).await
     }
 
-    /// What is in the tools directory of a configuration, with its limits and grants.
+    /// Loads the tools directory of a configuration, with its limits and grants.
     ///
     /// ```no_run
     /// # async fn tools() -> Result<(), Box<dyn std::error::Error>> {

@@ -6,12 +6,12 @@ use std::fmt::Display;
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::{Fault, ToolOutput, ToolResult};
 
-/// What a tool made of a closure may return.
+/// The types that a closure of a tool may return.
 ///
 /// | returned | means |
 /// |---|---|
 /// | text, a [`Value`], [`Json`] of a type | success, with this data |
-/// | [`ToolResult`] | what it says: success, an error, a question to a person |
+/// | [`ToolResult`] | the given result: success, an error, a question to a person |
 /// | [`ToolOutput`] | a result, with changes of state and requests to the loop |
 /// | `Err(E)`, any `E: Display` | the tool's own error: the model reads it |
 pub trait IntoOutput {

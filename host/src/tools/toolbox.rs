@@ -12,11 +12,11 @@ use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::hook::HookPoints;
 use tollgate_agent::run::KnownAgent;
 
-/// Everything that can be called. A value: what is loaded later makes a new one,
-/// and calls in flight keep theirs.
+/// All tools that can be called. It is a plain value: later changes are made to a copy, and calls
+/// in flight keep theirs.
 ///
-/// [`load`](Self::load) fills one from a directory. What collides with what is there
-/// already is refused at once, and alone:
+/// [`load`](Self::load) fills one from a directory. An owner that collides with an
+/// existing one is rejected immediately; the rest stays:
 ///
 /// ```
 /// use serde_json::Value;

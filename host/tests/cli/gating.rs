@@ -27,7 +27,7 @@ fn g7_a_gate_that_was_dropped_in_judges_calls() {
 fn g6_nothing_runs_while_a_gate_is_not_in_force() {
     let broken = Place::new().with_tools(&[good::ECHO]);
     broken.write("gates/clock.wasm", gates::IMPORT_A_CLOCK.bytes());
-    broken.type_in(&CALL).ends_with(2).says("nothing runs").says("wasi:clocks/wall-clock");
+    broken.type_in(&CALL).ends_with(2).says("refusing to run tools").says("wasi:clocks/wall-clock");
     broken.type_in(&["tools"]).ends_with(0).answers("nothing runs").answers("clock.wasm");
 
     let missing = Place::new().with_tools(&[good::ECHO]).with_config("[gates.budget.settings]\nall = 1\n");
