@@ -71,7 +71,7 @@ pub enum Exhausted {
     #[error("the host's memory budget (memory_budget_bytes) is used up")]
     Budget,
     /// The host would hold more for one call than that call may use.
-    #[error("the call would have the host hold more memory than its memory_bytes allow")]
+    #[error("the call needs more host memory than its memory_bytes allow")]
     Call,
 }
 

@@ -185,7 +185,7 @@ impl GateComponent {
         let nothing = Linker::<Instance>::new(&host.engine);
         let pre = nothing.instantiate_pre(&component).and_then(GatePre::new).map_err(|why| {
             let why = clean(&format!("{why:#}"), 1_000);
-            Refusal::new(format!("{name} does not fit the interfaces that it names: {why}"))
+            Refusal::new(format!("{name} does not match the interfaces that it names: {why}"))
         })?;
         Ok(LinkedGate { host, name, digest, pre, _share: share })
     }

@@ -36,7 +36,7 @@ pub(crate) enum Stop {
     Deadline,
     #[error("cancelled")]
     Cancelled,
-    #[error("more memory of the host than the call may have")]
+    #[error("more host memory than the call may use")]
     HostMemory,
     #[error("the host's memory budget is used up")]
     Budget,

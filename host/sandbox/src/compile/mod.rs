@@ -53,10 +53,10 @@ pub enum Compiler {
     /// In this process, without limits: for trusted components and tests.
     #[default]
     InProcess,
-    /// In a child process for each component, held to [`COMPILE_MEMORY_BYTES`] and the
-    /// configured times, and confined as far as the system offers it. The program is
-    /// started with these arguments, without the host's environment, and must do nothing
-    /// before it returns what [`compile_child`] gives:
+    /// In a child process for each component, limited to [`COMPILE_MEMORY_BYTES`] and the configured
+    /// times, and confined as far as the system allows. The program is started with these arguments
+    /// and without the host's environment. It must do nothing before it returns the result of
+    /// [`compile_child`]:
     ///
     /// ```no_run
     /// # use std::process::ExitCode;
@@ -64,7 +64,7 @@ pub enum Compiler {
     ///     if std::env::args_os().nth(1).is_some_and(|verb| verb == "compile-child") {
     ///         return tollgate_sandbox::compile_child();
     ///     }
-    ///     // What the program is for follows here.
+    ///     // The program's own work goes here.
     ///     ExitCode::SUCCESS
     /// }
     /// ```

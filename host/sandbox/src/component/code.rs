@@ -40,7 +40,7 @@ impl Code {
         let LoadedCode { component: compiled, share } = code;
         let misfit = |why: wasmtime::Error| {
             let why = clean(&format!("{why:#}"), 1_000);
-            Refusal::new(format!("{name} does not fit the interfaces that it names: {why}"))
+            Refusal::new(format!("{name} does not match the interfaces that it names: {why}"))
         };
         let pre = host.real.instantiate_pre(&compiled).map_err(misfit)?;
         let entry = match exports {

@@ -183,7 +183,7 @@ impl FileGrant {
         let guest_path = guest_path.into();
         if guest_path.is_empty() {
             return Err(SandboxError::new(format!(
-                "the directory {} is granted under an empty path; name the path at which the tool shall see it, such as \"/data\"",
+                "the directory {} is granted under an empty path; name the path at which the tool should see it, such as \"/data\"",
                 host_path.display()
             )));
         }

@@ -147,7 +147,7 @@ mod tests {
         first.forget_moved(&many[1..]);
         assert!(first.note_moved(&[(2, 0)], &second));
         drop(other);
-        assert!(Arc::ptr_eq(&first.now_of_id((1, 0)), &first), "nobody has it open");
+        assert!(Arc::ptr_eq(&first.now_of_id((1, 0)), &first), "no call has it open");
         assert!(first.note_moved(&many, &second));
     }
 }

@@ -1,7 +1,7 @@
 //! Loads a component from an untrusted file.
 //!
 //! Each step is one function that refuses with a sentence. The file is opened once and read
-//! ([`file`]). Its bytes are identified ([`identity`]), checked ([`bytes`]), counted ([`census`])
+//! ([`file`]). Its bytes are identified ([`identity`]), checked ([`validate`]), counted ([`census`])
 //! and compiled ([`compile`](crate::compile)), or their code is taken from the cache ([`cache`]).
 //! The code is made callable ([`native`]) and its imports are compared with those that this host
 //! provides ([`imports`]). Finally the component is asked to describe itself, sealed. Every step

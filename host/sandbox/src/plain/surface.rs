@@ -251,8 +251,8 @@ pub(crate) fn id_of(name: &str) -> Result<String, String> {
     match name::is_id(id) && !name::is_reserved_id(id) {
         true => Ok(id.to_owned()),
         false => Err(format!(
-            "is known by its file's name, and \"{}\" is none for a component: rename the file to begin with a letter, \
-             64 letters, digits and hyphens at most, not host or tollgate",
+            "takes its id from its file's name, and \"{}\" is not a valid id: rename the file to begin with a letter, \
+             with at most 64 letters, digits and hyphens, not host or tollgate",
             clean(&stem, MAX_NAME_BYTES)
         )),
     }

@@ -228,7 +228,7 @@ impl Termination {
             Termination::Cancelled => (format!("{guest} was cancelled."), None),
             Termination::Stack => (recursed_too_deep(guest, under.host), None),
             Termination::Malformed(why) => {
-                (format!("{guest} returned something that is not of the contract's type: {why}."), None)
+                (format!("{guest} returned a value that violates the contract: {why}."), None)
             }
             Termination::Trapped(trapped) => {
                 (format!("{guest} trapped: {}.", trapped.what), Some(trapped.frames))
@@ -244,11 +244,11 @@ impl Termination {
                 (format!("There is no room for the code of {guest}. Try again later."), Some(why))
             }
             Termination::HostMemory => {
-                let what = "would have the host hold more for it, beyond its memory_bytes, than it may";
+                let what = "needs more host memory, in addition to its memory_bytes, than it may use";
                 (met("host_memory_bytes", limits.host_memory_bytes, what), None)
             }
             Termination::Budget => (
-                format!("{guest} needs more memory of the host than is free now. Try again later."),
+                format!("{guest} needs more host memory than is free now. Try again later."),
                 Some(room(under.host)),
             ),
             Termination::Host(why) => {

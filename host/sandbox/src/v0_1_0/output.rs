@@ -68,8 +68,8 @@ pub(crate) struct Lifted {
 }
 
 /// Reads the result of `execute`. Lengths and numbers of values are checked, and memory is
-/// charged to the slot, before anything is parsed. If `looked_into` is set, the data of the
-/// result is fully parsed for later inspection; otherwise much of it stays text.
+/// charged to the slot, before anything is parsed. If `looked_into` is set, the result's
+/// data is charged as fully parsed, because it will be searched; otherwise much of it stays text.
 ///
 /// # Errors
 /// Fails if the call or the host has no room for the parsed form.
