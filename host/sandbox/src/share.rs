@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An answer of at most this many bytes is not counted once its call has ended. Nearly all
-/// answers are that small, and so is the number in flight at one time.
+/// answers are that small, and few are in flight at one time.
 const UNCOUNTED_BYTES: u64 = 64 << 10;
 
 /// The memory of one call: the guest's and the host's for it, together.

@@ -102,7 +102,7 @@ fn bound_this_process() -> io::Result<()> {
 /// Returns the processor time limit of all threads together, in whole seconds as the system
 /// counts it. The host sets it; the component has no influence on it.
 fn cpu_seconds() -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "it must be known before anything is read")]
+    #[expect(clippy::disallowed_methods, reason = "the limit must be known before anything is read")]
     let given = std::env::var(CPU_SECONDS_VARIABLE);
     given.ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(COMPILE_CPU.as_secs())
 }
@@ -111,7 +111,7 @@ fn cpu_seconds() -> u64 {
 fn end_with_the_host() -> io::Result<()> {
     let wait = || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        #[expect(clippy::disallowed_methods, reason = "this process compiles for a host that is gone")]
+        #[expect(clippy::disallowed_methods, reason = "the host of this process is gone")]
         std::process::exit(1)
     };
     std::thread::Builder::new().name("host-watch".to_owned()).spawn(wait).map(drop)

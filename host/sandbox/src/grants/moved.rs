@@ -71,9 +71,8 @@ impl FileGrant {
         }
     }
 
-    /// Records that a file was opened through a directory of this grant, and returns the grant to
-    /// which that directory belongs now. Removes older records of the file's inode number,
-    /// because numbers are reused.
+    /// Returns the grant to which a directory of this grant belongs now, after a file was opened
+    /// through it. Removes older records of the file's inode number, because numbers are reused.
     pub(crate) fn note_opened(self: &Arc<Self>, through: &File, opened: &File) -> Arc<Self> {
         let mut grant = Arc::clone(self);
         for _ in 0..MAX_MOVES {

@@ -1,6 +1,6 @@
 //! Common parts of the sandbox's tests: a sandbox, a permitted call, and its result.
 
-#![allow(dead_code, reason = "each test file uses its part of it")]
+#![allow(dead_code, reason = "each test file uses only a part of it")]
 
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
