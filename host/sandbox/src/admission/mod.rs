@@ -46,8 +46,7 @@ pub struct Occupancy {
     pub waiting_calls: u32,
     /// Calls that wait for a child run and keep their memory.
     pub lending_calls: u32,
-    /// Bytes of `memory_budget_bytes` reserved by calls, used or not. Loaded code is not
-    /// included.
+    /// Bytes of `memory_budget_bytes` that are reserved, used or not. Loaded code is not included.
     pub memory_bytes: u64,
 }
 
