@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let runtime = tollgate_sandbox::runtime();
     let exit = match &runtime {
         Ok(runtime) => logged(runtime, &output, || runtime.block_on(work(cli, &output))),
-        Err(e) => Err(cli::Failure::failed(format!("there are no threads to work with: {e}"))),
+        Err(e) => Err(cli::Failure::failed(format!("cannot start worker threads: {e}"))),
     };
     let exit = exit.unwrap_or_else(|failure| {
         output.error(&failure);

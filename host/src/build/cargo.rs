@@ -36,7 +36,7 @@ pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
             BuildError::Failed(format!("cargo cannot be run: {e}. Install it from https://rustup.rs"))
         })?;
     let artifacts = artifacts(&mut cargo);
-    let ended = cargo.wait().map_err(|e| BuildError::Failed(format!("cargo broke off: {e}")))?;
+    let ended = cargo.wait().map_err(|e| BuildError::Failed(format!("cargo failed: {e}")))?;
     if !ended.success() {
         return Err(BuildError::Failed(format!(
             "{} does not compile ({ended}); cargo says why above. Where it could not download, connect and try again",

@@ -80,7 +80,7 @@ pub(super) fn subject_in(loaded: &Loaded, id: &str, file: &Path) -> Result<Subje
     };
     subjects(loaded).into_iter().chain(contested(loaded)).find(same).ok_or_else(|| {
         Failure::usage(format!(
-            "{} is no file of the tools directory with the component {id}; see `{} tools`",
+            "{} is not a file of the tools directory with the component {id}; see `{} tools`",
             shown_line(&file.display().to_string(), 300),
             program()
         ))

@@ -88,7 +88,7 @@ pub(super) async fn ask(suspended: &Suspended, output: &Output) -> Result<Option
             text => match tollgate_agent::json::parse_exact(text) {
                 Ok(value) => DecisionAnswer::Resume(value),
                 Err(e) => {
-                    output.say(&format!("that is no JSON: {e}; try again:"));
+                    output.say(&format!("not valid JSON: {e}; try again:"));
                     continue;
                 }
             },
@@ -126,6 +126,8 @@ pub(super) fn decision(
 pub(super) fn read_answer(typed: Option<&str>) -> Result<Value, Failure> {
     let Some(text) = typed else { return Ok(Value::Bool(true)) };
     tollgate_agent::json::parse_exact(text).map_err(|e| {
-        Failure::usage(format!("the answer is no JSON: {e}. A text needs its quotes: --resume '\"yes\"'"))
+        Failure::usage(format!(
+            "the answer is not valid JSON: {e}; a string needs its quotes: --resume '\"yes\"'"
+        ))
     })
 }

@@ -64,7 +64,7 @@ Example:
   tollgate audit --tool word_count --decision trapped    what went wrong
   tollgate enable word_count
 
-A new version of its component is in use without this.";
+A new version of its component is enabled automatically.";
 
 impl AuditVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
@@ -85,7 +85,7 @@ impl AuditVerb {
         if output.is_json() {
             output.json(&records);
         } else if records.is_empty() {
-            output.say("nothing that fits is in the audit");
+            output.say("no matching audit records");
         } else {
             output.line(&listing(&records));
         }
@@ -102,7 +102,7 @@ impl EnableVerb {
         if output.is_json() {
             output.json(&serde_json::json!({"tool": self.tool, "enabled": true}));
         } else {
-            output.say(&format!("{} takes calls", shown_line(&self.tool, 80)));
+            output.say(&format!("{} is enabled", shown_line(&self.tool, 80)));
         }
         Ok(Exit::Done)
     }

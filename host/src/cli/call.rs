@@ -39,7 +39,7 @@ Examples:
 
 With --json, one object is printed:
   {\"tool\", \"call_id\", \"status\", \"data\", \"message\", \"suspension\", \"error\", \"mutations\", \"usage\"}
-where status is success, pending or error. The exit code is 0, 3 or 1; it is 2 where the
+where status is success, pending or error. The exit code is 0, 3 or 1; it is 2 if the
 arguments are not JSON.";
 
 impl CallVerb {
@@ -92,7 +92,7 @@ pub(super) async fn valued(host: &Host, mut end: RunEnd, output: &Output) -> Run
     let state = match host.store().thread(&end.thread_id).await {
         Ok(thread) => thread.state,
         Err(why) => {
-            output.warn(&format!("what the call left in the state cannot be read: {why}"));
+            output.warn(&format!("cannot read the state after the call: {why}"));
             return end;
         }
     };

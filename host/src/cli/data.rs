@@ -41,8 +41,7 @@ impl OpeningStore {
 
     /// Returns the store, once it is open.
     pub(crate) async fn opened(self) -> Result<Arc<dyn Store>, Failure> {
-        let opened =
-            self.0.await.map_err(|e| Failure::failed(format!("opening the store broke off: {e}")))?;
+        let opened = self.0.await.map_err(|e| Failure::failed(format!("opening the store failed: {e}")))?;
         Ok(Arc::new(opened?))
     }
 }
@@ -53,7 +52,7 @@ pub(super) fn data_dir(globals: &Globals) -> Result<PathBuf, Failure> {
         return Ok(directory.clone());
     }
     let strategy = etcetera::choose_base_strategy().map_err(|e| {
-        Failure::usage(format!("there is no home directory ({e}); name a data directory with --data DIR"))
+        Failure::usage(format!("no home directory ({e}); name a data directory with --data DIR"))
     })?;
     Ok(strategy.data_dir().join("tollgate"))
 }
@@ -67,13 +66,13 @@ pub(super) async fn find_run(store: &Arc<dyn Store>, typed: &str) -> Result<RunS
         1 => Ok(found.remove(0)),
         0 => Err(Failure::usage(format!("there is no run {shown}; `{} runs` lists them", super::program()))),
         _ => Err(Failure::usage(format!(
-            "several runs begin with {shown}: {}; type more of the id",
+            "several runs start with {shown}: {}; type more of the id",
             found.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>().join(", ")
         ))),
     }
 }
 
-/// Finishes the work of an earlier process that stands in the way of this run.
+/// Finishes the work of an earlier process that blocks this run.
 pub(super) async fn recovered(host: &Host, run: &RunSummary) -> Result<(), Failure> {
     if run.status == "running" && !run.at_work {
         host.recover(&run.run_id).await?.wait().await.map_err(|e| Failure::failed(e.to_string()))?;

@@ -290,7 +290,7 @@ fn checked_id(typed: &str) -> Result<String, Failure> {
     }
     let shown = shown_line(typed, 80);
     Err(Failure::usage(format!(
-        "{shown} is no component's id, which is made of small letters, digits and hyphens; `{} tools` shows them",
+        "{shown} is not a component id, which has only lower-case letters, digits and hyphens; see `{} tools`",
         program()
     )))
 }

@@ -32,7 +32,7 @@ impl GrantsVerb {
         if let Some(id) = self.component.as_deref().filter(|id| !known.contains(id)) {
             let shown = shown_line(id, 80);
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
-            return Err(Failure::usage(format!("there is no component {shown}; known: {known}")));
+            return Err(Failure::usage(format!("unknown component {shown}; known: {known}")));
         }
         let wanted = |id: &&str| self.component.as_deref().is_none_or(|only| only == *id);
         let ids: Vec<&str> = known.into_iter().filter(wanted).collect();

@@ -31,7 +31,7 @@ Examples:
   tollgate inspect gates/budget.wasm
   tollgate inspect ghcr.io/acme/weather:1.2
 
-The exit code is 1 where the component would not be served.";
+The exit code is 1 if the component would not be served.";
 
 impl InspectVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {

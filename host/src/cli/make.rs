@@ -47,7 +47,7 @@ Examples:
   tollgate build example-tools
 
 The tools directory is the one of tollgate.toml; without one it is `tools` in the working
-directory, or, where that is the project itself, beside the project.";
+directory, or beside the project if the working directory is the project itself.";
 
 impl NewVerb {
     pub(crate) fn run(self, output: &Output) -> Result<Exit, Failure> {

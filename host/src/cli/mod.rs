@@ -78,8 +78,8 @@ Examples:
 
 Exit codes:
   0  done
-  1  the tool or the run failed, and said so
-  2  usage or configuration
+  1  the tool or the run failed
+  2  wrong usage or configuration
   3  suspended, waiting for a decision";
 
 /// The options of every command.

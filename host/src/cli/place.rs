@@ -102,7 +102,7 @@ impl Globals {
     pub(crate) fn placed(&self, mut config: Config) -> Result<Config, Failure> {
         let sandbox = &mut config.limits.sandbox;
         sandbox.compiler = Compiler::this_program(COMPILE_CHILD)
-            .map_err(|e| Failure::failed(format!("the system does not say where this program lies: {e}")))?;
+            .map_err(|e| Failure::failed(format!("cannot determine the path of this program: {e}")))?;
         // Without a home directory there is no cache, and each start compiles anew.
         sandbox.cache_dir = self.cache.clone().or_else(user_cache);
         // Without a data directory, the commands that need one fail with a message.

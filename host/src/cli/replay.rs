@@ -22,10 +22,10 @@ Examples:
   tollgate replay 0192f0a1
   tollgate replay 0192f0a1 --json | jq '.attempts[] | select(.finding != \"same\")'
 
-Each call is given what it was given: arguments, state, decisions, the clocks' readings,
+Each call receives the recorded inputs: arguments, state, decisions, the clocks' readings,
 its random numbers, and the component as it was. Nothing is stored or changed.
 
-Ends with 0 if every call came to the same, with 1 if one did not or cannot be run again.";
+The exit code is 0 if every result is the same, and 1 if one differs or cannot be replayed.";
 
 /// The maximum number of characters of a value on one line.
 const LINE_CHARS: usize = 100;

@@ -27,7 +27,7 @@ Examples:
   tollgate resume 0192f0a1
   tollgate resume 0192f0a1 --json
 
-A call that was under way runs again if its tool is idempotent, and is answered as interrupted if
+A call that was in progress runs again if its tool is idempotent, and is answered as interrupted if
 it is not. On a terminal, the questions of the run are asked at once. With --json every event is
 one line of JSON. The exit code is 0 if the run completed, 3 if it waits for a decision, else 1.";
 

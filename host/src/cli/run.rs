@@ -43,8 +43,8 @@ Examples:
   tollgate run --model recorded/turns.toml \"Play what was written down\"
   git log -5 | tollgate run - --json
 
-The answer goes to standard output, what happens on the way to standard error. With --json
-every event is one line of JSON on standard output. PROVIDER is openai, anthropic, gemini,
+The answer goes to standard output, progress to standard error. With --json every event is one
+line of JSON on standard output. PROVIDER is openai, anthropic, gemini,
 ollama or recorded; the model of every run is set in [model] of tollgate.toml.";
 
 impl RunVerb {
@@ -118,7 +118,7 @@ fn read_prompt(typed: Option<String>) -> Result<String, Failure> {
         None => String::new(),
     };
     match prompt.trim() {
-        "" => Err(Failure::usage("there is no prompt; type it behind `run`, or `-` to read standard input")),
+        "" => Err(Failure::usage("missing prompt; pass it as an argument, or `-` to read standard input")),
         prompt => Ok(prompt.to_owned()),
     }
 }

@@ -41,8 +41,8 @@ Examples:
   tollgate state export notes > notes.json
   tollgate state import copy-of-notes < notes.json
 
-What `export` prints under \"set_aside\" are values that a newer version of their tool did not
-take, each under its key and the revision that still had it.";
+Under \"set_aside\", `export` prints values that a newer version of their tool rejected, each
+under its key and the revision that still had it.";
 
 impl StateVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
@@ -92,11 +92,11 @@ fn export(thread: &str, state: &State, keys: &KeySet) -> Value {
 /// Reads the output of `export`. Nothing is imported unless all of it fits.
 fn read_state(text: &str, keys: &KeySet, keep_unknown: bool) -> Result<State, Failure> {
     let read = tollgate_agent::json::parse(text).map_err(|e| {
-        Failure::usage(format!("standard input is no JSON: {e}; it takes what `state export` prints"))
+        Failure::usage(format!("standard input is not valid JSON: {e}; pass the output of `state export`"))
     })?;
     let Some(Value::Object(values)) = read.get("state") else {
         return Err(Failure::usage(
-            "there is no object \"state\" in what was read; it takes what `state export` prints",
+            "standard input has no object \"state\"; pass the output of `state export`",
         ));
     };
     let mut wrong = Vec::new();

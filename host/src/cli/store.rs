@@ -32,7 +32,7 @@ Examples:
   tollgate prune --older-than 30d
   tollgate prune --json | jq .freed_bytes
 
-Runs that run or wait for a person stay, and so do the state and the conversation of every
+Runs in progress or waiting for a person stay, and so do the state and the conversation of every
 thread. A run that was removed can no longer be shown or replayed.";
 
 /// Check the store
@@ -54,7 +54,7 @@ Examples:
   tollgate store verify
   tollgate store verify --json | jq '.damaged[].run_id'
 
-Ends with 0 if nothing is damaged, and with 1 if something is.";
+The exit code is 0 if nothing is damaged, and 1 if something is.";
 
 impl PruneVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
@@ -63,9 +63,7 @@ impl PruneVerb {
             None => globals.read_config()?.store.keep,
         };
         let keep = keep.ok_or_else(|| {
-            Failure::usage(
-                "nothing says what is old; pass --older-than 30d, or set keep = \"30d\" in [store]",
-            )
+            Failure::usage("no age to prune by; pass --older-than 30d, or set keep = \"30d\" in [store]")
         })?;
         let pruning = Pruning { before_ms: since_ms(keep), dry_run: self.dry_run, give_back: true };
         let pruned = prune(data_dir(globals)?, pruning, CancellationToken::new()).await?;
@@ -81,7 +79,7 @@ impl PruneVerb {
 
 async fn prune(directory: PathBuf, pruning: Pruning, stop: CancellationToken) -> Result<Pruned, Failure> {
     let pruning = tokio::task::spawn_blocking(move || SqliteStore::prune_until(&directory, pruning, &stop));
-    Ok(pruning.await.map_err(|e| Failure::failed(format!("pruning broke off: {e}")))??)
+    Ok(pruning.await.map_err(|e| Failure::failed(format!("pruning failed: {e}")))??)
 }
 
 /// Removes runs older than the configuration keeps, now and once a day, until the result is
@@ -126,7 +124,7 @@ fn held_back(open: &HoldsBack) -> String {
     let kept = quantity::count(open.runs, "old run");
     match open.status.as_str() {
         "waiting" => {
-            format!("the run {run} waits, and keeps {kept}; `{program} show {run}` tells what to decide")
+            format!("the run {run} waits, and keeps {kept}; `{program} show {run}` shows what to decide")
         }
         _ => format!(
             "the run {run} is not over, and keeps {kept}; `{program} resume {run}` ends it if it was interrupted"

@@ -41,7 +41,7 @@ fn e3_with_json_every_line_is_an_event_and_the_last_says_how_it_ended() {
 fn the_prompt_comes_from_standard_input() {
     let said = Said::of(&place().tollgate(&["run", "-"]).write_stdin("What does it say?\n").assert());
     assert_eq!(said.ends_with(0).stdout, "It said mountain.\n");
-    Said::of(&place().tollgate(&["run"]).write_stdin("").assert()).ends_with(2).says("there is no prompt");
+    Said::of(&place().tollgate(&["run"]).write_stdin("").assert()).ends_with(2).says("missing prompt");
 }
 
 #[test]

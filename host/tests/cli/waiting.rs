@@ -63,7 +63,7 @@ fn w3_an_answer_that_does_not_fit_is_refused_and_the_call_goes_on_waiting() {
     for (answer, words) in [
         ("\"yes\"", "the answer does not fit what was asked"),
         ("{\"approved\": \"yes\"}", "/approved"),
-        ("yes", "the answer is no JSON"),
+        ("yes", "the answer is not valid JSON"),
     ] {
         place.type_in(&["decide", &run, &call, "--resume", answer]).ends_with(2).says(words);
     }
@@ -172,7 +172,7 @@ fn w1_on_a_terminal_a_run_asks_at_once() {
     let screen = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{screen}");
     for words in
-        ["Shall I?", "\"what\"", "that is no JSON", "does not fit what was asked", "Both are decided."]
+        ["Shall I?", "\"what\"", "not valid JSON", "does not fit what was asked", "Both are decided."]
     {
         assert!(screen.contains(words), "{words:?} is not on the screen:\n{screen}");
     }

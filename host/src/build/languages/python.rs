@@ -11,7 +11,7 @@ pub(super) const COMPONENTIZE: Program =
 pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
     let component = work.path().join("tool.wasm");
     let Some(module) = recipe.source.file_stem() else {
-        return Err(BuildError::Usage(format!("{} is no Python module", recipe.source.display())));
+        return Err(BuildError::Usage(format!("{} is not a Python module", recipe.source.display())));
     };
     let mut componentize = COMPONENTIZE.command(&recipe.dir)?;
     say("compiling with componentize-py");

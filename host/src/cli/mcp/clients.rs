@@ -29,7 +29,7 @@ pub(super) enum Client {
 
 /// Prints the configuration on standard output, and on standard error where it belongs.
 pub(super) fn print(client: Client, command: &[String], output: &Output) {
-    output.say(&format!("write this into {}, and start the client anew:", place(client)));
+    output.say(&format!("add this to {} and restart the client:", place(client)));
     output.line(&text(client, command));
 }
 

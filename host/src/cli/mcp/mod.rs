@@ -54,8 +54,8 @@ Examples:
   tollgate mcp --thread work --agent reviewer        state that is kept; an agent as a tool
   tollgate mcp --http 127.0.0.1:7300 --token-env TOLLGATE_TOKEN
 
-On standard output there is the protocol and nothing else. At the end of its input, and on
-SIGINT, SIGTERM or SIGHUP, the program ends: calls that are under way are cancelled.";
+Standard output carries only the protocol. At the end of its input, and on SIGINT, SIGTERM or
+SIGHUP, the program ends and cancels the calls in progress.";
 
 impl McpVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
@@ -156,7 +156,7 @@ impl McpVerb {
             ));
         };
         let exe = std::env::current_exe()
-            .map_err(|e| Failure::failed(format!("where this program lies is not known: {e}")))?;
+            .map_err(|e| Failure::failed(format!("cannot determine the path of this program: {e}")))?;
         let mut command = vec![shown(&exe), "mcp".to_owned(), "--config".to_owned(), absolute(file)?];
         if let Some(data) = &globals.data {
             command.extend(["--data".to_owned(), absolute(data)?]);
@@ -202,7 +202,7 @@ async fn serve_over_http(
     if !address.ip().is_loopback() {
         output.warn("what is sent is not encrypted; put a proxy that speaks TLS before it");
     }
-    server.serve(host, offer, stop).await.map_err(|e| Failure::failed(format!("the server broke off: {e}")))
+    server.serve(host, offer, stop).await.map_err(|e| Failure::failed(format!("the server failed: {e}")))
 }
 
 /// Returns the command line that decides about a waiting call from any directory: with this
