@@ -39,13 +39,13 @@ pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
     let ended = cargo.wait().map_err(|e| BuildError::Failed(format!("cargo failed: {e}")))?;
     if !ended.success() {
         return Err(BuildError::Failed(format!(
-            "{} does not compile ({ended}); cargo says why above. Where it could not download, connect and try again",
+            "{} does not compile ({ended}); see cargo's output above; if a download failed, connect and try again",
             dir.display()
         )));
     }
     if artifacts.is_empty() {
         return Err(BuildError::Failed(format!(
-            "nothing in {} becomes a component. Add to {}:\n\n  [lib]\n  crate-type = [\"cdylib\", \"lib\"]",
+            "no component was built in {}; add to {}:\n\n  [lib]\n  crate-type = [\"cdylib\", \"lib\"]",
             dir.display(),
             dir.join("Cargo.toml").display()
         )));

@@ -38,7 +38,7 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, B
         return Ok(vec![languages::compile(dir, say)?]);
     }
     Err(BuildError::Usage(format!(
-        "there is no project in {}: it has no Cargo.toml and no {RECIPE}. Start one with `new NAME`, or name the directory of one",
+        "no project in {}: it has no Cargo.toml and no {RECIPE}; start one with `new NAME`, or name its directory",
         dir.display()
     )))
 }

@@ -53,7 +53,7 @@ impl Names {
     fn fit_rust(&mut self) -> Option<&'static str> {
         let tool = self.tool.as_str();
         if ["crate", "self", "super"].contains(&tool) {
-            return Some("no function of Rust can be called so");
+            return Some("a Rust function cannot have this name");
         }
         let is_keyword = RUST_KEYWORDS.contains(&tool);
         if is_keyword {

@@ -21,7 +21,7 @@ pub(crate) fn add_wasm_target(dir: &Path, say: &dyn Fn(&str)) -> Result<bool, Bu
         .status();
     let advice = match added {
         Ok(status) if status.success() && is_installed(dir)? => return Ok(true),
-        Ok(_) => format!("Type `rustup target add {WASM_TARGET}` where there is a network"),
+        Ok(_) => format!("Run `rustup target add {WASM_TARGET}` with network access"),
         Err(_) => format!(
             "Install it with your system's packages for Rust, or install rustup and type `rustup target add {WASM_TARGET}`"
         ),

@@ -172,7 +172,7 @@ fn granted_by_answers(
     let mut files = Vec::new();
     for file in asks.files.iter().filter(|file| before.files.iter().all(|given| given.guest != file.guest)) {
         let guest = shown_line(&file.guest, 200);
-        let typed = answer(&format!("which directory shall it see at {guest}? (nothing: none)"))?;
+        let typed = answer(&format!("which directory should it see at {guest}? (empty: none)"))?;
         if !typed.is_empty() {
             let host = granted_path(&PathBuf::from(typed), &config.base_dir);
             files.push(FileValue { host, guest: file.guest.clone(), access: file.access, quota_bytes: None });

@@ -155,7 +155,7 @@ pub(super) fn answer(end: &RunEnd, output: &Output) -> Result<Exit, Failure> {
         return Ok(Exit::Waiting);
     }
     let Some(finished) = &end.last_call else {
-        return Err(Failure::failed(format!("the call did not come to an end: {:?}", end.status)));
+        return Err(Failure::failed(format!("the call did not end: {:?}", end.status)));
     };
     if output.is_json() {
         output.json(&finished_json(finished));

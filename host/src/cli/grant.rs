@@ -127,9 +127,7 @@ impl GrantVerb {
         }
         given.settings = self.setting;
         if given == Powers::default() && !self.asked {
-            return Err(Failure::usage(
-                "nothing is named that could be granted; see `tollgate grant --help`",
-            ));
+            return Err(Failure::usage("no grant is named; see `tollgate grant --help`"));
         }
         let mut edit = Edit::open(&path).map_err(Failure::usage)?;
         edit.grant(&id, &given);
@@ -278,10 +276,8 @@ fn show(id: &str, config: &Config, subject: Option<&Subject>, output: &Output) {
     let words = if words.is_empty() { "nothing".to_owned() } else { words.join("; ") };
     output.line(&format!("{GOOD}{id} has:{GOOD:#} {words}"));
     approve::say_lacking(id, &lacking, output);
-    output.say(&format!(
-        "{DIM}written to {}; a host that serves these tools takes it up by itself{DIM:#}",
-        config.name()
-    ));
+    output
+        .say(&format!("{DIM}written to {}; a running host picks it up automatically{DIM:#}", config.name()));
 }
 
 fn checked_id(typed: &str) -> Result<String, Failure> {
@@ -290,7 +286,7 @@ fn checked_id(typed: &str) -> Result<String, Failure> {
     }
     let shown = shown_line(typed, 80);
     Err(Failure::usage(format!(
-        "{shown} is not a component id, which has only lower-case letters, digits and hyphens; see `{} tools`",
+        "{shown} is not a component id; use lower-case letters, digits and hyphens, or see `{} tools`",
         program()
     )))
 }

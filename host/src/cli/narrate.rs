@@ -84,14 +84,11 @@ impl<'a> Narrator<'a> {
             Event::CallGated { call_id, verdicts } => self.gated(call_id, verdicts),
             Event::CallRetried { call_id, fault, attempt, .. } => {
                 let words = shown_line(&fault.message, LINE_CHARS);
-                self.say_of(
-                    call_id,
-                    &format!("{WAITS}attempt {attempt}: {words}; it is tried again{WAITS:#}"),
-                );
+                self.say_of(call_id, &format!("{WAITS}attempt {attempt}: {words}; retrying{WAITS:#}"));
             }
             Event::CallConflicted { call_id, key, .. } => {
                 let key = shown_line(key, LINE_CHARS);
-                self.say_of(call_id, &format!("{WAITS}{key} changed under way; it runs again{WAITS:#}"));
+                self.say_of(call_id, &format!("{WAITS}{key} changed meanwhile; running again{WAITS:#}"));
             }
             Event::CallFinished(finished) => self.finished(finished),
             Event::CallSuspended(suspended) => self.suspended(suspended),
@@ -128,7 +125,7 @@ impl<'a> Narrator<'a> {
                 self.streamed.clear();
                 let (pause, reason) = (quantity::millis(*pause_ms), shown_line(reason, LINE_CHARS));
                 self.output
-                    .say(&format!("  {WAITS}the reply broke ({reason}); asked again in {pause}{WAITS:#}"));
+                    .say(&format!("  {WAITS}the reply broke off ({reason}); retrying in {pause}{WAITS:#}"));
             }
             LiveContent::CallReport { call_id, report, .. } => self.report(call_id, report),
             LiveContent::CallConsole { call_id, console, .. } => {

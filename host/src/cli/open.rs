@@ -110,7 +110,7 @@ pub(super) async fn end_servers(servers: Servers) {
 pub(super) async fn end_servers(_: Servers) {}
 
 /// Builds a host with the tools and agents of the configuration. The agent to run must have a
-/// model. Other agents come to use theirs, and one without a model fails only when it is used.
+/// model. The agents that it may run use their own, and a missing one is reported only on use.
 /// `more` adds what the configuration cannot express. Fails while a gate is not in force.
 pub(crate) fn host_with(
     opened: Opened,

@@ -142,7 +142,7 @@ fn chosen_agent(named: Option<String>, config: &Config) -> Result<String, Failur
         None => match known.as_slice() {
             [only] => Ok((*only).to_owned()),
             _ if known.contains(&DEFAULT_AGENT) => Ok(DEFAULT_AGENT.to_owned()),
-            _ => Err(Failure::usage(format!("say which agent runs: --agent {}", known.join(" or --agent ")))),
+            _ => Err(Failure::usage(format!("choose an agent: --agent {}", known.join(" or --agent ")))),
         },
     }
 }
@@ -187,7 +187,7 @@ fn named_model(named: &str, configured: Option<&ModelConfig>) -> Result<ModelCon
         (Some(model), _) => Ok(model),
         (None, Some(configured)) => Ok(ModelConfig { model: Some(named.to_owned()), ..configured.clone() }),
         (None, None) => Err(Failure::usage(format!(
-            "whose model is `{}`? Write PROVIDER/NAME, such as --model openai/gpt-5-mini; providers are openai, anthropic, gemini, ollama and recorded",
+            "no provider for the model `{}`; write PROVIDER/NAME, such as --model openai/gpt-5-mini; providers are openai, anthropic, gemini, ollama and recorded",
             super::output::shown_line(named, 80)
         ))),
     }

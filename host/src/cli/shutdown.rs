@@ -69,7 +69,7 @@ pub(crate) async fn unless_asked<T, E: Into<Failure>>(
     tokio::select! {
         biased;
         done = work => done.map_err(Into::into),
-        () = asked() => Err(Failure::failed("it was ended by a signal before it was done")),
+        () = asked() => Err(Failure::failed("interrupted by a signal before it was done")),
     }
 }
 
@@ -84,10 +84,10 @@ pub(crate) async fn finish(
     super::open::end_servers(servers).await;
     match (done, host.store().flush().await) {
         (Ok(exit), Ok(())) => Ok(exit),
-        (Ok(_), Err(why)) => Err(Failure::failed(format!("what was answered above is not recorded: {why}"))),
+        (Ok(_), Err(why)) => Err(Failure::failed(format!("the answer above is not recorded: {why}"))),
         (Err(failure), stored) => {
             if let Err(why) = stored {
-                tracing::warn!("records that were to follow are lost: {why}");
+                tracing::warn!("pending records are lost: {why}");
             }
             Err(failure)
         }

@@ -112,9 +112,11 @@ fn said(pruned: &Pruned) -> String {
     match pruned.dry_run {
         true => format!("would remove {what}"),
         false if pruned.is_in_use => {
-            format!("removed {what}; another process uses the store, which keeps the room for later records")
+            format!(
+                "removed {what}; the store keeps the space for later records because another process uses it"
+            )
         }
-        false => format!("removed {what}; {} of disk are free again", quantity::bytes(pruned.freed_bytes)),
+        false => format!("removed {what}; freed {} of disk", quantity::bytes(pruned.freed_bytes)),
     }
 }
 

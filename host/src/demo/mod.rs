@@ -36,7 +36,7 @@ impl Demo {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let repository = find_repository(self.repository.as_deref())?;
         let place = tempfile::tempdir()
-            .map_err(|e| Failure::failed(format!("there is no temporary directory: {e}")))?;
+            .map_err(|e| Failure::failed(format!("cannot create a temporary directory: {e}")))?;
         build_tools(&repository, place.path(), output)?;
 
         let recording = place.path().join("turns.toml");

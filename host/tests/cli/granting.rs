@@ -42,7 +42,7 @@ fn a_grant_that_cannot_be_meant_changes_nothing() {
         (vec!["grant", "echo", "--address", "10.0.0.1/8"], "write \"10.0.0.0/8\""),
         (vec!["grant", "echo", "--secret", "key"], "[secrets.key]"),
         (vec!["grant", "echo", "--action", "reboot"], "known: \"add-context\""),
-        (vec!["grant", "echo"], "nothing is named"),
+        (vec!["grant", "echo"], "no grant is named"),
         (vec!["grant", "Echo!", "--env", "LANG"], "not a component id"),
         (vec!["grant", "echo", "--read", "docs"], "docs=/docs"),
         (vec!["revoke", "echo", "--env", "LANG"], "was not granted to echo"),

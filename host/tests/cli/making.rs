@@ -155,7 +155,7 @@ fn another_compiler_compiles_anew_and_one_that_went_does_not_matter() {
     assert!(compiles(&build()));
     assert!(!compiles(&build()));
     write_compiler(&place, "sleep 5");
-    let said = build().says("componentize-py is at work, for 4 s now");
+    let said = build().says("componentize-py is still running after 4 s");
     assert!(compiles(&said));
     assert!(!compiles(&build()));
     std::fs::remove_file(place.path().join("compiler/componentize-py")).unwrap();
@@ -168,7 +168,7 @@ fn what_cannot_be_started_says_why() {
     place.type_in(&["new", "Hello"]).ends_with(2).says("it must fit [a-z][a-z0-9-]{0,63}");
     place.type_in(&["new", "host"]).ends_with(2).says("not be host or tollgate");
     place.type_in(&["new", "../x"]).ends_with(2);
-    place.type_in(&["new", "super"]).ends_with(2).says("no function of Rust can be called so");
+    place.type_in(&["new", "super"]).ends_with(2).says("a Rust function cannot have this name");
     place.type_in(&["new", "search-history"]).ends_with(2).says("such as my-search-history");
     place.write("there/file", "");
     place.type_in(&["new", "there"]).ends_with(2).says("there is there already");

@@ -98,7 +98,7 @@ fn wait(mut child: Child, path: &str, say: &dyn Fn(&str)) -> io::Result<ExitStat
             return Ok(status);
         }
         if began.elapsed() >= next {
-            say(&format!("{name} is at work, for {} s now", next.as_secs()));
+            say(&format!("{name} is still running after {} s", next.as_secs()));
             next *= 2;
         }
         std::thread::sleep(LOOK_AGAIN);

@@ -187,9 +187,9 @@ async fn serve_over_http(
     output: &Output,
 ) -> Result<(), Failure> {
     let (wanted, token) = (options.address, options.token.clone());
-    let server = HttpServer::bind(options).await.map_err(|e| {
-        Failure::usage(format!("nothing can be served at {wanted}: {e}; choose another address"))
-    })?;
+    let server = HttpServer::bind(options)
+        .await
+        .map_err(|e| Failure::usage(format!("cannot listen on {wanted}: {e}; choose another address")))?;
     let server = match metrics {
         Some(metrics) => server.with_metrics(metrics),
         None => server,
@@ -200,7 +200,7 @@ async fn serve_over_http(
         output.say(&format!("clients send the header `Authorization: Bearer {token}`"));
     }
     if !address.ip().is_loopback() {
-        output.warn("what is sent is not encrypted; put a proxy that speaks TLS before it");
+        output.warn("traffic is not encrypted; put a TLS proxy in front");
     }
     server.serve(host, offer, stop).await.map_err(|e| Failure::failed(format!("the server failed: {e}")))
 }
