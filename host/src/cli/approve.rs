@@ -348,7 +348,7 @@ impl Subject {
             lines.extend(others.into_iter().map(listed));
         }
         if !needs.is_empty() {
-            lines.push("it is made to use, where that is granted".to_owned());
+            lines.push("it can use, if granted".to_owned());
             lines.extend(needs.iter().map(listed));
         }
         lines.push(format!("{WAITS}it asks to{WAITS:#}"));
