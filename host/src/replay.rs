@@ -89,7 +89,7 @@ impl Host {
         };
         // Guests run as tasks: see the sandbox's runtime.
         let read = tokio::spawn(reading.read(record)).await;
-        let attempts = read.map_err(|e| RunError(format!("the replay broke off: {e}")))??;
+        let attempts = read.map_err(|e| RunError(format!("the replay failed: {e}")))??;
         Ok(Replayed { run_id: run_id.to_owned(), attempts })
     }
 }
@@ -185,7 +185,7 @@ impl Reading {
     ) -> Result<Again, String> {
         let name = &execution.permit.tool().descriptor.name;
         let Some(runner) = toolbox.runner(name).filter(|runner| runner.replays(name)) else {
-            return Err("it does not run in the sandbox, and could act a second time".to_owned());
+            return Err("it runs outside of the sandbox and could repeat its side effects".to_owned());
         };
         let request = AttemptRequest {
             permit: &execution.permit,
@@ -203,7 +203,7 @@ impl Reading {
             cancel: &CancellationToken::new(),
         };
         let ended = AssertUnwindSafe(runner.run(request)).catch_unwind().await;
-        let ended = ended.map_err(|_| "the host failed while it ran again".to_owned())?;
+        let ended = ended.map_err(|_| "the host failed during the replay".to_owned())?;
         Ok(Again { outcome: Arc::new(ended.outcome), usage: ended.usage, taken: ended.taken })
     }
 }

@@ -128,7 +128,7 @@ pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(std::io::Error::other("it has more than 16 MiB"));
+        return Err(std::io::Error::other("it is larger than 16 MiB"));
     }
     Ok(text)
 }

@@ -71,8 +71,8 @@ impl RequestedGrants {
         self.each().is_empty()
     }
 
-    /// Checks for requests that nobody would read to the end, and for names that no grant could
-    /// have.
+    /// Checks that the requests are few enough to be read, and that a grant could have their
+    /// names.
     ///
     /// # Errors
     /// The message names the problem.

@@ -29,7 +29,7 @@ pub(super) fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(
     if let Some(schema) = &agent.spec.output
         && let Err(e) = tollgate_agent::schema::Schema::compile(schema)
     {
-        return wrong(format!("has no usable schema of its answer: {e}"));
+        return wrong(format!("has an unusable output schema: {e}"));
     }
     let lacking = agent.spec.backend.lacking(agent.spec.needs());
     if lacking.is_empty() {

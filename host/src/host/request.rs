@@ -13,7 +13,7 @@ pub struct RunRequest {
     pub prompt: String,
     /// The conversation to continue; `None` starts a new one.
     pub thread_id: Option<String>,
-    /// What to do if another run of the thread is active.
+    /// The behavior if another run of the thread is active.
     pub busy: Busy,
     /// Whether it continues when no client listens to its events. Otherwise it is cancelled 10
     /// seconds after the last client has left; see [`Host::follow`](crate::Host::follow).
@@ -48,7 +48,7 @@ impl RunRequest {
     }
 }
 
-/// What to do if another run of the thread is active.
+/// The behavior if another run of the thread is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Busy {
     /// Refuse the new run.

@@ -63,7 +63,7 @@ impl Host {
                 }
                 Met::Interrupted(run_id) if recovered.as_ref() == Some(&run_id) => {
                     let words = format!(
-                        "the interrupted run {run_id} does not come to an end; `tollgate show` shows it"
+                        "the interrupted run {run_id} cannot be finished; see `tollgate show {run_id}`"
                     );
                     return Err(RunError(words).into());
                 }
@@ -219,7 +219,7 @@ async fn before<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Opt
     }
 }
 
-/// Returns the lock of a thread, and drops those that nobody holds.
+/// Returns the lock of a thread, and drops unused ones.
 fn lock_of(locks: &ThreadLocks, thread_id: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
     let mut locks = locks.lock().unwrap_or_else(PoisonError::into_inner);
     locks.retain(|_, lock| lock.strong_count() > 0);

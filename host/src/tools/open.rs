@@ -49,7 +49,7 @@ impl Toolbox {
     /// ```
     ///
     /// # Errors
-    /// The directory is not there or cannot be read.
+    /// The directory does not exist or cannot be read.
     pub async fn load(dir: impl AsRef<Path>) -> Result<Self, LoadError> {
         let dir = dir.as_ref();
         if let Err(source) = std::fs::metadata(dir) {
@@ -71,7 +71,7 @@ impl Toolbox {
     /// ```
     ///
     /// # Errors
-    /// The directory is there and cannot be read.
+    /// The directory exists and cannot be read.
     pub async fn load_with(config: &Config) -> Result<Self, LoadError> {
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         Ok(directory::load(&sandbox, config, &|_, _, _| {}).await?.toolbox)

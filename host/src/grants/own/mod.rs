@@ -96,7 +96,7 @@ fn files(config: &Config) -> Vec<Own> {
         (Some(crate::registry::files(config).lock), "the lock file"),
         (Some(crate::registry::files(config).bundles), "the kept signatures"),
         // `/proc` exposes the variables and the memory of every process.
-        (Some(PathBuf::from("/proc")), "the processes of this machine, the host's own among them"),
+        (Some(PathBuf::from("/proc")), "the processes of this machine, including the host"),
     ];
     let directories = directories.into_iter().filter_map(|(path, what)| Some(Own::new(path?, what)));
     let secrets = config.secrets.values().filter_map(|secret| match &secret.source {

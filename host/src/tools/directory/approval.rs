@@ -33,7 +33,9 @@ impl LoadedComponent {
         let mut more = self.surface.needs().beyond(&other.surface.needs());
         match (&self.asks, &other.asks) {
             (Some(now), Some(before)) => more.extend(now.beyond(before)),
-            (None, Some(_)) => more.push("all that it was granted, for its manifest is gone".to_owned()),
+            (None, Some(_)) => {
+                more.push("everything that it was granted, because its manifest is gone".to_owned())
+            }
             (_, None) => {}
         }
         more

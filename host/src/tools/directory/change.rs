@@ -65,7 +65,7 @@ impl Change {
                 AuditRecord::new(AuditKind::Load, "host", "served")
                     .of_file(file)
                     .of_component(component_id, Some(digest.into()))
-                    .because("what it was granted is another now")
+                    .because("its grants have changed")
             }
             Self::Unread { file, reason } => {
                 AuditRecord::new(AuditKind::Refusal, "host", "refused").of_file(file).because(reason)

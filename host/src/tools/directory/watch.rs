@@ -95,7 +95,7 @@ async fn keep_up(mut live: DirectoryState, mut told: Told, tell: mpsc::Sender<Ch
         for change in changes {
             match &change {
                 Change::Unread { file, reason } => {
-                    tracing::warn!("{} is not taken up: {reason}", file.display());
+                    tracing::warn!("{} is not served: {reason}", file.display());
                 }
                 Change::Served { component_id, reworded, .. } => {
                     if let Some(words) = other_words(reworded) {

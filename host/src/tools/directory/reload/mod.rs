@@ -76,7 +76,7 @@ impl DirectoryState {
         let serving = serving.map(|entry| (entry.file.clone(), Serving::of(entry, &decisions))).collect();
         let seen = loaded.stamps.iter().map(|(file, stamp)| (file.clone(), with_manifest(file, *stamp)));
         let seen = seen.collect();
-        // Any file refused at start may be displaced; trying it again tells.
+        // Any file refused at start may be displaced; only a new attempt can tell.
         let displaced = loaded.toolbox.refused().iter().map(|refused| refused.file.clone()).collect();
         let approval = Arc::new(NoMoreThanServed);
         let (retired, claims) = (BTreeMap::new(), loaded.claims.clone());
