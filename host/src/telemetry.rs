@@ -30,13 +30,13 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// The time limit for sending the last spans.
 const LAST_SPANS: Duration = Duration::from_secs(5);
 
-/// Sends the spans of this process to a collector.
+/// An exporter that sends the spans of this process to a collector.
 #[derive(Debug)]
 pub struct Export {
     provider: SdkTracerProvider,
 }
 
-/// Why spans cannot be sent.
+/// The reason why spans cannot be sent.
 #[derive(Debug, thiserror::Error)]
 #[error("spans are not sent: {0}; correct OTEL_EXPORTER_OTLP_ENDPOINT, or take it out")]
 pub struct ExportError(String);

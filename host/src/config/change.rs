@@ -25,7 +25,7 @@ const LOCK: &str = ".tollgate.lock";
 /// Prefix and suffix of the temporary files that hold new texts before they take effect.
 const PART: (&str, &str) = (".tollgate-", ".part");
 
-/// Why a file was not changed.
+/// The reason why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{} {what}", file.display())]
 pub struct NotChanged {

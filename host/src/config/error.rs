@@ -19,9 +19,9 @@ pub struct ConfigError {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
-    /// 1 for the first.
+    /// Starts at 1.
     line: usize,
-    /// In characters; 1 for the first.
+    /// In characters; starts at 1.
     column: usize,
     shown: String,
     marked: usize,

@@ -38,7 +38,7 @@ pub struct RefusedGate {
     pub reason: String,
 }
 
-/// A gate is missing, so nothing runs.
+/// The error that a gate is missing, so that nothing runs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("refusing to run tools: gate {} is not in force ({reason}); fix it or remove it", file.display())]
 pub struct GatesRefused {

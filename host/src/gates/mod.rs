@@ -66,7 +66,7 @@ use tollgate_sandbox::Reservation;
 /// ```
 #[async_trait]
 pub trait AskedGate: Send + Sync {
-    /// `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.
+    /// Returns the gate's id: `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.
     fn id(&self) -> &str;
 
     /// Judges the call. A panic denies the call.

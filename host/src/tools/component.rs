@@ -17,7 +17,7 @@ use tollgate_agent::outcome::Fault;
 use tollgate_agent::proposal::Arguments;
 use tollgate_sandbox::{Call, Component, FileAccess, Grants, Limits, Power};
 
-/// Runs the tools of one component.
+/// A runner of one component's tools.
 pub(super) struct ComponentRunner {
     component: Component,
     file: ComponentFile,

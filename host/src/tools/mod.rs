@@ -41,7 +41,7 @@ use tollgate_agent::proposal::Arguments;
 use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::state::{KeySet, Snapshot};
 
-/// Runs the tools of one owner.
+/// A runner of one owner's tools.
 ///
 /// Dropping the future of either function stops the tool.
 #[async_trait]

@@ -258,7 +258,7 @@ impl NativePlugin {
     }
 }
 
-/// Runs native tools by their names.
+/// A runner of native tools, which finds them by name.
 pub(crate) struct NativeRunner {
     pub(crate) tools: BTreeMap<String, Arc<dyn NativeTool>>,
 }

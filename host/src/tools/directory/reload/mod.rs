@@ -68,7 +68,7 @@ impl Serving {
 }
 
 impl DirectoryState {
-    /// Goes on from what was loaded at start, which the host serves.
+    /// Creates the state from the tools that were loaded at start, which the host serves.
     #[must_use]
     pub fn new(host: Host, sandbox: Sandbox, config: Arc<Config>, loaded: &Loaded) -> Self {
         let decisions = Decisions::new(config, loaded.approvals.clone(), loaded.lock.clone());
