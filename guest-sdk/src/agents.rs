@@ -1,16 +1,16 @@
-//! Handing work to another agent, from within a call.
+//! Delegating work to another agent from within a call.
 
 use crate::error::ToolError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A child run: which agent, what it is told, what state it begins with.
+/// A request for a child run: the agent, its messages and its initial state.
 ///
-/// Each delegate is granted by name, with the keys that may be seeded and
-/// exported. The child belongs to this call and to the place of this request
-/// among the call's requests: a call that is resumed or retried and asks again
-/// gets the same child.
+/// Each delegate is granted by name, with the keys that may be seeded and exported. The
+/// child is identified by this call and the position of this request among the call's
+/// requests: a call that is resumed or retried and makes the request again gets the
+/// same child.
 ///
 /// ```
 /// use tollgate_sdk::{ChildOutcome, ChildRun, Context, ToolError, tool};
@@ -32,49 +32,49 @@ use serde_json::Value;
 pub struct ChildRun {
     /// The agent to run.
     pub agent_id: String,
-    /// The conversation that it begins with.
+    /// The messages that start the child's thread.
     pub messages: Vec<ChildMessage>,
-    /// Whole names of keys, with the values that they begin with. A key that the
-    /// child does not register fails it before it starts.
+    /// Full names of keys with their initial values. A key that the child does not
+    /// register makes it fail before it starts.
     pub seed: Vec<(String, Value)>,
-    /// Whole names of the keys to hand back.
+    /// Full names of the keys to return.
     pub exports: Vec<String>,
-    /// What this call's clients see of the child's text.
+    /// How much of the child's text this call's clients see.
     pub streaming: Streaming,
 }
 
-/// One message of the conversation that a child begins with.
+/// One message of the thread that a child starts with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildMessage {
-    /// Who says it.
+    /// The message's author.
     pub role: Role,
-    /// What is said.
+    /// The message.
     pub text: String,
 }
 
-/// Who says something.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The one who asks.
+    /// The user.
     User,
     /// The agent.
     Assistant,
 }
 
-/// What a call's clients see of its child's text.
+/// How much of a child's text a call's clients see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Streaming {
     /// Nothing.
     #[default]
     Silent,
-    /// It is this call's output; errors arrive wrapped as text.
+    /// The child's text is this call's output; errors arrive wrapped as text.
     Passthrough,
-    /// The same, with the child's errors as errors.
+    /// Like `Passthrough`, with the child's errors as errors.
     PassthroughRawErrors,
 }
 
 impl ChildRun {
-    /// A child of this agent, silent and without messages.
+    /// Creates a request for a silent child of this agent, without messages.
     pub fn new(agent_id: impl Into<String>) -> Self {
         Self {
             agent_id: agent_id.into(),
@@ -85,34 +85,35 @@ impl ChildRun {
         }
     }
 
-    /// Asks this.
+    /// Adds a message from the user.
     #[must_use]
     pub fn with_user_message(self, text: impl Into<String>) -> Self {
         self.with_message(Role::User, text)
     }
 
-    /// Goes on from this.
+    /// Adds these messages.
     #[must_use]
     pub fn with_message(mut self, role: Role, text: impl Into<String>) -> Self {
         self.messages.push(ChildMessage { role, text: text.into() });
         self
     }
 
-    /// Begins with this value of the key. What cannot be written as JSON is `null`.
+    /// Sets the initial value of a key. A value that cannot be written as JSON is
+    /// `null`.
     #[must_use]
     pub fn with_seed(mut self, key: impl Into<String>, value: impl Serialize) -> Self {
         self.seed.push((key.into(), serde_json::to_value(value).unwrap_or_default()));
         self
     }
 
-    /// Hands this key back.
+    /// Adds a key to return.
     #[must_use]
     pub fn with_export(mut self, key: impl Into<String>) -> Self {
         self.exports.push(key.into());
         self
     }
 
-    /// Shows the child's text.
+    /// Sets how much of the child's text clients see.
     #[must_use]
     pub fn with_streaming(mut self, streaming: Streaming) -> Self {
         self.streaming = streaming;
@@ -120,8 +121,8 @@ impl ChildRun {
     }
 }
 
-/// How a child ended, or what it waits for. A child that does not complete is an
-/// outcome: the tool decides what follows.
+/// How a child ended, or what it waits for. An incomplete child is an outcome and not
+/// an error: the tool decides how to continue.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ChildOutcome {
@@ -131,18 +132,18 @@ pub struct ChildOutcome {
     pub status: ChildStatus,
     /// The child's last text.
     pub response: Option<String>,
-    /// Structured output, where the agent declares a schema for it.
+    /// Structured output, if the agent declares a schema for it.
     pub output: Option<Value>,
-    /// The model turns that it took.
+    /// The number of model turns.
     pub steps: u32,
-    /// The exported run-scoped keys as they ended; none where the agent's
-    /// backend has no state.
+    /// The final values of the exported run-scoped keys; `None` if the agent's backend
+    /// has no state.
     pub state: Option<Vec<(String, Value)>>,
-    /// The exported thread-scoped keys, likewise.
+    /// The final values of the exported thread-scoped keys; `None` as for `state`.
     pub thread_state: Option<Vec<(String, Value)>>,
 }
 
-/// How a child ended.
+/// The status of a child.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChildStatus {
     /// It answered.
@@ -152,19 +153,19 @@ pub enum ChildStatus {
     /// It waits for someone to sign in.
     WaitingAuth(Option<String>),
     /// It waits for a person. To wait with it, return
-    /// [`ToolResult::suspended`](crate::ToolResult::suspended): the child's own
-    /// question is shown.
+    /// [`ToolResult::suspended`](crate::ToolResult::suspended): the host shows the
+    /// child's own question.
     Suspended(Option<String>),
     /// It failed, for this reason.
     Failed(String),
     /// It was cancelled.
     Cancelled,
-    /// Its time was up.
+    /// It ran out of time.
     Timeout,
 }
 
 impl ChildOutcome {
-    /// A child that completed with this text, for tests.
+    /// Creates a completed child with this text, for tests.
     pub fn answered(response: impl Into<String>) -> Self {
         Self {
             run_id: "child-1".to_owned(),
@@ -177,22 +178,22 @@ impl ChildOutcome {
         }
     }
 
-    /// Ended in this way, for tests.
+    /// Sets the status, for tests.
     #[must_use]
     pub fn with_status(mut self, status: ChildStatus) -> Self {
         self.status = status;
         self
     }
 
-    /// Handed back this structured output, for tests.
+    /// Sets the structured output, for tests.
     #[must_use]
     pub fn with_output(mut self, output: Value) -> Self {
         self.output = Some(output);
         self
     }
 
-    /// This outcome if the child completed, and an error that says how it ended
-    /// if it did not.
+    /// Returns this outcome if the child completed, and otherwise an error that states
+    /// how it ended.
     pub fn completed(self) -> Result<Self, ToolError> {
         let how = match &self.status {
             ChildStatus::Completed => return Ok(self),
@@ -206,7 +207,7 @@ impl ChildOutcome {
         Err(ToolError::execution_failed(format!("The child agent {how}.")))
     }
 
-    /// The structured output as a `T`.
+    /// Returns the structured output as a `T`.
     pub fn output_as<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
         let output = self.output.clone().unwrap_or_default();
         serde_json::from_value(output).map_err(|error| {
@@ -222,20 +223,20 @@ fn waits(how: &str, what: Option<&str>) -> String {
     }
 }
 
-/// Why there is no child.
+/// The reason why a child could not be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChildError {
-    /// No agent of this id is configured.
+    /// No agent with this id is configured.
     AgentNotFound(String),
     /// The agent, or one of the keys to seed or export, is not granted.
     NotGranted(String),
-    /// A seeded key that the child does not register, or a value that it refuses.
+    /// The child does not register a seeded key, or rejects its value.
     BadSeed(String),
-    /// What the request needs and the agent's backend lacks, all of it.
+    /// The features that the request needs and the agent's backend lacks.
     Unsupported(Vec<String>),
-    /// The depth that this child would have had.
+    /// The child would exceed the maximum depth; this is the depth it would have had.
     TooDeep(u32),
-    /// It could not be run for another reason, in words.
+    /// The child could not be run for another reason.
     ExecutionFailed(String),
 }
 

@@ -1,4 +1,4 @@
-//! A call's arguments on their way into a tool.
+//! Parsing of a call's arguments.
 
 use crate::error::ToolError;
 use schemars::JsonSchema;
@@ -6,41 +6,41 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The arguments of a call as JSON text. The host has checked them against the
-/// tool's schema. Parsed once, and straight into the type that the tool wants.
+/// The arguments of a call as JSON text. The host has checked them against the tool's
+/// schema. They are parsed once, directly into the type that the tool uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Arguments<'a>(&'a str);
 
 impl<'a> Arguments<'a> {
-    /// Arguments from JSON text.
+    /// Creates arguments from JSON text.
     pub fn new(json: &'a str) -> Self {
         Self(json)
     }
 
-    /// The text as the host wrote it.
+    /// Returns the text as the host wrote it.
     pub fn as_str(self) -> &'a str {
         self.0
     }
 
-    /// The arguments as a `T`. What is not a `T` is `invalid_arguments`.
+    /// Parses the arguments as a `T`; a mismatch is `invalid_arguments`.
     pub fn parse<T: Deserialize<'a>>(self) -> Result<T, ToolError> {
         serde_json::from_str(self.0).map_err(|error| misfit(&error))
     }
 
-    /// The arguments as a JSON value.
+    /// Returns the arguments as a JSON value.
     pub fn value(self) -> Result<Value, ToolError> {
         self.parse()
     }
 }
 
-/// The model has not seen the host's text, so a line and a column say nothing to it.
+/// Omits the line and column: the model has not seen the host's text.
 fn misfit(error: &serde_json::Error) -> ToolError {
     let reason = error.to_string();
     let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
     ToolError::InvalidArguments(format!("The arguments do not fit: {reason}."))
 }
 
-/// What can be an argument: what is read from JSON and has a schema.
+/// A type of argument: it is read from JSON and has a schema.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a tool",
     label = "cannot be read from JSON, or has no schema",
@@ -51,5 +51,5 @@ pub trait Argument: DeserializeOwned + JsonSchema {}
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 
-/// Compiles for what can be an argument.
+/// Checks at compile time that a type can be an argument.
 pub fn argument<T: Argument>() {}

@@ -1,4 +1,4 @@
-//! Runs an async tool. A guest has one thread and nothing beside it.
+//! Runs an async tool. A guest has a single thread.
 
 use crate::error::ToolError;
 use std::future::Future;
@@ -9,9 +9,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// Runs a future to its end.
 ///
-/// Nothing runs beside it, so a future that waits without having woken itself
-/// waits for ever: that is an internal error here, not a hang. A tool that needs
-/// a reactor brings its own and blocks on it.
+/// Nothing else runs meanwhile, so a future that returns `Pending` without having woken
+/// itself would wait forever. That is an internal error here instead of a hang. A tool
+/// that needs a reactor brings its own and blocks on it.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output, ToolError> {
     let woken = Arc::new(Woken(AtomicBool::new(false)));
     let waker = Waker::from(Arc::clone(&woken));

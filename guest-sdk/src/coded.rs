@@ -3,9 +3,8 @@
 use crate::result::ToolResult;
 use std::fmt;
 
-/// The tool's answer that it failed: a stable code for programs, and a sentence
-/// for the model. As the `E` of a tool's `Result` it becomes
-/// [`ToolResult::error_with_code`].
+/// A tool's answer that it failed: a stable code for programs and a sentence for the
+/// model. As the `E` of a tool's `Result` it becomes [`ToolResult::error_with_code`].
 ///
 /// ```
 /// use tollgate_sdk::{CodedError, tool};
@@ -26,17 +25,17 @@ pub struct CodedError {
 }
 
 impl CodedError {
-    /// Failed with this code, for this reason.
+    /// Creates an error with this code and message.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// The code, such as `not_found`.
+    /// Returns the code, such as `not_found`.
     pub fn code(&self) -> &'static str {
         self.code
     }
 
-    /// What happened, and what to do next.
+    /// Returns the message: the problem and how to proceed.
     pub fn message(&self) -> &str {
         &self.message
     }

@@ -8,23 +8,23 @@ use crate::key::StateAccess;
 use crate::output::ToolOutput;
 use crate::tool::Tool;
 
-/// What [`component!`](crate::component!) implements. A test may use it to ask
-/// the whole component, the way a host does.
+/// The trait implemented by [`component!`](crate::component!). Tests may use it to call
+/// the whole component as a host does.
 pub trait Component {
-    /// `[a-z][a-z0-9-]{0,63}`. Grants and state keys belong to it.
+    /// The component's id, `[a-z][a-z0-9-]{0,63}`. Grants and state keys belong to it.
     const ID: &'static str;
-    /// For people; 64 bytes.
+    /// The version shown to people; at most 64 bytes.
     const VERSION: &'static str;
 
-    /// Its tools.
+    /// Returns the component's tools.
     fn tools() -> &'static [&'static dyn Tool];
 
-    /// The state that its tools use, beside what each of them declares.
+    /// Returns the state that the tools use beyond their own declarations.
     fn state() -> Vec<StateAccess> {
         Vec::new()
     }
 
-    /// What the host reads when it loads the component.
+    /// Returns the description that the host reads when it loads the component.
     fn describe() -> ComponentDescriptor {
         let mut declaration = StateDeclaration::default();
         declaration.extend(Self::state());
@@ -39,12 +39,12 @@ pub trait Component {
         }
     }
 
-    /// Checks the arguments of the tool that `tool_name` names.
+    /// Checks arguments for the tool named `tool_name`.
     fn validate_args(tool_name: &str, args: &str) -> Result<(), ToolError> {
         find::<Self>(tool_name)?.validate_args(Arguments::new(args))
     }
 
-    /// Runs the tool that the context names, and collects what it wrote.
+    /// Runs the tool named by the context and collects its writes.
     fn execute(args: &str, ctx: &mut Context) -> Result<ToolOutput, ToolError> {
         let tool = find::<Self>(ctx.tool_name())?;
         let mut output = tool.execute(Arguments::new(args), ctx)?;
@@ -61,12 +61,12 @@ fn find<C: Component + ?Sized>(tool_name: &str) -> Result<&'static dyn Tool, Too
         .ok_or_else(|| ToolError::not_found(format!("`{}` has no tool `{tool_name}`.", C::ID)))
 }
 
-/// The state of a component, each key once.
+/// The state of a component, with each key once.
 #[derive(Default)]
 struct StateDeclaration(Vec<StateAccess>);
 
 impl StateDeclaration {
-    /// Adds what another tool uses. A key used twice may do what either use may.
+    /// Adds the state of another tool. A key used twice gets the powers of both uses.
     fn extend(&mut self, state: Vec<StateAccess>) {
         for access in state {
             match self.0.iter_mut().find(|known| known.key == access.key) {

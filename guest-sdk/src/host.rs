@@ -1,4 +1,4 @@
-//! What a call can ask of its surroundings: the host, or a test.
+//! The functions that a call may use, provided by the host or by a test.
 
 use crate::agents::{ChildError, ChildOutcome, ChildRun};
 use crate::report::Report;
@@ -7,22 +7,22 @@ use std::collections::VecDeque;
 
 /// The functions of the contract's `call` interface.
 pub(crate) trait Host {
-    /// Tells something; never fails.
+    /// Sends a report; never fails.
     fn report(&self, report: Report);
 
-    /// A readable key that is too large for the snapshot.
+    /// Reads a key that is too large for the snapshot.
     fn read_state(&self, key: &str) -> Option<String>;
 
-    /// The moment to stop early has come.
+    /// Returns whether the call should stop early.
     fn is_cancelled(&self) -> bool;
 
-    /// What was told, where this is a test.
+    /// Returns the reports so far, in a test.
     fn reports(&self) -> Vec<Report> {
         Vec::new()
     }
 }
 
-/// The surroundings of a test.
+/// A host for tests.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) reports: RefCell<Vec<Report>>,
@@ -33,7 +33,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// The next outcome that the test laid ready.
+    /// Returns the next outcome that the test prepared.
     pub(crate) fn run_child(&self, child: ChildRun) -> Result<ChildOutcome, ChildError> {
         let missing = ChildError::AgentNotFound(child.agent_id.clone());
         self.children.borrow_mut().push(child);

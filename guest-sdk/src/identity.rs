@@ -1,20 +1,20 @@
-//! Who calls, on whose behalf, and what a person decided.
+//! The caller of a tool, and the decision of a person.
 
 use crate::error::ToolError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The run that a call belongs to, and the call that this run came from.
+/// The run that a call belongs to, and the call that started this run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunIdentity {
     /// This run.
     pub run_id: String,
-    /// The conversation it belongs to.
+    /// The thread of the run.
     pub thread_id: String,
-    /// The agent that runs.
+    /// The agent of the run.
     pub agent_id: String,
-    /// Set where another run delegated to this one.
+    /// The run that delegated to this one, if any.
     pub parent_run_id: Option<String>,
     /// The delegating run's thread.
     pub parent_thread_id: Option<String>,
@@ -22,29 +22,29 @@ pub struct RunIdentity {
     pub parent_call_id: Option<String>,
 }
 
-/// The calling agent as a tool sees it: without prompt, credentials and model.
+/// The calling agent as a tool sees it, without its prompt, credentials and model.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentView {
     /// The agent's id.
     pub id: String,
-    /// What it is for.
+    /// The agent's purpose.
     pub description: Option<String>,
-    /// The agents that it may hand work to.
+    /// The agents that it may delegate to.
     pub delegates: Vec<String>,
 }
 
-/// A person decided that a suspended call goes on.
+/// A person's decision that resumes a suspended call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Resumption {
-    /// The suspension that was decided.
+    /// The id of the suspension.
     pub suspension_id: String,
-    /// The ticket's action, as it was asked.
+    /// The ticket's action.
     pub action: String,
-    /// The ticket's message, as it was asked.
+    /// The ticket's message.
     pub message: String,
-    /// The decision; the same one twice changes nothing.
+    /// The decision's id; submitting the same decision twice changes nothing.
     pub decision_id: String,
-    /// Why, in the person's words.
+    /// The reason, in the person's words.
     pub reason: Option<String>,
     /// Milliseconds since the Unix epoch.
     pub decided_at_ms: u64,
@@ -52,7 +52,8 @@ pub struct Resumption {
 }
 
 impl Resumption {
-    /// A decision of this value, for tests. What cannot be written as JSON is `null`.
+    /// Creates a decision with this value, for tests. A value that cannot be written as
+    /// JSON is `null`.
     pub fn new(value: impl Serialize) -> Self {
         Self {
             suspension_id: "suspension-1".to_owned(),
@@ -62,8 +63,8 @@ impl Resumption {
         }
     }
 
-    /// The decided value as a `T`. It fits the ticket's response schema where
-    /// the ticket had one; a value that is no `T` is an internal error.
+    /// Returns the decided value as a `T`. It fits the ticket's response schema, if
+    /// there was one; a value that is not a `T` is an internal error.
     pub fn value<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
         serde_json::from_str(&self.value).map_err(|error| {
             ToolError::Internal(format!(
@@ -73,7 +74,7 @@ impl Resumption {
         })
     }
 
-    /// The decided value as it is.
+    /// Returns the decided value as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.value).unwrap_or_default()
     }

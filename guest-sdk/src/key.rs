@@ -1,4 +1,4 @@
-//! Declared state: typed keys, and what a component may do with them.
+//! Declared state: typed keys, and the access that a component has to them.
 
 use crate::schema::value_schema;
 use schemars::JsonSchema;
@@ -7,11 +7,11 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
-/// A piece of state: its name, its type, and how updates become part of it.
+/// A piece of state: its name, its type, and how updates are applied to it.
 ///
-/// The name is `COMPONENT-ID.NAME`, as grants and seeds write it. The second
-/// parameter is the reducer; it decides which of [`Context`](crate::Context)'s
-/// writes fits the key.
+/// The name is `COMPONENT-ID.NAME`, as in grants and seeds. The second parameter is the
+/// reducer; it decides which of [`Context`](crate::Context)'s writes are available for
+/// the key.
 ///
 /// ```
 /// use tollgate_sdk::{Key, reducer::Append};
@@ -28,13 +28,13 @@ pub struct Key<T, R = reducer::Replace> {
     reducer: PhantomData<fn() -> R>,
 }
 
-/// How updates become part of a value, as types.
+/// The ways to apply an update, as types.
 pub mod reducer {
     use super::Reducer;
 
     /// One of the six reducers, as a type. No other can be added.
     pub trait ReducerType: sealed::Sealed {
-        /// The reducer that this type stands for.
+        /// The reducer of this type.
         const REDUCER: Reducer;
     }
 
@@ -59,94 +59,95 @@ pub mod reducer {
         Replace,
         /// JSON Merge Patch: [`Context::merge`](crate::Context::merge).
         MergePatch,
-        /// One element at the end: [`Context::append`](crate::Context::append).
+        /// Appends one element: [`Context::append`](crate::Context::append).
         Append,
-        /// A number added: [`Context::add`](crate::Context::add).
+        /// Adds a number: [`Context::add`](crate::Context::add).
         Add,
-        /// Elements that are lacking: [`Context::union`](crate::Context::union).
+        /// Adds missing elements: [`Context::union`](crate::Context::union).
         Union,
-        /// The greater stays: [`Context::max`](crate::Context::max).
+        /// Keeps the greater number: [`Context::max`](crate::Context::max).
         Max,
     }
 }
 
-/// How an update becomes part of a key's value. The last four commute, so calls
-/// that run together may all write such a key.
+/// How an update is applied to a key's value. The last four commute, so parallel calls
+/// may all write such a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reducer {
     /// The update is the new value.
     Replace,
     /// JSON Merge Patch (RFC 7396).
     MergePatch,
-    /// The update is one element, put at the end of a list.
+    /// The update is an element that is appended to a list.
     Append,
-    /// The update is a number, added to a number.
+    /// The update is a number that is added to a number.
     Add,
-    /// The update is a list; its elements that the list lacks are added, and the
-    /// list is kept sorted by the elements' serialization.
+    /// The update is a list whose missing elements are added. The list is kept sorted
+    /// by the elements' serialization.
     Union,
-    /// The update is a number; the greater of the two stays.
+    /// The update is a number; the greater of the two is kept.
     Max,
 }
 
 /// How long a key lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Ends with the run.
+    /// Until the run ends.
     Run,
-    /// Lives as long as the thread.
+    /// As long as the thread exists.
     Thread,
 }
 
-/// What a component may do with one key.
+/// The access of a component to one key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateAccess {
-    /// The key's whole name.
+    /// The key's full name.
     pub key: String,
-    /// May see it.
+    /// Whether it may read the key.
     pub read: bool,
-    /// May change it.
+    /// Whether it may change the key.
     pub write: bool,
-    /// Present where this component brings the key with it.
+    /// The key's definition, if this component defines it.
     pub defines: Option<StateKey>,
 }
 
-/// A key that a component brings with it.
+/// A key that a component defines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateKey {
     /// The value before the first update.
     pub initial: Value,
-    /// Every value that the key takes fits it.
+    /// JSON Schema that every value of the key fits.
     pub schema: Option<Value>,
-    /// How updates become part of the value.
+    /// How updates are applied to the value.
     pub reducer: Reducer,
-    /// How long it lives.
+    /// How long the key lives.
     pub scope: Scope,
-    /// Whether it survives the host's process.
+    /// Whether the key outlives the host's process.
     pub persistent: bool,
 }
 
 impl<T: Default> Key<T> {
-    /// A key that ends with the run. It begins as `T::default()`.
+    /// Creates a key that ends with the run. Its initial value is `T::default()`.
     ///
     /// # Panics
-    /// When `name` is not `COMPONENT-ID.NAME`; in a `static`, when it is compiled.
+    /// If `name` is not `COMPONENT-ID.NAME`; in a `static`, compilation fails instead.
     pub const fn run(name: &'static str) -> Self {
         Self::new(name, Scope::Run, true)
     }
 
-    /// A key that lives as long as the thread. It begins as `T::default()`.
+    /// Creates a key that lives as long as the thread. Its initial value is
+    /// `T::default()`.
     ///
     /// # Panics
-    /// When `name` is not `COMPONENT-ID.NAME`; in a `static`, when it is compiled.
+    /// If `name` is not `COMPONENT-ID.NAME`; in a `static`, compilation fails instead.
     pub const fn thread(name: &'static str) -> Self {
         Self::new(name, Scope::Thread, true)
     }
 
-    /// A key that the host or another component defines. It needs a grant.
+    /// Refers to a key that the host or another component defines. It needs a grant.
     ///
     /// # Panics
-    /// When `name` is not `COMPONENT-ID.NAME`; in a `static`, when it is compiled.
+    /// If `name` is not `COMPONENT-ID.NAME`; in a `static`, compilation fails instead.
     pub const fn of_another(name: &'static str) -> Self {
         Self::new(name, Scope::Run, false)
     }
@@ -156,14 +157,14 @@ impl<T: Default> Key<T> {
         Self { name, scope, persistent: false, defined, initial: T::default, reducer: PhantomData }
     }
 
-    /// Begins as what this function returns.
+    /// Sets the function that returns the initial value.
     #[must_use]
     pub const fn initial(mut self, initial: fn() -> T) -> Self {
         self.initial = initial;
         self
     }
 
-    /// Updates are JSON Merge Patches (RFC 7396).
+    /// Makes updates JSON Merge Patches (RFC 7396).
     #[must_use]
     pub const fn merge_patch(self) -> Key<T, reducer::MergePatch> {
         self.reduced()
@@ -171,19 +172,19 @@ impl<T: Default> Key<T> {
 }
 
 impl<T, R> Key<T, R> {
-    /// Survives the host's process.
+    /// Makes the key outlive the host's process.
     #[must_use]
     pub const fn persistent(mut self) -> Self {
         self.persistent = true;
         self
     }
 
-    /// The key's whole name.
+    /// Returns the key's full name.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The value before the first update.
+    /// Returns the value before the first update.
     pub fn initial_value(&self) -> T {
         (self.initial)()
     }
@@ -201,7 +202,7 @@ impl<T, R> Key<T, R> {
 }
 
 impl<E> Key<Vec<E>> {
-    /// Updates are elements, put at the end.
+    /// Makes updates elements that are appended.
     #[must_use]
     pub const fn append(self) -> Key<Vec<E>, reducer::Append> {
         self.reduced()
@@ -209,7 +210,7 @@ impl<E> Key<Vec<E>> {
 }
 
 impl<T: List> Key<T> {
-    /// Updates are lists of elements; those that are lacking are added.
+    /// Makes updates lists whose missing elements are added.
     #[must_use]
     pub const fn union(self) -> Key<T, reducer::Union> {
         self.reduced()
@@ -217,13 +218,13 @@ impl<T: List> Key<T> {
 }
 
 impl<T: Number> Key<T> {
-    /// Updates are numbers, added.
+    /// Makes updates numbers that are added.
     #[must_use]
     pub const fn add(self) -> Key<T, reducer::Add> {
         self.reduced()
     }
 
-    /// Updates are numbers; the greater stays.
+    /// Makes updates numbers of which the greater is kept.
     #[must_use]
     pub const fn max(self) -> Key<T, reducer::Max> {
         self.reduced()
@@ -231,8 +232,8 @@ impl<T: Number> Key<T> {
 }
 
 impl<T: Serialize + JsonSchema, R: reducer::ReducerType> Key<T, R> {
-    /// What is declared where nothing else is stated: that the component reads the key
-    /// and, where it is its own, writes it.
+    /// Declares the default access: the component reads the key and also writes it if
+    /// it defines the key.
     pub fn used(&self) -> StateAccess {
         self.access(true, self.defined)
     }
@@ -242,12 +243,12 @@ impl<T: Serialize + JsonSchema, R: reducer::ReducerType> Key<T, R> {
         self.access(true, true)
     }
 
-    /// Declares that the component reads the key, and never writes it.
+    /// Declares that the component only reads the key.
     pub fn read(&self) -> StateAccess {
         self.access(true, false)
     }
 
-    /// Declares that the component writes the key, and never reads it.
+    /// Declares that the component only writes the key.
     pub fn write(&self) -> StateAccess {
         self.access(false, true)
     }
@@ -264,7 +265,7 @@ impl<T: Serialize + JsonSchema, R: reducer::ReducerType> Key<T, R> {
     }
 }
 
-/// What is a list in JSON, and can be a set.
+/// A type that is a JSON list and can be a set.
 pub trait List {}
 
 impl<E> List for Vec<E> {}
@@ -278,7 +279,7 @@ macro_rules! numbers {
 }
 numbers!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64);
 
-/// `[a-z][a-z0-9-]{0,63}` on the left of the first dot, and a name on its right.
+/// Returns whether a name is `[a-z][a-z0-9-]{0,63}`, a dot and a further name.
 const fn is_key(name: &str) -> bool {
     let bytes = name.as_bytes();
     if bytes.is_empty() || !bytes[0].is_ascii_lowercase() {

@@ -2,12 +2,12 @@
 //!
 //! # The parts
 //!
-//! The parts, from the outside in: [`component!`](crate::component!) lists what
-//! one component offers; [`tool`](macro@crate::tool) makes a tool of a function;
-//! [`Context`] is the call in progress; [`Key`] is a piece of declared state;
-//! [`ToolResult`], [`ToolOutput`] and [`ToolError`] are what a call ends with.
+//! From the outside in: [`component!`](crate::component!) lists the tools of one
+//! component; [`tool`](macro@crate::tool) makes a function a tool; [`Context`] is the
+//! call in progress; [`Key`] is a piece of declared state; [`ToolResult`],
+//! [`ToolOutput`] and [`ToolError`] end a call.
 
-// The guide shows a whole file, its test with it.
+// The guide shows a whole file, including its test.
 #![allow(clippy::test_attr_in_doctest)]
 
 mod agents;
@@ -55,7 +55,7 @@ pub use schemars::{self, JsonSchema};
 pub use serde::{self, Deserialize, Serialize};
 pub use serde_json::{self, Value, json};
 
-/// What the macros expand to. No part of the public interface.
+/// Support for the macros' expansions. Not part of the public interface.
 #[doc(hidden)]
 pub mod private {
     pub use crate::arguments::argument;
@@ -64,8 +64,8 @@ pub mod private {
     pub use crate::wasm::{Exported, bindings};
 }
 
-/// Makes a [`Component`] what this crate exports, for components by hand.
-/// [`component!`](crate::component!) does it by itself. Nothing off wasm.
+/// Exports a hand-written [`Component`] from this crate.
+/// [`component!`](crate::component!) does so by itself. Does nothing off wasm.
 #[macro_export]
 macro_rules! export {
     ($component:ident) => {

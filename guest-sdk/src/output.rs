@@ -1,37 +1,36 @@
-//! Everything that a call hands back: its result, what it writes, what it asks.
+//! The output of a call: its result, its writes and its actions.
 
 use crate::error::ToolError;
 use crate::result::ToolResult;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A result with the mutations and actions that go with it. They commit
-/// together, all or none.
+/// A result with its mutations and actions. They commit atomically.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolOutput {
-    /// What the model reads.
+    /// The answer for the model.
     pub result: ToolResult,
-    /// At most 64, 256 KiB each and 1 MiB in all.
+    /// At most 64 mutations, of at most 256 KiB each and 1 MiB in total.
     pub mutations: Vec<Mutation>,
-    /// At most 16. One that is not granted fails the call.
+    /// At most 16 actions. An action that is not granted fails the call.
     pub actions: Vec<Action>,
 }
 
 impl ToolOutput {
-    /// This result, and nothing else.
+    /// Creates an output with this result only.
     pub fn new(result: ToolResult) -> Self {
         Self { result, mutations: Vec::new(), actions: Vec::new() }
     }
 
-    /// Writes this too.
+    /// Adds a mutation.
     #[must_use]
     pub fn with_mutation(mut self, mutation: Mutation) -> Self {
         self.mutations.push(mutation);
         self
     }
 
-    /// Asks this too.
+    /// Adds an action.
     #[must_use]
     pub fn with_action(mut self, action: Action) -> Self {
         self.actions.push(action);
@@ -53,8 +52,8 @@ pub struct Mutation {
 }
 
 impl Mutation {
-    /// Hands `update` to the reducer of `key`. An update that cannot be written
-    /// as JSON is an internal error.
+    /// Creates an update for the reducer of `key`. An update that cannot be written as
+    /// JSON is an internal error.
     pub fn new(key: impl Into<String>, update: &impl Serialize) -> Result<Self, ToolError> {
         let key = key.into();
         match serde_json::to_string(update) {
@@ -65,30 +64,30 @@ impl Mutation {
         }
     }
 
-    /// The key's whole name, such as `notes.items`.
+    /// Returns the key's full name, such as `notes.items`.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The update, as the reducer gets it.
+    /// Returns the update for the reducer.
     pub fn update(&self) -> Value {
         serde_json::from_str(&self.update).unwrap_or_default()
     }
 
-    /// Key and update as JSON text.
+    /// Returns the key and the update as JSON text.
     #[cfg(target_family = "wasm")]
     pub(crate) fn into_parts(self) -> (String, String) {
         (self.key, self.update)
     }
 }
 
-/// What a tool may ask of the agent loop. Each needs its grant.
+/// A request to the agent loop. Each needs its grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Hands the thread to the agent of this id.
+    /// Hands the thread over to the agent with this id.
     TransferToAgent(String),
-    /// Ends the enclosing loop agent; fails the call outside one.
+    /// Ends the enclosing loop agent; fails the call if there is none.
     Escalate,
-    /// A note of at most 16 KiB that the model sees at its next turn.
+    /// Adds a note of at most 16 KiB that the model sees on its next turn.
     AddContext(String),
 }

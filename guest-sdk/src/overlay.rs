@@ -1,9 +1,9 @@
-//! A call's own writes on top of the snapshot, the way the host will apply them.
+//! Applies a call's own writes to the snapshot in the same way as the host will.
 
 use crate::key::Reducer;
 use serde_json::{Number, Value, json};
 
-/// The value after the update.
+/// Returns the value after the update.
 pub(crate) fn apply(reducer: Reducer, value: Value, update: Value) -> Value {
     match reducer {
         Reducer::Replace => update,
@@ -40,7 +40,7 @@ fn append(value: Value, element: Value) -> Value {
     Value::Array(list)
 }
 
-/// Whole numbers stay whole and exact.
+/// Adds two numbers. Integers stay exact.
 fn add(value: &Value, update: &Value) -> Value {
     let whole = whole(value).zip(whole(update)).map(|(value, update)| value + update);
     match whole.and_then(Number::from_i128) {

@@ -1,35 +1,35 @@
-//! What a call tells while it runs. A tool's tests read it back.
+//! Reports of a running call. A tool's tests can read them.
 
 use serde_json::Value;
 
-/// One thing that was told.
+/// One report.
 ///
-/// Records of one call are bounded together: 1,000, of 4 KiB each and 1 MiB in
-/// all. The host drops and counts what is past a bound.
+/// A call may send at most 1,000 reports, of at most 4 KiB each and 1 MiB in total. The
+/// host drops and counts the rest.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Report {
-    /// What the tool is doing, in the place of the last activity of this kind.
+    /// The current activity; replaces the last one of this kind.
     Activity {
-        /// Which activity; cut at 64 bytes.
+        /// The kind of activity; cut at 64 bytes.
         kind: String,
-        /// The words that a client shows.
+        /// The text that a client shows.
         content: String,
     },
-    /// A change of the activity of this kind.
+    /// A change of the current activity of this kind.
     ActivityDelta {
-        /// Which activity.
+        /// The kind of activity.
         kind: String,
         /// A JSON Patch (RFC 6902).
         patch: Value,
     },
-    /// How far the call is.
+    /// The progress of the call.
     Progress {
         /// The phase.
         status: ProgressStatus,
-        /// In words.
+        /// The progress in words.
         message: Option<String>,
-        /// As a fraction from 0 to 1.
+        /// The progress as a fraction from 0 to 1.
         progress: Option<f64>,
     },
     /// A piece of output that a client may show before the call ends.
@@ -38,29 +38,29 @@ pub enum Report {
     Log(Level, String),
 }
 
-/// The phase of what is reported on.
+/// The phase of a call or activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressStatus {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Under way.
+    /// In progress.
     Running,
     /// Finished.
     Done,
-    /// Given up.
+    /// Failed.
     Failed,
     /// Stopped, because the run is being cancelled.
     Cancelled,
 }
 
-/// How much a log line matters.
+/// The level of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Every step.
     Trace,
     /// For the tool's author.
     Debug,
-    /// For the operator, when all is well.
+    /// For the operator, in normal operation.
     Info,
     /// Something the operator may want to change.
     Warn,

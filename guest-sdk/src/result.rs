@@ -5,11 +5,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// What the model reads of a call that came to its end.
+/// The result of a completed call, for the model.
 ///
-/// The model reads the data where there is no message, message and data where
-/// there are both, and the message of an error. The result does not carry the
-/// tool's name: the host stamps it.
+/// The model reads the data if there is no message, the message and the data if there
+/// are both, and the message of an error. The result does not contain the tool's name:
+/// the host adds it.
 ///
 /// ```
 /// use tollgate_sdk::{ToolResult, json};
@@ -27,22 +27,21 @@ pub struct ToolResult {
     message: Option<String>,
 }
 
-/// How a call came to its end.
+/// How a call ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Status {
-    /// It did what it was asked.
+    /// The call did what it was asked to do.
     Success,
-    /// It waits for a person. Without a ticket the host asks for a plain
+    /// The call waits for a person. Without a ticket, the host asks for a plain
     /// confirmation with the result's message.
     Pending(Option<Ticket>),
-    /// The tool's own answer that it failed, for the model.
+    /// The tool reports to the model that it failed.
     Error,
 }
 
 impl ToolResult {
-    /// It worked, and this is what came out. Data that cannot be written as JSON
-    /// (a map whose keys are no text, say) makes it an error with the code
-    /// `unserializable`.
+    /// Creates a success with this data. Data that cannot be written as JSON, such as a
+    /// map whose keys are not text, makes it an error with the code `unserializable`.
     pub fn success(data: impl Serialize) -> Self {
         match serde_json::to_string(&data) {
             Ok(data) => Self::of_json(data),
@@ -53,30 +52,31 @@ impl ToolResult {
         }
     }
 
-    /// It worked, and `message` says so in words beside the data.
+    /// Creates a success with data and a message.
     pub fn success_with_message(data: impl Serialize, message: impl Into<String>) -> Self {
         let result = Self::success(data);
         if result.is_error() { result } else { Self { message: Some(message.into()), ..result } }
     }
 
-    /// It did not work, and `message` tells the model why.
+    /// Creates a failure; `message` explains it to the model.
     pub fn error(message: impl Into<String>) -> Self {
         Self { status: Status::Error, data: "null".to_owned(), message: Some(message.into()) }
     }
 
-    /// The same with a stable code: the data is `{"error":{"code","message"}}`.
+    /// Creates a failure with a stable code: the data is
+    /// `{"error":{"code","message"}}`.
     pub fn error_with_code(code: impl AsRef<str>, message: impl Into<String>) -> Self {
         let message = message.into();
         let data = json!({"error": {"code": code.as_ref(), "message": message}}).to_string();
         Self { status: Status::Error, data, message: Some(message) }
     }
 
-    /// Waits until a person confirms `message`.
+    /// Suspends the call until a person confirms `message`.
     pub fn suspended(message: impl Into<String>) -> Self {
         Self { status: Status::Pending(None), data: "null".to_owned(), message: Some(message.into()) }
     }
 
-    /// Waits for the answer that the ticket asks for.
+    /// Suspends the call until a person answers the ticket.
     pub fn suspended_with(ticket: Ticket) -> Self {
         Self {
             message: Some(ticket.message.clone()),
@@ -85,47 +85,47 @@ impl ToolResult {
         }
     }
 
-    /// A success whose data is written already.
+    /// Creates a success from data that is already JSON.
     pub(crate) fn of_json(data: String) -> Self {
         Self { status: Status::Success, data, message: None }
     }
 
-    /// How the call ended.
+    /// Returns how the call ended.
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// It did what it was asked.
+    /// Returns whether the call succeeded.
     pub fn is_success(&self) -> bool {
         matches!(self.status, Status::Success)
     }
 
-    /// It waits for a person.
+    /// Returns whether the call waits for a person.
     pub fn is_pending(&self) -> bool {
         matches!(self.status, Status::Pending(_))
     }
 
-    /// It failed, in the tool's own words.
+    /// Returns whether the tool reported a failure.
     pub fn is_error(&self) -> bool {
         matches!(self.status, Status::Error)
     }
 
-    /// The data; `null` where there is none.
+    /// Returns the data; `null` if there is none.
     pub fn data(&self) -> Value {
         serde_json::from_str(&self.data).unwrap_or_default()
     }
 
-    /// The data as a `T`, or why it is none.
+    /// Returns the data as a `T`.
     pub fn data_as<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.data)
     }
 
-    /// The words beside the data.
+    /// Returns the message.
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref()
     }
 
-    /// What a suspended call asks, where it asks more than a confirmation.
+    /// Returns the ticket of a suspended call that asks for more than a confirmation.
     pub fn ticket(&self) -> Option<&Ticket> {
         match &self.status {
             Status::Pending(ticket) => ticket.as_ref(),
@@ -133,8 +133,8 @@ impl ToolResult {
         }
     }
 
-    /// One object with `tool_name`, `status` (`success`, `pending` or `error`),
-    /// `data`, `message` and `suspension`, under the name that the host stamps.
+    /// Returns an object with `tool_name`, `status` (`success`, `pending` or `error`),
+    /// `data`, `message` and `suspension`, with the tool's name as the host adds it.
     pub fn to_json(&self, tool_name: &str) -> Value {
         let status = match self.status {
             Status::Success => "success",
@@ -150,7 +150,7 @@ impl ToolResult {
         })
     }
 
-    /// Status, data as JSON text, message.
+    /// Returns the status, the data as JSON text and the message.
     #[cfg(target_family = "wasm")]
     pub(crate) fn into_parts(self) -> (Status, String, Option<String>) {
         (self.status, self.data, self.message)

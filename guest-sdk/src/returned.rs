@@ -1,13 +1,12 @@
-//! From what a function returns to what a call hands back.
+//! Converts the return value of a tool's function into the output of the call.
 //!
-//! Three cases, and none of them shadows another. A [`ToolOutput`] or
-//! [`ToolResult`] is handed back as it is. Any other `T: Serialize` is the data
-//! of a success. A `Result` is taken apart first: the error ends the call if it
-//! is a [`ToolError`], and is the tool's own error result otherwise, with a code
-//! if it is a [`CodedError`].
+//! There are three cases, and none shadows another. A [`ToolOutput`] or [`ToolResult`]
+//! is used as it is. Any other `T: Serialize` is the data of a success. A `Result` is
+//! split first: a [`ToolError`] ends the call, and any other error becomes the tool's
+//! own error result, with a code if it is a [`CodedError`].
 //!
-//! `Result` is itself `Serialize`, so the trait alone could not tell it apart.
-//! [`Returned`] has a method of its own for it, and a type's own methods win
+//! `Result` is itself `Serialize`, so the trait alone could not distinguish it.
+//! [`Returned`] has an inherent method for it, and inherent methods take precedence
 //! over a trait's.
 
 use crate::coded::CodedError;
@@ -19,7 +18,7 @@ use std::any::Any;
 use std::error::Error;
 use std::fmt::Display;
 
-/// What a tool may return on success: `T: Serialize`, [`ToolResult`] or
+/// A type that a tool may return on success: `T: Serialize`, [`ToolResult`] or
 /// [`ToolOutput`].
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
@@ -27,8 +26,8 @@ use std::fmt::Display;
     note = "put `#[tollgate_sdk::data]` on the type, or derive `serde::Serialize`"
 )]
 pub trait IntoOutput {
-    /// The output that this value stands for. A value that cannot be written as
-    /// JSON is an internal error.
+    /// Converts the value into an output. A value that cannot be written as JSON is an
+    /// internal error.
     fn into_output(self) -> Result<ToolOutput, ToolError>;
 }
 
@@ -54,11 +53,11 @@ impl IntoOutput for ToolOutput {
     }
 }
 
-/// What a tool's function returned.
+/// The return value of a tool's function.
 pub struct Returned<T>(pub T);
 
 impl<T, E> Returned<Result<T, E>> {
-    /// Takes the `Result` apart.
+    /// Splits the `Result` and converts its value.
     pub fn into_output(self) -> Result<ToolOutput, ToolError>
     where
         T: IntoOutput,
@@ -74,12 +73,12 @@ impl<T, E> Returned<Result<T, E>> {
     }
 }
 
-/// What is no `Result`.
+/// A return value that is not a `Result`.
 pub trait ReturnedData {
-    /// What was returned.
+    /// The returned type.
     type Value;
 
-    /// The output that it stands for.
+    /// Converts the value into an output.
     fn into_output(self) -> Result<ToolOutput, ToolError>
     where
         Self::Value: IntoOutput;
@@ -96,7 +95,7 @@ impl<T> ReturnedData for Returned<T> {
     }
 }
 
-/// What a tool may fail with: whatever can say what it is.
+/// An error that a tool may return: any type that can be displayed.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot fail with `{Self}`: the model has to read what went wrong",
     label = "does not implement `Display`",
@@ -107,16 +106,16 @@ pub trait Failure: Display + 'static {}
 #[diagnostic::do_not_recommend]
 impl<E: Display + 'static> Failure for E {}
 
-/// What an error of a tool's function becomes.
+/// The effect of an error returned by a tool's function.
 enum Refusal {
-    /// The call ends, and nothing commits.
+    /// Ends the call; nothing commits.
     Call(ToolError),
-    /// The tool answers that it failed.
+    /// Becomes the tool's own answer that it failed.
     Answer(Box<ToolResult>),
 }
 
-/// Sorts an error by its type, as itself or in a box. Errors that show their
-/// causes when written with `{:#}` show them here.
+/// Converts an error according to its type, bare or boxed. Errors that show their
+/// causes with `{:#}` do so here.
 fn refusal<E: Failure>(error: E) -> Refusal {
     if let Some(error) = find::<ToolError>(&error) {
         return Refusal::Call(error.clone());
@@ -137,7 +136,7 @@ fn find<T: Error + 'static>(error: &dyn Any) -> Option<&T> {
     error.downcast_ref()
 }
 
-/// What a tool's own check of its arguments becomes.
+/// Converts the outcome of a tool's own check of its arguments.
 pub fn checked<E: Failure>(result: Result<(), E>) -> Result<(), ToolError> {
     result.map_err(|error| match refusal(error) {
         Refusal::Call(error) => error,

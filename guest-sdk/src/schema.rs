@@ -1,12 +1,12 @@
-//! JSON Schemas from types, as short as they can be: a model pays for each word.
+//! JSON Schemas of types, as short as possible: a model pays for each word.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
-/// The schema of a tool's arguments. What may be left out is left out or given,
-/// never `null`.
+/// Returns the schema of a tool's arguments. An optional argument is omitted, never
+/// `null`.
 pub fn arguments_schema<T: JsonSchema>() -> Value {
     let mut schema = generate::<T>();
     WithoutNull.transform(&mut schema);
@@ -17,7 +17,7 @@ pub fn arguments_schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// The schema of a value: of a state key, or of an answer.
+/// Returns the schema of a value of a state key or of an answer.
 pub fn value_schema<T: JsonSchema>() -> Value {
     generate::<T>().to_value()
 }
@@ -32,7 +32,8 @@ fn generate<T: JsonSchema>() -> Schema {
     schema
 }
 
-/// Drops what says nothing to a model, and says what an empty schema leaves open.
+/// A transform that removes parts without meaning to a model and makes empty schemas
+/// explicit.
 struct Brief;
 
 impl Transform for Brief {
@@ -55,7 +56,8 @@ impl Transform for Brief {
     }
 }
 
-/// Formats that no specification knows: the names of Rust's number types.
+/// Returns whether a format is the name of one of Rust's number types, which no
+/// specification knows.
 fn is_rust_number(format: &str) -> bool {
     ["int", "uint", "float", "double"].iter().any(|name| format.starts_with(name))
 }
@@ -64,8 +66,8 @@ fn any_type() -> Value {
     json!(["object", "array", "string", "number", "boolean", "null"])
 }
 
-/// Takes `null` out of the properties that may be left out: leaving out is how
-/// "none" is said.
+/// A transform that removes `null` from optional properties: "none" is expressed by
+/// omission.
 struct WithoutNull;
 
 impl Transform for WithoutNull {
@@ -106,7 +108,7 @@ fn drop_null(property: &mut Value) {
     drop_null_alternative(property);
 }
 
-/// `anyOf: [T, null]` is `T`.
+/// Replaces `anyOf: [T, null]` by `T`.
 fn drop_null_alternative(property: &mut serde_json::Map<String, Value>) {
     let Some(Value::Array(alternatives)) = property.get_mut("anyOf") else {
         return;

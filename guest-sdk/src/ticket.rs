@@ -1,11 +1,11 @@
-//! What a call that waits for a person asks.
+//! The question of a call that waits for a person.
 
 use crate::schema::value_schema;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The question that a suspended call puts to a person.
+/// The question that a suspended call asks a person.
 ///
 /// ```
 /// use tollgate_sdk::{ResumeMode, Ticket, json};
@@ -19,21 +19,21 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Ticket {
-    /// What is waited for, such as `approve` or `provide-file`; 64 bytes.
+    /// The awaited action, such as `approve` or `provide-file`; at most 64 bytes.
     pub action: String,
-    /// The question, for a person; 4 KiB.
+    /// The question for the person; at most 4 KiB.
     pub message: String,
-    /// What the person should see beside the question; `null` where nothing.
+    /// Data to show the person beside the question; `null` if there is none.
     pub parameters: Value,
-    /// JSON Schema of the answer. An answer that does not fit is refused and the
-    /// call goes on waiting.
+    /// JSON Schema of the answer. An answer that does not fit is rejected, and the call
+    /// keeps waiting.
     pub response_schema: Option<Value>,
-    /// What the decision does.
+    /// The effect of the decision.
     pub resume_mode: ResumeMode,
 }
 
 impl Ticket {
-    /// A ticket whose answer may be any JSON, and which replays the call.
+    /// Creates a ticket that accepts any JSON and replays the call.
     pub fn new(action: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             action: action.into(),
@@ -44,8 +44,8 @@ impl Ticket {
         }
     }
 
-    /// Shows `parameters` beside the question. What cannot be written as JSON is
-    /// shown as the reason why it cannot.
+    /// Sets the data to show beside the question. Data that cannot be written as JSON
+    /// is replaced by the reason.
     #[must_use]
     pub fn with_parameters(mut self, parameters: impl Serialize) -> Self {
         self.parameters =
@@ -53,20 +53,20 @@ impl Ticket {
         self
     }
 
-    /// The answer has to be a `T`.
+    /// Sets the type of the answer.
     #[must_use]
     pub fn with_response<T: JsonSchema>(self) -> Self {
         self.with_response_schema(value_schema::<T>())
     }
 
-    /// The answer has to fit this JSON Schema.
+    /// Sets the JSON Schema that the answer has to fit.
     #[must_use]
     pub fn with_response_schema(mut self, schema: Value) -> Self {
         self.response_schema = Some(schema);
         self
     }
 
-    /// What the decision does.
+    /// Sets the effect of the decision.
     #[must_use]
     pub fn with_resume_mode(mut self, mode: ResumeMode) -> Self {
         self.resume_mode = mode;
@@ -74,21 +74,21 @@ impl Ticket {
     }
 }
 
-/// What a decision does with the call that waited for it.
+/// The effect of a decision on the call that waited for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResumeMode {
-    /// Runs the call again with its first arguments; the decision is in
+    /// Runs the call again with its original arguments; the decision is in
     /// [`Context::resume`](crate::Context::resume).
     #[default]
     ReplayToolCall,
-    /// The decision's value is the tool's result; the tool does not run.
+    /// Uses the decision's value as the tool's result; the tool does not run.
     UseDecisionAsToolResult,
     /// Runs the call again with the decision's value as its arguments.
     PassDecisionToTool,
 }
 
 impl ResumeMode {
-    /// The word of the contract.
+    /// Returns the name of the mode in the contract.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::ReplayToolCall => "replay-tool-call",

@@ -1,4 +1,4 @@
-//! A tool, by hand.
+//! The trait for tools written by hand.
 
 use crate::arguments::Arguments;
 use crate::context::Context;
@@ -7,10 +7,11 @@ use crate::error::ToolError;
 use crate::key::StateAccess;
 use crate::output::ToolOutput;
 
-/// What [`#[tool]`](macro@crate::tool) implements, for full control.
+/// The trait implemented by [`#[tool]`](macro@crate::tool); implement it by hand for
+/// full control.
 ///
-/// A tool by hand is a unit struct, listed in [`component!`](crate::component!)
-/// beside those made of functions.
+/// A hand-written tool is a unit struct, listed in [`component!`](crate::component!)
+/// beside the tools made of functions.
 ///
 /// ```
 /// use tollgate_sdk::{Arguments, Context, Tool, ToolDescriptor, ToolError, ToolOutput, ToolResult};
@@ -33,27 +34,28 @@ use crate::output::ToolOutput;
     note = "put `#[tool]` on a function, or implement `tollgate_sdk::Tool` by hand"
 )]
 pub trait Tool {
-    /// What the tool is. Asked once, when the component is loaded.
+    /// Returns the tool's description. Called once, when the component is loaded.
     fn descriptor(&self) -> ToolDescriptor;
 
-    /// Whether the model means this tool by `tool_name`. The default builds the
-    /// descriptor to find out; a tool that has to be fast compares a constant.
+    /// Returns whether `tool_name` names this tool. The default builds the descriptor
+    /// to find out; a tool that has to be fast compares a constant.
     fn answers_to(&self, tool_name: &str) -> bool {
         self.descriptor().name == tool_name
     }
 
-    /// The state that the tool uses, beside what its component declares.
+    /// Returns the state that the tool uses beyond what its component declares.
     fn state(&self) -> Vec<StateAccess> {
         Vec::new()
     }
 
-    /// Checks what the schema cannot say. Called only where the descriptor says
-    /// so ([`ToolDescriptor::validates`]), and with every power refused.
+    /// Checks constraints that the schema cannot express. The host calls this only if
+    /// the descriptor requests it ([`ToolDescriptor::validates`]), and denies it every
+    /// power.
     fn validate_args(&self, _args: Arguments<'_>) -> Result<(), ToolError> {
         Ok(())
     }
 
-    /// Does it. What was written through `ctx` is handed back beside what the
-    /// output holds; an error drops both.
+    /// Runs the tool. Writes through `ctx` are added to the output's own; an error
+    /// drops both.
     fn execute(&self, args: Arguments<'_>, ctx: &mut Context) -> Result<ToolOutput, ToolError>;
 }

@@ -1,4 +1,4 @@
-//! The call that a gate is asked about.
+//! The call that a gate judges.
 
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
@@ -6,58 +6,58 @@ use alloc::vec::Vec;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A call that a model, or a person directly, asked for. Its arguments fit the
-/// tool's schema, and are what the tool gets if it runs.
+/// A call requested by a model or directly by a person. Its arguments fit the tool's
+/// schema and are passed to the tool if it runs.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ProposedCall {
     /// Unique within the run.
     pub call_id: String,
-    /// The name that the model called.
+    /// The name used by the model.
     pub tool_name: String,
     /// The tool's id.
     pub tool_id: String,
-    /// The component that brings the tool; none for a tool that is no component.
+    /// The component that provides the tool; `None` if the tool is not a component.
     pub component_id: Option<String>,
-    /// What the tool says of its kind.
+    /// The category declared by the tool.
     pub category: Option<String>,
     /// The arguments.
     pub args: Value,
-    /// The run, its thread, and what started it.
+    /// The run, its thread and its origin.
     pub identity: RunIdentity,
-    /// The agent that calls.
+    /// The calling agent.
     pub agent: AgentView,
-    /// The revision of the state that is shown.
+    /// The revision of the state in this snapshot.
     pub revision: u64,
-    /// How many other calls of this run were let through.
+    /// The number of other calls of this run that were allowed.
     pub calls_before: CallsBefore,
     /// Milliseconds since the Unix epoch.
     pub now_ms: u64,
-    /// What a person decided, where a call goes on after a question.
+    /// A person's decision, if the call resumes after a question.
     pub decided: Option<Value>,
     pub(crate) state: Vec<(String, String)>,
 }
 
-/// How many other calls of this run were let through, those that run at once with
-/// this one included. A direct call is a run by itself.
+/// The number of other calls of this run that were allowed, including those that run in
+/// parallel with this one. A direct call is a run of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallsBefore {
-    /// Of the tool that is called.
+    /// Calls of the same tool.
     pub of_tool: u32,
-    /// Of all tools.
+    /// Calls of all tools.
     pub in_run: u32,
 }
 
-/// The run that a call belongs to, and the call that this run came from.
+/// The run that a call belongs to, and the call that started this run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunIdentity {
     /// This run.
     pub run_id: String,
-    /// The conversation it belongs to.
+    /// The thread of the run.
     pub thread_id: String,
-    /// The agent that runs.
+    /// The agent of the run.
     pub agent_id: String,
-    /// Set where another run delegated to this one.
+    /// The run that delegated to this one, if any.
     pub parent_run_id: Option<String>,
     /// The delegating run's thread.
     pub parent_thread_id: Option<String>,
@@ -65,29 +65,29 @@ pub struct RunIdentity {
     pub parent_call_id: Option<String>,
 }
 
-/// The calling agent: without prompt, credentials and model.
+/// The calling agent, without its prompt, credentials and model.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentView {
     /// The agent's id.
     pub id: String,
-    /// What it is for.
+    /// The agent's purpose.
     pub description: Option<String>,
-    /// The agents that it may hand work to.
+    /// The agents that it may delegate to.
     pub delegates: Vec<String>,
 }
 
 impl ProposedCall {
-    /// The value of a key that the gate reads; none where it has no value, or is no
-    /// `T`.
+    /// Returns the value of a key that the gate reads; `None` if it has no value or its
+    /// value is not a `T`.
     pub fn state<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let (_, text) = self.state.iter().find(|(name, _)| name == key)?;
         serde_json::from_str(text).ok()
     }
 }
 
-/// For tests.
+/// Constructors for tests.
 impl ProposedCall {
-    /// The first call of a run, of the agent `agent`.
+    /// Creates the first call of a run of the agent `agent`.
     ///
     /// ```
     /// use tollgate_gate::{CallsBefore, ProposedCall, json};
@@ -121,21 +121,21 @@ impl ProposedCall {
         }
     }
 
-    /// So many calls were let through before.
+    /// Sets the number of calls allowed before this one.
     #[must_use]
     pub fn with_calls_before(mut self, calls_before: CallsBefore) -> Self {
         self.calls_before = calls_before;
         self
     }
 
-    /// This key has this value.
+    /// Sets the value of a key.
     #[must_use]
     pub fn with_state(mut self, key: impl Into<String>, value: Value) -> Self {
         self.state.push((key.into(), value.to_string()));
         self
     }
 
-    /// A person decided this.
+    /// Sets a person's decision.
     #[must_use]
     pub fn with_decided(mut self, value: Value) -> Self {
         self.decided = Some(value);

@@ -1,38 +1,39 @@
-//! A gate: what it is, and how it judges.
+//! The trait that gates implement.
 
 use crate::call::ProposedCall;
 use crate::verdict::Verdict;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// Whether a call may run.
+/// Decides whether a call may run.
 ///
-/// A gate sees the call and what it asked to be shown, and nothing else: its
-/// component has no imports. It has no memory either: each question is put to a
-/// fresh instance. What it has to know of the run is in the call.
+/// A gate sees only the call and the state keys that it asks for: its component has no
+/// imports. It has no memory either: the host judges each call in a fresh instance. The
+/// call carries everything that a gate needs to know about the run.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no gate",
     label = "does not implement `Gate`",
     note = "implement `tollgate_gate::Gate` for it"
 )]
 pub trait Gate {
-    /// `[a-z][a-z0-9-]{0,63}`. The operator's settings are under this name.
+    /// The gate's id, `[a-z][a-z0-9-]{0,63}`. The operator configures the gate under
+    /// this name.
     const ID: &'static str;
-    /// What it holds back, for people; 4 KiB.
+    /// The calls that it holds back, described for people; at most 4 KiB.
     const DESCRIPTION: &'static str;
-    /// The state keys that it is shown, as `COMPONENT-ID.NAME`; 64 at most.
+    /// The state keys that it reads, as `COMPONENT-ID.NAME`; at most 64.
     const READS: &'static [&'static str] = &[];
 
-    /// What the operator may write for it; [`NoSettings`] where there is nothing.
-    /// Put `#[serde(deny_unknown_fields)]` on it, so that a key that was mistyped
-    /// is refused and not passed over.
+    /// The operator's settings; [`NoSettings`] if there are none. Put
+    /// `#[serde(deny_unknown_fields)]` on the type so that a mistyped key is rejected
+    /// instead of ignored.
     type Settings: DeserializeOwned;
 
-    /// Says what is wrong with settings that have the right shape. The host refuses
-    /// the gate, and shows the operator these words.
+    /// Checks settings that have the right shape. On an error, the host rejects the
+    /// gate and shows the message to the operator.
     ///
     /// # Errors
-    /// The settings cannot be meant.
+    /// Returns a message if the settings make no sense.
     fn check(_settings: &Self::Settings) -> Result<(), &'static str> {
         Ok(())
     }
@@ -41,7 +42,7 @@ pub trait Gate {
     fn judge(call: &ProposedCall, settings: &Self::Settings) -> Verdict;
 }
 
-/// The settings of a gate that has none: any key is an error.
+/// The settings of a gate without any: every key is an error.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoSettings {}

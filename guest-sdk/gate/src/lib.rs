@@ -16,17 +16,17 @@ pub use verdict::{ResumeMode, SuppliedResult, Ticket, Verdict};
 pub use serde::{self, Deserialize};
 pub use serde_json::{self, Value, json};
 
-/// What the macro expands to. No part of the public interface.
+/// Support for the macro's expansion. Not part of the public interface.
 #[doc(hidden)]
 pub mod private {
     #[cfg(target_family = "wasm")]
     pub use crate::wasm::{Exported, bindings};
 
-    /// Asks for a gate where one is named.
+    /// Checks at compile time that a type is a gate.
     pub const fn is_gate<G: crate::Gate>() {}
 }
 
-/// Makes a [`Gate`] what this crate exports. Off wasm it only checks that it is one.
+/// Exports a [`Gate`] from this crate. Off wasm it only checks that the type is a gate.
 ///
 /// ```
 /// use tollgate_gate::{Gate, NoSettings, ProposedCall, Verdict, export_gate};

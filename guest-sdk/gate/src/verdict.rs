@@ -1,11 +1,11 @@
-//! What a gate answers.
+//! The verdict of a gate.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use serde_json::Value;
 
-/// What one gate answers about one call. The severest answer of all gates stands,
-/// in the order in which they are listed here.
+/// A gate's answer about one call. If several gates answer, the severest verdict
+/// applies, in the order listed here.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// Ends the call and the run, with this reason.
@@ -16,47 +16,47 @@ pub enum Verdict {
     Suspend(Ticket),
     /// Answers the call without running the tool.
     SetResult(SuppliedResult),
-    /// Nothing against it.
+    /// Does not object to the call.
     Allow,
 }
 
 impl Verdict {
-    /// Ends the call and the run.
+    /// Ends the call and the run, for this reason.
     pub fn block(reason: impl Into<String>) -> Self {
         Self::Block(reason.into())
     }
 
-    /// Ends the call. The reason is best a sentence that tells the model what to do
+    /// Ends the call. The reason should be a sentence that tells the model what to do
     /// instead.
     pub fn deny(reason: impl Into<String>) -> Self {
         Self::Deny(reason.into())
     }
 
-    /// Asks a person.
+    /// Suspends the call until a person answers this ticket.
     #[must_use]
     pub fn suspend(ticket: Ticket) -> Self {
         Self::Suspend(ticket)
     }
 }
 
-/// The question that a suspended call puts to a person.
+/// The question that a suspended call asks a person.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Ticket {
-    /// What is waited for, such as `approve`; 64 bytes.
+    /// The awaited action, such as `approve`; at most 64 bytes.
     pub action: String,
-    /// The question; 4 KiB.
+    /// The question; at most 4 KiB.
     pub message: String,
-    /// What the person should see beside the question; `null` where nothing.
+    /// Data to show the person beside the question; `null` if there is none.
     pub parameters: Value,
-    /// JSON Schema of the answer; none takes any JSON.
+    /// JSON Schema of the answer; `None` accepts any JSON.
     pub response_schema: Option<Value>,
-    /// What the decision does.
+    /// The effect of the decision.
     pub resume_mode: ResumeMode,
 }
 
 impl Ticket {
-    /// A ticket that takes any answer, and lets the call go on with it.
+    /// Creates a ticket that accepts any answer and resumes the call with it.
     pub fn new(action: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             action: action.into(),
@@ -67,26 +67,26 @@ impl Ticket {
         }
     }
 
-    /// A plain question, with the action `confirm`.
+    /// Creates a plain question with the action `confirm`.
     pub fn confirm(message: impl Into<String>) -> Self {
         Self::new("confirm", message)
     }
 
-    /// Shows this beside the question.
+    /// Sets the data to show beside the question.
     #[must_use]
     pub fn with_parameters(mut self, parameters: Value) -> Self {
         self.parameters = parameters;
         self
     }
 
-    /// The answer has to fit this JSON Schema.
+    /// Sets the JSON Schema that the answer has to fit.
     #[must_use]
     pub fn with_response_schema(mut self, schema: Value) -> Self {
         self.response_schema = Some(schema);
         self
     }
 
-    /// What the decision does.
+    /// Sets the effect of the decision.
     #[must_use]
     pub fn with_resume_mode(mut self, mode: ResumeMode) -> Self {
         self.resume_mode = mode;
@@ -94,19 +94,19 @@ impl Ticket {
     }
 }
 
-/// What a decision does with the call that waited for it.
+/// The effect of a decision on the call that waited for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResumeMode {
-    /// The call goes on with its first arguments.
+    /// Resumes the call with its original arguments.
     #[default]
     ReplayToolCall,
-    /// The decision's value is the tool's result; the tool does not run.
+    /// Uses the decision's value as the tool's result; the tool does not run.
     UseDecisionAsToolResult,
-    /// The call goes on with the decision's value as its arguments.
+    /// Resumes the call with the decision's value as its arguments.
     PassDecisionToTool,
 }
 
-/// A result in the place of the tool's own.
+/// A result that replaces the tool's own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SuppliedResult {
     pub(crate) is_error: bool,
@@ -115,13 +115,13 @@ pub struct SuppliedResult {
 }
 
 impl SuppliedResult {
-    /// What the model reads as the tool's answer.
+    /// Creates a result that the model reads as the tool's answer.
     #[must_use]
     pub fn success(data: Value) -> Self {
         Self { is_error: false, data, message: None }
     }
 
-    /// What the model reads as the tool's own answer that it failed.
+    /// Creates a result that the model reads as the tool's own failure.
     pub fn error(message: impl Into<String>) -> Self {
         Self { is_error: true, data: Value::Null, message: Some(message.into()) }
     }

@@ -1,4 +1,4 @@
-//! What is not a gate does not compile, and the compiler says why.
+//! Types that are not gates do not compile, and the compiler explains why.
 #![allow(missing_docs)]
 
 #[test]

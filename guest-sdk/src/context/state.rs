@@ -11,17 +11,17 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 impl Context {
-    /// The thread's revision when this call's batch began.
+    /// Returns the thread's revision when this call's batch began.
     pub fn revision(&self) -> u64 {
         self.facts.revision
     }
 
-    /// The value of a key: as it stood when this call's batch began, with this
-    /// call's own writes on top. The key's initial value where it has none.
+    /// Returns the value of a key when this call's batch began, with this call's own
+    /// writes applied. A key without a value has its initial value.
     ///
     /// # Errors
-    /// An internal error where the stored value is no `T`, which a key that
-    /// another component defines may come to.
+    /// Returns an internal error if the stored value is not a `T`, which may happen
+    /// with a key that another component defines.
     pub fn get<T, R>(&self, key: &Key<T, R>) -> Result<T, ToolError>
     where
         T: Serialize + DeserializeOwned,
@@ -42,7 +42,7 @@ impl Context {
             .map_err(|error| misread(key.name(), &error))
     }
 
-    /// Makes `value` the key's value.
+    /// Sets the key's value.
     pub fn set<T: Serialize>(&self, key: &Key<T, Replace>, value: &T) -> Result<(), ToolError> {
         self.update(key.name(), value)
     }
@@ -53,7 +53,7 @@ impl Context {
         self.update(key.name(), &patch)
     }
 
-    /// Puts `element` at the end of the list.
+    /// Appends `element` to the list.
     pub fn append<E: Serialize>(&self, key: &Key<Vec<E>, Append>, element: &E) -> Result<(), ToolError> {
         self.update(key.name(), element)
     }
@@ -63,7 +63,7 @@ impl Context {
         self.update(key.name(), &number)
     }
 
-    /// Adds those of `elements` that the key's value lacks.
+    /// Adds those of `elements` that the key's value does not contain.
     pub fn union<T>(&self, key: &Key<T, Union>, elements: &T) -> Result<(), ToolError>
     where
         T: Serialize,
@@ -71,25 +71,26 @@ impl Context {
         self.update(key.name(), elements)
     }
 
-    /// Makes `number` the key's value where it is greater.
+    /// Sets the key's value to `number` if it is greater.
     pub fn max<T: Number>(&self, key: &Key<T, Max>, number: T) -> Result<(), ToolError> {
         self.update(key.name(), &number)
     }
 
-    /// The value of a readable key by its whole name, as it stood when this
-    /// call's batch began. None where it has no value or was not declared.
+    /// Returns the value of a readable key by its full name when this call's batch
+    /// began. `None` if it has no value or was not declared.
     pub fn read(&self, key: &str) -> Option<Value> {
         self.stored(key).and_then(|json| serde_json::from_str(&json).ok())
     }
 
-    /// Hands `update` to the reducer of the key of this whole name.
+    /// Passes `update` to the reducer of the key with this full name.
     pub fn update(&self, key: &str, update: &impl Serialize) -> Result<(), ToolError> {
         let mutation = Mutation::new(key, update)?;
         self.mutations.borrow_mut().push(mutation);
         Ok(())
     }
 
-    /// From the snapshot, or from the host where the value is too large for it.
+    /// Returns the value from the snapshot, or from the host if it is too large for the
+    /// snapshot.
     fn stored(&self, key: &str) -> Option<std::borrow::Cow<'_, str>> {
         match self.facts.snapshot.iter().find(|(name, _)| name == key) {
             Some((_, json)) => Some(json.as_str().into()),

@@ -1,4 +1,4 @@
-//! Contexts that a tool's tests build and look into.
+//! Contexts for a tool's tests.
 
 use super::{Context, Facts, Surroundings};
 use crate::agents::{ChildError, ChildOutcome, ChildRun};
@@ -11,9 +11,9 @@ use serde_json::Value;
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// For tests. What is set here is what the host would say.
+/// Constructors for tests. They set what the host would provide.
 impl Context {
-    /// A first attempt with 15 s, without state.
+    /// Creates a first attempt with a time limit of 15 s and without state.
     ///
     /// ```
     /// use tollgate_sdk::{Context, Key, json};
@@ -48,96 +48,97 @@ impl Context {
         }
     }
 
-    /// The snapshot holds this key, by its whole name.
+    /// Sets a key in the snapshot, by its full name.
     #[must_use]
     pub fn with_state(mut self, key: impl Into<String>, value: Value) -> Self {
         self.facts.snapshot.push((key.into(), value.to_string()));
         self
     }
 
-    /// The key is too large for the snapshot, and the host has to be asked for it.
+    /// Sets a key that is too large for the snapshot and has to be requested from the
+    /// host.
     #[must_use]
     pub fn with_large_state(self, key: impl Into<String>, value: Value) -> Self {
         let key = key.into();
         self.recording(|recorder| recorder.large_state.push((key, value.to_string())))
     }
 
-    /// The call goes on after a person decided this.
+    /// Resumes the call with this decided value.
     #[must_use]
     pub fn with_resume(self, value: impl Serialize) -> Self {
         self.with_resumption(Resumption::new(value))
     }
 
-    /// The call goes on after this decision.
+    /// Resumes the call with this decision.
     #[must_use]
     pub fn with_resumption(mut self, resumption: Resumption) -> Self {
         self.facts.resume = Some(resumption);
         self
     }
 
-    /// The model called under this name.
+    /// Sets the name that the model used.
     #[must_use]
     pub fn with_tool_name(mut self, name: impl Into<String>) -> Self {
         self.facts.tool_name = name.into();
         self
     }
 
-    /// The call has this id.
+    /// Sets the call's id.
     #[must_use]
     pub fn with_call_id(mut self, id: impl Into<String>) -> Self {
         self.facts.call_id = id.into();
         self
     }
 
-    /// The call belongs to this run.
+    /// Sets the run.
     #[must_use]
     pub fn with_identity(mut self, identity: RunIdentity) -> Self {
         self.facts.identity = identity;
         self
     }
 
-    /// This agent calls.
+    /// Sets the calling agent.
     #[must_use]
     pub fn with_agent(mut self, agent: AgentView) -> Self {
         self.facts.agent = agent;
         self
     }
 
-    /// State stands at this revision.
+    /// Sets the revision of the state.
     #[must_use]
     pub fn with_revision(mut self, revision: u64) -> Self {
         self.facts.revision = revision;
         self
     }
 
-    /// It is this attempt, counted from 1.
+    /// Sets the number of the attempt, counted from 1.
     #[must_use]
     pub fn with_attempt(mut self, attempt: u32) -> Self {
         self.facts.attempt = attempt;
         self
     }
 
-    /// The attempt has this much time.
+    /// Sets the time limit of the attempt.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.facts.deadline_ms = u32::try_from(deadline.as_millis()).unwrap_or(u32::MAX);
         self
     }
 
-    /// The run is being cancelled.
+    /// Marks the run as being cancelled.
     #[must_use]
     pub fn cancelled(self) -> Self {
         self.recording(|recorder| recorder.cancelled = true)
     }
 
-    /// The next child that the tool runs ends like this. Without it, no agent is
+    /// Sets the outcome of the next child that the tool runs. Without it, no agent is
     /// found.
     #[must_use]
     pub fn with_child(self, outcome: Result<ChildOutcome, ChildError>) -> Self {
         self.recording(|recorder| recorder.outcomes.get_mut().push_back(outcome))
     }
 
-    /// The children that were run so far. Empty in a call that a host makes.
+    /// Returns the children run so far. Empty in a call made by a host.
     pub fn children(&self) -> Vec<ChildRun> {
         match &self.surroundings {
             #[cfg(target_family = "wasm")]
@@ -146,17 +147,17 @@ impl Context {
         }
     }
 
-    /// What was written so far.
+    /// Returns the writes so far.
     pub fn mutations(&self) -> Vec<Mutation> {
         self.mutations.borrow().clone()
     }
 
-    /// What was asked of the agent loop so far.
+    /// Returns the actions requested so far.
     pub fn actions(&self) -> Vec<Action> {
         self.actions.borrow().clone()
     }
 
-    /// What was told so far. Empty in a call that a host makes.
+    /// Returns the reports so far. Empty in a call made by a host.
     pub fn reports(&self) -> Vec<Report> {
         self.host().reports()
     }

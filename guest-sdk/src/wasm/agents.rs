@@ -1,10 +1,10 @@
-//! Child runs, to the host and back.
+//! Conversions of child runs to and from the host's types.
 
 use super::bindings::tollgate::tool::{agents as wit, types};
 use crate::agents::{ChildError, ChildOutcome, ChildRun, ChildStatus, Role, Streaming};
 use serde_json::Value;
 
-/// Has the host run the child.
+/// Makes the host run the child.
 pub(crate) fn run_child(child: ChildRun) -> Result<ChildOutcome, ChildError> {
     wit::run_child(&child.into()).map(Into::into).map_err(Into::into)
 }
@@ -60,7 +60,7 @@ fn entries(entries: Vec<types::Entry>) -> Vec<(String, Value)> {
     entries.into_iter().map(|entry| (entry.key, value(&entry.value))).collect()
 }
 
-/// The host writes valid JSON.
+/// Parses JSON from the host, which is always valid.
 fn value(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! From the contract's words to the SDK's.
+//! Conversions from the contract's types to the SDK's.
 
 use super::bindings::tollgate::tool::types as wit;
 use crate::context::Facts;

@@ -1,4 +1,4 @@
-//! From the SDK's words to the contract's.
+//! Conversions from the SDK's types to the contract's.
 
 use super::bindings::tollgate::tool::{call, types as wit};
 use crate::descriptor::{ComponentDescriptor, ExecutionPolicy, ToolDescriptor};

@@ -1,5 +1,5 @@
-//! Memory and panics of a guest that lives for one question: nothing is given
-//! back, and a panic ends the instance, which denies the call.
+//! Memory and panics of a guest that judges one call: memory is never freed, and a
+//! panic ends the instance, which denies the call.
 #![allow(unsafe_code)]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -17,11 +17,11 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     wasm32::unreachable()
 }
 
-/// Where the host puts what it hands over.
+/// Allocates memory for the values that the host passes.
 ///
 /// # Safety
-/// The host calls it as the component model says: with a block that was handed out
-/// with this size and alignment, or with none.
+/// The host calls this as the component model specifies: with a block that was
+/// allocated here with this size and alignment, or with none.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cabi_realloc(block: *mut u8, had: usize, align: usize, bytes: usize) -> *mut u8 {
     // SAFETY: as above; an alignment is a power of two.
@@ -35,26 +35,26 @@ unsafe extern "C" fn cabi_realloc(block: *mut u8, had: usize, align: usize, byte
     if moved.is_null() { wasm32::unreachable() } else { moved }
 }
 
-/// Hands out memory from the end of the guest's own data on.
+/// An allocator that takes memory from behind the guest's own data.
 struct Bump {
-    /// The first free address; 0 before anything was asked for.
+    /// The first free address; 0 before the first allocation.
     next: Cell<usize>,
 }
 
 // SAFETY: the guest has one thread.
 unsafe impl Sync for Bump {}
 
-// Comparing and copying bytes is the C library's, whose parts import nothing as
-// long as nothing else of it is used.
+// Comparing and copying bytes comes from the C library. These parts import nothing as
+// long as nothing else of the library is used.
 #[link(name = "c")]
 unsafe extern "C" {
-    /// Where the linker's own data ends.
+    /// The end of the linker's own data.
     static __heap_base: u8;
 }
 
 impl Bump {
-    /// So many bytes from `start` on, in memory that is there; none where there is
-    /// no more.
+    /// Takes `bytes` bytes at or after `start`, growing memory if needed; `None` if
+    /// memory cannot grow.
     fn take(&self, start: usize, bytes: usize) -> Option<usize> {
         let end = start.checked_add(bytes)?;
         let have = wasm32::memory_size(0) * PAGE_BYTES;
@@ -67,8 +67,8 @@ impl Bump {
     }
 }
 
-// SAFETY: each block is handed out once, aligned as asked, and lies within memory
-// that was there or was grown.
+// SAFETY: each block is handed out once, aligned as requested, within memory that
+// exists or was grown.
 unsafe impl GlobalAlloc for Bump {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let next = match self.next.get() {
@@ -83,14 +83,14 @@ unsafe impl GlobalAlloc for Bump {
 
     unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
 
-    /// The last block grows where it stands: a text that is being put together is
-    /// not copied at each step.
+    /// The last block grows in place: a text that is being appended to is not copied at
+    /// each step.
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         let start = block as usize;
         if start + layout.size() == self.next.get() {
             return self.take(start, bytes).map_or(ptr::null_mut(), |start| start as *mut u8);
         }
-        // SAFETY: the caller says that `layout` is the block's.
+        // SAFETY: the caller guarantees that `layout` belongs to the block.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(bytes, layout.align()));
             if !moved.is_null() {
