@@ -9,7 +9,7 @@ import (
 )
 
 type Base struct {
-	Name   string `json:"name" desc:"What it is called."`
+	Name   string `json:"name" desc:"The name of the place."`
 	Hidden string `json:"hidden"`
 }
 
@@ -54,7 +54,7 @@ func TestSchemaSaysWhatEncodingJSONReads(t *testing.T) {
 	sameJSON(t, Schema[arguments](), `{
 		"type": "object",
 		"properties": {
-			"name": {"type": "string", "description": "What it is called."},
+			"name": {"type": "string", "description": "The name of the place."},
 			"size": `+size+`,
 			"kind": {"type": "string", "enum": ["a", "b c"]},
 			"share": {"type": "number", "enum": [0.5, 1]},

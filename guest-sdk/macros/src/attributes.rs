@@ -1,4 +1,4 @@
-//! What stands in the parentheses of `#[tool(...)]`.
+//! Parses the arguments of `#[tool(...)]`.
 
 use crate::duration;
 use crate::name::{check_id, check_name};
@@ -105,7 +105,7 @@ fn retries(value: &LitInt) -> syn::Result<u32> {
     }
 }
 
-/// `idempotent`, or `idempotent = true`.
+/// Parses `idempotent` or `idempotent = true`.
 fn flag(input: ParseStream<'_>) -> syn::Result<bool> {
     if input.parse::<Option<Token![=]>>()?.is_none() {
         return Ok(true);

@@ -1,22 +1,22 @@
-//! What `#[schemars(...)]` may say of a parameter: which values fit.
+//! Checks `#[schemars(...)]` on a parameter: it may only bound the accepted values.
 //!
-//! Calls are read by serde, which does not see it. What would tell the model of another
-//! name, default or shape than calls are read by is refused.
+//! Calls are read by serde, which ignores this attribute. Options that would show the
+//! model another name, default or shape than serde reads are rejected.
 
 use quote::ToTokens;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token};
 
-/// What says which values fit, or shows one.
+/// The options that bound values or show an example.
 const ACCEPTED: [&str; 14] = [
     "range", "length", "regex", "pattern", "contains", "inner", "required", "email", "url", "ip", "ipv4",
     "ipv6", "extend", "example",
 ];
 
-/// Refuses what is no bound, where it stands.
+/// Rejects options that are not bounds, with their spans.
 ///
 /// # Errors
-/// It holds something else than bounds.
+/// Returns an error for any other option.
 pub(crate) fn check(attribute: &Attribute) -> syn::Result<()> {
     let list = attribute.meta.require_list()?;
     for meta in list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)? {

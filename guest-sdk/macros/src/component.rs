@@ -9,7 +9,7 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Expr, Ident, LitStr, Path, Token};
 
-/// What one component consists of.
+/// The fields of `component!`.
 pub(crate) struct Component {
     id: LitStr,
     version: Option<Expr>,
@@ -96,7 +96,7 @@ fn tools(input: ParseStream<'_>) -> syn::Result<Vec<Path>> {
 }
 
 impl Component {
-    /// The type that stands for the component, and its exports on wasm.
+    /// Generates the component's type and its exports on wasm.
     pub(crate) fn expand(&self) -> TokenStream {
         let Self { id, tools, state, .. } = self;
         let version = match &self.version {
@@ -105,7 +105,7 @@ impl Component {
         };
         let tools = tools.iter().map(|tool| quote_spanned!(tool.span()=> &#tool {}));
         quote! {
-            /// The component that this crate makes.
+            /// The component of this crate.
             pub struct Exported;
 
             impl ::tollgate_sdk::Component for Exported {

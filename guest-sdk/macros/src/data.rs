@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// The item with its derives.
+/// Adds the derives to the item.
 pub(crate) fn expand(attributes: TokenStream, item: TokenStream) -> TokenStream {
     if !attributes.is_empty() {
         return syn::Error::new_spanned(attributes, "`#[data]` takes nothing in parentheses")

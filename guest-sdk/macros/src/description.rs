@@ -1,4 +1,4 @@
-//! Doc comments: what a tool does, and what each parameter is.
+//! Doc comments: the descriptions of a tool and its parameters.
 //!
 //! The first paragraph is the description. Parameters are described in one of
 //! three ways: `:param name: text`, `name: text` under `Args:`, or a list of
@@ -6,16 +6,16 @@
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// What a function's doc comment says.
+/// The contents of a function's doc comment.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Description {
     /// The first paragraph, on one line.
     pub(crate) summary: String,
-    /// Names with their texts, in their order.
+    /// The names of parameters with their descriptions, in order.
     pub(crate) parameters: Vec<(String, String)>,
 }
 
-/// The lines of all doc comments of an item.
+/// Returns the lines of all doc comments of an item.
 pub(crate) fn lines(attributes: &[Attribute]) -> Vec<String> {
     attributes
         .iter()
@@ -38,8 +38,8 @@ fn doc(attribute: &Attribute) -> Option<String> {
 }
 
 impl Description {
-    /// Reads the lines of a doc comment. `is_parameter` tells a list of
-    /// parameters from any other list.
+    /// Reads the lines of a doc comment. `is_parameter` distinguishes a list of
+    /// parameters from other lists.
     pub(crate) fn read(lines: &[String], is_parameter: impl Fn(&str) -> bool) -> Self {
         let mut reader = Reader { description: Self::default(), place: Place::Summary, section: None };
         for line in lines {
@@ -49,11 +49,11 @@ impl Description {
     }
 }
 
-/// Where in the doc comment the next line stands.
+/// The position of the next line in the doc comment.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Summary,
-    /// After a parameter: what follows goes on with it.
+    /// After a parameter: the line continues its description.
     Parameter,
     Elsewhere,
 }
@@ -61,7 +61,7 @@ enum Place {
 struct Reader {
     description: Description,
     place: Place,
-    /// Under `Args:`, and how far its parameters are indented once one is known.
+    /// Set under `Args:`; contains the indentation of its parameters once one is known.
     section: Option<Option<usize>>,
 }
 
@@ -100,8 +100,8 @@ impl Reader {
         self.place = Place::Parameter;
     }
 
-    /// A `name: text` that is no further in than the one before: what is, goes
-    /// on with that one.
+    /// Parses `name: text` that is indented no further than the previous one. A line
+    /// that is indented further continues that one.
     fn in_section<'a>(&self, text: &'a str, indent: usize) -> Option<(&'a str, &'a str)> {
         let known = self.section?;
         pair(text).filter(|_| known.is_none_or(|known| indent <= known))
@@ -127,12 +127,13 @@ fn append(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-/// `Args:`, `# Arguments`.
+/// Returns whether a line is `Args:` or `# Arguments`.
 fn is_args_heading(text: &str) -> bool {
     heading(text).is_some_and(|text| matches!(text, "Args" | "Arguments" | "Parameters"))
 }
 
-/// `Returns:`, `# Errors`, `Raises: KeyError`: where another section begins.
+/// Returns whether a line starts another section: `Returns:`, `# Errors`, `Raises:
+/// KeyError`.
 fn is_heading(text: &str) -> bool {
     let word = text.split_once(':').map_or(text, |(word, _)| word);
     text.starts_with('#')
@@ -150,7 +151,7 @@ fn heading(text: &str) -> Option<&str> {
     }
 }
 
-/// `:param name: text`
+/// Parses `:param name: text`.
 fn param(text: &str) -> Option<(&str, &str)> {
     let (name, text) = text.strip_prefix(":param ")?.split_once(':')?;
     Some((name.trim(), text.trim()))
@@ -160,7 +161,7 @@ fn item(text: &str) -> Option<&str> {
     text.strip_prefix("* ").or_else(|| text.strip_prefix("- "))
 }
 
-/// `* name - text`
+/// Parses `* name - text`.
 fn listed<'a>(text: &'a str, is_parameter: &impl Fn(&str) -> bool) -> Option<(&'a str, &'a str)> {
     let item = text.strip_prefix("* ").or_else(|| text.strip_prefix("- "))?;
     let (name, text) = item.split_once(" - ").or_else(|| item.split_once(": "))?;
@@ -168,7 +169,7 @@ fn listed<'a>(text: &'a str, is_parameter: &impl Fn(&str) -> bool) -> Option<(&'
     is_parameter(name).then_some((name, text.trim()))
 }
 
-/// `name: text`, and `name (type): text`
+/// Parses `name: text` and `name (type): text`.
 fn pair(text: &str) -> Option<(&str, &str)> {
     let (name, text) = text.split_once(':')?;
     let name = bare(name.split_once(" (").map_or(name, |(name, _)| name));

@@ -1,8 +1,8 @@
-//! `"5s"`, `"500ms"`, `"2m"`, or a number of milliseconds.
+//! Durations: `"5s"`, `"500ms"`, `"2m"`, or a number of milliseconds.
 
 use syn::{Expr, ExprLit, Lit};
 
-/// The milliseconds that an expression stands for.
+/// Returns the value of an expression in milliseconds.
 pub(crate) fn milliseconds(value: &Expr) -> syn::Result<u32> {
     let milliseconds = match value {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse::<u32>()?,

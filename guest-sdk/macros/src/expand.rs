@@ -1,4 +1,4 @@
-//! From a function to a tool: what `#[tool]` puts beside it.
+//! The code that `#[tool]` generates beside a function.
 
 use crate::attributes::Attributes;
 use crate::function::Function;
@@ -8,7 +8,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Ident, ItemFn, ReturnType};
 
-/// The function as it was, and the tool beside it.
+/// Returns the unchanged function followed by the tool.
 pub(crate) fn tool(attributes: Attributes, item: ItemFn) -> syn::Result<TokenStream> {
     let function = Function::read(&attributes, item)?;
     let tool = Expansion { attributes, function };
@@ -48,8 +48,8 @@ impl Expansion {
         }
     }
 
-    /// Asks for what each type has to be, so that the compiler says it first, and
-    /// where the type stands.
+    /// Generates checks of each type's traits, so that the compiler reports a missing
+    /// one first and at the type itself.
     fn types(&self) -> TokenStream {
         let whole = self.function.whole().into_iter();
         let types = self.function.arguments().map(|argument| &argument.owned).chain(whole);
@@ -61,7 +61,8 @@ impl Expansion {
         }
     }
 
-    /// The struct that the arguments are parsed into, unless it is the author's.
+    /// Generates the struct that the arguments are parsed into, unless the author
+    /// provides one.
     fn arguments_struct(&self) -> Option<TokenStream> {
         if self.function.whole().is_some() {
             return None;
@@ -231,7 +232,7 @@ fn default_name(argument: &Argument) -> syn::Ident {
     format_ident!("__default_{}", argument.shown_name())
 }
 
-/// What the function is called with in a parameter's place.
+/// Returns the expression that is passed to the function for a parameter.
 fn passed(parameter: &Parameter) -> TokenStream {
     let (args, ctx) = (args(), ctx());
     match parameter {
@@ -247,12 +248,12 @@ fn passed(parameter: &Parameter) -> TokenStream {
     }
 }
 
-/// The arguments, hidden from what the author calls `args`.
+/// Returns the name of the arguments; hygiene hides it from the author's own `args`.
 fn args() -> Ident {
     Ident::new("args", Span::mixed_site())
 }
 
-/// The context, hidden from what the author calls `ctx`.
+/// Returns the name of the context; hygiene hides it from the author's own `ctx`.
 fn ctx() -> Ident {
     Ident::new("ctx", Span::mixed_site())
 }

@@ -1,5 +1,5 @@
-//! What the macro writes is specified by files: `tests/expansions/NAME.rs`
-//! becomes `NAME.expanded.rs`. `UPDATE_EXPANSIONS=1` writes them anew.
+//! The macro's output is specified by files: `tests/expansions/NAME.rs` becomes
+//! `NAME.expanded.rs`. `UPDATE_EXPANSIONS=1` rewrites them.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::tool;

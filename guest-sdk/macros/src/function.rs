@@ -1,4 +1,4 @@
-//! A tool's function, read: what it is called, what it does, what it takes.
+//! The parsed function of a tool: its name, description and parameters.
 
 use crate::attributes::Attributes;
 use crate::description::{self, Description};
@@ -11,14 +11,13 @@ pub(crate) struct Function {
     pub(crate) item: ItemFn,
     pub(crate) id: String,
     pub(crate) name: String,
-    /// What it does, for the model.
+    /// The tool's purpose, for the model.
     pub(crate) summary: String,
     pub(crate) parameters: Vec<Parameter>,
 }
 
 impl Function {
-    /// Reads a function, and takes the attributes that are not Rust's from its
-    /// parameters.
+    /// Parses a function and removes the macro's attributes from its parameters.
     pub(crate) fn read(attributes: &Attributes, mut item: ItemFn) -> syn::Result<Self> {
         check_signature(&item)?;
         let mut parameters =
@@ -34,12 +33,12 @@ impl Function {
         })
     }
 
-    /// The parameters that the model gives, in their order.
+    /// Returns the parameters that the model provides, in order.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &Argument> {
         self.parameters.iter().filter_map(Parameter::argument)
     }
 
-    /// The author's own struct of arguments.
+    /// Returns the author's own struct of arguments.
     pub(crate) fn whole(&self) -> Option<&Type> {
         self.parameters.iter().find_map(|parameter| match parameter {
             Parameter::Whole(ty) => Some(&**ty),
@@ -80,8 +79,8 @@ fn check_parameters(item: &ItemFn, parameters: &[Parameter]) -> syn::Result<()> 
     Ok(())
 }
 
-/// Gives each argument its description from the function's doc comment, unless
-/// it has one of its own.
+/// Gives each argument without a description of its own the one from the function's doc
+/// comment.
 fn describe(item: &ItemFn, parameters: &mut [Parameter]) -> syn::Result<Description> {
     let names: Vec<String> = parameters.iter().filter_map(Parameter::shown_name).collect();
     let lines = description::lines(&item.attrs);
@@ -100,7 +99,7 @@ fn describe(item: &ItemFn, parameters: &mut [Parameter]) -> syn::Result<Descript
     Ok(described)
 }
 
-/// A description of nothing is most likely a parameter that was renamed.
+/// Explains a description without a parameter, most likely one that was renamed.
 fn undescribable(item: &ItemFn, parameters: &[Parameter], name: &str) -> Error {
     let hint = match parameters.iter().any(|one| matches!(one, Parameter::Whole(_))) {
         true => "; the fields of `#[args]` are described where they stand",
@@ -108,7 +107,7 @@ fn undescribable(item: &ItemFn, parameters: &[Parameter], name: &str) -> Error {
     };
     Error::new(
         item.sig.ident.span(),
-        format!("the doc comment describes `{name}`, which is no parameter{hint}"),
+        format!("the doc comment describes `{name}`, which is not a parameter{hint}"),
     )
 }
 
@@ -132,12 +131,12 @@ fn name(attributes: &Attributes, item: &ItemFn) -> syn::Result<String> {
     Ok(name)
 }
 
-/// The function's own name will not do.
+/// Suggests the attribute to use if the function's own name is unsuitable.
 fn or_say(error: &Error, attribute: &str) -> Error {
     Error::new(error.span(), format!("{error}; give it one with `{attribute} = \"...\"`"))
 }
 
-/// A name without what makes it fit for Rust.
+/// Returns an identifier without its `r#` prefix.
 pub(crate) fn shown(ident: &syn::Ident) -> String {
     let text = ident.to_string();
     match text.strip_prefix("r#") {

@@ -17,32 +17,34 @@ use syn::parse_macro_input;
 
 /// Makes a tool of a function, sync or async.
 ///
-/// The function stays as it is. Beside it stands a type of the same name that
+/// The function remains unchanged. The macro adds a type of the same name that
 /// implements `Tool`, for `component!` to list.
 ///
 /// # Attributes
 ///
-/// | attribute | meaning | where it is unset |
+/// | attribute | meaning | default |
 /// |---|---|---|
-/// | `id = "add-note"` | identity in the registry | the function's name, with `-` for `_` |
-/// | `name = "add_note"` | what the model calls | the function's name |
-/// | `description = "..."` | what it does, for the model | the doc comment's first paragraph |
-/// | `category = "notes"` | for grouping, and for gates to match | none |
+/// | `id = "add-note"` | the tool's id in the registry | the function's name, with `-`
+/// for `_` |
+/// | `name = "add_note"` | the name that the model uses | the function's name |
+/// | `description = "..."` | the tool's purpose, for the model | the doc comment's
+/// first paragraph |
+/// | `category = "notes"` | a category for grouping and for gates to match | none |
 /// | `timeout = "5s"` | for one attempt: `"5s"`, `"500ms"`, `"2m"`, or milliseconds | the run's, or 15 s |
 /// | `max_retries = 2` | attempts after the first | 3 |
-/// | `idempotent` | may run again without harm | it may not |
+/// | `idempotent` | running again is harmless | it is not |
 /// | `validate = check` | a function that takes references to the arguments and returns `Result<(), E>` | the schema says it all |
 /// | `state(ITEMS, read(CITY), write(LOG))` | the keys that it reads and writes | none |
 ///
 /// # Parameters
 ///
-/// Each is an argument of the tool, save one of type `&Context` or
-/// `&mut Context`. `Option<T>` may be left out, and so may what has a
-/// `#[default = 5]`. `#[schemars(range(min = 1, max = 6))]` bounds it, as on a
-/// struct's field; what would change how it is read is refused. `#[args]` on the
-/// only parameter makes the fields of its struct the arguments. A parameter is
-/// described by a doc comment of its own, or in the function's: `:param name: text`,
-/// `name: text` under `Args:`, or `* name - text`.
+/// Each parameter is an argument of the tool, except one of type `&Context` or `&mut
+/// Context`. Arguments of type `Option<T>` or with a `#[default = 5]` are optional.
+/// `#[schemars(range(min = 1, max = 6))]` bounds an argument, as on a struct's field;
+/// options that would change how it is read are rejected. `#[args]` on the only
+/// parameter makes the fields of its struct the arguments. A parameter is described by
+/// a doc comment of its own or in the function's: `:param name: text`, `name: text`
+/// under `Args:`, or `* name - text`.
 #[proc_macro_attribute]
 pub fn tool(attributes: TokenStream, item: TokenStream) -> TokenStream {
     let attributes = parse_macro_input!(attributes as attributes::Attributes);
@@ -50,7 +52,7 @@ pub fn tool(attributes: TokenStream, item: TokenStream) -> TokenStream {
     expand::tool(attributes, function).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Makes one component of tools.
+/// Makes one component of several tools.
 ///
 /// ```text
 /// component! {
@@ -61,16 +63,16 @@ pub fn tool(attributes: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// `tools` names functions with `#[tool]`, and unit structs that implement
-/// `Tool`. What stands here is `struct Exported`, which implements `Component`.
+/// `tools` lists functions with `#[tool]` and unit structs that implement `Tool`. The
+/// macro expands to `struct Exported`, which implements `Component`.
 #[proc_macro]
 pub fn component(input: TokenStream) -> TokenStream {
     let component = parse_macro_input!(input as component::Component);
     component.expand().into()
 }
 
-/// Makes a struct or enum fit for arguments, results and state: derives
-/// `Serialize`, `Deserialize` and `JsonSchema` without a dependency of one's own.
+/// Makes a struct or enum usable for arguments, results and state: derives `Serialize`,
+/// `Deserialize` and `JsonSchema` without dependencies of your own.
 #[proc_macro_attribute]
 pub fn data(attributes: TokenStream, item: TokenStream) -> TokenStream {
     data::expand(attributes.into(), item.into()).into()

@@ -1,8 +1,8 @@
-//! The patterns that the contract sets for ids and names.
+//! The patterns that the contract requires of ids and names.
 
 use proc_macro2::Span;
 
-/// `[a-z][a-z0-9-]{0,63}`, and none of the host's own.
+/// Checks that an id is `[a-z][a-z0-9-]{0,63}` and not reserved for the host.
 pub(crate) fn check_id(id: &str, span: Span) -> syn::Result<()> {
     let mut bytes = id.bytes();
     let fits = bytes.next().is_some_and(|first| first.is_ascii_lowercase())
@@ -23,14 +23,14 @@ pub(crate) fn check_id(id: &str, span: Span) -> syn::Result<()> {
     Ok(())
 }
 
-/// `[a-zA-Z0-9_-]{1,64}`, and none of the host's own.
+/// Checks that a name is `[a-zA-Z0-9_-]{1,64}` and not reserved for the host.
 pub(crate) fn check_name(name: &str, span: Span) -> syn::Result<()> {
     let fits = (1..=64).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     if !fits {
         return Err(syn::Error::new(
             span,
-            format!("`{name}` is no tool's name: a name is 1 to 64 letters, digits, `_` and `-`"),
+            format!("`{name}` is not a valid tool name: a name is 1 to 64 letters, digits, `_` and `-`"),
         ));
     }
     if matches!(name, "transfer_to_agent" | "search_history") || name.starts_with("tollgate_") {

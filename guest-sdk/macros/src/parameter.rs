@@ -6,9 +6,9 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, ExprLit, FnArg, Ident, Lit, Meta, Pat, PatType, Type, TypePath};
 
-/// What a parameter is to the tool.
+/// The role of a parameter.
 pub(crate) enum Parameter {
-    /// The call in progress, under this name.
+    /// The call in progress, with the parameter's name.
     Context(String),
     /// A struct whose fields are the arguments.
     Whole(Box<Type>),
@@ -19,27 +19,28 @@ pub(crate) enum Parameter {
 /// One argument.
 pub(crate) struct Argument {
     pub(crate) name: Ident,
-    /// What it is parsed as: `String` for `&str`.
+    /// The type that it is parsed as: `String` for `&str`.
     pub(crate) owned: Type,
-    /// It is passed on by reference.
+    /// Whether it is passed by reference.
     pub(crate) borrowed: bool,
     pub(crate) default: Option<Default>,
-    /// `#[schemars(range(...))]` and the like, for the field that it becomes.
+    /// `#[schemars(range(...))]` and similar attributes, for the field of the generated
+    /// struct.
     pub(crate) schema: Vec<Attribute>,
     /// The parameter's own doc comment.
     pub(crate) doc: String,
 }
 
-/// What an argument is where it is left out.
+/// The default of an argument.
 pub(crate) enum Default {
-    /// `#[default]`: what the type says.
+    /// `#[default]`: the type's default.
     OfType,
     /// `#[default = 5]`.
     Value(Box<Expr>),
 }
 
 impl Parameter {
-    /// Reads a parameter, and takes the attributes that are not Rust's from it.
+    /// Parses a parameter and removes the macro's attributes from it.
     pub(crate) fn take(input: &mut FnArg) -> syn::Result<Self> {
         let parameter = match input {
             FnArg::Receiver(receiver) => {
@@ -64,7 +65,7 @@ impl Parameter {
         Argument::new(parameter, own).map(Box::new).map(Self::Argument)
     }
 
-    /// What the model gives.
+    /// Returns the argument that the model provides, if it is one.
     pub(crate) fn argument(&self) -> Option<&Argument> {
         match self {
             Self::Argument(argument) => Some(argument),
@@ -72,7 +73,7 @@ impl Parameter {
         }
     }
 
-    /// The name under which a doc comment may speak of it.
+    /// Returns the name that doc comments use for it.
     pub(crate) fn shown_name(&self) -> Option<String> {
         match self {
             Self::Context(name) => Some(name.clone()),
@@ -82,7 +83,7 @@ impl Parameter {
     }
 }
 
-/// The attributes of a parameter that are the macro's.
+/// The macro's own attributes on a parameter.
 struct Own {
     whole: bool,
     default: Option<Default>,
@@ -140,12 +141,12 @@ impl Argument {
         Ok(Self { name, owned, borrowed, default: own.default, schema: own.schema, doc: own.doc })
     }
 
-    /// The name as the model sees it.
+    /// Returns the name that the model sees.
     pub(crate) fn shown_name(&self) -> String {
         shown(&self.name)
     }
 
-    /// An expression of the default's value, of the argument's type.
+    /// Returns an expression of the default value, of the argument's type.
     pub(crate) fn default_value(&self) -> Option<TokenStream> {
         let value = match self.default.as_ref()? {
             Default::OfType => return Some(quote!(::core::default::Default::default())),
@@ -168,7 +169,7 @@ fn pattern_name(pattern: &Pat) -> String {
     }
 }
 
-/// A literal becomes the type it is wanted as: a text a `String`, `5` a float.
+/// Converts a literal to the target type: a text to a `String`, `5` to a float.
 fn literal(value: &Expr, target: &Type) -> TokenStream {
     let unsigned = match value {
         Expr::Unary(negated) if matches!(negated.op, syn::UnOp::Neg(_)) => &negated.expr,
@@ -185,7 +186,7 @@ fn literal(value: &Expr, target: &Type) -> TokenStream {
     }
 }
 
-/// `&Context` and `&mut Context`.
+/// Returns whether a type is `&Context` or `&mut Context`.
 fn is_context(ty: &Type) -> bool {
     match ty {
         Type::Reference(reference) => is_named(&reference.elem, &["Context"]),
@@ -193,7 +194,7 @@ fn is_context(ty: &Type) -> bool {
     }
 }
 
-/// The type that a parameter is parsed as.
+/// Returns the type that a parameter is parsed as, and whether it is borrowed.
 fn owned(ty: &Type) -> syn::Result<(Type, bool)> {
     match ty {
         Type::Reference(reference) if reference.mutability.is_none() => match &*reference.elem {

@@ -1,11 +1,11 @@
-//! `ITEMS`, `read(CITY)`, `write(LOG)`: how a tool uses a key.
+//! A tool's use of a key: `ITEMS`, `read(CITY)`, `write(LOG)`.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::{Path, Token};
 
-/// One key and its use.
+/// A key and how it is used.
 pub(crate) struct KeyUse {
     key: Path,
     access: Access,

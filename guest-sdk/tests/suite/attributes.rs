@@ -1,4 +1,4 @@
-//! K5: what is said about a tool, and several tools in one component.
+//! K5: a tool's attributes, and several tools in one component.
 
 use tollgate_sdk::{Arguments, Component, ExecutionPolicy, Tool, ToolError, component, json, tool};
 

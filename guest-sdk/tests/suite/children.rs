@@ -1,4 +1,4 @@
-//! K4 and K8: a tool that hands work to another agent.
+//! K4 and K8: a tool that delegates to another agent.
 
 use tollgate_sdk::{
     ChildError, ChildOutcome, ChildRun, ChildStatus, Context, Role, Streaming, ToolError, ToolResult, data,

@@ -1,4 +1,4 @@
-//! K1: what the macros say about mistakes, word for word.
+//! K1: the macros' error messages, word for word.
 
 #[test]
 fn k1_mistakes_are_compile_errors_that_say_what_to_write() {

@@ -1,4 +1,4 @@
-//! K1: a function is a tool, and stays a function.
+//! K1: a function is a tool and remains a function.
 
 use crate::call;
 use tollgate_sdk::{
@@ -19,7 +19,7 @@ async fn greet(name: &str, ctx: &Context) -> Result<String, ToolError> {
     Ok(format!("Hello {name} from {}", ctx.call_id()))
 }
 
-/// Gives way once, having asked to be woken.
+/// Yields once, after waking itself.
 async fn yielding() {
     let mut yielded = false;
     std::future::poll_fn(move |context| {
@@ -58,7 +58,8 @@ fn k1_an_async_tool_that_nothing_will_wake_ends_with_an_error() {
     assert!(matches!(error, ToolError::Internal(message) if message.contains("awaits")));
 }
 
-/// Names of the author's own, where the macro needs those of the standard library.
+/// The author's own names, which shadow names of the standard library that the macro
+/// uses.
 #[allow(dead_code)]
 mod hygiene {
     use tollgate_sdk::ToolError;

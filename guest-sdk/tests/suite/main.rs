@@ -1,5 +1,5 @@
-//! The SDK as an author of tools sees it. Tests are named by the behaviour that
-//! they hold the SDK to.
+//! The SDK from the perspective of a tool's author. Tests are named by the behaviour
+//! that they require of the SDK.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod attributes;
@@ -15,12 +15,12 @@ mod state;
 
 use tollgate_sdk::{Arguments, Context, Tool, ToolError, ToolOutput, Value};
 
-/// The schema that the model sees of a tool.
+/// Returns the schema that the model sees of a tool.
 fn schema(tool: &dyn Tool) -> Value {
     tool.descriptor().parameters
 }
 
-/// Calls a tool the way a host does.
+/// Calls a tool as a host does.
 fn call(tool: &dyn Tool, args: &Value) -> Result<ToolOutput, ToolError> {
     tool.execute(Arguments::new(&args.to_string()), &mut Context::for_test())
 }

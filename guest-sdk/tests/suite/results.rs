@@ -1,4 +1,4 @@
-//! K7: how results are made, and how they are asked.
+//! K7: how results are created and inspected.
 
 use std::collections::BTreeMap;
 use tollgate_sdk::{ResumeMode, Status, Ticket, ToolDescriptor, ToolResult, Value, json};

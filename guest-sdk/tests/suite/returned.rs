@@ -1,4 +1,4 @@
-//! K6: what a tool may return, and what becomes of it.
+//! K6: the types that a tool may return, and their outputs.
 
 use crate::call;
 use std::collections::BTreeMap;

@@ -285,7 +285,7 @@ fn k2_no_schema_is_empty_and_none_has_a_title() {
     }
 }
 
-/// Looks at a schema and at all schemas in it.
+/// Checks a schema and all schemas in it.
 fn check(schema: &Value) {
     let Some(schema) = schema.as_object() else {
         assert_eq!(schema, &json!(false), "only `false` is no object");
@@ -317,7 +317,7 @@ fn k2_a_property_called_title_stays() {
 ///
 /// This is for people.
 ///
-/// :param text: What to cut,
+/// :param text: The text to cut,
 ///     all of it.
 /// :param at: Where.
 #[tool]
@@ -328,7 +328,7 @@ fn sphinx(text: &str, at: usize) -> usize {
 /// Cuts a text.
 ///
 /// Args:
-///     text (str): What to cut.
+///     text (str): The text to cut.
 ///     at: Where.
 ///
 /// Returns:
@@ -340,7 +340,7 @@ fn google(text: &str, at: usize) -> usize {
 
 /// Cuts a text.
 ///
-/// * `text` - What to cut.
+/// * `text` - The text to cut.
 /// * at - Where.
 #[tool]
 fn listed(text: &str, at: usize) -> usize {
@@ -350,7 +350,7 @@ fn listed(text: &str, at: usize) -> usize {
 /// Cuts a text.
 #[tool]
 fn beside(
-    /// What to cut.
+    /// The text to cut.
     text: &str,
     /// Where.
     at: usize,
@@ -361,7 +361,7 @@ fn beside(
 #[data]
 #[serde(deny_unknown_fields)]
 struct Cut {
-    /// What to cut.
+    /// The text to cut.
     text: String,
     /// Where.
     at: usize,
@@ -386,8 +386,8 @@ fn k3_parameters_are_described_in_three_ways_and_where_they_stand() {
         let text = |name: &str| schema["properties"][name]["description"].clone();
         (text("text"), text("at"))
     };
-    assert_eq!(described(&sphinx {}), (json!("What to cut, all of it."), json!("Where.")));
-    let expected = (json!("What to cut."), json!("Where."));
+    assert_eq!(described(&sphinx {}), (json!("The text to cut, all of it."), json!("Where.")));
+    let expected = (json!("The text to cut."), json!("Where."));
     assert_eq!(described(&google {}), expected);
     assert_eq!(described(&listed {}), expected);
     assert_eq!(described(&beside {}), expected);

@@ -1,5 +1,5 @@
-//! K4 and K5: state is declared once, read by its type, and written as its
-//! reducer wants it.
+//! K4 and K5: state is declared once, read by its type and written as its reducer
+//! requires.
 
 use std::collections::BTreeSet;
 use tollgate_sdk::reducer::{Add, Append, Max, MergePatch, Union};

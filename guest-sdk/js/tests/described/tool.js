@@ -37,9 +37,9 @@ export const tool = component({
 
 /**
  * @typedef {object} Place
- * @property {string} name What it is called.
+ * @property {string} name The name of the place.
  * @property {Bounded<string, { pattern: "^[0-9]{4}$" }>} [zip] Its code.
- * @property {string} [country="CH"] Where it lies.
+ * @property {string} [country="CH"] The country of the place.
  */
 
 const COUNT = 3;

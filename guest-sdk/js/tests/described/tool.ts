@@ -35,7 +35,7 @@ interface Tree {
 }
 
 interface Place {
-  /** What it is called. */
+  /** The name of the place. */
   name: string;
   /**
    * Its code.
@@ -43,7 +43,7 @@ interface Place {
    */
   zip?: string;
   /**
-   * Where it lies.
+   * The country of the place.
    * @default "CH"
    */
   country?: string;

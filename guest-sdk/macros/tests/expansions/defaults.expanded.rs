@@ -2,7 +2,7 @@
 ///
 /// Args:
 ///     text: Where to look.
-///     word: What to look for.
+///     word: The text to find.
 pub fn search(
     text: &str,
     word: Option<String>,
@@ -34,7 +34,7 @@ const _: () = {
     struct __Arguments {
         #[schemars(description = "Where to look.")]
         text: ::std::string::String,
-        #[schemars(description = "What to look for.")]
+        #[schemars(description = "The text to find.")]
         word: Option<String>,
         #[serde(default = "__default_limit")]
         limit: usize,

@@ -2,7 +2,7 @@
 ///
 /// Args:
 ///     text: Where to look.
-///     word: What to look for.
+///     word: The text to find.
 #[tool]
 pub fn search(
     text: &str,

@@ -377,9 +377,9 @@ static const char *is_allowed(json_value args) {
 #define INTEGERS "\"type\":\"object\",\"additionalProperties\":{" AN_INTEGER "}"
 #define A_PLACE                                                                 \
   "\"type\":\"object\",\"required\":[\"name\"],\"additionalProperties\":false," \
-  "\"properties\":{" MEMBER("name", A_STRING, "What it is called.") ","         \
+  "\"properties\":{" MEMBER("name", A_STRING, "The name of the place.") ","     \
   MEMBER("zip", A_STRING, "Its code.") ","                                      \
-  MEMBER("country", A_STRING ",\"default\":\"CH\"", "Where it lies.") "}"
+  MEMBER("country", A_STRING ",\"default\":\"CH\"", "The country of the place.") "}"
 
 static const tollgate_tool tools[] = {{
     .name = "tour_c",

@@ -71,9 +71,9 @@ type what struct {
 }
 
 type place struct {
-	Name    string  `json:"name" desc:"What it is called."`
+	Name    string  `json:"name" desc:"The name of the place."`
 	Zip     *string `json:"zip" desc:"Its code."`
-	Country string  `json:"country" desc:"Where it lies." default:"\"CH\""`
+	Country string  `json:"country" desc:"The country of the place." default:"\"CH\""`
 }
 
 func isAllowed(given json.RawMessage) error {

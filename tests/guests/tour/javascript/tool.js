@@ -18,9 +18,9 @@ import {
 
 /**
  * @typedef {object} Place
- * @property {string} name What it is called.
+ * @property {string} name The name of the place.
  * @property {string} [zip] Its code.
- * @property {string} [country="CH"] Where it lies.
+ * @property {string} [country="CH"] The country of the place.
  */
 
 /**

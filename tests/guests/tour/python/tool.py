@@ -66,9 +66,9 @@ What = Literal[
 
 @dataclass
 class Place:
-    name: Annotated[str, "What it is called."]
+    name: Annotated[str, "The name of the place."]
     zip: Annotated[Optional[str], "Its code."]
-    country: Annotated[str, "Where it lies."] = "CH"
+    country: Annotated[str, "The country of the place."] = "CH"
 
 
 def is_allowed(text: str, **_: Any) -> None:

@@ -19,12 +19,12 @@ import {
 } from "tollgate";
 
 interface Place {
-  /** What it is called. */
+  /** The name of the place. */
   name: string;
   /** Its code. */
   zip?: string;
   /**
-   * Where it lies.
+   * The country of the place.
    * @default "CH"
    */
   country?: string;

@@ -43,11 +43,11 @@ enum What {
 #[data]
 #[serde(deny_unknown_fields)]
 struct Place {
-    /// What it is called.
+    /// The name of the place.
     name: String,
     /// Its code.
     zip: Option<String>,
-    /// Where it lies.
+    /// The country of the place.
     #[serde(default = "country")]
     country: String,
 }
