@@ -10,7 +10,7 @@ static const char *skip_blanks(const char *at, const char *end) {
   return at;
 }
 
-// The end of a string whose quote is at `at`.
+// Returns the end of a string whose quote is at `at`.
 static const char *end_of_string(const char *at, const char *end) {
   for (at++; at < end && *at != '"'; at++) {
     if (*at == '\\') at++;
@@ -40,7 +40,7 @@ static const char *end_of_value(const char *at, const char *end) {
 }
 
 static json_value value_at(const char *at, const char *end) {
-  // What is no JSON may have ended before.
+  // Invalid JSON may have ended before.
   if (at > end) at = end;
   at = skip_blanks(at, end);
   const char *stop = end_of_value(at, end);
@@ -112,7 +112,8 @@ static char *put_utf8(char *to, uint32_t code) {
   return to;
 }
 
-// Writes what the escape behind a backslash at `at` stands for; returns its end.
+// Writes the character of the escape after a backslash at `at`; returns the escape's
+// end.
 static const char *unescape(const char *at, char **to) {
   static const char *const names = "bfnrt", *const codes = "\b\f\n\r\t";
   const char *name = strchr(names, *at);

@@ -1,5 +1,5 @@
-// JSON for tools: reading what the host wrote, which is always valid, and writing
-// answers. Memory is never given back: an instance serves one call.
+// JSON for tools: reading JSON from the host, which is always valid, and writing
+// answers. Memory is never freed: an instance serves one call.
 #ifndef TOLLGATE_JSON_H
 #define TOLLGATE_JSON_H
 
@@ -7,29 +7,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A value within a text; `len` is 0 where there is none.
+// A value within a text; `len` is 0 if there is none.
 typedef struct {
   const char *start;
   size_t len;
 } json_value;
 
-// Bytes in UTF-8 with a NUL behind them that `len` does not count.
+// UTF-8 followed by a NUL that `len` does not count.
 typedef struct {
   char *start;
   size_t len;
 } json_text;
 
-// A member of an object; of no value, no value.
+// A member of an object; no value if the object is none.
 json_value json_member(json_value object, const char *name);
-// The elements of a list, one after the other: start with `at` = 0.
+// The elements of a list, one by one: start with `at` = 0.
 bool json_next(json_value list, size_t *at, json_value *element);
-// The members of an object, likewise.
+// The members of an object, one by one.
 bool json_next_member(json_value object, size_t *at, json_text *name, json_value *value);
 
 bool json_is(json_value value, const char *literal);
-// The text of a string, decoded; empty where the value is no string.
+// The decoded text of a string; empty if the value is not a string.
 json_text json_string(json_value value);
-// A number; the fallback where the value is none, or lies outside of int64_t.
+// A number; the fallback if the value is not a number or outside int64_t.
 int64_t json_integer(json_value value, int64_t fallback);
 double json_number(json_value value, double fallback);
 
@@ -39,15 +39,15 @@ typedef struct {
   size_t len, room;
 } json_writer;
 
-// Writes text as it stands: punctuation, literals, JSON that is there already.
+// Appends text unchanged: punctuation, literals, existing JSON.
 void json_put(json_writer *writer, const char *text);
-// No value is written as null.
+// Appends a value; no value becomes null.
 void json_put_value(json_writer *writer, json_value value);
-// Writes a string with its quotes and escapes.
+// Appends a string with its quotes and escapes.
 void json_put_string(json_writer *writer, const char *text, size_t len);
 void json_put_integer(json_writer *writer, int64_t value);
-// Writes a number with as few digits as give it back; what JSON has no number for, NAN
-// and the infinities, as null.
+// Appends a number with the fewest digits that preserve it; NAN and the infinities
+// become null.
 void json_put_number(json_writer *writer, double value);
 
 #endif

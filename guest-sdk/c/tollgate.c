@@ -1,4 +1,4 @@
-// Between the generated bindings and tollgate.h.
+// Connects the generated bindings to tollgate.h.
 #include "tollgate.h"
 
 #include "bindings/guest.h"
@@ -82,7 +82,7 @@ static const tollgate_tool *find_tool(guest_string_t name) {
   return NULL;
 }
 
-// Arguments with a NUL behind them, so that numbers at their end can be read.
+// Returns arguments followed by a NUL, so that numbers at their end can be read.
 static json_value json_of(guest_string_t text) { return (json_value){c_text(text), text.len}; }
 
 bool exports_tollgate_tool_tool_validate_args(guest_string_t *tool_name, tollgate_tool_types_json_t *args,

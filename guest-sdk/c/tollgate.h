@@ -1,5 +1,5 @@
-// Writes Tollgate tools in C. A tool's file defines `tollgate_component`; each tool
-// of it has a function that reads its call and answers it once:
+// Writing Tollgate tools in C. A tool's file defines `tollgate_component`; each of
+// its tools has a function that reads its call and answers it once:
 //
 //   static void shout(tollgate_call *call) {
 //     json_text text = json_string(json_member(call->args, "text"));
@@ -7,9 +7,8 @@
 //     tollgate_succeed(call, &answer);
 //   }
 //
-// Each call runs in a fresh instance: nothing that a tool keeps in variables is
-// there at the next call, and no memory needs to be given back. What shall last is
-// state.
+// Each call runs in a fresh instance: variables do not keep their values until the
+// next call, and no memory needs to be freed. Use state for values that have to last.
 #ifndef TOLLGATE_H
 #define TOLLGATE_H
 
@@ -18,25 +17,26 @@
 typedef struct tollgate_call tollgate_call;
 
 typedef struct {
-  // What the model calls: [a-zA-Z0-9_-]{1,64}.
+  // The name that the model uses: [a-zA-Z0-9_-]{1,64}.
   const char *name;
-  // Identity in the registry: [a-z][a-z0-9-]{0,63}.
+  // The id in the registry: [a-z][a-z0-9-]{0,63}.
   const char *id;
-  // What it does, for the model.
+  // The tool's purpose, for the model.
   const char *description;
   // JSON Schema of the arguments.
   const char *parameters;
-  // For grouping; may be NULL.
+  // A category for grouping; may be NULL.
   const char *category;
-  // For one attempt, in milliseconds; 0 for the host's default.
+  // The time limit of one attempt in milliseconds; 0 for the host's default.
   uint32_t timeout_ms;
   // Attempts after the first, such as &(const uint32_t){1}; NULL for the host's default.
   const uint32_t *max_retries;
-  // May run again without harm.
+  // Whether running again is harmless.
   bool idempotent;
   // Answers the call.
   void (*execute)(tollgate_call *call);
-  // Checks what the schema cannot say: returns what is wrong, or NULL. May be NULL.
+  // Checks constraints that the schema cannot express: returns an error message or
+  // NULL. May be NULL.
   const char *(*validate)(json_value args);
 } tollgate_tool;
 
@@ -49,8 +49,8 @@ typedef enum {
   TOLLGATE_MAX,
 } tollgate_reducer;
 
-// What tools do with a key. Where none is stated, own keys are read and written, and
-// another component's are read.
+// The access of tools to a key. By default, own keys are read and written, and other
+// components' keys are read.
 typedef enum {
   TOLLGATE_UNSTATED,
   TOLLGATE_READ_ONLY,
@@ -60,8 +60,8 @@ typedef enum {
 
 // A state key.
 typedef struct {
-  // Without a dot it is a key of the component's own, with one it is another
-  // component's, which needs a grant; then access is all that counts below.
+  // The component's own key if it has no dot. With a dot, it is another component's,
+  // which needs a grant; then only `access` is used below.
   const char *name;
   tollgate_access access;
   // The value before the first update, as JSON.
@@ -69,9 +69,9 @@ typedef struct {
   // JSON Schema of the value; may be NULL.
   const char *schema;
   tollgate_reducer reducer;
-  // Lives as long as the thread; otherwise it ends with the run.
+  // Whether it lives as long as the thread; otherwise it ends with the run.
   bool thread;
-  // Survives the host's process.
+  // Whether it outlives the host's process.
   bool persistent;
 } tollgate_key;
 
@@ -85,16 +85,16 @@ typedef struct {
   size_t key_count;
 } tollgate_component_descriptor;
 
-// What the component is; a tool's file defines it.
+// The description of the component; a tool's file defines it.
 extern const tollgate_component_descriptor tollgate_component;
 
-// A person decided that a suspended call goes on.
+// A person's decision that resumes a suspended call.
 typedef struct {
-  // The ticket's action and message, as they were asked.
+  // The ticket's action and message.
   const char *suspension_id, *action, *message, *decision_id;
-  // What the person answered; it fits the ticket's schema.
+  // The person's answer; it fits the ticket's schema.
   json_value value;
-  // In the person's words; NULL where there are none.
+  // The reason in the person's words; may be NULL.
   const char *reason;
   // Milliseconds since the Unix epoch.
   uint64_t decided_at_ms;
@@ -102,37 +102,37 @@ typedef struct {
 
 // The call in progress.
 struct tollgate_call {
-  // Fit the tool's schema.
+  // The arguments; they fit the tool's schema.
   json_value args;
   const char *tool_name, *call_id, *run_id, *thread_id, *agent_id;
-  // What the calling agent is for; NULL where nobody said.
+  // The calling agent's purpose; NULL if unknown.
   const char *agent_description;
-  // The agents that it may hand work to.
+  // The agents that it may delegate to.
   const char *const *delegates;
   size_t delegate_count;
-  // Of the call that had another agent run this one; NULL where none did.
+  // The call that started this run by delegation; NULL if there is none.
   const char *parent_run_id, *parent_thread_id, *parent_call_id;
-  // Of the snapshot that tollgate_read reads.
+  // The revision of the snapshot that tollgate_read reads.
   uint64_t revision;
-  // 1 for the first.
+  // The number of this attempt, counted from 1.
   uint32_t attempt;
-  // Milliseconds that this attempt may still use.
+  // The remaining time of this attempt in milliseconds.
   uint32_t deadline_ms;
-  // Set where a suspended call goes on, NULL otherwise; what the person answered is
-  // `decision` as well, of length 0 otherwise.
+  // Set if this call resumes after a suspension, NULL otherwise. The person's answer
+  // is also in `decision`, whose length is 0 otherwise.
   const tollgate_resumption *resume;
   json_value decision;
-  // Where the answer is put.
+  // The location of the answer.
   void *out, *error;
   const void *context;
   bool refused;
 };
 
-// The answers; a tool gives one. What it changed commits with it.
+// The answers; a tool gives one. Its changes commit with it.
 void tollgate_succeed(tollgate_call *call, const json_writer *data);
-// With words beside the data.
+// With a message beside the data.
 void tollgate_succeed_with_message(tollgate_call *call, const json_writer *data, const char *message);
-// The tool's own answer that it failed, for the model; without a code where that is NULL.
+// The tool's own answer that it failed, for the model; the code may be NULL.
 void tollgate_fail(tollgate_call *call, const char *code, const char *message);
 // Waits for a person's plain confirmation.
 void tollgate_ask(tollgate_call *call, const char *message);
@@ -140,7 +140,7 @@ void tollgate_ask(tollgate_call *call, const char *message);
 // A question to a person.
 typedef struct {
   const char *action, *message;
-  // JSON; what the person should see beside the question.
+  // JSON to show the person beside the question.
   const char *parameters;
   // JSON Schema of the answer; may be NULL.
   const char *response_schema;
@@ -162,15 +162,16 @@ typedef enum {
 } tollgate_refusal;
 void tollgate_refuse(tollgate_call *call, tollgate_refusal kind, const char *message);
 
-// A key as it stood when the call began, as JSON; of length 0 where it has no value.
+// Returns the value of a key when the call began, as JSON; its length is 0 if it has
+// no value.
 json_value tollgate_read(const tollgate_call *call, const char *name);
-// An update for the key's reducer, as JSON; it commits with the answer.
+// Adds an update for the key's reducer, as JSON; it commits with the answer.
 void tollgate_update(tollgate_call *call, const char *name, const char *update);
 
-// What a tool may ask of the agent loop; each needs its grant.
-// A note that the model sees at its next turn.
+// Requests to the agent loop; each needs its grant.
+// Adds a note that the model sees on its next turn.
 void tollgate_add_context(tollgate_call *call, const char *note);
-// Hands the thread to another agent.
+// Hands the thread over to another agent.
 void tollgate_transfer_to(tollgate_call *call, const char *agent_id);
 // Ends the enclosing loop agent.
 void tollgate_escalate(tollgate_call *call);
@@ -183,17 +184,17 @@ typedef enum {
   TOLLGATE_FAILED,
   TOLLGATE_CANCELLED,
 } tollgate_progress_status;
-// How far the call is, from 0 to 1, or unknown. The message may be NULL.
+// Reports the progress of the call from 0 to 1, or unknown. The message may be NULL.
 #define TOLLGATE_UNKNOWN (0.0 / 0.0)
 void tollgate_progress(tollgate_progress_status status, double fraction, const char *message);
-// Replaces what a client shows as what the tool is doing.
+// Replaces the current activity of this kind that clients show.
 void tollgate_activity(const char *kind, const char *content);
-// Changes the activity of this kind by a JSON Patch (RFC 6902).
+// Changes the current activity of this kind by a JSON Patch (RFC 6902).
 void tollgate_activity_delta(const char *kind, const char *patch);
 void tollgate_stream_output(const char *delta);
 typedef enum { TOLLGATE_TRACE, TOLLGATE_DEBUG, TOLLGATE_INFO, TOLLGATE_WARN, TOLLGATE_ERROR } tollgate_level;
 void tollgate_log(tollgate_level level, const char *message);
-// Whether the run is being cancelled: the moment to stop early.
+// Returns whether the run is being cancelled, so that the tool can stop early.
 bool tollgate_is_cancelled(void);
 
 #endif

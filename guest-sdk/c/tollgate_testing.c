@@ -1,5 +1,5 @@
-// The host's side of a call, in a test. What the library is made of comes with it, so
-// that a test compiles one file besides its own.
+// The host's side of a call in a test. It includes the library's sources, so that a
+// test compiles a single file beside its own.
 #include "tollgate_testing.h"
 
 #include "json.c"
@@ -18,7 +18,7 @@ static void put_text(json_writer *list, guest_string_t text) { json_put_string(l
 
 static void put_word(json_writer *list, const char *word) { json_put_string(list, word, strlen(word)); }
 
-// Begins an element of a list that is open.
+// Begins an element of an open list.
 static void begin(json_writer *list, const char *word) {
   json_put(list, list->len > 1 ? ",[" : "[");
   put_word(list, word);
@@ -87,7 +87,7 @@ static void add_entry(tollgate_tool_types_snapshot_t *snapshot, const char *key,
   snapshot->values.ptr[snapshot->values.len++] = entry;
 }
 
-// What the test sets, and the initial values of the component's other keys.
+// The test's state, and the initial values of the component's other keys.
 static tollgate_tool_types_snapshot_t snapshot(const char *state) {
   tollgate_tool_types_snapshot_t taken = {0};
   json_text key;

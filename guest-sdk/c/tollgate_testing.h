@@ -1,5 +1,5 @@
-// Calls tools in a test as the host would, without wasm. A test is a program that is
-// compiled from itself, the tool's file and tollgate_testing.c:
+// Calls tools in a test as the host would, without wasm. A test is a program compiled
+// from itself, the tool's file and tollgate_testing.c:
 //
 //   tollgate_test test = {.state = "{\"notes.count\":1}"};
 //   tollgate_test_call(&test, "count_notes", "{\"word\":\"milk\"}");
@@ -10,30 +10,30 @@
 #include "tollgate.h"
 
 typedef struct {
-  // What the call finds; each may be left out.
-  // An object with the values of keys by their whole names, COMPONENT-ID.NAME.
+  // The call's input; all fields are optional.
+  // An object with the values of keys by their full names, COMPONENT-ID.NAME.
   const char *state;
-  // What a person answered, as JSON, where the call is to go on.
+  // A person's answer as JSON, if the call is to resume.
   const char *decision;
   // Whether the run is being cancelled.
   bool cancelled;
 
-  // What it comes to.
-  // `success`, `pending`, `error`, or what ended it without an answer:
-  // `invalid_arguments`, `execution_failed`, `denied`, `not_found`, `internal`.
+  // The call's outcome.
+  // `success`, `pending`, `error`, or the refusal that ended it: `invalid_arguments`,
+  // `execution_failed`, `denied`, `not_found`, `internal`.
   const char *status;
-  // JSON; NULL where there is no answer.
+  // JSON; NULL if there is no answer.
   const char *data;
-  // NULL where there is none.
+  // NULL if there is none.
   const char *message;
-  // What is asked, as a JSON object; NULL where it is nothing or a plain question.
+  // The ticket as a JSON object; NULL if there is none or it is a plain question.
   const char *ticket;
-  // JSON lists, in the order in which things came: `[["notes.count",1]]`,
+  // JSON lists in chronological order: `[["notes.count",1]]`,
   // `[["add_context","..."]]`, `[["log","info","..."],["progress","running",null,0.5]]`.
   const char *updates, *actions, *reports;
 } tollgate_test;
 
-// Asks the tool's own check of the arguments where it has one, and then the tool.
+// Calls the tool's own check of the arguments if it has one, and then the tool.
 void tollgate_test_call(tollgate_test *test, const char *tool_name, const char *args);
 
 #endif

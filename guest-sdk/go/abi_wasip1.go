@@ -2,8 +2,8 @@ package tool
 
 import "unsafe"
 
-// How values lie in memory between host and guest: the canonical ABI of the
-// component model. Fields follow each other, each at a multiple of its alignment;
+// The memory layout of values that pass between host and guest: the canonical ABI of
+// the component model. Fields follow each other, each at a multiple of its alignment;
 // text and lists are a pointer and a length.
 
 type reader struct{ at uintptr }
@@ -24,8 +24,8 @@ func (r *reader) long() uint64 {
 	return value
 }
 
-// tag reads the byte that says whether an option has a value, which follows at the
-// alignment.
+// tag reads the byte that indicates whether an option has a value, which follows at
+// the alignment.
 func (r *reader) tag(align uintptr) bool {
 	r.align(align)
 	value := *(*byte)(unsafe.Pointer(r.at))
@@ -53,7 +53,7 @@ func (r *reader) text() string {
 	return unsafe.String((*byte)(unsafe.Pointer(uintptr(first))), length)
 }
 
-// writer lays out a record; lists and text lie elsewhere and are kept alive.
+// writer lays out a record; lists and text are stored elsewhere and kept alive.
 type writer struct{ bytes []byte }
 
 func (w *writer) align(to int) {
@@ -84,7 +84,7 @@ func (w *writer) text(value string) {
 	w.word(uint32(len(value)))
 }
 
-// option writes text that is absent where empty.
+// option writes text as an option, absent if empty.
 func (w *writer) option(value string) {
 	w.align(4)
 	w.bool(value != "")
@@ -106,7 +106,7 @@ func (w *writer) list(count int, each func(at int, element *writer)) {
 	w.word(uint32(count))
 }
 
-// done moves what was written to where the host may read it.
+// done moves the record to memory that the host may read.
 func (w *writer) done() unsafe.Pointer {
 	room := cabiRealloc(nil, 0, 8, uint32(len(w.bytes)))
 	copy(unsafe.Slice((*byte)(room), len(w.bytes)), w.bytes)

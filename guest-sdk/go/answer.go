@@ -1,6 +1,6 @@
 package tool
 
-// An Answer is a tool's own; what the tool changed commits with it.
+// An Answer is the result of a tool; the tool's changes commit with it.
 type Answer struct {
 	status  status
 	Data    any
@@ -18,20 +18,20 @@ const (
 
 // A Ticket is a question to a person.
 type Ticket struct {
-	// Action is what is waited for, such as "approve".
+	// Action is the awaited action, such as "approve".
 	Action  string
 	Message string
-	// Parameters are what the person should see beside the question.
+	// Parameters are data to show the person beside the question.
 	Parameters any
-	// ResponseSchema is JSON Schema of the answer, as text; none where empty.
+	// ResponseSchema is JSON Schema of the answer, as text; empty for none.
 	ResponseSchema string
 	ResumeMode     ResumeMode
 }
 
-// A ResumeMode is how a decided call goes on.
+// A ResumeMode is the effect of a decision on the call.
 type ResumeMode uint8
 
-// The modes: run again with the first arguments, take the decision as the result,
+// The modes: run again with the original arguments, use the decision as the result,
 // or run again with the decision as arguments.
 const (
 	ReplayToolCall ResumeMode = iota
@@ -42,13 +42,13 @@ const (
 // Success is an answer with data.
 func Success(data any) Answer { return Answer{status: success, Data: data} }
 
-// SuccessWithMessage is an answer with data and words beside it.
+// SuccessWithMessage is an answer with data and a message.
 func SuccessWithMessage(data any, message string) Answer {
 	return Answer{status: success, Data: data, Message: message}
 }
 
-// Error is the tool's own answer that it failed, for the model; without a code where
-// that is empty.
+// Error is the tool's own answer that it failed, for the model; the code may be
+// empty.
 func Error(code, message string) Answer {
 	var data any
 	if code != "" {
@@ -57,7 +57,7 @@ func Error(code, message string) Answer {
 	return Answer{status: failure, Data: data, Message: message}
 }
 
-// Suspend waits for a person.
+// Suspend waits for a person to answer the ticket.
 func Suspend(ticket Ticket) Answer {
 	return Answer{status: pending, Message: ticket.Message, Ticket: &ticket}
 }
@@ -65,10 +65,10 @@ func Suspend(ticket Ticket) Answer {
 // Ask waits for a person's plain confirmation.
 func Ask(message string) Answer { return Answer{status: pending, Message: message} }
 
-// IsError says whether the tool answered that it failed.
+// IsError returns whether the tool answered that it failed.
 func (a Answer) IsError() bool { return a.status == failure }
 
-// IsPending says whether the call waits for a person.
+// IsPending returns whether the call waits for a person.
 func (a Answer) IsPending() bool { return a.status == pending }
 
 // A Refusal ends the call without an answer of the tool's own; nothing commits.
@@ -88,18 +88,19 @@ const (
 	internal
 )
 
-// InvalidArguments says that the arguments are wrong in a way that the schema does
-// not say.
+// InvalidArguments returns an error for arguments that are wrong in a way that the
+// schema does not express.
 func InvalidArguments(message string) error { return Refusal{invalidArguments, message} }
 
-// Failed says that it was tried and did not work.
+// Failed returns an error for an attempt that did not work.
 func Failed(message string) error { return Refusal{executionFailed, message} }
 
-// Denied says that the tool itself does not allow it.
+// Denied returns an error for a call that the tool itself does not allow.
 func Denied(message string) error { return Refusal{denied, message} }
 
-// NotFound says that what the arguments name does not exist.
+// NotFound returns an error for arguments that name something that does not exist.
 func NotFound(message string) error { return Refusal{notFound, message} }
 
-// Internal is the tool's own fault; the message goes to the operator alone.
+// Internal returns an error for a bug of the tool; only the operator sees the
+// message.
 func Internal(message string) error { return Refusal{internal, message} }

@@ -11,21 +11,21 @@ type Call struct {
 	RunID        string
 	ThreadID     string
 	AgentID      string
-	// Of the call that had another agent run this one; empty where none did.
+	// The call that started this run by delegation; empty if there is none.
 	ParentRunID, ParentThreadID, ParentCallID string
-	// AgentDescription is what the calling agent is for; empty where nobody said.
+	// AgentDescription is the calling agent's purpose; empty if unknown.
 	AgentDescription string
-	// Delegates are the agents that it may hand work to.
+	// Delegates are the agents that it may delegate to.
 	Delegates []string
-	// Revision is that of the snapshot which Read reads.
+	// Revision is the revision of the snapshot that Read reads.
 	Revision uint64
-	// DeadlineMS is how many milliseconds this attempt may still use.
+	// DeadlineMS is the remaining time of this attempt in milliseconds.
 	DeadlineMS uint32
-	// Attempt is 1 for the first.
+	// Attempt is the number of this attempt, counted from 1.
 	Attempt uint32
-	// Resume is set where a suspended call goes on.
+	// Resume is set if this call resumes after a suspension.
 	Resume *Resumption
-	// Snapshot holds the readable keys, whole names and JSON text.
+	// Snapshot holds the readable keys: full names and JSON text.
 	Snapshot map[string]string
 
 	componentID string
@@ -33,10 +33,10 @@ type Call struct {
 	actions     []action
 }
 
-// A Resumption is a person's decision that the call goes on.
+// A Resumption is a person's decision that resumes the call.
 type Resumption struct {
 	SuspensionID, Action, Message, DecisionID string
-	// Value is what the person answered; it fits the ticket's schema.
+	// Value is the person's answer; it fits the ticket's schema.
 	Value       json.RawMessage
 	Reason      string
 	DecidedAtMS uint64
@@ -49,8 +49,8 @@ type action struct {
 	value string
 }
 
-// Read decodes a key as it stood when the call began; what Update changed does not
-// show. It says whether the key has a value.
+// Read decodes the value of a key when the call began, without the changes made by
+// Update. It returns whether the key has a value.
 func (c *Call) Read(name string, into any) (bool, error) {
 	key := c.key(name)
 	value, known := c.Snapshot[key]
@@ -63,7 +63,7 @@ func (c *Call) Read(name string, into any) (bool, error) {
 	return true, json.Unmarshal([]byte(value), into)
 }
 
-// Update is an update for the key's reducer; it commits with the answer, or not at
+// Update adds an update for the key's reducer; it commits with the answer, or not at
 // all.
 func (c *Call) Update(name string, update any) error {
 	written, err := text(update)
@@ -74,7 +74,7 @@ func (c *Call) Update(name string, update any) error {
 	return nil
 }
 
-// Updates lists what the call changed so far, for tests: whole key and JSON text.
+// Updates lists the changes so far, for tests: full key and JSON text.
 func (c *Call) Updates() [][2]string {
 	updates := make([][2]string, len(c.mutations))
 	for at, mutation := range c.mutations {
@@ -83,19 +83,19 @@ func (c *Call) Updates() [][2]string {
 	return updates
 }
 
-// TransferTo hands the thread to another agent; it needs a grant.
+// TransferTo hands the thread over to another agent; it needs a grant.
 func (c *Call) TransferTo(agentID string) { c.actions = append(c.actions, action{0, agentID}) }
 
 // Escalate ends the enclosing loop agent; it needs a grant.
 func (c *Call) Escalate() { c.actions = append(c.actions, action{kind: 1}) }
 
-// AddContext leaves a note that the model sees at its next turn; it needs a grant.
+// AddContext adds a note that the model sees on its next turn; it needs a grant.
 func (c *Call) AddContext(note string) { c.actions = append(c.actions, action{2, note}) }
 
-// A Progress says where the call stands.
+// A Progress is the phase of a call.
 type Progress uint8
 
-// Where a call stands.
+// The phases of a call.
 const (
 	Pending Progress = iota
 	Running
@@ -104,16 +104,16 @@ const (
 	Cancelled
 )
 
-// Progress tells how far the call is, from 0 to 1: math.NaN() where nobody knows. An
-// empty message is none.
+// Progress reports the progress of the call from 0 to 1, or math.NaN() if it is
+// unknown. An empty message is omitted.
 func (c *Call) Progress(status Progress, fraction float64, message string) {
 	reportProgress(status, fraction, message)
 }
 
-// Activity replaces what a client shows as what the tool is doing.
+// Activity replaces the current activity of this kind that clients show.
 func (c *Call) Activity(kind, content string) { reportActivity(kind, content) }
 
-// ActivityDelta changes the activity of this kind by a JSON Patch (RFC 6902).
+// ActivityDelta changes the current activity of this kind by a JSON Patch (RFC 6902).
 func (c *Call) ActivityDelta(kind string, patch any) error {
 	written, err := text(patch)
 	if err != nil {
@@ -123,13 +123,13 @@ func (c *Call) ActivityDelta(kind string, patch any) error {
 	return nil
 }
 
-// StreamOutput is a piece of output that may be shown before the call ends.
+// StreamOutput sends a piece of output that may be shown before the call ends.
 func (c *Call) StreamOutput(delta string) { streamOutput(delta) }
 
-// Log writes a line for the operator; the model never sees it.
+// Log writes a log line for the operator; the model never sees it.
 func (c *Call) Log(level Level, message string) { log(level, message) }
 
-// A Level is how much a line for the operator matters.
+// A Level is the level of a log line.
 type Level uint8
 
 // The levels.
@@ -141,7 +141,8 @@ const (
 	LevelError
 )
 
-// IsCancelled says whether the run is being cancelled: the moment to stop early.
+// IsCancelled returns whether the run is being cancelled, so that the tool can stop
+// early.
 func (c *Call) IsCancelled() bool { return isCancelled() }
 
 func (c *Call) key(name string) string {

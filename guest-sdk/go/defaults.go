@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// Decode reads arguments as a tool's function gets them: with what the tags `default`
-// say where they are absent, within structs, lists and maps too. It is for Validate.
+// Decode parses arguments as a tool's function receives them: absent values get the
+// defaults of the `default` tags, also within structs, lists and maps. It is meant
+// for Validate.
 func Decode[A any](args json.RawMessage) (A, error) {
 	var decoded A
 	filled, err := fill(reflect.TypeFor[A](), args)
@@ -20,8 +21,8 @@ func Decode[A any](args json.RawMessage) (A, error) {
 	return decoded, nil
 }
 
-// fill adds the defaults that are absent from JSON of a type. Before it is decoded, and
-// not after: a decoded value does not say what was absent from it.
+// fill adds the defaults of a type that are absent from JSON. It works on JSON
+// because a decoded value does not show which parts were absent.
 func fill(kind reflect.Type, given json.RawMessage) (json.RawMessage, error) {
 	if !hasDefaults(kind) || string(given) == "null" {
 		return given, nil
@@ -74,7 +75,7 @@ func fillStruct(kind reflect.Type, given json.RawMessage) (json.RawMessage, erro
 	})
 }
 
-// filled takes JSON apart, has its parts filled, and puts it together again.
+// filled splits JSON into its parts, fills them and joins them again.
 func filled(given json.RawMessage, parts any, each func() error) (json.RawMessage, error) {
 	if err := json.Unmarshal(given, parts); err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func filled(given json.RawMessage, parts any, each func() error) (json.RawMessag
 	return json.RawMessage(written), err
 }
 
-// hasDefaults says whether a tag `default` is anywhere below a type.
+// hasDefaults returns whether a type contains a `default` tag at any depth.
 func hasDefaults(kind reflect.Type) bool {
 	if known, is := defaultsByType.Load(kind); is {
 		return known.(bool)

@@ -31,7 +31,7 @@ func exportValidateArgs(name unsafe.Pointer, nameLen uint32, args unsafe.Pointer
 	return out.done()
 }
 
-// Arguments and context are more values than the ABI passes one by one: they come
+// Arguments and context have more values than the ABI passes individually: they come
 // as one record in memory.
 //
 //go:wasmexport tollgate:tool/tool@0.1.0#execute

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A field is what encoding/json reads a struct's member into.
+// A field is a struct's field as encoding/json reads it.
 type field struct {
 	reflect.StructField
 	name    string
@@ -29,9 +29,9 @@ func (f field) isNamed() bool {
 	return name != ""
 }
 
-// fieldsOf lists a struct's fields as encoding/json does: those of embedded structs
-// stand among its own, and of several with one name the outermost counts, or the one
-// whose tag names it; where that does not decide, none does.
+// fieldsOf lists a struct's fields as encoding/json does: fields of embedded structs
+// count as its own. Of several with one name the outermost counts, or the one whose
+// tag names it; if that is ambiguous, none does.
 func fieldsOf(kind reflect.Type) []field {
 	if known, is := fieldsByType.Load(kind); is {
 		return known.([]field)
@@ -48,7 +48,7 @@ func fieldsOf(kind reflect.Type) []field {
 	return fields
 }
 
-// fieldsByType keeps them: a list of many structs asks for each of its elements.
+// fieldsByType caches them: a list of many structs needs them for each element.
 var fieldsByType sync.Map
 
 func counts(all []field, at int) bool {

@@ -2,10 +2,10 @@
 
 package tool
 
-// Reports is what tools reported, in a test.
+// Reports are the reports of tools in a test.
 var Reports []string
 
-// Cancel makes IsCancelled say so, in a test.
+// Cancel is what IsCancelled returns in a test.
 var Cancel bool
 
 func reportProgress(_ Progress, _ float64, message string) { Reports = append(Reports, message) }

@@ -2,14 +2,14 @@ package tool
 
 import "unsafe"
 
-// Room for what passes between host and guest.
+// Memory for values that pass between host and guest.
 
-// kept holds it against the garbage collector; an instance serves one call, so
-// nothing of it needs to go.
+// kept protects it from the garbage collector; an instance serves one call, so
+// nothing is ever released.
 var kept [][]uint64
 
-// running is false until Go's runtime has started, which itself calls the host and
-// then needs room.
+// running is false until Go's runtime has started. The runtime itself calls the host
+// while starting and needs memory for that.
 var running bool
 
 func init() { running = true }
@@ -17,8 +17,8 @@ func init() { running = true }
 //go:linkname sbrk runtime.sbrk
 func sbrk(size uintptr) unsafe.Pointer
 
-// A collection reads the clock, and the component model forbids to call the host
-// from within cabi_realloc: meanwhile the adapter answers with the last reading.
+// A garbage collection reads the clock, but the component model forbids calling the
+// host from within cabi_realloc: meanwhile the adapter returns the last reading.
 //
 //go:wasmimport wasi_snapshot_preview1 adapter_monotonic_clock_set_paused
 func pauseClock(paused bool)

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Schema is JSON Schema (2020-12) of a struct, as text. Its fields are those that
-// encoding/json reads, embedded structs' among them, by the names that it reads them
-// by. The tag `desc` describes a field. A field is optional where it is a pointer, has
-// `omitempty` or `omitzero`, or a tag `default`, which is JSON. The tags `minimum`,
-// `maximum` and `enum` (values parted by commas) narrow it. A type that holds itself
-// is a reference to a definition.
+// Schema returns JSON Schema (2020-12) of a struct, as text. Its fields are those
+// that encoding/json reads, including those of embedded structs, under the same
+// names. The tag `desc` describes a field. A field is optional if it is a pointer,
+// has `omitempty` or `omitzero`, or a tag `default`, which is JSON. The tags
+// `minimum`, `maximum` and `enum` (comma-separated values) narrow it. A recursive
+// type is a reference to a definition.
 //
-// It panics at a type or tag that encoding/json or the schema has no room for, and
-// says at which.
+// It panics at a type or tag that encoding/json or the schema cannot represent, and
+// names it.
 func Schema[A any]() string {
 	written, err := text(document(reflect.TypeFor[A]()))
 	if err != nil {
@@ -26,12 +26,12 @@ func Schema[A any]() string {
 	return written
 }
 
-// document is the schema with the definitions that it refers to.
+// document returns the schema with the definitions that it refers to.
 func document(kind reflect.Type) map[string]any {
 	schemas := schemas{open: map[reflect.Type]bool{}, names: map[reflect.Type]string{}, defs: map[string]any{}}
 	schema := schemas.of(kind)
 	if name, recurs := schemas.names[kind]; recurs {
-		// A root says itself what it is.
+		// The root is inlined.
 		schema = map[string]any{}
 		for keyword, value := range schemas.defs[name].(map[string]any) {
 			schema[keyword] = value
@@ -43,16 +43,16 @@ func document(kind reflect.Type) map[string]any {
 	return schema
 }
 
-// schemas makes schemas of one document.
+// schemas builds the schemas of one document.
 type schemas struct {
-	// open are the structs around the one at hand.
+	// open contains the structs that enclose the current one.
 	open map[reflect.Type]bool
-	// names are those of structs that hold themselves, and defs their schemas.
+	// names contains the names of recursive structs, and defs their schemas.
 	names map[reflect.Type]string
 	defs  map[string]any
 }
 
-// Types that read themselves.
+// Types that parse themselves.
 var (
 	moment          = reflect.TypeFor[time.Time]()
 	number          = reflect.TypeFor[json.Number]()
@@ -121,7 +121,7 @@ func (s *schemas) ofStruct(kind reflect.Type) map[string]any {
 	return schema
 }
 
-// freeName tells types of one name in several packages apart.
+// freeName distinguishes types with the same name in several packages.
 func (s *schemas) freeName(wanted string) string {
 	name := wanted
 	for count := 2; ; count++ {
@@ -176,7 +176,7 @@ func (s *schemas) ofField(field field) map[string]any {
 	return schema
 }
 
-// json is what a tag says, which has to be JSON of the field's type.
+// json returns the value of a tag, which has to be JSON of the field's type.
 func (f field) json(tag, value string) json.RawMessage {
 	if err := json.Unmarshal([]byte(value), reflect.New(f.Type).Interface()); err != nil {
 		panic(fmt.Sprintf("the tag `%s:%q` of the field %s is no JSON of its type %v: %v", tag, value, f.Name, f.Type, err))

@@ -1,4 +1,4 @@
-// Package tool writes Tollgate tools in Go.
+// Package tool is for writing Tollgate tools in Go.
 //
 // A tool is a function from arguments to data; the arguments' struct is the
 // schema:
@@ -20,8 +20,8 @@
 //
 //	func main() {}
 //
-// Each call runs in a fresh instance: nothing that a tool keeps in variables is
-// there at the next call. What shall last is state.
+// Each call runs in a fresh instance: variables do not keep their values until the
+// next call. Use state for values that have to last.
 package tool
 
 import (
@@ -31,41 +31,41 @@ import (
 	"strings"
 )
 
-// A Component is tools, and the state that they share, under one id.
+// A Component is a set of tools under one id, and the state that they share.
 type Component struct {
 	// ID fits [a-z][a-z0-9-]{0,63}; grants and state keys belong to it.
 	ID string
-	// Version is free text, for people.
+	// Version is the version shown to people.
 	Version string
-	// State is all that the tools may see or change.
+	// State is the only state that the tools may read or change.
 	State []Key
 	Tools []Tool
 }
 
-// A Key is state that a component brings along or reaches by grant.
+// A Key is a piece of state that a component defines or reaches by grant.
 type Key struct {
-	// Name without a dot is a key of the component's own, one with a dot is
-	// another component's.
+	// Name is the component's own key if it has no dot, and another component's key
+	// otherwise.
 	Name string
-	// Initial is the value before the first update of an own key.
+	// Initial is the value of an own key before the first update.
 	Initial any
-	// Reducer is how an update becomes part of the value.
+	// Reducer is how an update is applied to the value.
 	Reducer Reducer
-	// Thread-scoped keys live as long as the thread, others end with the run.
+	// Thread makes the key live as long as the thread; otherwise it ends with the run.
 	Thread bool
-	// Persistent keys survive the host's process.
+	// Persistent makes the key outlive the host's process.
 	Persistent bool
-	// Schema is JSON Schema of the value, as text; none where empty.
+	// Schema is JSON Schema of the value, as text; empty for none.
 	Schema string
-	// Access is what the tools do with it.
+	// Access is the access of the tools to the key.
 	Access Access
 }
 
-// An Access is what tools do with a key.
+// An Access is the access of tools to a key.
 type Access uint8
 
-// The accesses. Where none is stated, own keys are read and written, and another
-// component's are read.
+// The kinds of access. By default, own keys are read and written, and other
+// components' keys are read.
 const (
 	Unstated Access = iota
 	ReadOnly
@@ -81,7 +81,7 @@ func (k Key) isWritten() bool {
 	return k.Access == WriteOnly || k.Access == ReadWrite || k.Access == Unstated && k.isOwn()
 }
 
-// A Reducer is how an update becomes part of a key's value.
+// A Reducer is how an update is applied to a key's value.
 type Reducer uint8
 
 // The reducers; the last four commute.
@@ -100,23 +100,22 @@ type Tool struct {
 	// Parameters is JSON Schema of the arguments.
 	Parameters string
 	Category   string
-	// TimeoutMS bounds one attempt; the host's default where 0.
+	// TimeoutMS limits one attempt; 0 for the host's default.
 	TimeoutMS uint32
-	// MaxRetries counts attempts after the first; the host's default where nil.
+	// MaxRetries is the number of attempts after the first; nil for the host's default.
 	MaxRetries *uint32
-	// Idempotent tools may run again without harm.
+	// Idempotent declares that running again is harmless.
 	Idempotent bool
-	// Validate checks what the schema cannot say; nil where there is nothing. Decode
-	// reads the arguments as the tool does.
+	// Validate checks constraints that the schema cannot express; it may be nil. Decode
+	// parses the arguments as for the tool.
 	Validate func(args json.RawMessage) error
 	execute  func(call *Call, args json.RawMessage) (any, error)
 }
 
-// New makes a tool of a function. The schema of its arguments follows from the
-// struct A: see Schema. What the function returns is the data of a success, or an
-// Answer; an error made by InvalidArguments, Failed, Denied or NotFound reaches the
-// model, any other is the tool's own fault and goes to the operator, as one made by
-// Internal does.
+// New makes a function a tool. The schema of its arguments follows from the struct A:
+// see Schema. The function returns the data of a success, or an Answer. An error made
+// by InvalidArguments, Failed, Denied or NotFound reaches the model; any other error
+// is a bug of the tool and goes to the operator, like one made by Internal.
 func New[A any](name, description string, run func(*Call, A) (any, error)) Tool {
 	return Tool{
 		ID:          strings.ReplaceAll(strings.ToLower(name), "_", "-"),
@@ -135,7 +134,7 @@ func New[A any](name, description string, run func(*Call, A) (any, error)) Tool 
 
 var served Component
 
-// Serve makes the component what the host calls. Call it once, from init.
+// Serve registers the component that the host calls. Call it once, from init.
 func Serve(component Component) { served = component }
 
 func find(name string) (Tool, error) {
@@ -154,7 +153,7 @@ func Run(component Component, call *Call, args string) (Answer, error) {
 	return answer, err
 }
 
-// written is what the host reads of an answer as JSON.
+// written is an answer as JSON, as the host reads it.
 type written struct{ data, parameters string }
 
 func run(call *Call, args string) (Answer, written, error) {
@@ -185,7 +184,7 @@ func (a Answer) write() (texts written, err error) {
 	return texts, err
 }
 
-// text writes JSON as it is meant to be read, without escapes for HTML.
+// text encodes JSON without escapes for HTML.
 func text(value any) (string, error) {
 	var written bytes.Buffer
 	encoder := json.NewEncoder(&written)

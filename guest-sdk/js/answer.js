@@ -1,4 +1,4 @@
-// How a call can end: an answer, which commits what the tool changed, or a refusal,
+// The ways to end a call: an answer, which commits the tool's changes, or a refusal,
 // which commits nothing.
 import { json } from "./json.js";
 

@@ -13,7 +13,7 @@ export class Context {
     this.toolName = facts.toolName;
     this.run = facts.runIdentity;
     this.agent = facts.agent;
-    // What has 64 bits arrives as a BigInt.
+    // 64-bit integers arrive as BigInt.
     this.revision = Number(facts.snapshot.revision);
     this.deadlineMs = facts.deadlineMs;
     this.attempt = facts.attempt;

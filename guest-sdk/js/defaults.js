@@ -1,16 +1,16 @@
-// Arguments that were left out, and the defaults that the schema states for them. What
-// there is to do is found once, when the component is made, which is before any call.
+// Fills in omitted arguments with the defaults of the schema. The work to do is
+// determined once, when the component is created, which is before any call.
 
 /**
- * A function that fills a schema's defaults into a value, within objects and lists too,
- * and nothing where the schema states none.
+ * Returns a function that fills a schema's defaults into a value, also within objects and
+ * lists; undefined if the schema has none.
  */
 export function fillerOf(schema, root = schema, known = new Map()) {
   const stated = resolved(schema, root);
   if (stated === undefined) return undefined;
   if (known.has(stated)) return known.get(stated);
   let fill;
-  // A schema may refer to itself, which is then known but not yet made.
+  // A schema may refer to itself: it is then known but not finished.
   known.set(stated, (value) => fill?.(value));
   const of = (inner) => fillerOf(inner, root, known);
   const [object, array] = [objectFiller(stated, of), arrayFiller(stated, of)];
@@ -30,7 +30,7 @@ function objectFiller({ properties = {}, additionalProperties }, of) {
   return (value) => {
     for (const { name, fresh, fill } of members) {
       if (fresh && !Object.hasOwn(value, name)) {
-        // Not by assignment: `__proto__` is a name as any other.
+        // Not by assignment: `__proto__` is a name like any other.
         Object.defineProperty(value, name, { value: fresh(), writable: true, enumerable: true, configurable: true });
       }
       if (fill && Object.hasOwn(value, name)) fill(value[name]);
@@ -46,7 +46,7 @@ function arrayFiller({ prefixItems = [], items }, of) {
   return (value) => value.forEach((item, at) => (at < first.length ? first[at] : rest)?.(item));
 }
 
-/** Makes the default anew for each call, which may change it. */
+/** Creates a new copy of the default for each call, which may change it. */
 function freshOf(fallback) {
   if (fallback === undefined) return undefined;
   if (!isObject(fallback)) return () => fallback;
@@ -56,7 +56,7 @@ function freshOf(fallback) {
 
 const isObject = (value) => typeof value === "object" && value !== null;
 
-/** The schema that is meant; none at all, `true` and `false` have no defaults. */
+/** Resolves references; a missing schema, `true` and `false` have no defaults. */
 function resolved(schema, root) {
   if (!isObject(schema)) return undefined;
   const [, name] = /^#\/\$defs\/(.+)$/.exec(schema.$ref) ?? [];

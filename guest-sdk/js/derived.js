@@ -1,3 +1,3 @@
-// What the types of a project say of its tools, by the name of the tool. `tollgate
-// build` puts it in the place of this file; where nothing is built there is nothing.
+// The descriptions derived from a project's types, by the name of the tool. `tollgate
+// build` replaces this file; without a build it is empty.
 export default {};

@@ -1,4 +1,4 @@
-/** Writes Tollgate tools in JavaScript and TypeScript. */
+/** Writing Tollgate tools in JavaScript and TypeScript. */
 
 /** JSON Schema (2020-12) of values of type `T`. */
 export interface Schema<T> {
@@ -6,16 +6,16 @@ export interface Schema<T> {
   readonly [keyword: string]: unknown;
 }
 
-/** The schema of a property that may be left out. */
+/** The schema of an optional property. */
 export interface Optional<T> extends Schema<T> {
   readonly __optional?: true;
 }
 
-/** What a schema describes: `type Args = Infer<typeof parameters>`. */
+/** The type that a schema describes: `type Args = Infer<typeof parameters>`. */
 export type Infer<S> = S extends Schema<infer T> ? T : never;
 
 export function string(description?: string, more?: object): Schema<string>;
-/** Whole numbers; those beyond 2^53 lose digits, as all numbers of JavaScript do. */
+/** Integers; those beyond 2^53 lose digits, as all numbers of JavaScript do. */
 export function integer(description?: string, more?: object): Schema<number>;
 export function number(description?: string, more?: object): Schema<number>;
 export function boolean(description?: string, more?: object): Schema<boolean>;
@@ -23,7 +23,7 @@ export function array<T>(items: Schema<T>, description?: string, more?: object):
 /** One of these values. */
 export function oneOf<const T extends readonly unknown[]>(values: T, description?: string): Schema<T[number]>;
 
-/** A property that may be left out; the schema states the default, and the arguments hold it. */
+/** An optional property. The default is part of the schema, and filled into the arguments. */
 export function optional<T>(inner: Schema<T>, fallback: T): Optional<T>;
 export function optional<T>(inner: Schema<T>): Optional<T | undefined>;
 
@@ -40,7 +40,7 @@ export function object<P extends Record<string, Schema<any>>>(
 export type Bounded<T, Keywords> = T & { readonly __bounds?: Keywords };
 
 /**
- * A whole number, `Integer<0, 20>` one from 0 to 20; those beyond 2^53 lose digits, as
+ * An integer; `Integer<0, 20>` is one from 0 to 20. Integers beyond 2^53 lose digits, as
  * all numbers of JavaScript do. To the compiler it is a `number`.
  */
 export type Integer<Minimum extends number = number, Maximum extends number = number> = Bounded<
@@ -48,13 +48,13 @@ export type Integer<Minimum extends number = number, Maximum extends number = nu
   { type: "integer"; minimum: Minimum; maximum: Maximum }
 >;
 
-/** What a component says about itself. */
+/** The description of a component. */
 export interface Component {
   /** `[a-z][a-z0-9-]{0,63}`; grants and state keys belong to it. */
   id: string;
   version?: string;
   /**
-   * The state that its tools see and change. A name without a dot is a key of its
+   * The state that its tools read and change. A name without a dot is a key of its
    * own; one with a dot is another component's, and needs a grant.
    */
   state?: Record<string, StateKey>;
@@ -62,43 +62,43 @@ export interface Component {
 }
 
 export interface StateKey {
-  /** The value before the first update; for keys of its own. */
+  /** The value before the first update; for own keys. */
   initial?: unknown;
   schema?: Schema<any>;
-  /** How an update becomes part of the value; `replace` where unset. */
+  /** How an update is applied to the value; `replace` by default. */
   reducer?: "replace" | "merge-patch" | "append" | "add" | "union" | "max";
-  /** `run` (where unset) ends with the run, `thread` lives as long as the thread. */
+  /** `run` (the default) ends with the run, `thread` lives as long as the thread. */
   scope?: "run" | "thread";
-  /** Whether it survives the host's process. */
+  /** Whether it outlives the host's process. */
   persistent?: boolean;
   read?: boolean;
   write?: boolean;
 }
 
 export interface Tool<Args> {
-  /** What the model calls: `[a-zA-Z0-9_-]{1,64}`. */
+  /** The name that the model uses: `[a-zA-Z0-9_-]{1,64}`. */
   name: string;
-  /** Identity in the registry; made from the name where unset. */
+  /** The id in the registry; derived from the name by default. */
   id?: string;
-  /** What it does, for the model; the first paragraph of the comment on `execute` where unset. */
+  /** The purpose, for the model; by default the first paragraph of the comment on `execute`. */
   description?: string;
-  /** The schema of its arguments; the type of the first parameter of `execute` where unset. */
+  /** The schema of its arguments; by default the type of the first parameter of `execute`. */
   parameters?: Schema<Args>;
   category?: string;
-  /** For one attempt, in milliseconds. */
+  /** The time limit of one attempt in milliseconds. */
   timeoutMs?: number;
   maxRetries?: number;
-  /** May run again without harm. */
+  /** Whether running again is harmless. */
   idempotent?: boolean;
-  /** Checks what the schema cannot say; throw `invalidArguments`. */
+  /** Checks constraints that the schema cannot express; throw `invalidArguments`. */
   validate?(args: Args): void;
-  /** What it returns, at once, is the data of a success, or an `Answer`. */
+  /** Returns the data of a success or an `Answer`, synchronously. */
   execute(args: Args, context: Context): unknown;
 }
 
-/** A tool that states its parameters: its arguments are of the type that they describe. */
+/** A tool that states its parameters, which determine the type of its arguments. */
 export function tool<Args>(tool: Described<Args>): Described<Args>;
-/** A tool whose parameters are those of the type of its arguments. */
+/** A tool whose parameters are derived from the type of its arguments. */
 export function tool<const T extends Tool<any>>(tool: T & { parameters?: undefined }): T;
 
 export interface Described<Args> extends Tool<Args> {
@@ -109,7 +109,7 @@ export interface Described<Args> extends Tool<Args> {
 /** The interface that the host calls; a tool's module exports it as `tool`. */
 export function component<const C extends Component>(component: C): Served<C>;
 
-/** A component, with the types that `tollgate build` reads. */
+/** A component with the types that `tollgate build` reads. */
 export interface Served<C> {
   readonly __component?: C;
 }
@@ -129,23 +129,23 @@ export interface Context {
   readonly agent: { readonly id: string; readonly description: string | null; readonly delegates: string[] };
   /** The revision of the snapshot that `read` reads. */
   readonly revision: number;
-  /** Milliseconds that this attempt may still use. */
+  /** The remaining time of this attempt in milliseconds. */
   readonly deadlineMs: number;
-  /** 1 for the first attempt. */
+  /** The number of this attempt, counted from 1. */
   readonly attempt: number;
-  /** Set where a suspended call goes on. */
+  /** Set if this call resumes after a suspension. */
   readonly resume: Resumption | null;
-  /** A key as it stood when the call began; what `update` changed does not show. */
+  /** Returns the value of a key when the call began, without the changes made by `update`. */
   read(name: string): any;
-  /** An update for the key's reducer; it commits with the answer, or not at all. */
+  /** Adds an update for the key's reducer; it commits with the answer, or not at all. */
   update(name: string, update: unknown): void;
-  /** A note that the model sees at its next turn; needs a grant. */
+  /** Adds a note that the model sees on its next turn; needs a grant. */
   addContext(note: string): void;
-  /** Hands the thread to another agent; needs a grant. */
+  /** Hands the thread over to another agent; needs a grant. */
   transferTo(agentId: string): void;
   /** Ends the enclosing loop agent; needs a grant. */
   escalate(): void;
-  /** How far the call is, from 0 to 1, where that is known. */
+  /** Reports the progress of the call from 0 to 1, if known. */
   progress(
     fraction: number | null,
     message?: string | null,
@@ -153,11 +153,11 @@ export interface Context {
   ): void;
   activity(kind: string, content: string): void;
   activityDelta(kind: string, patch: object[]): void;
-  /** A piece of output that may be shown before the call ends. */
+  /** Sends a piece of output that may be shown before the call ends. */
   streamOutput(delta: string): void;
-  /** A line for the operator; the model never sees it. */
+  /** Writes a log line for the operator; the model never sees it. */
   log(level: "trace" | "debug" | "info" | "warn" | "error", message: string): void;
-  /** Whether the run is being cancelled: the moment to stop early. */
+  /** Returns whether the run is being cancelled, so that the tool can stop early. */
   isCancelled(): boolean;
 }
 
@@ -166,7 +166,7 @@ export interface Resumption {
   readonly action: string;
   readonly message: string;
   readonly decisionId: string;
-  /** What the person answered; it fits the ticket's schema. */
+  /** The person's answer; it fits the ticket's schema. */
   readonly value: any;
   readonly reason: string | null;
   readonly decidedAtMs: number;
@@ -181,7 +181,7 @@ export interface Ticket {
   resumeMode?: "replay-tool-call" | "use-decision-as-tool-result" | "pass-decision-to-tool";
 }
 
-/** A tool's own answer; what the tool changed commits with it. */
+/** A tool's own answer; the tool's changes commit with it. */
 export class Answer {
   private constructor();
 }
@@ -191,7 +191,7 @@ export function error(message: string, code?: string): Answer;
 /** Waits for a person; a string is a plain question for a confirmation. */
 export function suspend(ticket: Ticket | string): Answer;
 
-/** Thrown, it ends the call without an answer of the tool's own; nothing commits. */
+/** An error that ends the call without an answer of the tool's own; nothing commits. */
 export class Refusal extends Error {
   readonly kind: "invalid-arguments" | "execution-failed" | "denied" | "not-found" | "internal";
 }
@@ -199,5 +199,5 @@ export function invalidArguments(message: string): Refusal;
 export function failed(message: string): Refusal;
 export function denied(message: string): Refusal;
 export function notFound(message: string): Refusal;
-/** The tool's own fault: the operator reads the message, the model does not. */
+/** A bug of the tool: the operator reads the message, the model does not. */
 export function internal(message: string): Refusal;

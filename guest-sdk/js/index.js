@@ -1,5 +1,5 @@
-// Writes Tollgate tools in JavaScript and TypeScript. The one export that a tool's
-// module needs is what `component` returns, under the name `tool`:
+// Writing Tollgate tools in JavaScript and TypeScript. A tool's module has to export
+// the result of `component` under the name `tool`:
 //
 //   import { component } from "tollgate";
 //
@@ -27,10 +27,10 @@ import { json } from "./json.js";
 export * from "./answer.js";
 export * from "./schema.js";
 
-/** The tool itself: in TypeScript, with the type that it has. */
+/** Returns the tool itself; in TypeScript, with its precise type. */
 export const tool = (described) => described;
 
-/** Makes the interface that the host calls from what a component says about itself. */
+/** Creates the interface that the host calls from a component's description. */
 export function component({ id, version = "0.1.0", state = {}, tools }) {
   const byName = new Map(tools.map((tool) => [tool.name, { tool, fill: fillerOf(parametersOf(tool)) }]));
   return {
@@ -56,25 +56,25 @@ export function component({ id, version = "0.1.0", state = {}, tools }) {
   };
 }
 
-/** The schema that the tool states, or else the one of its types. */
+/** The parameters that the tool states, or those derived from its types. */
 function parametersOf(tool) {
   return tool.parameters ?? derived[tool.name]?.parameters ?? {};
 }
 
-/** The arguments, with the defaults that the schema states. */
+/** The arguments with the schema's defaults filled in. */
 function argumentsOf(json, fill) {
   const given = JSON.parse(json);
   fill?.(given);
   return given;
 }
 
-/** What a function returned; nothing waits here for a promise. */
+/** Returns the value of a function, rejecting promises: nothing awaits them here. */
 function atOnce(returned, what) {
   if (typeof returned?.then !== "function") return returned;
   throw new Error(`${what} returned a promise, and a tool has to answer at once: write it without async`);
 }
 
-/** What is thrown on purpose reaches the host as such; the rest is the tool's own fault. */
+/** Passes refusals on to the host; any other exception is a bug of the tool. */
 function refusing(work) {
   try {
     return work();

@@ -1,6 +1,6 @@
-// Values as the text that the host reads.
+// Values as JSON text for the host.
 
-/** The JSON of a value; what JSON has no word for is an error that says what it is of. */
+/** The JSON of a value; a value that JSON cannot represent is an error that names `what`. */
 export function json(value, what) {
   let text;
   try {

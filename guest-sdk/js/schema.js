@@ -13,7 +13,7 @@ export const array = (items, description, more) => schema("array", description, 
 
 export const oneOf = (values, description) => ({ enum: values, ...(description && { description }) });
 
-/** A property that may be left out; `fallback` is what the arguments then hold. */
+/** An optional property; `fallback` is its value in the arguments if omitted. */
 export function optional(inner, fallback) {
   const stated = fallback === undefined ? inner : { ...inner, default: fallback };
   return Object.defineProperty({ ...stated }, OPTIONAL, { value: true });

@@ -1,12 +1,12 @@
 /** Calls tools as the host would, in a tool's own tests. */
 
-/** What the tools reported; empty it with `reports.length = 0`. */
+/** The tools' reports; clear them with `reports.length = 0`. */
 export const reports: object[];
 
 export interface Surroundings {
-  /** The snapshot: whole keys, such as `notes.items`, and their values. */
+  /** The snapshot: full names of keys, such as `notes.items`, and their values. */
   state?: Record<string, unknown>;
-  /** What a person answered, where a suspended call goes on: `{ value: true }`, say. */
+  /** A person's answer if a suspended call resumes, such as `{ value: true }`. */
   resume?: { value: unknown; [fact: string]: unknown };
   /** Whether the run is being cancelled. */
   cancel?: boolean;

@@ -1,11 +1,11 @@
-// The host's side of a call where there is no host: in a tool's own tests.
+// The host's side of a call in a tool's own tests.
 //
 //   import { run } from "tollgate/testing";
 //   import { tool } from "./tool.js";
 //
 //   const { result, mutations } = run(tool, "shout", { text: "hello" });
 
-/** What the tools reported since `reports.length = 0`. */
+/** The tools' reports since `reports.length = 0`. */
 export const reports = [];
 
 let cancelled = false;

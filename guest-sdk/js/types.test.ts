@@ -1,5 +1,5 @@
-// What the types promise a tool's author, for `tsc --noEmit`: it is compiled, never
-// run. A line under `@ts-expect-error` must be an error.
+// The types' promises to a tool's author, for `tsc --noEmit`: this file is compiled,
+// never run. A line under `@ts-expect-error` must be an error.
 import {
   array,
   boolean,
@@ -50,9 +50,9 @@ const measure = tool({
   validate: ({ top }) => void top.toFixed(),
   execute({ text, top, order }, context) {
     holds<Equal<typeof context, Context>>();
-    // @ts-expect-error: a text has no such thing
+    // @ts-expect-error: a string has no such method
     text.toFixed();
-    // @ts-expect-error: a key is named by a text
+    // @ts-expect-error: a key's name is a string
     context.read(1);
     // @ts-expect-error: neither of the two
     if (order === "sideways") return error("No.");
@@ -60,7 +60,7 @@ const measure = tool({
     context.progress(0.5, parent ?? "alone", "running");
     // @ts-expect-error: no status
     context.progress(1, "over", "over");
-    // @ts-expect-error: the facts of a call are read
+    // @ts-expect-error: the facts of a call are read-only
     context.attempt = 2;
     if (context.resume === null) return suspend({ message: "Go on?", responseSchema: boolean() });
     return top + context.attempt;
@@ -69,7 +69,7 @@ const measure = tool({
 
 const served = component({ id: "measures", state: { seen: { initial: 0, reducer: "add" } }, tools: [measure] });
 run(served, "measure", { text: "a" }, { resume: { value: true } }).mutations[0]?.key.length;
-// @ts-expect-error: no reducer
+// @ts-expect-error: no such reducer
 component({ id: "measures", state: { seen: { reducer: "subtract" } }, tools: [] });
 // @ts-expect-error: no tools
 component({ id: "measures" });
@@ -82,9 +82,9 @@ interface Arguments {
 }
 const count = ({ text, top = 3 }: Arguments, context: Context): number => text.length + top + context.attempt;
 count({ text: "a", top: 3 }, {} as Context).toFixed();
-// @ts-expect-error: a number of things is no text
+// @ts-expect-error: a number is expected, not a string
 count({ text: "a", top: "three" }, {} as Context);
-// @ts-expect-error: a text is missing
+// @ts-expect-error: a property is missing
 count({ top: 3 }, {} as Context);
 
 const counts = tool({ name: "count", execute: count });
@@ -95,7 +95,7 @@ type Tools = NonNullable<(typeof both)["__component"]>["tools"];
 holds<Equal<Tools[0]["name"], "count">>();
 holds<Equal<Parameters<Tools[0]["execute"]>[0], Arguments>>();
 holds<Equal<Tools[2]["name"], "third">>();
-// @ts-expect-error: a tool has a name
+// @ts-expect-error: a tool needs a name
 component({ id: "both", tools: [{ execute: count }] });
-// @ts-expect-error: whoever states the parameters states what it is for
+// @ts-expect-error: a tool with stated parameters needs a description
 tool({ name: "count", parameters: object({}), execute: () => 1 });

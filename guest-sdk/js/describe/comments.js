@@ -1,7 +1,7 @@
-// What the comments in a source say of an argument: words for the model, and keywords of
-// JSON Schema as tags.
+// Reads comments on arguments: words for the model, and keywords of JSON Schema as
+// tags.
 
-/** The keywords that are tags, and the types of JSON that each belongs to. */
+/** The keywords that are tags, and the JSON types that each applies to. */
 const NUMBERS = ["number", "integer"];
 const KEYWORDS = new Map([
   ["minimum", NUMBERS],
@@ -21,10 +21,10 @@ const KEYWORDS = new Map([
 ]);
 const WORDS = ["pattern", "format"];
 
-/** Whether a keyword says something about values of this type. */
+/** Returns whether a keyword applies to values of this type. */
 export const fits = (keyword, type) => KEYWORDS.get(keyword)?.includes(type) ?? false;
 
-/** The paragraphs of a comment, each in one line. */
+/** The paragraphs of a comment, each on one line. */
 export function paragraphs(text) {
   return text
     .split(/\n\s*\n/)
@@ -39,7 +39,7 @@ export function words(ts, checker, symbol) {
   return paragraphs(text).join("\n\n").replace(/^- /, "");
 }
 
-/** The tags of a symbol that are keywords; `refuse` is told of values that cannot be. */
+/** The tags of a symbol that are keywords; calls `refuse` for invalid values. */
 export function keywords(symbol, refuse) {
   const found = {};
   for (const { name, text } of symbol.getJsDocTags()) {
@@ -53,7 +53,7 @@ export function keywords(symbol, refuse) {
   return found;
 }
 
-/** The value of `@default`, or nothing; `refuse` is told of one that is no JSON. */
+/** The value of `@default`, if any; calls `refuse` for invalid JSON. */
 export function statedDefault(symbol, refuse) {
   const tag = symbol.getJsDocTags().find(({ name }) => name === "default" || name === "defaultValue");
   if (tag === undefined) return undefined;

@@ -1,6 +1,6 @@
 // Expressions whose value is known before anything runs: defaults in the code.
 
-/** The value of a constant expression, or nothing where it is none that JSON can hold. */
+/** The value of a constant expression; undefined if JSON cannot represent it. */
 export function constant(ts, checker, node) {
   const of = (inner) => constant(ts, checker, inner);
   if (ts.isParenthesizedExpression(node) || ts.isAsExpression(node) || ts.isSatisfiesExpression(node)) {
@@ -26,7 +26,7 @@ export function constant(ts, checker, node) {
   }
 }
 
-/** The value of a literal type, or nothing where it is none. */
+/** The value of a literal type; undefined for other types. */
 export function literal(ts, checker, type) {
   if (type === undefined) return undefined;
   if (type.isStringLiteral() || type.isNumberLiteral()) return type.value;
@@ -42,10 +42,10 @@ function object(ts, node, of) {
   return whole(entries) && Object.fromEntries(entries);
 }
 
-/** All of the values, or nothing where one is missing. */
+/** All of the values; undefined if one is missing. */
 const whole = (values) => (values.includes(undefined) ? undefined : values);
 
-/** What `[name=VALUE]` of JSDoc has for a default, or nothing. */
+/** The default in JSDoc's `[name=VALUE]`, if any. */
 export function bracketed(ts, node) {
   const rest = node.getSourceFile().text.slice(node.name.end, node.end);
   const [, from] = /^\s*=\s*(.*)/s.exec(rest) ?? [];
@@ -56,7 +56,7 @@ export function bracketed(ts, node) {
   return statement && ts.isExpressionStatement(statement) ? constant(ts, undefined, statement.expression) : undefined;
 }
 
-/** Where the bracket closes that is open at the text's begin. */
+/** The position of the bracket that closes the one open at the start of the text. */
 function closing(text) {
   let open = 1;
   for (const match of text.matchAll(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[[\]]/g)) {

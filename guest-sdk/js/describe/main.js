@@ -1,11 +1,11 @@
-// What the types of a project say of its tools, for `tollgate build`:
+// Describes the tools of a project by its types, for `tollgate build`:
 //
 //   node main.js TYPESCRIPT SOURCE OUT READ
 //
-// TYPESCRIPT is the compiler's module, SOURCE the module with the tools. OUT becomes the
-// JSON of each tool's description and parameters, as far as it does not state them
-// itself, and READ the JSON of the list of files that say so. What cannot be described is told on standard error, all of it, and the exit
-// code is then 1.
+// TYPESCRIPT is the compiler's module, SOURCE the module with the tools. It writes
+// two files: OUT is the JSON of each tool's derived description and parameters, READ
+// the JSON list of the source files. Tools that cannot be described are all reported
+// on standard error, and the exit code is then 1.
 import { writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { relative } from "node:path";
@@ -32,7 +32,7 @@ function placeOf(node) {
   return `${relative(process.cwd(), file.fileName)}:${line + 1}:${character + 1}`;
 }
 
-/** What the compiler has against the module, which may be why a type is not known. */
+/** The compiler's diagnostics for the module, which may explain an unknown type. */
 function explain() {
   const file = program.getSourceFile(source);
   const said = [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)];

@@ -1,7 +1,7 @@
-// The order in which the members of a union are written. The compiler keeps them in the
-// order in which it met each of them first, anywhere, which is of no use to a reader.
+// The order of the members of a union. The compiler sorts them by their first
+// occurrence anywhere, which is of no use to a reader.
 
-/** The members of a union as its type node has them, or else the alias of the union. */
+/** The members of a union in the order of its type node, or of the union's alias. */
 export function inOrder(ts, checker, union, members, node) {
   const from = node ?? aliased(ts, union.aliasSymbol);
   if (from === undefined) return members;
@@ -19,7 +19,7 @@ function written(ts, checker, node) {
   return alias ? written(ts, checker, alias) : type.types;
 }
 
-/** How the type behind an alias is written, in TypeScript or by `@typedef`. */
+/** The type node of an alias, declared in TypeScript or by `@typedef`. */
 function aliased(ts, symbol) {
   const isAlias = (node) => ts.isTypeAliasDeclaration(node) || ts.isJSDocTypedefTag(node);
   const declaration = symbol?.declarations?.find(isAlias);

@@ -6,7 +6,7 @@ const LIBRARY = resolve(dirname(fileURLToPath(import.meta.url)), "..");
 /** The file with the types of this library. */
 export const LIBRARY_TYPES = `${LIBRARY}/index.d.ts`;
 
-/** A program of this module and what it imports. */
+/** Creates a program of this module and its imports. */
 export function programOf(ts, source) {
   const { lib = ["lib.es2023.d.ts"], paths = {}, ...settings } = settingsOf(ts, source);
   const options = {
@@ -27,19 +27,19 @@ export function programOf(ts, source) {
   return ts.createProgram([source], options);
 }
 
-/** The files that a program is made of, but for those of the compiler. */
+/** The source files of a program without those of the compiler. */
 export function sourcesOf(program) {
   const own = program.getSourceFiles().filter((file) => !program.isSourceFileDefaultLibrary(file));
   const { configFilePath } = program.getCompilerOptions();
   return [...own.map(({ fileName }) => fileName), configFilePath].filter(Boolean);
 }
 
-/** What the project's `tsconfig.json` says, if there is one. */
+/** The options in the project's `tsconfig.json`, if there is one. */
 function settingsOf(ts, source) {
   const file = ts.findConfigFile(dirname(source), ts.sys.fileExists);
   if (file === undefined) return { types: [], target: ts.ScriptTarget.ES2023 };
   const { config = {} } = ts.readConfigFile(file, ts.sys.readFile);
-  // Only its options are of interest: no directory is searched for sources.
+  // Only its options matter: no directory is searched for sources.
   const alone = { ...config, files: [source], include: [] };
   return ts.parseJsonConfigFileContent(alone, ts.sys, dirname(file), undefined, file).options;
 }

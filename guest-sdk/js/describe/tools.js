@@ -1,4 +1,4 @@
-// The tools of a module, found by the type of what it exports as `tool`.
+// Finds the tools of a module by the type of its export `tool`.
 import { paragraphs } from "./comments.js";
 import { Types } from "./types.js";
 
@@ -14,8 +14,8 @@ const DESCRIPTION = "Write a comment (`/** ... */`) on its `execute`, or state `
 const AT_ONCE = "returns a promise, and a tool has to answer at once. Write it without `async`";
 
 /**
- * The description and the parameters of each tool, by its name, where the tool does not
- * state them. `refuse` is told of what cannot be described.
+ * The description and the parameters of each tool by its name, unless the tool states them.
+ * Calls `refuse` for each part that cannot be described.
  */
 export function describedTools(ts, program, source, refuse) {
   const checker = program.getTypeChecker();
@@ -135,7 +135,7 @@ class Tool {
     return type?.isStringLiteral() ? type.value : "?";
   }
 
-  /** Where a property of the tool is written, if that is known. */
+  /** The node of a property of the tool, if known. */
   #node(name) {
     const property = this.#checker.getPropertyOfType(this.#type, name);
     return property?.valueDeclaration ?? this.#type.symbol?.declarations?.[0] ?? this.#file;

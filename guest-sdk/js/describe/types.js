@@ -1,4 +1,4 @@
-// JSON Schema (2020-12) of types, as the compiler knows them.
+// Converts types, as the compiler knows them, to JSON Schema (2020-12).
 import { fits, keywords, statedDefault, words } from "./comments.js";
 import { bracketed, constant, literal } from "./constants.js";
 import { inOrder } from "./order.js";
@@ -7,14 +7,14 @@ import { LIBRARY_TYPES } from "./program.js";
 const BOUNDS = "__bounds"; // of `Bounded` in index.d.ts
 const MAX_DEPTH = 32;
 
-/** Where a type stands: the path of an argument, and the node that the compiler shows. */
+/** A type's place: the path of an argument, and the node that the compiler shows. */
 class Place {
   constructor(path, node, typeNode, pattern) {
     this.path = path;
     this.node = node;
-    /** How the type is written here, if that is known. */
+    /** The type node here, if known. */
     this.typeNode = typeNode;
-    /** The destructuring that takes its values apart, with their defaults. */
+    /** The destructuring pattern of its values, with their defaults. */
     this.pattern = pattern;
   }
 }
@@ -29,7 +29,7 @@ export class Types {
   #definitions = new Map();
   #root;
 
-  /** `refuse(node, path, message)` is told of what cannot be described. */
+  /** Calls `refuse(node, path, message)` for each part that cannot be described. */
   constructor(ts, program, refuse) {
     this.#ts = ts;
     this.#program = program;
@@ -42,7 +42,7 @@ export class Types {
     return { type: "object", properties: {}, required: [], additionalProperties: false };
   }
 
-  /** The schema of the arguments, which are this parameter; `remedy` is for one without a type. */
+  /** The schema of the arguments, which are this parameter; `remedy` is for an untyped one. */
   ofArguments(parameter, remedy) {
     const { valueDeclaration: node } = parameter;
     const type = this.#checker.getNonNullableType(this.#checker.getTypeOfSymbol(parameter));
@@ -122,7 +122,7 @@ export class Types {
     return kinds.length === 1 ? kinds[0] : { anyOf: kinds };
   }
 
-  /** `Bounded<T, Keywords>`: a `T`, and what the keywords say of it. */
+  /** `Bounded<T, Keywords>`: a `T` with these keywords. */
   #bounded(type, place) {
     const stated = this.#checker.getTypeOfSymbol(this.#checker.getPropertyOfType(type, BOUNDS));
     const bounds = {};
@@ -136,7 +136,7 @@ export class Types {
     return { ...inner, ...this.#fitting(inner, bounds, place) };
   }
 
-  /** The keywords, all of which have to say something about values of this schema. */
+  /** The keywords, all of which have to apply to values of this schema. */
   #fitting(schema, found, place) {
     for (const keyword of Object.keys(found)) {
       if (!fits(keyword, schema.type)) {
@@ -176,7 +176,7 @@ export class Types {
     return { $ref: `#/$defs/${name}` };
   }
 
-  /** Whether it is made by a class: of the language, such as a `Date`, or of somebody's own. */
+  /** Whether it is an instance of a class: built-in, such as a `Date`, or user-defined. */
   #isClass(type) {
     const { SymbolFlags } = this.#ts;
     if (type.symbol?.flags & SymbolFlags.Class) return true;
@@ -189,7 +189,7 @@ export class Types {
     const required = [];
     for (const property of this.#checker.getPropertiesOfType(type)) {
       const name = property.getName();
-      // Keys that are symbols are in no JSON.
+      // JSON has no keys that are symbols.
       if (name === BOUNDS || name.startsWith("__@")) continue;
       const { schema, optional } = this.#property(property, name, place);
       entries.push([name, schema]);
@@ -230,7 +230,7 @@ export class Types {
     return { schema, optional: Boolean(property.flags & SymbolFlags.Optional) || lacking || fallback !== undefined };
   }
 
-  /** The default that the code has, or a tag, or the brackets of JSDoc. */
+  /** The default in the code, in a tag, or in JSDoc's brackets. */
   #default(property, declaration, bound, schema, refuse) {
     const stated = [
       bound?.initializer && constant(this.#ts, this.#checker, bound.initializer),
@@ -282,7 +282,7 @@ export class Types {
     return name && this.#ts.isObjectBindingPattern(name) ? name : undefined;
   }
 
-  /** The part of a destructuring that takes this property. */
+  /** The element of a destructuring pattern that binds this property. */
   #boundBy(pattern, name) {
     const takes = (part) => !part.dotDotDotToken && (part.propertyName ?? part.name).text === name;
     return pattern?.elements.find(takes);
@@ -294,14 +294,14 @@ export class Types {
   }
 }
 
-/** Of one type, an enumeration says which. */
+/** Adds the type if all values have the same. */
 function enumeration(values) {
   const kind = (value) => (Number.isInteger(value) ? "integer" : typeof value);
   const [type, ...others] = new Set(values.map(kind));
   return others.length === 0 ? { type, enum: values } : { enum: values };
 }
 
-/** Whether a default is of the schema's type, as far as that is seen at a glance. */
+/** Whether a default obviously fits the schema's type. */
 function holds({ type, enum: values, minimum, maximum }, value) {
   if (values !== undefined) return values.includes(value);
   if (typeof value === "number" && (value < minimum || value > maximum)) return false;

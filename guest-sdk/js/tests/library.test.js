@@ -1,4 +1,4 @@
-// The library as a tool's author and the host meet it: node --test.
+// The library from the perspectives of a tool's author and the host: node --test.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -8,12 +8,12 @@ import * as testing from "../testing.js";
 const { component, object, optional, string, integer, array } = library;
 const { run, reports } = testing;
 
-/** A component whose one tool is this. */
+/** A component with this tool only. */
 const only = (tool, more) => component({ id: "one", ...more, tools: [{ name: "one", description: "One.", ...tool }] });
 const call = (execute, args = {}, more = {}) => run(only({ execute, ...more }), "one", args);
 const described = (tool, more) => only({ execute: () => 1, ...tool }, more).describe();
 
-/** The words of the tool-error that ends a call. */
+/** The tool-error that ends a call. */
 function refusal(work) {
   try {
     work();

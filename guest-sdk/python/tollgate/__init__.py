@@ -1,7 +1,7 @@
-"""Writes Tollgate tools in Python.
+"""Writing Tollgate tools in Python.
 
-A tool is a function; its type hints are the schema, its docstring is what the
-model reads:
+A tool is a function; its type hints are the schema, its docstring is the description
+for the model:
 
     from tollgate import Component
 

@@ -1,4 +1,4 @@
-"""How a call can end: an answer, which commits what the tool changed, or a
+"""The ways to end a call: an answer, which commits the tool's changes, or a
 refusal, which commits nothing."""
 
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ class Ticket:
     message: str
     action: str = "confirm"
     parameters: Any = None
-    """What the person should see beside the question."""
+    """Data to show the person beside the question."""
     response_schema: Optional[dict] = None
     """JSON Schema of the answer."""
     resume_mode: str = "replay-tool-call"
-    """Or `use-decision-as-tool-result`, or `pass-decision-to-tool`."""
+    """`replay-tool-call`, `use-decision-as-tool-result`, or `pass-decision-to-tool`."""
 
 
 @dataclass
@@ -40,14 +40,14 @@ def error(message: str, code: Optional[str] = None) -> Answer:
 
 
 def suspend(question: "Ticket | str") -> Answer:
-    """Waits for a person; a string is a plain question for a confirmation."""
+    """Suspends the call for a person; a string is a plain question for a confirmation."""
     if isinstance(question, str):
         return Answer("pending", message=question)
     return Answer("pending", message=question.message, ticket=question)
 
 
 class Refusal(Exception):
-    """Raised, it ends the call without an answer of the tool's own."""
+    """An exception that ends the call without an answer of the tool's own."""
 
     def __init__(self, kind: str, message: str):
         super().__init__(message)
@@ -72,6 +72,6 @@ def not_found(message: str) -> Refusal:
 
 
 def internal(message: str) -> Refusal:
-    """The tool's own fault; the message goes to the operator alone, as the traceback of
-    any other exception does."""
+    """A bug of the tool; only the operator sees the message, like the traceback of
+    any other exception."""
     return Refusal("internal", message)

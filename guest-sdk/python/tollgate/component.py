@@ -15,20 +15,20 @@ from .context import Context, Resumption
 
 @dataclass
 class StateKey:
-    """State that a component brings along, or reaches by grant."""
+    """State that a component defines or reaches by grant."""
 
     initial: Any = None
     """The value before the first update."""
     reducer: str = "replace"
-    """Or `merge-patch`, `append`, `add`, `union`, `max`."""
+    """`replace`, `merge-patch`, `append`, `add`, `union` or `max`."""
     scope: str = "run"
     """`run` ends with the run, `thread` lives as long as the thread."""
     persistent: bool = False
-    """Whether it survives the host's process."""
+    """Whether it outlives the host's process."""
     schema: Optional[dict] = None
     read: bool = True
     write: Optional[bool] = None
-    """Where it is not stated, a key of the component's own is written, and another
+    """By default, a key of the component's own is written, and another
     component's is not."""
 
     def is_written(self, is_own: bool) -> bool:
@@ -49,7 +49,7 @@ class ToolEntry:
     validate: Optional[Callable]
 
     def arguments(self, given: str) -> dict:
-        """What the function is called with, but for the context."""
+        """Returns the function's parameters without the context."""
         hints = typing.get_type_hints(self.function, include_extras=True)
         arguments = {name: values.typed(hints[name], value) for name, value in json.loads(given).items()}
         for name, parameter in inspect.signature(self.function).parameters.items():
@@ -78,9 +78,9 @@ class Component:
         idempotent: bool = False,
         validate: Optional[Callable] = None,
     ) -> Callable[[Callable], Callable]:
-        """Makes a tool of a function, which stays callable as it was. `validate` is
-        called with the same arguments, but for the context, to check what the types
-        cannot say; it raises `invalid_arguments`."""
+        """Makes a function a tool; it remains callable. `validate` is called with the
+        same arguments, except for the context, to check constraints that the types
+        cannot express; it raises `invalid_arguments`."""
 
         def register(function: Callable) -> Callable:
             tool_name = name or function.__name__
@@ -113,7 +113,7 @@ class Component:
     def call(
         self, tool_name: str, args: dict, state: Optional[dict] = None, resume: Optional[Resumption] = None
     ) -> tuple[Answer, Context]:
-        """Calls a tool as the host would, in a test. `state` holds whole keys."""
+        """Calls a tool as the host would, in a test. `state` has full names of keys."""
         snapshot = [SimpleNamespace(key=key, value=json.dumps(value)) for key, value in (state or {}).items()]
         answered = resume and SimpleNamespace(**{**resume.__dict__, "value": json.dumps(resume.value)})
         facts = SimpleNamespace(
@@ -143,7 +143,7 @@ class Component:
             entry.validate(**entry.arguments(args))
 
     def export(self) -> type:
-        """What the host calls; a tool's module keeps it under the name `Tool`."""
+        """Returns the class that the host calls; a tool's module names it `Tool`."""
         from . import exported
 
         return exported.tool_of(self)

@@ -10,10 +10,10 @@ from .values import json_of
 
 @dataclass
 class Resumption:
-    """A person decided that the call goes on."""
+    """A person's decision that resumes the call."""
 
     value: Any
-    """What the person answered; it fits the ticket's schema."""
+    """The person's answer; it fits the ticket's schema."""
     action: str = "confirm"
     message: str = ""
     suspension_id: str = ""
@@ -23,7 +23,7 @@ class Resumption:
 
 
 class Context:
-    """A parameter of this type is the call in progress, and no argument."""
+    """The call in progress. A parameter of this type is not an argument."""
 
     def __init__(self, component_id: str, facts: Any):
         self._component_id = component_id
@@ -34,16 +34,16 @@ class Context:
         self.agent = facts.agent
         self.revision: int = facts.snapshot.revision
         self.deadline_ms: int = facts.deadline_ms
-        """Milliseconds that this attempt may still use."""
+        """The remaining time of this attempt in milliseconds."""
         self.attempt: int = facts.attempt
-        """1 for the first attempt."""
+        """The number of this attempt, counted from 1."""
         self.resume = resumption(facts.resume)
-        """Set where a suspended call goes on."""
+        """Set if this call resumes after a suspension."""
         self.mutations: list[tuple[str, str]] = []
         self.actions: list[tuple[str, Optional[str]]] = []
 
     def read(self, name: str) -> Any:
-        """A key as it stood when the call began; what `update` changed does not show."""
+        """Returns the value of a key when the call began, without the changes made by `update`."""
         key = self._key(name)
         value = self._snapshot.get(key)
         if value is None:
@@ -51,16 +51,16 @@ class Context:
         return None if value is None else json.loads(value)
 
     def update(self, name: str, update: Any) -> None:
-        """An update for the key's reducer; it commits with the answer, or not at all."""
+        """Adds an update for the key's reducer; it commits with the answer, or not at all."""
         key = self._key(name)
         self.mutations.append((key, json_of(update, f"the update of {key}")))
 
     def add_context(self, note: str) -> None:
-        """A note that the model sees at its next turn; needs a grant."""
+        """Adds a note that the model sees on its next turn; needs a grant."""
         self.actions.append(("add_context", note))
 
     def transfer_to(self, agent_id: str) -> None:
-        """Hands the thread to another agent; needs a grant."""
+        """Hands the thread over to another agent; needs a grant."""
         self.actions.append(("transfer_to_agent", agent_id))
 
     def escalate(self) -> None:
@@ -70,29 +70,29 @@ class Context:
     def progress(
         self, fraction: Optional[float], message: Optional[str] = None, status: str = "running"
     ) -> None:
-        """How far the call is, from 0 to 1; `None` where nobody knows. `status` is
+        """Reports the progress from 0 to 1, or `None` if unknown. `status` is
         `pending`, `running`, `done`, `failed` or `cancelled`."""
         host.report_progress(status, message, fraction)
 
     def activity(self, kind: str, content: str) -> None:
-        """Replaces what a client shows as what the tool is doing."""
+        """Replaces the current activity of this kind that clients show."""
         host.report_activity(kind, content)
 
     def activity_delta(self, kind: str, patch: list) -> None:
-        """Changes the activity of this kind by a JSON Patch (RFC 6902)."""
+        """Changes the current activity of this kind by a JSON Patch (RFC 6902)."""
         host.report_activity_delta(kind, json_of(patch, f"the patch of the activity {kind}"))
 
     def stream_output(self, delta: str) -> None:
-        """A piece of output that may be shown before the call ends."""
+        """Sends a piece of output that may be shown before the call ends."""
         host.stream_output(delta)
 
     def log(self, level: str, message: str) -> None:
-        """A line for the operator; the model never sees it. `level` is `trace`, `debug`,
+        """Writes a log line for the operator; the model never sees it. `level` is `trace`, `debug`,
         `info`, `warn` or `error`."""
         host.log(level, message)
 
     def is_cancelled(self) -> bool:
-        """Whether the run is being cancelled: the moment to stop early."""
+        """Returns whether the run is being cancelled, so that the tool can stop early."""
         return host.is_cancelled()
 
     def _key(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""A component in the words of the interface that the host calls."""
+"""Adapts a component to the interface that the host calls."""
 
 import traceback
 from typing import Any, Optional
@@ -15,7 +15,7 @@ except ImportError:
 
 
 def tool_of(component: Any) -> type:
-    """The class that the host's calls go to; outside of a component, an empty one."""
+    """Returns the class that the host calls; outside a component, an empty one."""
     if exports is None:
         return type("Tool", (), {})
 
@@ -35,7 +35,7 @@ def tool_of(component: Any) -> type:
 
 
 def refusing(work):
-    """What is raised on purpose reaches the host as such; the rest is the tool's own fault."""
+    """Passes refusals on to the host; any other exception is a bug of the tool."""
     try:
         return work()
     except Refusal as refusal:

@@ -1,5 +1,5 @@
-"""The host's side of a call. Within a component it is the interface
-`tollgate:tool/call`; in a tool's tests, a list of what was reported."""
+"""The host's side of a call. Within a component this is the interface
+`tollgate:tool/call`; in a tool's tests, a list of reports."""
 
 from typing import Optional
 
@@ -9,10 +9,10 @@ except ImportError:
     call = None
 
 reports: list[tuple] = []
-"""What tools reported, in a test."""
+"""The tools' reports, in a test."""
 
 cancelled = False
-"""Whether `is_cancelled` says so, in a test."""
+"""The return value of `is_cancelled`, in a test."""
 
 
 def report_progress(status: str, message: Optional[str], fraction: Optional[float]) -> None:

@@ -1,4 +1,4 @@
-"""JSON Schema (2020-12) from type hints, and what a docstring says of them."""
+"""JSON Schema (2020-12) from type hints and docstrings."""
 
 import dataclasses
 import enum
@@ -24,7 +24,7 @@ PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(N
 
 
 def of_function(function: Callable, context: type) -> dict:
-    """The schema of a function's arguments, without the parameter for the context."""
+    """Returns the schema of a function's arguments, without the parameter for the context."""
     hints = typing.get_type_hints(function, include_extras=True)
     words = parameter_words(function)
     schemas = Schemas()
@@ -55,7 +55,7 @@ def with_default(schema: dict, default: Any) -> dict:
 
 
 class Schemas:
-    """The schemas of one document. A type that holds itself is a definition of it."""
+    """The schemas of one document. A recursive type becomes a definition of it."""
 
     def __init__(self):
         self._open: list[type] = []

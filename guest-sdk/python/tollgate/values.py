@@ -1,4 +1,4 @@
-"""From JSON to the values that type hints ask for, and back."""
+"""Conversions between JSON and the values that type hints ask for."""
 
 import dataclasses
 import enum
@@ -11,7 +11,7 @@ SCALARS = {str: (str,), int: (int,), float: (int, float), bool: (bool,), type(No
 
 
 def alternatives(hint: Any) -> list:
-    """The types of a union but for `None`; of anything else, itself."""
+    """Returns the types of a union except `None`, or the hint itself if it is not a union."""
     hint = bare(hint)
     if typing.get_origin(hint) in (Union, types.UnionType):
         return [kind for kind in typing.get_args(hint) if kind is not type(None)]
@@ -24,7 +24,7 @@ def is_optional(hint: Any) -> bool:
 
 
 def bare(hint: Any) -> Any:
-    """A hint without what stands around it."""
+    """Returns a hint without its wrappers."""
     while typing.get_origin(hint) in (Annotated, Required, NotRequired):
         hint = typing.get_args(hint)[0]
     return hint
@@ -55,7 +55,7 @@ def is_record(hint: Any) -> bool:
 
 
 def typed(hint: Any, value: Any) -> Any:
-    """The value that the hint asks for: an enum's member, a dataclass, a tuple."""
+    """Converts JSON to the type of the hint: an enum's member, a dataclass, a tuple."""
     kinds = alternatives(hint)
     if value is None:
         return None
@@ -79,7 +79,7 @@ def typed(hint: Any, value: Any) -> Any:
 
 
 def record(kind: type, value: dict) -> Any:
-    """A dataclass, with its own defaults for what is absent, or a TypedDict."""
+    """Creates a dataclass, with its own defaults for absent members, or a TypedDict."""
     hints = members(kind)
     given = {name: typed(hints[name], item) for name, item in value.items()}
     if not dataclasses.is_dataclass(kind):
@@ -91,7 +91,7 @@ def record(kind: type, value: dict) -> Any:
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Whether JSON is of a type, as far as tells the types of a union apart."""
+    """Returns whether JSON is of a type, precisely enough to choose among a union's types."""
     if is_optional(hint) and value is None:
         return True
     kinds = alternatives(hint)
@@ -122,7 +122,7 @@ def fits(hint: Any, value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold of a value."""
+    """Returns a value as JSON can represent it."""
     if isinstance(value, enum.Enum):
         return plain(value.value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -135,7 +135,7 @@ def plain(value: Any) -> Any:
 
 
 def json_of(value: Any, what: str) -> str:
-    """A value as JSON text; `what` names it where it is none."""
+    """Returns a value as JSON text; `what` names it if it cannot be represented."""
     try:
         written = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
         written.encode()

@@ -1,4 +1,4 @@
-"""What a docstring says of a function and its parameters."""
+"""Reads the descriptions of a function and its parameters from a docstring."""
 
 import inspect
 import re
@@ -11,7 +11,7 @@ ENTRY = re.compile(r"^(\w+)(?: \([^)]*\))?:\s*(.*)$")
 
 
 def description(function: Callable) -> str:
-    """The first paragraph of the docstring."""
+    """Returns the first paragraph of the docstring."""
     lines = []
     for line in (inspect.getdoc(function) or "").split("\n"):
         if not line.strip() or HEADING.match(line) or FIELD.match(line) or BULLET.match(line):
@@ -21,8 +21,8 @@ def description(function: Callable) -> str:
 
 
 def parameter_words(function: Callable) -> dict[str, str]:
-    """`:param name: text`, `* name - text`, and `name: text` under `Args:`. Text may go
-    on in the next lines, indented."""
+    """`:param name: text`, `* name - text`, and `name: text` under `Args:`. Text may
+    continue on the next lines, indented."""
     words: dict[str, list[str]] = {}
     current, started_at, section, entries_at = None, 0, None, None
     for line in (inspect.getdoc(function) or "").split("\n"):

@@ -1,4 +1,4 @@
-// What tool.ts says, in JavaScript.
+// The JavaScript version of tool.ts.
 import { component, object, optional, string } from "tollgate";
 
 /** @import { Bounded, Context, Integer } from "tollgate" */

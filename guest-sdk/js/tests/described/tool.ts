@@ -1,5 +1,5 @@
-// Every kind of type that an argument may have. tool.js says the same in JavaScript;
-// parameters.json is what becomes of either.
+// Every kind of type that an argument may have. tool.js is the JavaScript version;
+// parameters.json is the result for both.
 import { component, type Context, type Integer, object, optional, string, tool as stating } from "tollgate";
 
 export const tool = component({

@@ -1,5 +1,5 @@
-// What cannot be described, each with its own words: see typescript.rs among the tests of
-// the languages.
+// Types that cannot be described, each with its own message: see typescript.rs among the
+// tests of the languages.
 import { type Bounded, component, type Context, type Integer } from "tollgate";
 
 class Own {
