@@ -1,7 +1,7 @@
-//! Gives the guest a larger stack than its neighbours have: parsing and running
-//! a jq filter recurses.
+//! Gives the guest a larger stack than the other tools: parsing and running a jq
+//! filter recurses.
 
-/// 1 MiB. A linker takes the last size that it is told.
+/// 1 MiB. The last size on a linker's command line applies.
 const STACK_BYTES: u32 = 1 << 20;
 
 fn main() {

@@ -1,7 +1,7 @@
-//! `budget`: lets each tool be called so often in a run, and no more.
+//! `budget`: limits how often each tool may be called in a run.
 //!
-//! A gate keeps nothing between two questions. It does not have to count: the host
-//! says how many calls of the tool were let through before this one.
+//! A gate keeps no state between calls. It does not have to count: the host provides
+//! the number of calls of the tool that were allowed before this one.
 #![cfg_attr(target_family = "wasm", no_std)]
 
 extern crate alloc;
@@ -12,16 +12,16 @@ use alloc::string::String;
 use serde::Deserialize;
 use tollgate_gate::{Gate, ProposedCall, Verdict, export_gate};
 
-/// How often what may be called in one run.
+/// The limits on calls in one run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Calls of single tools, by the tool's name.
+    /// Limits for single tools, by the tool's name.
     #[serde(default)]
     pub calls: BTreeMap<String, u32>,
-    /// Calls of each other tool; any number where it is absent.
+    /// The limit for each other tool; unlimited if absent.
     pub each: Option<u32>,
-    /// Calls of all tools together; any number where it is absent.
+    /// The limit for all tools together; unlimited if absent.
     pub all: Option<u32>,
 }
 

@@ -13,27 +13,27 @@ use tollgate_gate::{Gate, ProposedCall, Value, Verdict, export_gate};
 /// The largest compiled pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// What is denied.
+/// The gate's settings.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// A call that matches one of these is denied.
+    /// The gate denies calls that match one of these rules.
     pub deny: Vec<Rule>,
 }
 
-/// One pattern, and where it is looked for.
+/// A pattern and the arguments that it applies to.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The tool's name; every tool where it is absent.
+    /// The tool's name; all tools if absent.
     pub tool: Option<String>,
-    /// A JSON pointer into the arguments, such as `/path`; all of them where it is
-    /// absent. What lies below is searched too.
+    /// A JSON pointer into the arguments, such as `/path`; all of them if absent.
+    /// Nested values are searched too.
     #[serde(default)]
     pub at: String,
-    /// A regular expression. It is found anywhere in a text, unless it has anchors.
+    /// A regular expression. It matches anywhere in a text unless it has anchors.
     pub matches: String,
-    /// What the model reads.
+    /// The reason given to the model.
     pub reason: Option<String>,
 }
 
@@ -82,12 +82,12 @@ impl Rule {
             return false;
         }
         let Some(at) = call.args.pointer(&self.at) else { return false };
-        // `check` saw that it compiles; if it did not, nothing would be safe.
+        // `check` has compiled it; if it does not compile, deny the call to be safe.
         self.compiled().is_none_or(|pattern| found(&pattern, at))
     }
 }
 
-/// Whether a text, a number or the name of a field within the value matches.
+/// Returns whether a text, a number or the name of a field within the value matches.
 fn found(pattern: &Regex, value: &Value) -> bool {
     match value {
         Value::Null => false,

@@ -1,4 +1,4 @@
-//! `request_approval`: asks a person, and goes on with the answer.
+//! `request_approval`: asks a person and continues with the answer.
 //!
 //! The first run returns a ticket and ends; nothing waits in memory. When a
 //! person has decided, the host runs the call again with the same arguments, and
@@ -10,26 +10,26 @@ use tollgate_sdk::{Context, Ticket, ToolError, ToolResult, component, data, json
 /// The longest question, in characters. The host's own bound is 4 KiB.
 const MAX_QUESTION_CHARS: usize = 1000;
 
-/// What a person answers.
+/// A person's answer.
 #[data]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     /// Whether the agent may go on.
     pub approved: bool,
-    /// What the agent should know beside that.
+    /// A comment for the agent.
     pub comment: Option<String>,
 }
 
-/// The answer, as the model reads it.
+/// The answer as shown to the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// Whether the agent may go on.
     pub approved: bool,
-    /// In the person's words.
+    /// The person's comment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// Why the decision was made, where that was given beside the answer.
+    /// The reason for the decision, if one was given beside the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Milliseconds since the Unix epoch.

@@ -1,4 +1,4 @@
-//! `counter`: two keys that calls of one batch may all add to.
+//! `counter`: two keys that parallel calls may all add to.
 
 use serde::Serialize;
 use tollgate_sdk::{Context, Key, ToolError, component, reducer::Add, tool};
@@ -6,7 +6,7 @@ use tollgate_sdk::{Context, Key, ToolError, component, reducer::Add, tool};
 /// Ends with the run.
 static RUN: Key<i64, Add> = Key::run("counter.run").add();
 
-/// Lives as long as the thread, and survives the host's process.
+/// Lives as long as the thread and outlives the host's process.
 static TOTAL: Key<i64, Add> = Key::thread("counter.total").add().persistent();
 
 /// Both counters.

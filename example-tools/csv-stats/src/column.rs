@@ -1,4 +1,4 @@
-//! One column, cell by cell.
+//! The statistics of one column, collected cell by cell.
 
 use document::cut;
 use serde::Serialize;
@@ -7,71 +7,71 @@ use std::collections::HashMap;
 /// The longest text that a result quotes from a cell, in characters.
 const MAX_QUOTED_CHARS: usize = 80;
 
-/// What a column holds.
+/// The statistics of a column.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ColumnStatistics {
-    /// From the header, or `column 1` and so on.
+    /// The name in the header, or `column 1` and so on.
     pub name: String,
-    /// Cells that are not empty.
+    /// The number of cells that are not empty.
     pub count: usize,
-    /// Cells that are.
+    /// The number of empty cells.
     pub empty: usize,
-    /// Values that differ, among those that are not empty.
+    /// The number of distinct values among the cells that are not empty.
     pub distinct: usize,
-    /// What kind of values, and what they come to.
+    /// The kind of values and their figures.
     #[serde(flatten)]
     pub values: Values,
 }
 
-/// What the values of a column come to.
+/// The figures of a column's values.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Values {
     /// Every value is a finite number.
     Number(Numbers),
-    /// At least one is not.
+    /// At least one value is not.
     Text(Texts),
-    /// There are none.
+    /// There are no values.
     Empty,
 }
 
 /// Figures of a column of numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Numbers {
-    /// The least.
+    /// The smallest value.
     pub min: f64,
-    /// The greatest.
+    /// The largest value.
     pub max: f64,
-    /// All of them together.
+    /// The sum.
     pub sum: f64,
-    /// Their average.
+    /// The average.
     pub mean: f64,
-    /// The middle one, or the average of the two in the middle.
+    /// The median: the middle value, or the average of the two middle values.
     pub median: f64,
-    /// Standard deviation of the population.
+    /// The standard deviation of the population.
     pub std_dev: f64,
 }
 
 /// Figures of a column of text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Texts {
-    /// The first in the order of code points.
+    /// The first value in the order of code points.
     pub min: String,
-    /// The last.
+    /// The last value in that order.
     pub max: String,
-    /// The most frequent value, the first in order where several are.
+    /// The most frequent value; the first in order if there are several.
     pub most_frequent: String,
-    /// How often that is.
+    /// The number of its occurrences.
     pub most_frequent_count: usize,
 }
 
-/// A column under way.
+/// A column that is being read.
 pub(crate) struct Column {
     name: String,
     empty: usize,
-    /// How often each value was seen.
+    /// The number of occurrences of each value.
     seen: HashMap<String, usize>,
-    /// The values as numbers, until one is none.
+    /// The values as numbers; `None` once a value is not a number.
     numbers: Option<Vec<f64>>,
 }
 
@@ -113,13 +113,13 @@ impl Column {
     }
 }
 
-/// `NaN` and `inf` are words in most tables, and have no place in a mean.
+/// `NaN` and `inf` are words in most tables and have no place in a mean.
 fn number(cell: &str) -> Option<f64> {
     cell.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 impl Numbers {
-    /// Of at least one number.
+    /// Computes the figures of at least one number.
     fn of(mut numbers: Vec<f64>) -> Self {
         numbers.sort_unstable_by(f64::total_cmp);
         let count = numbers.len() as f64;

@@ -28,7 +28,7 @@ pub fn csv_stats(
     statistics::statistics(&csv, Format { delimiter, has_header })
 }
 
-/// A model writes a tab as it is, or as `\t`.
+/// Accepts a tab as it is and as `\t`, since models write both.
 fn delimiter_byte(delimiter: &str) -> Result<u8, CodedError> {
     match delimiter.as_bytes() {
         b"\\t" => Ok(b'\t'),

@@ -8,34 +8,34 @@ use csv::{ReaderBuilder, StringRecord};
 use serde::Serialize;
 use tollgate_sdk::CodedError;
 
-/// More columns than this are refused: a result has to stay readable.
+/// Tables with more columns are rejected: a result has to stay readable.
 pub const MAX_COLUMNS: usize = 200;
 
-/// What a table is made of.
+/// The statistics of a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TableStatistics {
-    /// Rows, without the header.
+    /// The number of rows without the header.
     pub rows: usize,
-    /// Rows with more or fewer cells than the table has columns. Cells that are
-    /// missing count as empty, cells too many are not counted.
+    /// The number of rows with more or fewer cells than the table has columns.
+    /// Missing cells count as empty, extra cells are ignored.
     pub uneven_rows: usize,
-    /// The columns in their order.
+    /// The columns in order.
     pub columns: Vec<ColumnStatistics>,
 }
 
-/// How the table is written.
+/// The format of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
-    /// Between the cells of a row.
+    /// The character between the cells of a row.
     pub delimiter: u8,
     /// Whether the first row names the columns.
     pub has_header: bool,
 }
 
-/// The statistics of each column of `csv`.
+/// Returns the statistics of each column of `csv`.
 ///
-/// Refused as `no_rows` where there is nothing at all, as `too_many_columns`,
-/// and as `bad_csv` where a row cannot be read.
+/// Fails with `no_rows` if there are none, with `too_many_columns`, and with
+/// `bad_csv` if a row cannot be read.
 pub fn statistics(csv: &str, format: Format) -> Result<TableStatistics, CodedError> {
     let mut reader = ReaderBuilder::new()
         .delimiter(format.delimiter)

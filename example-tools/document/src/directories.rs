@@ -1,4 +1,4 @@
-//! The directories that a component may see.
+//! The directories that a component may read.
 
 use crate::MAX_TEXT_BYTES;
 use std::fs::{self, File};
@@ -8,8 +8,8 @@ use tollgate_sdk::CodedError;
 
 /// The granted directories of one component, by their guest paths.
 ///
-/// The paths that a tool takes are guest paths, such as `/docs/guide.md`. A
-/// relative path is looked for in each granted directory.
+/// Tools take guest paths, such as `/docs/guide.md`. A relative path is searched in
+/// each granted directory.
 #[derive(Debug, Clone)]
 pub struct Directories {
     component: &'static str,
@@ -17,26 +17,26 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// What the host granted to this component. Off wasm, where a test runs, it
-    /// is the whole file system.
+    /// Returns the directories that the host granted to this component. Off wasm,
+    /// where tests run, it is the whole file system.
     pub fn granted(component: &'static str) -> Self {
         Self::new(component, granted_guest_paths())
     }
 
-    /// These directories.
+    /// Creates a set of these directories.
     pub fn new(component: &'static str, guest_paths: Vec<String>) -> Self {
         Self { component, guest_paths }
     }
 
-    /// Their guest paths.
+    /// Returns their guest paths.
     pub fn guest_paths(&self) -> &[String] {
         &self.guest_paths
     }
 
-    /// The UTF-8 text of the file at `path`, without a byte order mark.
+    /// Returns the UTF-8 text of the file at `path`, without a byte order mark.
     ///
-    /// Refused as [`Directories::resolve`] does, and as `not_a_file`,
-    /// `too_large`, `not_text` or `unreadable`.
+    /// Fails like [`Directories::resolve`], and with `not_a_file`, `too_large`,
+    /// `not_text` or `unreadable`.
     pub fn read(&self, path: &str) -> Result<String, CodedError> {
         let file = self.resolve(path)?;
         let name = file.display();
@@ -55,10 +55,10 @@ impl Directories {
         })
     }
 
-    /// The existing file or directory that `path` means.
+    /// Returns the existing file or directory at `path`.
     ///
-    /// Refused as `no_directory` where no granted directory holds it,
-    /// `bad_path` where it climbs with `..`, and `not_found`.
+    /// Fails with `no_directory` if no granted directory contains it, with `bad_path`
+    /// if it climbs with `..`, and with `not_found`.
     pub fn resolve(&self, path: &str) -> Result<PathBuf, CodedError> {
         if path.split('/').any(|part| part == "..") {
             return Err(CodedError::new(
@@ -82,8 +82,8 @@ impl Directories {
         }
     }
 
-    /// Where a walk begins: at `path`, or at each granted directory. Refused as
-    /// [`Directories::resolve`] does.
+    /// Returns the roots of a walk: `path`, or each granted directory. Fails like
+    /// [`Directories::resolve`].
     pub fn roots(&self, path: Option<&str>) -> Result<Vec<PathBuf>, CodedError> {
         match path {
             Some(path) => Ok(vec![self.resolve(path)?]),
@@ -92,8 +92,8 @@ impl Directories {
         }
     }
 
-    /// Where `path` may be: at itself if it is granted, and below each granted
-    /// directory if it is relative.
+    /// Returns the possible locations of `path`: itself if it is granted, and below
+    /// each granted directory if it is relative.
     fn candidates(&self, path: &str) -> Vec<PathBuf> {
         let absolute = format!("/{}", path.trim_start_matches("./").trim_start_matches('/'));
         let mut candidates = Vec::new();
@@ -140,7 +140,7 @@ fn holds(directory: &str, path: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// One byte past the bound is enough to know that there is too much.
+/// Reads one byte past the limit, which is enough to detect a larger file.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {

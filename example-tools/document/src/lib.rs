@@ -1,9 +1,9 @@
-//! Where a tool's text comes from: its arguments, or a file of a directory that
-//! an operator granted.
+//! The text that a tool works on: from its arguments, or from a file in a directory
+//! that an operator granted.
 //!
-//! Six of the example tools work on a text. Each takes it as `text`, or as the
-//! `path` of a file, and has this crate fetch it. What can go wrong is a
-//! [`CodedError`]: a code and a sentence that says what to do next.
+//! Six of the example tools work on a text. Each takes it as `text` or as the `path`
+//! of a file and fetches it with this crate. Every failure is a [`CodedError`]: a
+//! code and a sentence that suggests what to do next.
 
 mod directories;
 
@@ -11,15 +11,14 @@ pub use directories::Directories;
 
 use tollgate_sdk::CodedError;
 
-/// The longest text that is read, in bytes. A tool has 64 MiB of memory where
-/// nobody gave it more, and a table or a document of many small parts takes
-/// twenty times its text.
+/// The longest text that is read, in bytes. A tool has 64 MiB of memory by default,
+/// and a table or a document of many small parts takes twenty times its text.
 pub const MAX_TEXT_BYTES: u64 = 2 << 20;
 
-/// The text that the arguments name: exactly one of `text` and `path` is set.
+/// Returns the text named by the arguments: exactly one of `text` and `path` is set.
 ///
-/// Refused as `no_text` where neither is, as `two_texts` where both are, as
-/// `too_large` above [`MAX_TEXT_BYTES`], and as [`Directories::read`] says.
+/// Fails with `no_text` if neither is set, with `two_texts` if both are, with
+/// `too_large` above [`MAX_TEXT_BYTES`], and like [`Directories::read`].
 pub fn fetch(
     text: Option<String>,
     path: Option<&str>,
@@ -33,8 +32,8 @@ pub fn fetch(
     }
 }
 
-/// A piece of a text for a result: its first `max_chars` characters, with an
-/// ellipsis where there are more.
+/// Cuts a text for a result: returns its first `max_chars` characters, with an
+/// ellipsis if there are more.
 pub fn cut(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &text[..end]),

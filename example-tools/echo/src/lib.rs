@@ -1,4 +1,4 @@
-//! `echo`: as little as a tool can be.
+//! `echo`: a minimal tool.
 
 use tollgate_sdk::{component, tool};
 

@@ -1,24 +1,24 @@
-//! `fetch`: what is at a URL, as far as the host lets it be asked for.
+//! `fetch`: reads a URL, if the host allows it.
 
 use serde::Serialize;
 use tollgate_sdk::{CodedError, component, tool};
 use web::Request;
 
-/// The most characters of a body that are handed to the model.
+/// The most characters of a body that are returned to the model.
 const MAX_CHARS: u32 = 200_000;
 
-/// What came back.
+/// The response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fetched {
-    /// Such as 200 or 404.
+    /// The status, such as 200 or 404.
     pub status: u16,
-    /// The kind of the body, as the server says it.
+    /// The type of the body, as stated by the server.
     pub content_type: Option<String>,
-    /// Where a redirect leads. It is not followed.
+    /// The target of a redirect. It is not followed.
     pub location: Option<String>,
     /// The body as text.
     pub body: String,
-    /// Whether there is more of it.
+    /// Whether the body is longer.
     pub truncated: bool,
 }
 

@@ -1,25 +1,25 @@
-//! Replacing one text by another, where it is clear which is meant.
+//! Replaces text if the match is unambiguous.
 
 use serde::Serialize;
 use std::path::Path;
 use tollgate_sdk::CodedError;
 
-/// What an edit came to.
+/// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Edited {
     /// The file.
     pub path: String,
-    /// The line on which the first change is, counted from 1.
+    /// The line of the first change, counted from 1.
     pub line: usize,
-    /// How many places were changed.
+    /// The number of replacements.
     pub changed: usize,
-    /// The whole text afterwards.
+    /// The whole text after the edit.
     #[serde(skip)]
     pub text: String,
 }
 
 impl Edited {
-    /// The same, of this file.
+    /// Sets the path of the file.
     #[must_use]
     pub fn at(mut self, file: &Path) -> Self {
         self.path = file.display().to_string();
@@ -27,9 +27,9 @@ impl Edited {
     }
 }
 
-/// Replaces `old` by `new`, if it stands in the text as often as expected.
+/// Replaces `old` by `new` if it occurs in the text as often as expected.
 ///
-/// Refused as `nothing_to_replace`, `not_found`, or `not_unique`.
+/// Fails with `nothing_to_replace`, `not_found`, or `not_unique`.
 pub fn replace(text: &str, old: &str, new: &str, expected: usize) -> Result<Edited, CodedError> {
     if old.is_empty() || old == new {
         return Err(CodedError::new("nothing_to_replace", "`old` is empty, or the same as `new`."));
@@ -51,7 +51,7 @@ pub fn replace(text: &str, old: &str, new: &str, expected: usize) -> Result<Edit
     Ok(Edited { path: String::new(), line, changed: found, text: text.replace(old, new) })
 }
 
-/// What to say of a text that is not there: whether it would be, but for blanks.
+/// Explains a missing text: whether it would match except for whitespace.
 fn near(text: &str, old: &str) -> String {
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     match squeezed(text).contains(&squeezed(old)) {

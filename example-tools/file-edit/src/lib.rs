@@ -1,5 +1,4 @@
-//! `edit_file`, `write_file` and `read_file`: the files of a directory that may be
-//! changed.
+//! `edit_file`, `write_file` and `read_file`: edit the files of a granted directory.
 
 pub mod edit;
 
@@ -16,22 +15,22 @@ const MAX_FILE_BYTES: usize = 2 << 20;
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Written {
-    /// Where it is.
+    /// The file's path.
     pub path: String,
     /// Its size.
     pub bytes: usize,
-    /// Whether it was not there before.
+    /// Whether the file is new.
     pub created: bool,
 }
 
-/// The text of a file, with the number of each line before it.
+/// The text of a file with line numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Shown {
-    /// Where it is.
+    /// The file's path.
     pub path: String,
-    /// The lines that were asked for, such as `12| fn main() {`.
+    /// The requested lines, such as `12| fn main() {`.
     pub text: String,
-    /// How many lines it has in all.
+    /// The number of lines in the file.
     pub lines: usize,
 }
 
@@ -98,7 +97,7 @@ fn granted() -> Directories {
     Directories::granted("file-edit")
 }
 
-/// Where a file is or would be: its folder is there, and granted.
+/// Returns the path of an existing or new file; its folder exists and is granted.
 fn place(path: &str) -> Result<PathBuf, CodedError> {
     let named = Path::new(path);
     let name = named.file_name().filter(|_| !path.ends_with('/'));

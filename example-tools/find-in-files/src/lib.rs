@@ -10,16 +10,16 @@ use std::path::PathBuf;
 use tollgate_sdk::{CodedError, Context, component, tool};
 use walk::{Filter, Walk};
 
-/// More lines than this are not listed.
+/// The most lines that are listed.
 const MAX_MATCHES: u32 = 500;
 
-/// More files than this are not listed.
+/// The most files that are listed.
 const MAX_LISTED: u32 = 1000;
 
-/// A search reads at most this many files.
+/// The most files that a search reads.
 const MAX_SEARCHED: usize = 5000;
 
-/// How many files are read between two reports.
+/// The number of files read between two reports.
 const FILES_PER_REPORT: usize = 50;
 
 /// Searches the lines of all text files below a granted directory, and returns
@@ -59,7 +59,8 @@ pub fn find_in_files(
     Ok(search.finish(unreadable, stopped))
 }
 
-/// False where it stopped early: at a bound, or because the run is cancelled.
+/// Searches all files; returns false if it stopped early, at a limit or because the
+/// run is being cancelled.
 fn search_all(walk: &mut Walk<'_>, search: &mut Search, ctx: &Context) -> bool {
     for file in walk {
         if search.files_searched() == MAX_SEARCHED || !search.take(&file) {
@@ -75,7 +76,7 @@ fn search_all(walk: &mut Walk<'_>, search: &mut Search, ctx: &Context) -> bool {
     true
 }
 
-/// What is below a directory.
+/// The files below a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listing {
     /// The files in the order of their paths.
@@ -87,7 +88,7 @@ pub struct Listing {
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listed {
-    /// As other tools take it.
+    /// The path, as other tools take it.
     pub path: String,
     /// Its size.
     pub bytes: u64,
@@ -120,7 +121,7 @@ pub fn list_files(
     Ok(Listing { files, truncated })
 }
 
-/// Where to begin: at `path`, or at each granted directory.
+/// Returns the roots of the search: `path`, or each granted directory.
 fn roots(path: Option<&str>) -> Result<Vec<PathBuf>, CodedError> {
     Directories::granted("find-in-files").roots(path)
 }

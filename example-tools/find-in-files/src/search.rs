@@ -1,4 +1,4 @@
-//! The lines of files that a pattern finds.
+//! Searches the lines of files for a pattern.
 
 use crate::walk::File;
 use document::cut;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::fs;
 use tollgate_sdk::CodedError;
 
-/// Larger files are passed over, and counted.
+/// Larger files are skipped and counted.
 pub const MAX_FILE_BYTES: u64 = 2 << 20;
 
 /// The most characters of a line that a result quotes.
@@ -22,33 +22,33 @@ const MAX_NESTING: u32 = 48;
 /// The longest pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 4096;
 
-/// A line that the pattern finds.
+/// A line that matches the pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hit {
     /// The file, as a path that other tools take.
     pub path: String,
-    /// The first line is 1.
+    /// The line's number, counted from 1.
     pub line: usize,
-    /// The line, without the spaces around it.
+    /// The line without leading and trailing whitespace.
     pub text: String,
 }
 
-/// What became of all the files.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Found {
-    /// The lines, in the order of the paths.
+    /// The matching lines in the order of the paths.
     pub matches: Vec<Hit>,
-    /// Files read to their end.
+    /// Files read to the end.
     pub files_searched: usize,
     /// Files with a match.
     pub files_with_matches: usize,
-    /// Files that were passed over.
+    /// Files that were skipped.
     pub skipped: Skipped,
-    /// Whether the search stopped at a bound. There may be more.
+    /// Whether the search stopped at a limit. There may be more.
     pub truncated: bool,
 }
 
-/// Files that were passed over.
+/// Files that were skipped, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     /// Not UTF-8 text.
@@ -59,7 +59,7 @@ pub struct Skipped {
     pub unreadable: usize,
 }
 
-/// What is looked for. Refused as `bad_pattern` or `pattern_too_large`.
+/// Compiles the query. Fails with `bad_pattern` or `pattern_too_large`.
 pub fn pattern(text: &str, is_regex: bool, ignore_case: bool) -> Result<Regex, CodedError> {
     if text.is_empty() || text.len() > MAX_PATTERN_BYTES {
         return Err(CodedError::new(
@@ -83,7 +83,7 @@ pub fn pattern(text: &str, is_regex: bool, ignore_case: bool) -> Result<Regex, C
         })
 }
 
-/// Searches file after file.
+/// A search of one file after another.
 pub struct Search {
     pattern: Regex,
     max_matches: usize,
@@ -91,12 +91,13 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search that lists at most `max_matches` lines.
+    /// Creates a search that lists at most `max_matches` lines.
     pub fn new(pattern: Regex, max_matches: usize) -> Self {
         Self { pattern, max_matches, found: Found::default() }
     }
 
-    /// Searches one file. False when the list is full and the search may stop.
+    /// Searches one file. Returns false once the list is full and the search may
+    /// stop.
     pub fn take(&mut self, file: &File) -> bool {
         if file.bytes > MAX_FILE_BYTES {
             self.found.skipped.too_large += 1;
@@ -115,12 +116,12 @@ impl Search {
         }
     }
 
-    /// How many files were read.
+    /// Returns the number of files read.
     pub fn files_searched(&self) -> usize {
         self.found.files_searched
     }
 
-    /// What was found. `unreadable` directories are counted with the files.
+    /// Returns the result. `unreadable` directories are counted with the files.
     pub fn finish(mut self, unreadable: usize, stopped: bool) -> Found {
         self.found.skipped.unreadable += unreadable;
         self.found.truncated |= stopped;

@@ -11,25 +11,25 @@ const MAX_DEPTH: usize = 32;
 /// The most globs in one call.
 const MAX_GLOBS: usize = 16;
 
-/// A file that a walk found.
+/// A file found by a walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Where it is.
+    /// The file's path.
     pub path: PathBuf,
-    /// Below the directory that is walked, with `/` between the parts.
+    /// The path below the root of the walk, with `/` between the parts.
     pub relative: String,
     /// Its size.
     pub bytes: u64,
 }
 
-/// Which files are wanted: all, or those that one of the globs describes.
+/// Selects files: all, or those that match one of the globs.
 pub struct Filter {
     globs: Option<GlobSet>,
 }
 
 impl Filter {
-    /// A glob without `/` is about file names, so `*.md` finds `docs/a.md`. One
-    /// with a `/` is about paths below the directory. Refused as `bad_glob`.
+    /// A glob without `/` matches file names, so `*.md` finds `docs/a.md`. One with a
+    /// `/` matches paths below the directory. Fails with `bad_glob`.
     pub fn new(globs: &[String]) -> Result<Self, CodedError> {
         if globs.is_empty() {
             return Ok(Self { globs: None });
@@ -62,15 +62,15 @@ fn parse(glob: &str) -> Result<Glob, CodedError> {
         .map_err(|error| CodedError::new("bad_glob", format!("`{glob}`: {}.", error.kind())))
 }
 
-/// Walks in the order of the paths, parents first, so that the same tree has the
-/// same answer every time. Hidden entries are passed over and links are not
-/// followed. A directory that cannot be read is counted in `unreadable`.
+/// Walks in the order of the paths, parents first, so that the same tree always gives
+/// the same answer. Hidden entries are skipped and links are not followed. A
+/// directory that cannot be read is counted in `unreadable`.
 pub struct Walk<'a> {
     filter: &'a Filter,
     root: PathBuf,
-    /// Entries still to look at, the next one last.
+    /// Entries to visit, the next one last.
     waiting: Vec<Entry>,
-    /// How many directories and files could not be read.
+    /// The number of directories and files that could not be read.
     pub unreadable: usize,
 }
 
@@ -81,7 +81,7 @@ struct Entry {
 }
 
 impl<'a> Walk<'a> {
-    /// Of a directory, or of one file.
+    /// Walks a directory or a single file.
     pub fn new(root: &Path, filter: &'a Filter) -> Self {
         let start = Entry { path: root.to_owned(), relative: String::new(), depth: 0 };
         Self { filter, root: root.to_owned(), waiting: vec![start], unreadable: 0 }
@@ -107,7 +107,7 @@ impl<'a> Walk<'a> {
         }));
     }
 
-    /// The file itself where the walk began at one.
+    /// Returns the file itself if the walk began at one.
     fn file(&self, entry: Entry, bytes: u64) -> Option<File> {
         let relative = if entry.path == self.root {
             entry.path.file_name()?.to_str()?.to_owned()

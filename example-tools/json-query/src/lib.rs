@@ -6,7 +6,7 @@ use document::Directories;
 use query::Answer;
 use tollgate_sdk::{CodedError, component, tool};
 
-/// More results than this are cut.
+/// The most results that are returned.
 const MAX_RESULTS: u32 = 1000;
 
 /// Runs a jq filter over JSON and returns what it yields, as a list. Give the

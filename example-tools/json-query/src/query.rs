@@ -6,40 +6,39 @@ use jaq_json::{Val, read};
 use serde::Serialize;
 use tollgate_sdk::{CodedError, Value, serde_json};
 
-/// The longest filter, in bytes. A long chain of operators recurses as deep
-/// brackets do.
+/// The longest filter, in bytes. A long chain of operators recurses as deeply as
+/// nested brackets.
 pub const MAX_FILTER_BYTES: usize = 2048;
 
-/// How deep brackets may nest, in filters and in JSON. The host takes results of
-/// 128 levels, and reading deeper ones would not fit the guest's stack.
+/// The maximum nesting of brackets, in filters and in JSON. The host accepts results
+/// of 128 levels, and reading deeper ones would overflow the guest's stack.
 pub const MAX_DEPTH: usize = 100;
 
-/// The most bytes of results as JSON. The host cuts what a model reads at as
-/// much, and half a list is worth less than a shorter one.
+/// The most bytes of results as JSON. The host cuts the model's input at the same
+/// size, and a truncated list is worth less than a shorter one.
 const MAX_RESULT_BYTES: usize = 256 << 10;
 
-/// Up to here a float holds every integer exactly: 2 to the power of 53.
+/// Up to 2 to the power of 53, a float represents every integer exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 type Data = data::JustLut<Val>;
 type Filter = jaq_core::Filter<Data>;
 
-/// What a filter made of its input.
+/// The results of a filter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// The values, in their order.
+    /// The values in order.
     pub results: Vec<Value>,
-    /// Whether the filter had more to give.
+    /// Whether the filter has more results.
     pub truncated: bool,
 }
 
-/// Runs `filter` on each JSON value of `json`, which may be several, and keeps
-/// the first `max_results`, as far as 256 KiB go.
+/// Runs `filter` on each JSON value of `json`, which may contain several, and keeps
+/// the first `max_results` within 256 KiB.
 ///
-/// Refused as `bad_filter`, `bad_json`, `filter_failed`, as `result_too_large`
-/// where one result alone has more than that, or as `not_json` where
-/// a result (bytes that are no text, say, or too deep a list) is no JSON to the
-/// host.
+/// Fails with `bad_filter`, `bad_json` or `filter_failed`, with `result_too_large` if
+/// a single result exceeds 256 KiB, and with `not_json` if the host does not accept a
+/// result as JSON (because of bytes that are not text, say, or too deep a list).
 pub fn query(filter: &str, json: &str, max_results: usize) -> Result<Answer, CodedError> {
     let filter = compile(filter)?;
     if depth(json) > MAX_DEPTH {
@@ -68,7 +67,7 @@ pub fn query(filter: &str, json: &str, max_results: usize) -> Result<Answer, Cod
     Ok(Answer { results, truncated: false })
 }
 
-/// Parses the filter and the standard library that it may use.
+/// Parses the filter with the standard library that it may use.
 fn compile(filter: &str) -> Result<Filter, CodedError> {
     if filter.len() > MAX_FILTER_BYTES {
         return Err(bad_filter(format!("it has more than {MAX_FILTER_BYTES} bytes")));
@@ -89,7 +88,7 @@ fn compile(filter: &str) -> Result<Filter, CodedError> {
         .map_err(|errors| bad_filter(first_undefined(errors)))
 }
 
-/// How deep the brackets of a text nest, those within string literals aside.
+/// Returns the nesting depth of a text's brackets, ignoring string literals.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     let (mut in_string, mut escaped) = (false, false);
@@ -124,7 +123,7 @@ fn first_load_error(filter: &str, errors: jaq_core::load::Errors<&str, ()>) -> S
     described.unwrap_or_else(|| "it cannot be parsed".to_owned())
 }
 
-/// `at` is the rest of the filter, or the token, where the parser stood.
+/// `at` is the rest of the filter or the token at the parser's position.
 fn expectation(filter: &str, expected: &str, at: &str) -> String {
     let offset = (at.as_ptr() as usize).checked_sub(filter.as_ptr() as usize);
     match offset.and_then(|offset| filter.get(..offset)) {
@@ -166,7 +165,7 @@ fn too_large(bytes: usize) -> CodedError {
     CodedError::new("result_too_large", message)
 }
 
-/// An error may quote the whole input.
+/// Cuts a reason: an error may quote the whole input.
 fn cut(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(500)]
 }
@@ -178,7 +177,7 @@ fn as_json(text: &str) -> Result<Value, CodedError> {
     }
 }
 
-/// Writes 28.0 as 28, as jq does.
+/// Writes 28.0 as 28, like jq.
 fn with_whole_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) => match number.as_f64() {

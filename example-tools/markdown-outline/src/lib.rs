@@ -1,4 +1,4 @@
-//! `markdown_outline`: what a Markdown document is made of.
+//! `markdown_outline`: the structure of a Markdown document.
 
 pub mod outline;
 
@@ -6,10 +6,10 @@ use document::Directories;
 use outline::Outline;
 use tollgate_sdk::{CodedError, component, tool};
 
-/// More headings than this are not listed.
+/// The most headings that are listed.
 const MAX_HEADINGS: usize = 500;
 
-/// The longest document, in bytes: whatever people write at this size fits into
+/// The longest document, in bytes. Documents written by people at this size fit into
 /// the memory of a tool. A text of nothing but brackets does not, and ends as
 /// `out_of_memory`.
 const MAX_MARKDOWN_BYTES: usize = 512 << 10;

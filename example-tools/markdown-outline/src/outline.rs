@@ -6,18 +6,18 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What a document is made of.
+/// The outline and figures of a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Outline {
-    /// The first heading of the first level.
+    /// The first heading of level 1.
     pub title: Option<String>,
-    /// The headings in their order.
+    /// The headings in order.
     pub headings: Vec<Heading>,
-    /// How many headings there are beside those listed.
+    /// The number of headings that are not listed.
     pub headings_left_out: usize,
-    /// Words of the text, without code.
+    /// The number of words in the text, without code.
     pub words: usize,
-    /// Links, and how many of them leave the document's own site.
+    /// The number of links.
     pub links: usize,
     /// Links with a scheme, such as `https:`.
     pub external_links: usize,
@@ -25,47 +25,47 @@ pub struct Outline {
     pub images: usize,
     /// Tables.
     pub tables: usize,
-    /// Code blocks by language; `text` where none is named.
+    /// Code blocks by language; `text` if it is not named.
     pub code_blocks: Vec<CodeBlocks>,
-    /// Items of task lists that are done, and all of them.
+    /// Finished and total items of task lists.
     pub tasks: Tasks,
 }
 
 /// A heading, and the size of the section below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Heading {
-    /// 1 to 6.
+    /// The level, 1 to 6.
     pub level: u8,
-    /// Without markup.
+    /// The text without markup.
     pub text: String,
-    /// The first line is 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// As most sites make it, for links within the document.
+    /// The anchor for links within the document, as most sites generate it.
     pub anchor: String,
-    /// Words up to the next heading of whatever level.
+    /// The number of words up to the next heading of any level.
     pub words: usize,
 }
 
-/// How many code blocks of one language there are.
+/// The number of code blocks in one language.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CodeBlocks {
     /// The first word of the fence.
     pub language: String,
-    /// How many.
+    /// Their number.
     pub count: usize,
 }
 
 /// Items of task lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tasks {
-    /// Ticked.
+    /// Finished items.
     pub done: usize,
-    /// All.
+    /// All items.
     pub all: usize,
 }
 
-/// Outlines a document. Headings below `max_level` are left out, and so are
-/// those after the first `max_headings`; both are counted.
+/// Outlines a document. Headings below `max_level` and those after the first
+/// `max_headings` are omitted, but counted.
 pub fn outline(markdown: &str, max_level: u8, max_headings: usize) -> Outline {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
@@ -80,16 +80,16 @@ pub fn outline(markdown: &str, max_level: u8, max_headings: usize) -> Outline {
     survey.finish(max_level, max_headings)
 }
 
-/// What has been seen so far.
+/// The state of the pass over a document.
 struct Survey<'a> {
     found: Outline,
     lines: LineNumbers<'a>,
     anchors: HashMap<String, usize>,
-    /// Set between the start and the end of a heading.
+    /// Set inside a heading.
     heading: Option<Heading>,
     /// The text since the last heading.
     prose: String,
-    /// Set inside of what is not prose: code blocks and front matter.
+    /// Set inside code blocks and front matter, which are not prose.
     verbatim: bool,
 }
 
@@ -157,7 +157,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// One word may come in several pieces, as `snake_case` does.
+    /// Handles text. One word may come in several pieces, as `snake_case` does.
     fn text(&mut self, text: &str) {
         match &mut self.heading {
             _ if self.verbatim => {}
@@ -187,7 +187,7 @@ impl<'a> Survey<'a> {
         self.found.headings.push(heading);
     }
 
-    /// A repeated heading gets `-1`, `-2` and so on.
+    /// Returns an anchor; a repeated heading gets `-1`, `-2` and so on.
     fn anchor(&mut self, text: &str) -> String {
         let slug: String = text
             .to_lowercase()
@@ -230,7 +230,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Line numbers of offsets that only grow, counted in one pass.
+/// Computes the line numbers of increasing offsets in one pass.
 struct LineNumbers<'a> {
     markdown: &'a str,
     offset: usize,
@@ -261,7 +261,8 @@ fn has_letter(word: &str) -> bool {
     word.chars().any(char::is_alphanumeric)
 }
 
-/// A scheme of two letters or more and a colon. (One letter is a drive.)
+/// Returns whether a URL has a scheme of at least two letters. (One letter is a
+/// drive.)
 fn is_external(url: &str) -> bool {
     url.starts_with("//")
         || url.split_once(':').is_some_and(|(scheme, _)| {

@@ -4,8 +4,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use tollgate_sdk::{CodedError, data};
 
-/// The most notes of one thread. At their largest they stay well below what the
-/// host stores under one key.
+/// The most notes of one thread. Even at their largest they stay well below the size
+/// that the host stores under one key.
 pub const MAX_NOTES: usize = 100;
 
 /// The longest note, in characters.
@@ -15,7 +15,7 @@ pub const MAX_TEXT_CHARS: usize = 2000;
 pub const MAX_TAGS: usize = 8;
 const MAX_TAG_CHARS: usize = 40;
 
-/// The notes by their ids.
+/// The notes by id.
 #[data]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[serde(transparent)]
@@ -25,7 +25,7 @@ pub struct Book(BTreeMap<String, Note>);
 #[data]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// What to remember.
+    /// The text to remember.
     pub text: String,
     /// Words to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -34,19 +34,19 @@ pub struct Note {
     pub created_ms: u64,
 }
 
-/// Notes as they are listed.
+/// A list of notes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Shown {
     /// Oldest first.
     pub notes: Vec<ShownNote>,
-    /// How many there are, those that are not listed too.
+    /// The number of notes, including those not listed.
     pub count: usize,
 }
 
 /// A note with its id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ShownNote {
-    /// To delete it by.
+    /// The id, for deleting the note.
     pub id: String,
     /// The note itself.
     #[serde(flatten)]
@@ -54,22 +54,22 @@ pub struct ShownNote {
 }
 
 impl Book {
-    /// How many notes there are.
+    /// Returns the number of notes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no notes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether there is a note of this id.
+    /// Returns whether a note with this id exists.
     pub fn has(&self, id: &str) -> bool {
         self.0.contains_key(id)
     }
 
-    /// The note that may be added under this id, without its time. Refused as
+    /// Returns the note to add under this id, without its time. Fails with
     /// `empty_note`, `note_too_long`, `bad_tags` or `too_many_notes`.
     pub fn check(&self, id: &str, text: String, tags: Vec<String>) -> Result<Note, CodedError> {
         if text.trim().is_empty() {
@@ -97,7 +97,7 @@ impl Book {
         Ok(Note { text, tags, created_ms: 0 })
     }
 
-    /// The notes with this text and this tag, oldest first.
+    /// Returns the notes with this text and this tag, oldest first.
     pub fn show(self, contains: Option<&str>, tag: Option<&str>) -> Shown {
         let count = self.len();
         let contains = contains.map(str::to_lowercase);
@@ -116,15 +116,15 @@ impl Book {
     }
 }
 
-/// The id of the note that a call adds: short enough for a model to repeat, and
-/// the same each time that the same call runs.
+/// Returns the id of the note that a call adds: short enough for a model to repeat,
+/// and stable across attempts of the same call.
 pub fn id(run_id: &str, call_id: &str) -> String {
     let bytes = run_id.bytes().chain([0]).chain(call_id.bytes());
     let hash = bytes.fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
     format!("n-{:010x}", hash >> 24)
 }
 
-/// FNV-1a of 64 bits: the hash that Rust's own maps use differs from start to start.
+/// FNV-1a with 64 bits: the hash of Rust's own maps differs between processes.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 

@@ -1,10 +1,10 @@
 //! `add_note`, `list_notes` and `delete_note`: notes that last as long as their
-//! thread, and one thread's notes are no other's.
+//! thread and are visible only within it.
 //!
-//! The notes are an object by id, and each update is a merge patch of one
-//! member. So calls that run together may add and delete different notes without
-//! a conflict. An id is made of the call's own id: an attempt that runs again
-//! writes the same note again, and no second one.
+//! The notes are an object by id, and each update is a merge patch of one member. So
+//! parallel calls may add and delete different notes without a conflict. An id is
+//! derived from the call's own id: a retried attempt writes the same note again
+//! instead of a second one.
 
 pub mod book;
 
@@ -58,7 +58,7 @@ pub fn delete_note(id: &str, ctx: &Context) -> Result<ToolResult, ToolError> {
     Ok(ToolResult::success(json!({"deleted": id, "count": book.len() - 1})))
 }
 
-/// A merge patch of one note; `null` deletes it.
+/// Returns a merge patch of one note; `null` deletes it.
 fn patch(id: &str, note: Value) -> Value {
     json!({ id: note })
 }

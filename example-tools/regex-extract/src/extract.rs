@@ -1,8 +1,8 @@
-//! What a regular expression finds in a text.
+//! Finds the matches of a regular expression in a text.
 //!
 //! Patterns come from a model, so their size is bounded. The engine does not
-//! backtrack: one search is linear in the text, and all matches are quadratic at
-//! the worst.
+//! backtrack: one search is linear in the text, and finding all matches is at worst
+//! quadratic.
 
 use document::cut;
 use regex::{Captures, Regex, RegexBuilder};
@@ -16,48 +16,48 @@ pub const MAX_PATTERN_BYTES: usize = 4096;
 /// The largest compiled pattern, in bytes.
 const MAX_PROGRAM_BYTES: usize = 1 << 20;
 
-/// How deep groups may nest. The stack of a guest is small.
+/// The maximum nesting of groups. The stack of a guest is small.
 const MAX_NESTING: u32 = 48;
 
 /// The longest match that a result quotes, in characters.
 const MAX_QUOTED_CHARS: usize = 300;
 
-/// How a pattern is read.
+/// The flags of a pattern.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Flags {
     /// `a` finds `A`.
     pub ignore_case: bool,
-    /// `^` and `$` are the ends of lines, not of the text.
+    /// `^` and `$` match the ends of lines, not of the text.
     pub multi_line: bool,
-    /// `.` finds line ends as well.
+    /// `.` matches line ends too.
     pub dot_all: bool,
 }
 
-/// What was found.
+/// The matches in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Extract {
-    /// All matches, those that are not listed too.
+    /// The number of matches, including those not listed.
     pub count: usize,
-    /// The first of them.
+    /// The first matches.
     pub matches: Vec<Match>,
-    /// Whether there are more than are listed.
+    /// Whether there are more matches than are listed.
     pub truncated: bool,
 }
 
 /// One match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Match {
-    /// The whole of it.
+    /// The whole match.
     pub text: String,
-    /// The line that it begins on; the first is 1.
+    /// The line that it begins on, counted from 1.
     pub line: usize,
-    /// The groups by name, or by number where they have none. Groups that took
-    /// no part are left out.
+    /// The groups by name, or by number if they have none. Groups that did not
+    /// participate are omitted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, String>,
 }
 
-/// The pattern, ready to use. Refused as `bad_pattern` or `pattern_too_large`.
+/// Compiles a pattern. Fails with `bad_pattern` or `pattern_too_large`.
 pub fn compile(pattern: &str, flags: Flags) -> Result<Regex, CodedError> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(too_large());
@@ -76,7 +76,7 @@ pub fn compile(pattern: &str, flags: Flags) -> Result<Regex, CodedError> {
         })
 }
 
-/// Every match in the text is counted, the first `max_matches` are listed.
+/// Counts all matches in the text and lists the first `max_matches`.
 pub fn extract(regex: &Regex, text: &str, max_matches: usize) -> Extract {
     let mut matches = Vec::new();
     let mut count = 0;

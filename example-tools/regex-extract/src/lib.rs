@@ -1,4 +1,4 @@
-//! `regex_extract`: what a regular expression finds in a text.
+//! `regex_extract`: finds the matches of a regular expression in a text.
 
 pub mod extract;
 
@@ -6,7 +6,7 @@ use document::Directories;
 use extract::{Extract, Flags};
 use tollgate_sdk::{CodedError, component, tool};
 
-/// More matches than this are counted, and not listed.
+/// The most matches that are listed; all are counted.
 const MAX_MATCHES: u32 = 1000;
 
 /// Finds everything in a text that matches a regular expression, with line

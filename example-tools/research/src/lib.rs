@@ -1,10 +1,10 @@
-//! `research` hands a question to the agent `researcher` and keeps what that finds;
-//! `record_finding` is what the researcher writes it down with.
+//! `research` delegates a question to the agent `researcher` and keeps its findings;
+//! the researcher writes them down with `record_finding`.
 //!
-//! The child is a run of its own. What it is to do goes to it as the seed of a key,
-//! which its instructions may name as `{brief}`; what it found comes back as an
-//! export. Neither touches the caller's state: that changes by this call's own
-//! mutations, which commit together with its result.
+//! The child is a run of its own. Its task is passed as the seed of a key, which its
+//! instructions may name as `{brief}`; its findings come back as an export. Neither
+//! touches the caller's state: that changes by this call's own mutations, which
+//! commit together with its result.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -16,39 +16,39 @@ use tollgate_sdk::{
 
 /// The agent that looks for findings.
 pub const RESEARCHER: &str = "researcher";
-/// The most findings that one call takes over.
+/// The most findings that one call keeps.
 pub const MAX_FINDINGS: usize = 32;
 /// The longest claim or source, in bytes.
 pub const MAX_TEXT_BYTES: usize = 2_000;
 
-/// What the researcher is to do; its parent sets it, and it ends with its run.
+/// The researcher's task; its parent sets it, and it ends with its run.
 static BRIEF: Key<Brief> = Key::run("research.brief").persistent();
-/// What was found, in the order in which it was.
+/// The findings in chronological order.
 static FINDINGS: Key<Vec<Finding>, Append> = Key::thread("research.findings").append().persistent();
 
-/// What a researcher is to do.
+/// The task of a researcher.
 #[data]
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Brief {
-    /// What is to be found out.
+    /// The question to answer.
     pub question: String,
-    /// Where to look; empty for everywhere.
+    /// Places to search; empty for everywhere.
     pub places: Vec<String>,
-    /// How many findings are enough.
+    /// The number of findings that are enough.
     pub enough: u32,
 }
 
-/// One thing that was found out.
+/// A finding.
 #[data]
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Finding {
-    /// What is so.
+    /// The claim.
     pub claim: String,
-    /// Where that is said.
+    /// The source of the claim.
     pub source: String,
 }
 
-/// What `research` answers.
+/// The answer of `research`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Report {
     summary: String,
@@ -112,7 +112,7 @@ pub fn record_finding(claim: String, source: String, ctx: &Context) -> Result<To
     Ok(ToolResult::success(json!({"recorded": count + 1})))
 }
 
-/// The findings among the keys that the child handed back.
+/// Returns the findings among the keys that the child returned.
 fn exported(state: Vec<(String, Value)>) -> Result<Vec<Finding>, ToolError> {
     let Some((_, found)) = state.into_iter().find(|(key, _)| key == FINDINGS.name()) else {
         return Ok(Vec::new());

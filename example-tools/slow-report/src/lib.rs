@@ -1,8 +1,8 @@
-//! `slow_report`: a report that takes its time, and tells what it does meanwhile.
+//! `slow_report`: a slow report with progress.
 //!
-//! It shows what a client sees of a long call: activity and its changes,
-//! progress, and the report itself as it grows. It pauses after each part, as a
-//! tool would that waits for something slow, and stops early when cancelled.
+//! It shows the events of a long call: activity and its changes, progress, and the
+//! report itself as it grows. It pauses after each part, like a tool that waits for
+//! something slow, and stops early when cancelled.
 
 pub mod report;
 
@@ -18,7 +18,7 @@ const MAX_PARTS: u32 = 20;
 /// The longest pause after each part, in milliseconds.
 const MAX_PAUSE_MS: u32 = 10_000;
 
-/// How often a pause looks whether the run is being cancelled.
+/// The interval at which a pause checks for cancellation.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
 
 /// Writes a report on a text, part by part: words, sentences, the longest
@@ -72,7 +72,7 @@ fn tell(done: usize, of: usize, ctx: &Context) {
     ctx.progress(done as f64 / of as f64, format!("part {done} of {of}"));
 }
 
-/// Sleeps in short pieces. False where the run is being cancelled.
+/// Sleeps in short pieces. Returns false if the run is being cancelled.
 fn paused(pause: Duration, ctx: &Context) -> bool {
     let mut left = pause;
     while !left.is_zero() && !ctx.is_cancelled() {

@@ -1,47 +1,48 @@
-//! A text in parts, and what there is to say of each.
+//! Splits a text into parts and reports on each.
 
 use document::cut;
 use serde::Serialize;
 use std::collections::HashMap;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Shorter words say little of what a part is about.
+/// Shorter words say little about the topic of a part.
 const MIN_KEYWORD_CHARS: usize = 5;
 
 /// Longer words are cut.
 const MAX_KEYWORD_CHARS: usize = 40;
 
-/// How many words stand for a part.
+/// The most keywords of a part.
 const MAX_KEYWORDS: usize = 3;
 
 /// The longest sentence that is quoted, in characters.
 const MAX_QUOTED_CHARS: usize = 200;
 
-/// What there is to say of one part.
+/// The report on one part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// The lines it spans, the first of the text being 1.
+    /// The part's first line, counted from 1.
     pub first_line: usize,
-    /// The last of them.
+    /// The part's last line.
     pub last_line: usize,
     /// Words.
     pub words: usize,
     /// Sentences.
     pub sentences: usize,
-    /// Its longest sentence, by words.
+    /// The longest sentence by number of words.
     pub longest_sentence: String,
-    /// The long words that it uses most.
+    /// The most frequent long words.
     pub keywords: Vec<String>,
 }
 
-/// Cuts a text into `parts` of about as many lines each. A short text has fewer.
+/// Splits a text into `parts` with about the same number of lines. A short text has
+/// fewer.
 pub fn split(text: &str, parts: usize) -> Vec<(usize, Vec<&str>)> {
     let lines: Vec<&str> = text.lines().collect();
     let size = lines.len().div_ceil(parts.max(1)).max(1);
     lines.chunks(size).enumerate().map(|(index, chunk)| (index * size + 1, chunk.to_vec())).collect()
 }
 
-/// Reads one part, which begins at `first_line`.
+/// Analyses one part, which begins at `first_line`.
 pub fn read(first_line: usize, lines: &[&str]) -> Part {
     let text = flowing(lines);
     let sentences: Vec<&str> = text.unicode_sentences().collect();
@@ -57,7 +58,8 @@ pub fn read(first_line: usize, lines: &[&str]) -> Part {
     }
 }
 
-/// A line end within a paragraph ends no sentence, a blank line does.
+/// Joins lines: a line end within a paragraph does not end a sentence, a blank line
+/// does.
 fn flowing(lines: &[&str]) -> String {
     let mut text = String::new();
     for line in lines {
@@ -69,7 +71,7 @@ fn flowing(lines: &[&str]) -> String {
 }
 
 impl Part {
-    /// The part as a paragraph of Markdown.
+    /// Returns the part as a paragraph of Markdown.
     pub fn markdown(&self) -> String {
         let Self { first_line, last_line, words, sentences, .. } = self;
         let keywords = match self.keywords.as_slice() {
@@ -85,7 +87,8 @@ impl Part {
     }
 }
 
-/// Most frequent first; of equally frequent ones the first in the alphabet.
+/// Returns the keywords: most frequent first, equally frequent ones in alphabetical
+/// order.
 fn keywords(text: &str) -> Vec<String> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     let long = |word: &&str| word.chars().count() >= MIN_KEYWORD_CHARS;
@@ -98,7 +101,7 @@ fn keywords(text: &str) -> Vec<String> {
     frequent.map(|(word, _)| cut(&word, MAX_KEYWORD_CHARS)).collect()
 }
 
-/// On one line, whatever the lines of the text.
+/// Quotes a sentence on one line.
 fn quoted(sentence: &str) -> String {
     let words: Vec<&str> = sentence.split_whitespace().collect();
     cut(&words.join(" "), MAX_QUOTED_CHARS)

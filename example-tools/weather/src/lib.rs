@@ -1,6 +1,5 @@
-//! `weather`: a client of an API that answers in JSON, with a setting for its
-//! address and one for its units. Its key, where the API wants one, is the host's
-//! secret and never comes here.
+//! `weather`: a client of a JSON API, with settings for its address and its units.
+//! Its key, if the API requires one, is the host's secret and never reaches the tool.
 
 mod settings;
 
@@ -8,25 +7,25 @@ use serde::{Deserialize, Serialize};
 use tollgate_sdk::{CodedError, component, serde_json, tool};
 use web::{Request, encode};
 
-/// The API that is asked where the setting `api` names no other.
+/// The default API, unless the setting `api` names another.
 const API: &str = "https://api.open-meteo.com";
-/// The longest answer that is read, in bytes.
+/// The longest response that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
 
-/// The weather at a place, now.
+/// The current weather at a place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Weather {
-    /// In the unit that `unit` names.
+    /// The temperature in the unit named by `unit`.
     pub temperature: f64,
     /// `°C` or `°F`.
     pub unit: String,
-    /// In kilometres per hour.
+    /// The wind speed in kilometres per hour.
     pub wind_speed: f64,
-    /// In a few words.
+    /// The sky in a few words.
     pub sky: &'static str,
 }
 
-/// What the API answers, as far as it is read.
+/// The part of the API's response that is read.
 #[derive(Debug, Deserialize)]
 struct Answer {
     current: Current,
@@ -85,7 +84,7 @@ fn read(body: &[u8]) -> Result<Weather, CodedError> {
     })
 }
 
-/// The codes of the World Meteorological Organization, in words.
+/// Describes the codes of the World Meteorological Organization.
 fn sky(code: u32) -> &'static str {
     match code {
         0 => "clear",

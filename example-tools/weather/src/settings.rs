@@ -1,6 +1,6 @@
-//! Settings that an operator gave, by `wasi:config`.
+//! Settings given by an operator, read through `wasi:config`.
 
-/// The setting of this name. Natively, where a test runs, there are none.
+/// Returns the setting with this name. Natively, where tests run, there are none.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) fn get(_name: &str) -> Option<String> {
     None

@@ -1,20 +1,20 @@
-//! From HTML to Markdown, in one pass over the page's tokens: no tree is built, so
-//! no nesting is too deep.
+//! Converts HTML to Markdown in one pass over the page's tokens: it builds no tree,
+//! so no nesting is too deep.
 
 use html5gum::emitters::default::{DefaultEmitter, StartTag};
 use html5gum::{Token, Tokenizer};
 use web::Url;
 
-/// What a page comes to.
+/// A converted page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Converted {
-    /// What stands in its title.
+    /// The contents of its title element.
     pub title: Option<String>,
     /// Its text.
     pub markdown: String,
 }
 
-/// What is not part of a page's text.
+/// Elements that are not part of a page's text.
 const SKIPPED: [&str; 12] = [
     "script", "style", "noscript", "template", "svg", "nav", "footer", "aside", "form", "iframe", "button",
     "select",
@@ -23,7 +23,7 @@ const SKIPPED: [&str; 12] = [
 /// The deepest list that is indented.
 const MAX_LIST_DEPTH: usize = 8;
 
-/// Converts a page that was read from this address.
+/// Converts a page that was read from the address `base`.
 pub fn convert(html: &str, base: &Url) -> Converted {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
@@ -48,15 +48,15 @@ struct Writer<'a> {
     out: String,
     title: Option<String>,
     in_title: bool,
-    /// The element whose text is left out, and how often it is open.
+    /// The skipped element, and the number of its open tags.
     skipped: Option<(String, usize)>,
     in_pre: bool,
-    /// The open lists: the number of the next item, or none where they have none.
+    /// The open lists: the number of the next item, or `None` for unordered lists.
     lists: Vec<Option<u32>>,
-    /// Where the open link leads, and where its text begins.
+    /// The target of the open link, and the position of its text.
     link: Option<(String, usize)>,
     cells: usize,
-    /// A blank is due before the next word.
+    /// Whether a space is due before the next word.
     blank: bool,
 }
 
@@ -164,7 +164,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds words with one blank between them, as a browser shows them.
+    /// Adds words with single spaces between them, as a browser shows them.
     fn words(&mut self, text: &str) {
         self.blank |= text.starts_with(char::is_whitespace);
         for word in text.split_whitespace() {
@@ -244,7 +244,7 @@ impl Writer<'_> {
 
     fn close_link(&mut self) {
         let Some((to, at)) = self.link.take() else { return };
-        // A link without words says nothing; blocks within one may have moved its end.
+        // A link without text is dropped; blocks within one may have moved its end.
         if self.out.len() <= at + 1 {
             self.out.truncate(at);
         } else {

@@ -1,8 +1,8 @@
 //! HTTP for tools: one request, and a response of bounded size.
 //!
-//! In a component the request goes through `wasi:http`, where the host judges it;
-//! what was not granted is refused with the code `denied`. Where a test runs
-//! natively, it goes over plain TCP to the test's own server.
+//! In a component the request goes through `wasi:http`, where the host checks it; a
+//! request without a grant fails with the code `denied`. In native tests it goes over
+//! plain TCP to the test's own server.
 
 #[cfg(not(target_family = "wasm"))]
 mod native;
@@ -19,10 +19,10 @@ use wasm as transport;
 
 use tollgate_sdk::CodedError;
 
-/// The most bytes of a body that are read, whatever a tool asks for.
+/// The most bytes of a body that are read, regardless of the tool's limit.
 pub const MAX_BODY_BYTES: usize = 4 << 20;
 
-/// What is sent.
+/// An HTTP request.
 #[derive(Debug, Clone)]
 pub struct Request {
     method: String,
@@ -31,28 +31,28 @@ pub struct Request {
     body: Vec<u8>,
 }
 
-/// What comes back.
+/// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// Such as 200 or 404. A redirect is not followed.
+    /// The status, such as 200 or 404. Redirects are not followed.
     pub status: u16,
-    /// Names in small letters, with their values.
+    /// The headers; names are in lower case.
     pub headers: Vec<(String, String)>,
-    /// As far as it was read.
+    /// The part of the body that was read.
     pub body: Vec<u8>,
-    /// Whether there was more than was to be read.
+    /// Whether the body is longer than the part that was read.
     pub truncated: bool,
 }
 
 impl Request {
-    /// Asks for what is at a URL.
+    /// Creates a GET request.
     pub fn get(url: &str) -> Result<Self, CodedError> {
         Self::new("GET", url)
     }
 
-    /// A request of another method.
+    /// Creates a request with another method.
     ///
-    /// Refused as `bad_url` where the URL is none of `http` or `https`.
+    /// Fails with `bad_url` if the URL's scheme is neither `http` nor `https`.
     pub fn new(method: &str, url: &str) -> Result<Self, CodedError> {
         Ok(Self {
             method: method.to_uppercase(),
@@ -76,29 +76,29 @@ impl Request {
         self
     }
 
-    /// Sends it, and reads at most so many bytes of the answer's body.
+    /// Sends the request and reads at most `max_bytes` of the response's body.
     ///
-    /// Refused as `denied` where the host does not let it through, `unreachable`
-    /// where nobody answers, `timed_out`, and `bad_response`.
+    /// Fails with `denied` if the host rejects it, with `unreachable` if the server
+    /// does not respond, with `timed_out`, and with `bad_response`.
     pub fn send(&self, max_bytes: usize) -> Result<Response, CodedError> {
         transport::send(self, max_bytes.min(MAX_BODY_BYTES))
     }
 }
 
 impl Response {
-    /// The header's first value.
+    /// Returns the header's first value.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as text. What is no UTF-8 in it is replaced.
+    /// Returns the body as text. Invalid UTF-8 in it is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The response, if the server answered that all went well.
+    /// Returns the response if its status indicates success.
     ///
-    /// Refused as `redirected`, `not_found` or `http_status`.
+    /// Fails with `redirected`, `not_found` or `http_status`.
     pub fn successful(self) -> Result<Self, CodedError> {
         match self.status {
             200..=299 => Ok(self),
@@ -114,7 +114,7 @@ impl Response {
     }
 }
 
-/// The request was not let through.
+/// Returns the error of a request that the host rejected.
 pub(crate) fn denied(url: &Url) -> CodedError {
     CodedError::new(
         "denied",

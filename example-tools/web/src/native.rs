@@ -1,4 +1,5 @@
-//! Over plain TCP, for tests: HTTP/1.1 without TLS, one request a connection.
+//! Requests over plain TCP, for tests: HTTP/1.1 without TLS, one request per
+//! connection.
 
 use crate::{Request, Response};
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! A URL in its parts. The host judges it; here it is only taken apart.
+//! A parsed URL. It is not validated further here; the host judges it.
 
 use tollgate_sdk::CodedError;
 
@@ -14,9 +14,9 @@ pub struct Url {
 }
 
 impl Url {
-    /// Takes a URL apart. What stands behind a `#` is left out.
+    /// Parses a URL. The fragment is dropped.
     ///
-    /// Refused as `bad_url`.
+    /// Fails with `bad_url`.
     pub fn parse(text: &str) -> Result<Self, CodedError> {
         let bad =
             || CodedError::new("bad_url", format!("`{text}` is no URL. Give one that begins with https://."));
@@ -32,12 +32,12 @@ impl Url {
         Ok(Self { scheme, authority: authority.to_owned(), path: format!("{slash}{path}") })
     }
 
-    /// Scheme, host and port.
+    /// Returns scheme, host and port.
     pub fn origin(&self) -> String {
         format!("{}://{}", self.scheme, self.authority)
     }
 
-    /// What a link on this page leads to; none where it leads to no page.
+    /// Resolves a link on this page; `None` if it does not lead to a page.
     pub fn join(&self, link: &str) -> Option<String> {
         let link = link.trim();
         let origin = self.origin();
@@ -53,7 +53,7 @@ impl Url {
         if link.starts_with('/') {
             return Some(format!("{origin}{link}"));
         }
-        // What has a scheme of its own (mailto, javascript, data) is no page.
+        // Links with another scheme (mailto, javascript, data) do not lead to a page.
         if link.split(['/', '?', '#']).next().is_some_and(|start| start.contains(':')) {
             return None;
         }
@@ -63,7 +63,7 @@ impl Url {
     }
 }
 
-/// A text as it stands in a query.
+/// Encodes a text for a query.
 pub fn encode(text: &str) -> String {
     text.bytes()
         .map(|b| match b {

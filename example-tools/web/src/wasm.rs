@@ -1,4 +1,4 @@
-//! Through `wasi:http`.
+//! Requests through `wasi:http`.
 
 use crate::{Request, Response, denied};
 use tollgate_sdk::CodedError;
@@ -8,7 +8,7 @@ use wasip2::http::types::{
 };
 use wasip2::io::streams::StreamError;
 
-/// How much is read or written at once, in bytes.
+/// The number of bytes read or written at once.
 const CHUNK_BYTES: usize = 4 << 10;
 
 pub(crate) fn send(request: &Request, max_bytes: usize) -> Result<Response, CodedError> {

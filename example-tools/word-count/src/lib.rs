@@ -6,7 +6,7 @@ use document::Directories;
 use statistics::Statistics;
 use tollgate_sdk::{CodedError, component, tool};
 
-/// More words than this are not listed.
+/// The most words that are listed.
 const MAX_TOP: u32 = 100;
 
 /// Counts a text: characters, words, sentences, lines, paragraphs, reading time

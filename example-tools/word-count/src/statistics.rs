@@ -1,12 +1,12 @@
-//! What can be counted in a text. Words, sentences and characters are those of
-//! Unicode (UAX #29), so `don't` is one word and a flag is one character.
+//! The figures of a text. Words, sentences and characters are those of Unicode (UAX
+//! #29), so `don't` is one word and a flag is one character.
 
 use document::cut;
 use serde::Serialize;
 use std::collections::HashMap;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// How fast people read silently, in words a minute.
+/// The speed of silent reading, in words per minute.
 const READING_WORDS_PER_MINUTE: usize = 238;
 
 /// The longest word that a result quotes, in characters.
@@ -15,39 +15,39 @@ const MAX_QUOTED_CHARS: usize = 80;
 /// The figures of one text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
-    /// What a reader would call characters.
+    /// Characters as a reader perceives them (grapheme clusters).
     pub characters: usize,
     /// Words.
     pub words: usize,
-    /// Words that differ, whatever their case.
+    /// Distinct words, ignoring case.
     pub unique_words: usize,
     /// Sentences.
     pub sentences: usize,
-    /// Lines, the last one counted even where no line end follows it.
+    /// Lines, including a last one without a line end.
     pub lines: usize,
-    /// Runs of lines that are not blank.
+    /// Blocks of lines that are not blank.
     pub paragraphs: usize,
-    /// Characters a word, to two decimals; 0 where there are no words.
+    /// Characters per word, to two decimals; 0 if there are no words.
     pub average_word_length: f64,
-    /// The longest word, the first of them where there are several.
+    /// The longest word; the first if there are several.
     pub longest_word: Option<String>,
-    /// Minutes that reading takes, rounded up.
+    /// The reading time in minutes, rounded up.
     pub reading_minutes: usize,
     /// The most frequent words, in lower case, most frequent first.
     pub frequent_words: Vec<Frequency>,
 }
 
-/// A word, and how often it stands in the text.
+/// A word with the number of its occurrences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Frequency {
-    /// In lower case.
+    /// The word in lower case.
     pub word: String,
-    /// How often.
+    /// The number of its occurrences.
     pub count: usize,
 }
 
-/// Counts. `top` bounds the list of frequent words, which leaves out words of
-/// less than `min_letters` characters.
+/// Computes the figures. `top` limits the list of frequent words, which omits words
+/// shorter than `min_letters`.
 pub fn statistics(text: &str, top: usize, min_letters: usize) -> Statistics {
     let mut counts: HashMap<String, usize> = HashMap::new();
     let (mut words, mut letters) = (0, 0);
@@ -76,8 +76,8 @@ pub fn statistics(text: &str, top: usize, min_letters: usize) -> Statistics {
     }
 }
 
-/// Words of one count stand in alphabetical order, so that the same text has the
-/// same answer every time.
+/// Words with the same count are in alphabetical order, so that the same text always
+/// has the same answer.
 fn most_frequent(counts: HashMap<String, usize>, top: usize, min_letters: usize) -> Vec<Frequency> {
     let mut frequent: Vec<(String, usize)> =
         counts.into_iter().filter(|(word, _)| word.graphemes(true).count() >= min_letters).collect();
@@ -87,8 +87,8 @@ fn most_frequent(counts: HashMap<String, usize>, top: usize, min_letters: usize)
     frequent.into_iter().map(listed).collect()
 }
 
-/// The paragraphs, each on one line: a line end within a paragraph ends no
-/// sentence.
+/// Returns the paragraphs, each on one line: a line end within a paragraph does not
+/// end a sentence.
 fn paragraphs(text: &str) -> Vec<String> {
     let mut paragraphs: Vec<String> = Vec::new();
     let mut blank_before = true;

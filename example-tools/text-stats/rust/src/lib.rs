@@ -1,4 +1,4 @@
-//! `text-stats` in Rust: what a text is made of.
+//! `text-stats` in Rust: the figures of a text.
 
 use serde::Serialize;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use tollgate_sdk::{
     reducer::Add, tool,
 };
 
-/// The words that calls of this conversation counted.
+/// The number of words counted by calls of this thread.
 static WORDS_SEEN: Key<u64, Add> = Key::thread("text-stats-rust.words-seen").add().persistent();
 
 #[derive(Serialize)]
@@ -81,7 +81,7 @@ pub fn text_stats_rust(
     Ok(ToolResult::success(Statistics { bytes: text.len(), characters, words, lines, top, seen }))
 }
 
-/// Whose call it is, for the operator.
+/// Describes the caller, for the operator.
 fn surroundings(ctx: &Context) -> String {
     let (call, attempt) = (ctx.call_id(), ctx.attempt());
     let RunIdentity { run_id, thread_id, agent_id, .. } = ctx.identity();
