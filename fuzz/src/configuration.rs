@@ -1,5 +1,5 @@
-//! Files that people and strangers write: the first byte says which of them the rest
-//! is. What can be read can be changed by `grant`, and read again.
+//! Fuzzes files written by people and strangers: the first byte selects the kind of file, the
+//! rest is its contents. A file that can be read can be changed by `grant` and read again.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -52,7 +52,7 @@ fn configuration(text: &str) {
     }
 }
 
-/// A name that the text has nowhere.
+/// Returns a name that does not occur in the text.
 fn unknown_to(text: &str) -> String {
     let small = text.to_lowercase();
     let mut names = (0..).map(|number| format!("new{number}"));
@@ -75,8 +75,8 @@ fn powers(new: &str) -> Powers {
     }
 }
 
-/// Every comment of the file is still there, and whatever else it said: all that is no
-/// blank, in its order.
+/// Checks that the edited file keeps every comment and all other text, ignoring whitespace, in
+/// order.
 fn keeps(before: &str, path: &Path) {
     let after = std::fs::read_to_string(path).unwrap();
     let mut letters = after.chars();

@@ -1,5 +1,5 @@
-//! What a component says of itself, and arguments for what it offers. The first line is
-//! a descriptor as the cache keeps it, the rest are arguments as a model writes them.
+//! Fuzzes a component's description of itself and the arguments for its tools. The first line is
+//! a descriptor as stored in the cache, the rest are arguments as written by a model.
 
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::descriptor::ComponentDescriptor;

@@ -1,10 +1,9 @@
-//! What is fuzzed: one function for each way by which a stranger's bytes come in.
+//! The fuzz targets: one function for each way in which untrusted bytes reach the host.
 //!
-//! Each takes any bytes, does with them what the host does, and panics where a promise
-//! does not hold; that nothing else panics, hangs or grows is what is tried. Two things
-//! run them: libFuzzer, for as long as one likes (`scripts/fuzz`), and a test that
-//! makes a bounded number of mutations of the [`seeds`] with every change. What a
-//! fuzzer finds stays among the seeds.
+//! Each takes any bytes, handles them as the host does, and panics if a promise does not hold.
+//! Fuzzing checks that nothing else panics, hangs or grows. Two things run the targets:
+//! libFuzzer, for any length of time (`scripts/fuzz`), and a test that makes a bounded number of
+//! mutations of the [`seeds`] with every change. Each finding of a fuzzer becomes a seed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what fails here is a finding")]
 
 mod configuration;
@@ -21,18 +20,18 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use tokio::runtime::Runtime;
 
-/// A way in.
+/// A fuzz target.
 pub struct Target {
-    /// Its name, and that of the folder of its seeds.
+    /// The target's name, and that of the folder of its seeds.
     pub name: &'static str,
-    /// Takes what a stranger may send.
+    /// Handles untrusted bytes.
     pub run: fn(&[u8]),
-    /// Mutations of the seeds that the test tries with every change: as many as take
-    /// some seconds.
+    /// The number of mutations of the seeds that the test tries with every change: as many as
+    /// take a few seconds.
     pub mutations: u64,
 }
 
-/// Every way in.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "loader", run: loader::run, mutations: 400 },
     Target { name: "descriptors", run: descriptors::run, mutations: 3_000 },
@@ -43,22 +42,22 @@ pub const TARGETS: &[Target] = &[
     Target { name: "store", run: store::run, mutations: 200 },
 ];
 
-/// The target of this name.
+/// Returns the target with this name.
 ///
 /// # Panics
-/// There is none.
+/// If there is none.
 #[must_use]
 pub fn target(name: &str) -> &'static Target {
     TARGETS.iter().find(|target| target.name == name).unwrap_or_else(|| panic!("no target is named {name}"))
 }
 
-/// The runtime of the host.
+/// Returns the host's runtime.
 fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| tollgate_sandbox::runtime().unwrap())
 }
 
-/// A folder of this process, in memory where the system has one there.
+/// Returns a folder of this process, in memory if the system has one there.
 fn folder(name: &str) -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     let base = if memory.is_dir() { memory } else { std::env::temp_dir() };

@@ -1,9 +1,9 @@
-//! Bytes that call themselves a component, from the first look to the description.
+//! Fuzzes bytes that claim to be a component, from the first check to the description.
 
 use std::sync::OnceLock;
 use tollgate_sandbox::{Allocation, Sandbox, SandboxConfig};
 
-/// The longest reason that a person is given, in bytes.
+/// The longest reason shown to a person, in bytes.
 const MAX_REASON_BYTES: usize = 4 << 10;
 
 pub(crate) fn run(bytes: &[u8]) {
@@ -19,7 +19,8 @@ pub(crate) fn run(bytes: &[u8]) {
     }
 }
 
-/// One for all inputs. What is compiled is small, so that it needs no child.
+/// Returns the sandbox shared by all inputs. The code compiled is small, so that it needs no
+/// child process.
 pub(crate) fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| {

@@ -1,16 +1,16 @@
-//! Makes inputs of seeds, without a fuzzer's eye for what is new: the same number
-//! makes the same input, on every machine.
+//! Creates inputs from seeds without feedback from coverage: the same number makes the same input
+//! on every machine.
 
-/// The longest input that is made, in bytes.
+/// The longest generated input, in bytes.
 const MAX_BYTES: usize = 64 << 10;
-/// Numbers at which code goes wrong.
+/// Values at which code tends to fail.
 const EDGES: [u8; 9] = [0, 1, 0x7f, 0x80, 0xff, b'"', b'{', b'\\', b'\n'];
 
-/// Random numbers that can be repeated (SplitMix64).
+/// Reproducible random numbers (SplitMix64).
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of this seed.
+    /// Creates the generator for this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -24,16 +24,16 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below the bound; 0 where the bound is 0.
+    /// Returns a number below the bound; 0 if the bound is 0.
     fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % (bound.max(1) as u64)).unwrap_or(0)
     }
 }
 
-/// One of the seeds, changed in one to eight ways.
+/// Returns one of the seeds, changed in one to eight ways.
 ///
 /// # Panics
-/// There are no seeds.
+/// If there are no seeds.
 #[must_use]
 pub fn mutated(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut input = seeds[random.below(seeds.len())].clone();
@@ -56,12 +56,12 @@ fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
             let again = input[at..end].to_vec();
             drop(input.splice(at..at, again));
         }
-        // Digits and lengths, one up or down.
+        // Increments or decrements digits and lengths.
         5 if at < input.len() => {
             input[at] =
                 if random.below(2) == 0 { input[at].wrapping_add(1) } else { input[at].wrapping_sub(1) };
         }
-        // A piece of another seed.
+        // Inserts a piece of another seed.
         _ => {
             let other = &seeds[random.below(seeds.len())];
             let from = random.below(other.len() + 1);

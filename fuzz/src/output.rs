@@ -1,5 +1,5 @@
-//! What a tool returns, as bytes in its memory: the host reads them by the ABI, as
-//! JSON, as mutations and actions, and makes an answer for the model of them.
+//! Fuzzes the output of a tool as bytes in its memory: the host reads them by the ABI, as JSON,
+//! as mutations and actions, and turns them into an answer for the model.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -19,11 +19,11 @@ use tollgate_agent::state::change::propose;
 use tollgate_artifacts::{Expectation, Guest};
 use tollgate_sandbox::{Call, Component, Grants, Limits};
 
-/// As much as the guest has room for.
+/// The size of the guest's buffer.
 const MAX_BYTES: usize = 32 << 10;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns what it is told to.
+/// A guest that returns the bytes of its arguments.
 const RELAY: Guest = Guest {
     name: "relay",
     attack: "Returns the bytes of its arguments.",
@@ -58,7 +58,7 @@ pub(crate) fn run(bytes: &[u8]) {
     }
 }
 
-/// What the host does with a result.
+/// Handles a result as the host does.
 fn settle(catalog: &Catalog, permit: &Permit, mut state: State, output: ToolOutput) {
     if granted_actions(permit.tool(), &output.actions).is_err() {
         return;
@@ -77,7 +77,7 @@ fn settle(catalog: &Catalog, permit: &Permit, mut state: State, output: ToolOutp
     assert!(answer.content.len() <= 512 << 10, "an answer of {} bytes", answer.content.len());
 }
 
-/// JSON that is kept as text is what this host would write of its value.
+/// Checks that JSON that is kept as text equals the host's own serialization of its value.
 pub(crate) fn stays_what_it_says(text: &str) {
     let read = json::parse(text);
     let Ok(kept) = LazyJson::from_text(text.to_owned()) else { return assert!(read.is_err(), "{text}") };

@@ -1,6 +1,6 @@
-//! What a provider answers. The first byte says who is asked, and how the answer is
-//! marked; the rest is the answer's body, sent by a server on this machine. The same
-//! text is read for calls that are written as text.
+//! Fuzzes replies of model providers. The first byte selects the provider and the content type;
+//! the rest is the body, sent by a server on this machine. The same text is also searched for
+//! calls that are written as text.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -29,7 +29,7 @@ pub(crate) fn run(bytes: &[u8]) {
     };
     let reply = crate::runtime().block_on(asked.models[provider].reply(request, &mut |_| ()));
     match reply {
-        // Every byte of an answer makes at most a few of what is kept of it.
+        // Every byte of a reply adds at most a few bytes to the parsed reply.
         Ok(reply) => assert!(size(&reply) <= 64 * (body.len() + 64), "{} bytes", size(&reply)),
         Err(fault) => assert!(fault.message().len() <= 8 << 10, "words of {} bytes", fault.message().len()),
     }
@@ -51,7 +51,7 @@ fn size(reply: &ModelReply) -> usize {
     reply.message.text.len() + reply.message.reasoning.as_ref().map_or(0, String::len) + calls
 }
 
-/// The models, and what all of them are answered.
+/// The models, and the reply that all of them receive.
 struct Asked {
     models: Vec<Arc<dyn Model>>,
     answer: Arc<Mutex<Vec<u8>>>,
@@ -81,7 +81,7 @@ async fn serve(listener: TcpListener, answer: Arc<Mutex<Vec<u8>>>) {
     }
 }
 
-/// Answers one request after the other, so that connections are kept.
+/// Answers one request after another, so that connections are kept alive.
 async fn converse(mut client: TcpStream, answer: Arc<Mutex<Vec<u8>>>) -> Option<()> {
     let mut heard = Vec::new();
     loop {
@@ -96,7 +96,7 @@ async fn converse(mut client: TcpStream, answer: Arc<Mutex<Vec<u8>>>) -> Option<
     }
 }
 
-/// How much of a request is still to come, at least; none where it is whole.
+/// Returns how many bytes of a request are still missing, at least; `None` if it is complete.
 fn unheard(heard: &[u8]) -> Option<usize> {
     let text = String::from_utf8_lossy(heard).to_ascii_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return Some(1) };

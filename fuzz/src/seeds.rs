@@ -1,17 +1,17 @@
-//! Where fuzzing begins: small inputs that get far, and all that was ever found.
+//! The seeds of the fuzz targets: small inputs that get far, and all findings so far.
 
 use std::path::{Path, PathBuf};
 
-/// The folder with the seeds of a target.
+/// Returns the folder with the seeds of a target.
 #[must_use]
 pub fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target)
 }
 
-/// The seeds of a target with their names, sorted.
+/// Returns the seeds of a target with their names, sorted.
 ///
 /// # Panics
-/// The folder cannot be read.
+/// If the folder cannot be read.
 #[must_use]
 pub fn of(target: &str) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(folder(target)).unwrap();

@@ -1,6 +1,6 @@
-//! Pages of a store that somebody damaged or forged: the input is a list of patches,
-//! each an offset (3 bytes, the least first), a length (1 byte) and so many bytes,
-//! which are laid over a store of the first release, brought up to this one.
+//! Fuzzes damaged or forged pages of a store. The input is a list of patches, each an offset (3
+//! bytes, little-endian), a length (1 byte) and that many bytes. They are applied to a store of
+//! the first release, migrated to this one.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -24,7 +24,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let folder = crate::folder("store");
     in_new_folder(&folder, &pages);
     if let Ok(store) = SqliteStore::open(&folder) {
-        // That it cannot be read is an answer.
+        // Being unreadable is a valid outcome.
         let _ = crate::runtime().block_on(read_all(&store));
     }
 }
@@ -50,7 +50,7 @@ async fn read_all(store: &SqliteStore) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The store's file, with nothing beside it.
+/// Returns the store's file without any others beside it.
 fn pages() -> &'static [u8] {
     static PAGES: OnceLock<Vec<u8>> = OnceLock::new();
     PAGES.get_or_init(|| {

@@ -1,8 +1,8 @@
-//! Every seed, and a bounded number of mutations of them, with every change.
+//! Runs every seed and a bounded number of mutations with every change.
 //!
-//! A finding is written to a file whose name the test prints: put it among the seeds of
-//! its target, mend what it shows, and it stays mended. `TOLLGATE_FUZZ_SEED` repeats a
-//! run, `TOLLGATE_FUZZ_TIMES` makes so many times more mutations.
+//! The test writes each finding to a file and prints its name. Put it among the seeds of its
+//! target, fix the bug, and the seed prevents a regression. `TOLLGATE_FUZZ_SEED` repeats a run,
+//! `TOLLGATE_FUZZ_TIMES` multiplies the number of mutations.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -32,7 +32,7 @@ fn stands(name: &str) {
     }
 }
 
-/// Runs one input, and keeps it where it is a finding.
+/// Runs one input and keeps it if it is a finding.
 fn attempt(target: &Target, input: &[u8], name: &str) {
     if let Err(finding) = catch_unwind(AssertUnwindSafe(|| (target.run)(input))) {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", target.name));
