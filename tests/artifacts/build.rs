@@ -1,5 +1,5 @@
-//! Makes a constant and a table entry of each guest file. A file whose header
-//! lacks what its folder asks for, an expectation above all, does not build.
+//! Generates a constant and a table entry for each guest file. A file whose header lacks the
+//! directives that its folder requires, above all its expectation, fails the build.
 
 #![allow(clippy::panic, reason = "a wrong guest stops the build")]
 
@@ -28,7 +28,7 @@ fn main() {
     fs::write(out.join("guests.rs"), code).expect("cargo's folder for output is writable");
 }
 
-/// A module of constants named by the files, and a table of them all.
+/// Returns a module of constants named after the files, and a table of all of them.
 fn table_of(folder_path: &Path, folder: &str, table: &str) -> String {
     let mut constants = String::new();
     let mut rows = String::new();
@@ -58,7 +58,7 @@ fn table_of(folder_path: &Path, folder: &str, table: &str) -> String {
     )
 }
 
-/// A macro that hands all guests of a folder to another one.
+/// Returns a macro that passes all guests of a folder to another macro.
 fn for_each(folder_path: &Path, folder: &str, name: &str) -> String {
     let names = guest_files(folder_path)
         .into_iter()

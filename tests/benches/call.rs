@@ -1,6 +1,6 @@
-//! The whole governed call beside the raw floor, for criterion: `cargo bench --profile dist -p
-//! tollgate-tests --bench call`. Absolute times depend on the machine and on what
-//! else it does; `scripts/bench` measures the ratios.
+//! Compares the whole governed call with the raw floor, using criterion: `cargo bench --profile
+//! dist -p tollgate-tests --bench call`. Absolute times depend on the machine and its load;
+//! `scripts/bench` measures the ratios.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -11,8 +11,8 @@ use measure::floor::Floor;
 use measure::{governed, guests};
 use tollgate_sandbox::{Sandbox, SandboxConfig};
 
-/// How many calls a host answers before another takes its place, for its store
-/// keeps them all.
+/// The number of calls that a host answers before it is replaced, because its store keeps all of
+/// them.
 const CALLS_OF_A_HOST: usize = 64;
 
 fn payloads(criterion: &mut Criterion) {
@@ -64,7 +64,7 @@ fn loaded_tools(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Hosts over one toolbox, one after the other.
+/// A sequence of hosts that share one toolbox.
 struct Hosts<'a> {
     toolbox: &'a tollgate::tools::Toolbox,
     host: tollgate::Host,

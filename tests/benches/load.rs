@@ -1,8 +1,8 @@
-//! What loading a hundred tools from the cache costs, beside reading and deserializing
-//! the same bytes with wasmtime alone: `cargo bench --profile dist -p tollgate-tests --bench load`.
+//! Measures loading a hundred tools from the cache, compared with reading and deserializing the
+//! same bytes with wasmtime alone: `cargo bench --profile dist -p tollgate-tests --bench load`.
 //!
-//! The tools are the example tools in Rust, each several times under other names, so
-//! that no two are the same bytes. Both sides use as many threads, and take turns.
+//! The tools are the example tools in Rust, each several times under other names, so that all
+//! have different bytes. Both sides use the same number of threads and take turns.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -21,8 +21,8 @@ use wasmtime::component::Component;
 const TOOLS: usize = 100;
 const ROUNDS: usize = 30;
 const THREADS: usize = 2;
-/// The example tools whose name has room for a number, and that the compiler left in one
-/// piece: ten of each.
+/// The example tools whose name has room for a number and is contiguous in the compiled file: ten
+/// of each.
 const GUESTS: [&str; 10] = [
     "counter",
     "csv-stats",
@@ -60,7 +60,7 @@ fn main() {
 
     let (mut floors, mut lists, mut loads) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
-        // Another sandbox for each side, as another process has.
+        // A new sandbox for each side, as in another process.
         let timed = |work: &dyn Fn(&Sandbox)| {
             let sandbox = sandbox();
             let began = Instant::now();
@@ -93,13 +93,13 @@ fn main() {
     );
 }
 
-/// As a host starts: words authenticated, checked and put into a catalog. The code of
-/// a tool follows when it is called.
+/// Loads like a starting host: words are authenticated, checked and put into a catalog. The code
+/// of a tool follows when it is called.
 async fn load(sandbox: &Sandbox, config: &Config) -> usize {
     directory::load(sandbox, config, &|_, _, _: &Path| {}).await.unwrap().components.len()
 }
 
-/// With the code of every tool: authenticated, deserialized and linked.
+/// Loads the code of every tool: authenticated, deserialized and linked.
 async fn prepare(sandbox: &Sandbox, tools: &Path) {
     let numbers: Vec<usize> = (0..TOOLS).collect();
     let parts: Vec<_> = numbers
@@ -119,7 +119,7 @@ async fn prepare(sandbox: &Sandbox, tools: &Path) {
     }
 }
 
-/// wasmtime alone.
+/// Loads with wasmtime alone.
 #[allow(unsafe_code, reason = "the floor is what wasmtime does with code that was compiled here")]
 fn floor(engine: &Engine, artefacts: &[PathBuf]) {
     std::thread::scope(|scope| {
@@ -145,7 +145,7 @@ fn artefacts(engine: &Engine, tools: &Path, folder: &Path) -> Vec<PathBuf> {
     (0..TOOLS).map(compile).collect()
 }
 
-/// The guest with this number in the end of its id and its tool's name.
+/// Returns the guest with this number at the end of its id and its tool's name.
 fn renamed(guest: &str, number: usize) -> Vec<u8> {
     let mut bytes = rust_guest_bytes(guest);
     let name = guest.replace('-', "_");

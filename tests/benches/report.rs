@@ -1,8 +1,8 @@
-//! The table of what governing a call costs, as ratios to the raw floor that is
-//! measured in the same run: `scripts/bench` prints it as Markdown.
+//! The costs of governing a call, as ratios to the raw floor measured in the same run:
+//! `scripts/bench` prints them as a Markdown table.
 //!
-//! Every figure is the median over rounds in which all sides take turns, so that it
-//! can be repeated on a machine that is not quite idle.
+//! Every figure is the median over rounds in which all sides take turns, so that it is
+//! reproducible on a machine with some other load.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -20,7 +20,7 @@ use tollgate_artifacts::hostile;
 use tollgate_sandbox::{Sandbox, SandboxConfig};
 
 const SMALL: Extent = Extent { rounds: 200, calls: 50 };
-/// A host of a thousand tools takes the caches with it when it is made: its calls are many.
+/// Creating a host with a thousand tools evicts the processor's caches, so it makes many calls.
 const LONG: Extent = Extent { rounds: 40, calls: 500 };
 const LARGE: Extent = Extent { rounds: 50, calls: 4 };
 const SPINNERS: usize = 8;
@@ -54,9 +54,9 @@ fn main() {
         if wanted("runs") {
             tokio::spawn(runs(sandbox.clone(), echoes[0].clone())).await.unwrap();
         }
-        // Not among the rest: it needs the toolchains of all languages.
+        // Not included by default: it needs the toolchains of all languages.
         if let Some(at) = only.iter().position(|word| word == "languages") {
-            // What governing adds to any call, before what it adds to all that one may do.
+            // The cost of governing any call comes before the costs of additional features.
             tokio::spawn(payloads(sandbox.clone(), echoes.clone(), &PAYLOADS[..1])).await.unwrap();
             tokio::spawn(measure::languages::table(only[at + 1..].to_vec())).await.unwrap();
         }
@@ -158,7 +158,7 @@ async fn beside_spinners(sandbox: Sandbox, echo: Echo) {
     );
 }
 
-/// Calls the tool that computes, again and again.
+/// Calls the computing tool repeatedly.
 async fn spin(host: Host, enough: CancellationToken) {
     while !enough.is_cancelled() {
         let mut request = CallRequest::new(hostile::SPIN_FOR_EVER.name, "{}");

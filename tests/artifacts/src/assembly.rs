@@ -1,10 +1,9 @@
-//! From a guest's text to the bytes that a host finds in a file.
+//! Assembles a guest's text into the bytes of a file that a host loads.
 //!
-//! A file that begins with `(module` or `(component` is complete by itself, any
-//! other is put into its frame. A module then becomes a component of its world.
-//! The directive `form` makes something else of it: `text` the file as it is
-//! written, `module` the core module, `truncated N` a component that ends after
-//! so many bytes, `bytes 7f 45 ...` these bytes.
+//! A file that begins with `(module` or `(component` is complete; any other is put into its
+//! frame. A module then becomes a component of its world. The directive `form` changes the
+//! result: `text` keeps the file as it is written, `module` yields the core module, `truncated N`
+//! a component cut after N bytes, `bytes 7f 45 ...` these bytes.
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use wasm_encoder::ComponentSection as _;
@@ -14,7 +13,7 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use crate::header::Header;
 use crate::{frame, world};
 
-/// The bytes of the guest of this name.
+/// Returns the bytes of the guest with this name.
 pub(crate) fn assemble(name: &str, source: &str) -> Result<Vec<u8>> {
     let header = Header::parse(source).map_err(|why| anyhow!("{why}"))?;
     let form = header.form.clone().unwrap_or_default();
@@ -45,8 +44,7 @@ fn component(name: &str, source: &str, header: &Header) -> Result<Vec<u8>> {
     with_more_instances(component, header.more_instances)
 }
 
-/// The core module, with its world embedded; or the component, if that is what
-/// the file holds.
+/// Returns the core module with its world embedded, or the component if the file contains one.
 fn module(name: &str, source: &str, header: &Header) -> Result<Vec<u8>> {
     let (resolve, world) = world::resolve(header)?;
     let code: String =
@@ -60,8 +58,8 @@ fn module(name: &str, source: &str, header: &Header) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Puts a component beside those in it that instantiates a module with one page
-/// of memory so many times, and instantiates that.
+/// Adds a component that instantiates a module with one page of memory `count` times, and
+/// instantiates it.
 fn with_more_instances(mut component: Vec<u8>, count: u32) -> Result<Vec<u8>> {
     if count == 0 {
         return Ok(component);

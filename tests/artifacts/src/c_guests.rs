@@ -1,6 +1,5 @@
-//! The tools in `tests/guests/c`, compiled when they are asked for: bindings are
-//! generated from the contract, clang makes a module of them and the tool, and the
-//! module becomes a component.
+//! The tools in `tests/guests/c`, compiled on demand: bindings are generated from the contract,
+//! clang compiles them with the tool into a module, and the module becomes a component.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fs;
@@ -9,17 +8,16 @@ use std::process::Command;
 use wit_bindgen_core::{Files, wit_parser};
 use wit_component::ComponentEncoder;
 
-/// What names the generated files, and the prefix of the generated names.
+/// The name of the generated files and the prefix of the generated names.
 const WORLD: &str = "guest";
 const COMPILER: &str = "clang-19";
-/// What to type where the compiler or its libraries are missing.
+/// The command that installs the compiler and its libraries.
 const INSTALL: &str = "C guests need a compiler: apt-get install clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32 (as root, on Debian)";
 
-/// The component of `tests/guests/c/NAME.c`.
+/// Returns the component of `tests/guests/c/NAME.c`.
 ///
 /// # Errors
-/// One line that says what to install where the compiler is missing; else what the
-/// compiler said.
+/// One line with the command to run if the compiler is missing; otherwise the compiler's output.
 pub fn c_guest_bytes(name: &str) -> Result<Vec<u8>, String> {
     build(name).map_err(|why| format!("{why:#}"))
 }
@@ -37,17 +35,17 @@ fn build(name: &str) -> Result<Vec<u8>> {
     ComponentEncoder::default().validate(true).module(&module)?.encode()
 }
 
-/// Whether there are a compiler and the C library for it.
+/// Returns whether a compiler and its C library are installed.
 fn is_installed() -> bool {
     let runs = Command::new(COMPILER).arg("--version").output().is_ok_and(|output| output.status.success());
     runs && Path::new("/usr/include/wasm32-wasi").is_dir()
 }
 
-/// The bindings that the C library keeps: each file's name, and what is in it by the
-/// contract as it stands.
+/// Returns the bindings of the C library: the name of each file and its contents according to the
+/// current contract.
 ///
 /// # Errors
-/// The contract does not parse.
+/// If the contract does not parse.
 pub fn c_bindings() -> Result<Vec<(String, Vec<u8>)>, String> {
     let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
     bindings(&contract).map_err(|why| format!("{why:#}"))

@@ -1,20 +1,19 @@
-//! What stands around a guest's own code, so that its file shows the attack alone.
+//! The frame around a guest's own code, so that its file shows only the attack.
 //!
-//! A file's fields come first in the module. After them the frame adds what the
-//! file does not define itself:
+//! A file's fields come first in the module. After them the frame adds these definitions, unless
+//! the file contains them:
 //!
-//! - `(memory $memory)`. Its first 64 KiB are the file's to use.
-//! - `$realloc`: an allocator that only ever grows, as `cabi_realloc`.
-//! - `$describe`: the header's descriptor, or one tool named as the file.
+//! - `(memory $memory)`. Its first 64 KiB are for the file to use.
+//! - `$realloc`: an allocator that only grows, as `cabi_realloc`.
+//! - `$describe`: returns the header's descriptor, or one tool named after the file.
 //! - `$validate_args`: accepts everything. (A gate has `$check_settings`.)
 //! - `$execute (param $call i32) (result i32)`: returns `$returns`. The call's
 //!   arguments are the text at `$call`: an address, and a length 4 bytes on.
 //!   (A gate has `$judge`, which allows.)
 //!
-//! And these, for the file to use: the global `$returns`, where the header's
-//! result stands (success with no data, unless it says otherwise), and
-//! `$data`, `$message`, `$mutations` and `$actions`, which put an address and a
-//! length into a result that is ok.
+//! It also adds, for the file to use: the global `$returns`, which points to the header's result
+//! (success with no data by default), and `$data`, `$message`, `$mutations` and `$actions`, which
+//! store an address and a length into a result that is ok.
 
 use std::fmt::Write as _;
 
@@ -25,14 +24,14 @@ use wit_parser::{Resolve, Type};
 use crate::header::Header;
 use crate::lowering::Image;
 
-/// What a kind of component exports beside `describe`.
+/// The exports of a kind of component beside `describe`.
 struct Kind {
     interface: &'static str,
-    /// The function that checks, with its parameters; it accepts everything.
+    /// The check function with its parameters; it accepts everything.
     check: (&'static str, &'static str),
-    /// The function that does its work, of one address.
+    /// The main function, which takes one address.
     works: &'static str,
-    /// What that returns unless the header says otherwise.
+    /// The result of the main function by default.
     returns: &'static str,
 }
 
@@ -52,7 +51,7 @@ const GATE: Kind = Kind {
 
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// The module's text: the guest's fields within their frame.
+/// Returns the module's text: the guest's fields within their frame.
 pub(crate) fn around(fields: &str, name: &str, header: &Header, resolve: &Resolve) -> Result<String> {
     let mut image = Image::new(resolve, PAGE_BYTES);
     let kind = if header.is_gate { &GATE } else { &TOOL };
@@ -110,13 +109,13 @@ const REALLOC: &str = r"
   (memory.copy $memory $memory (local.get $start) (local.get $old) (local.get $old_size))
   (local.get $start))";
 
-/// The offsets of spans in `result<tool-output, tool-error>`, and of the tag
-/// that says that the span is there.
+/// The offsets of spans in `result<tool-output, tool-error>`, and of the tags that mark them as
+/// present.
 const SPANS: &[(&str, usize, Option<usize>)] =
     &[("data", 52, None), ("message", 64, Some(MESSAGE_TAG)), ("mutations", 72, None), ("actions", 80, None)];
 const MESSAGE_TAG: usize = 60;
 
-/// Functions that store a span into `$returns`.
+/// Returns functions that store a span into `$returns`.
 fn setters() -> String {
     let mut text = String::new();
     for (name, offset, present) in SPANS {
@@ -142,7 +141,7 @@ fn returned_by(resolve: &Resolve, name: &str, function: &str) -> Result<Type> {
     interface.functions[function].result.context("the function returns nothing")
 }
 
-/// As `descriptor`, of a gate.
+/// Returns the descriptor of a gate, like `descriptor`.
 fn gate_descriptor(name: &str, header: &Header) -> Result<Value> {
     let mut descriptor = json!({ "id": name, "description": header.attack, "reads": [] });
     if let Some(text) = &header.descriptor {
@@ -151,7 +150,7 @@ fn gate_descriptor(name: &str, header: &Header) -> Result<Value> {
     Ok(descriptor)
 }
 
-/// The header's descriptor, with what it leaves out filled in from the name.
+/// Returns the header's descriptor, with missing parts derived from the name.
 fn descriptor(name: &str, header: &Header) -> Result<Value> {
     let mut descriptor = json!({ "id": name, "version": "1.0.0", "tools": [{}] });
     if let Some(text) = &header.descriptor {

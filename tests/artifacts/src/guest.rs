@@ -1,4 +1,4 @@
-//! A guest in WAT, as tests see it.
+//! Guests in WAT.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use crate::header::Header;
 /// One file of `tests/guests`.
 #[derive(Clone, Copy, Debug)]
 pub struct Guest {
-    /// The file's name without its ending: what it tries. Also the id of its
-    /// component, and of the one tool that it offers, unless it says otherwise.
+    /// The file's name without its extension, which names the attack. It is also the id of its
+    /// component and of its only tool by default.
     pub name: &'static str,
-    /// What it does, in a sentence or two.
+    /// The attack, in a sentence or two.
     pub attack: &'static str,
-    /// What stops it, in the words of the table of limits; empty for a good guest.
+    /// The limit that stops it, in the words of the table of limits; empty for a good guest.
     pub limit: &'static str,
-    /// How loading it, or calling its tool, must end.
+    /// How loading it or calling its tool must end.
     pub expects: Expectation,
     /// The file's text.
     pub source: &'static str,
 }
 
 impl Guest {
-    /// The guest as a file that a host would load: a component, unless being
-    /// something else is the attack. Assembled anew each time, in milliseconds.
+    /// Returns the guest as a file that a host would load: a component, unless another format is
+    /// the attack. It is assembled each time, which takes milliseconds.
     ///
     /// # Panics
     /// If the guest's file is wrong; the crate's own tests assemble every one.
@@ -35,22 +35,22 @@ impl Guest {
             .unwrap_or_else(|why| panic!("tests/guests: {}.wat: {why:#}", self.name))
     }
 
-    /// What it has to be granted for its attack: `files`, a directory with traps in it
-    /// that it may change; `http`, requests to every host.
+    /// Returns the grants that its attack needs: `files`, a writable directory with traps in it;
+    /// `http`, requests to every host.
     ///
     /// # Panics
-    /// As [`bytes`](Self::bytes) does.
+    /// Like [`bytes`](Self::bytes).
     #[must_use]
     #[allow(clippy::panic, reason = "a guest whose header cannot be read is a bug of its file")]
     pub fn powers(&self) -> Vec<String> {
         Header::parse(self.source).unwrap_or_else(|why| panic!("{}: {why}", self.name)).powers
     }
 
-    /// How the refusal begins that the operator is shown of its call, where it tries a
-    /// power that it was not granted.
+    /// Returns the beginning of the refusal that the operator sees if the call tries a power that
+    /// was not granted.
     ///
     /// # Panics
-    /// As [`bytes`](Self::bytes) does.
+    /// Like [`bytes`](Self::bytes).
     #[must_use]
     #[allow(clippy::panic, reason = "a guest whose header cannot be read is a bug of its file")]
     pub fn denied(&self) -> Option<String> {
@@ -60,7 +60,7 @@ impl Guest {
     /// Writes [`bytes`](Self::bytes) to `NAME.wasm` in this folder.
     ///
     /// # Panics
-    /// If the folder cannot be written, or as `bytes` does.
+    /// If the folder cannot be written, or like `bytes`.
     #[must_use]
     #[allow(clippy::panic, reason = "tests have nothing to do without the file")]
     pub fn write_to(&self, folder: &Path) -> PathBuf {

@@ -1,7 +1,7 @@
-//! The comment at the head of a guest's file: what it tries, and how it ends.
+//! The comment at the head of a guest's file: its attack and the expected end.
 //!
-//! The first lines are prose. Then come directives, `;; key: value`, whose
-//! value goes on in lines that are indented by three spaces or more.
+//! The first lines are prose. Directives follow, `;; key: value`. A value continues on lines that
+//! are indented by at least three spaces.
 
 /// How a guest's call, or its loading, must end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(crate) enum Expected {
     Refused(String),
 }
 
-/// What a file says of itself, apart from its code.
+/// The declarations of a file, without its code.
 #[derive(Default, Debug)]
 #[allow(dead_code, reason = "the build script reads the half that the table needs")]
 pub(crate) struct Header {
@@ -21,28 +21,28 @@ pub(crate) struct Header {
     pub(crate) expects: Option<Expected>,
     /// WASI interfaces beside `tollgate:tool/call`, such as `wasi:cli/exit`.
     pub(crate) imports: Vec<String>,
-    /// What it is granted, `files` or `http`, for what is granted to be attacked.
+    /// The grants that are attacked: `files` or `http`.
     pub(crate) powers: Vec<String>,
-    /// How the refusal begins that the operator is shown of its call.
+    /// The beginning of the refusal that the operator sees.
     pub(crate) denied: Option<String>,
-    /// The world's whole body, where it is not that of a tool.
+    /// The world's whole body, if it is not that of a tool.
     pub(crate) world: Option<String>,
-    /// Packages of WIT that only this guest knows.
+    /// WIT packages that only this guest uses.
     pub(crate) wit: String,
-    /// JSON that is laid over the descriptor that `describe` returns.
+    /// JSON merged into the descriptor that `describe` returns.
     pub(crate) descriptor: Option<String>,
-    /// JSON of what `execute` returns.
+    /// JSON of the value that `execute` returns.
     pub(crate) returns: Option<String>,
-    /// What the file becomes, where it is not a component: see `assembly`.
+    /// The file's format, if it is not a component: see `assembly`.
     pub(crate) form: Option<String>,
-    /// Whether it is a gate, not a tool.
+    /// Whether it is a gate instead of a tool.
     pub(crate) is_gate: bool,
-    /// How many instances of an empty module with a memory are put beside it.
+    /// The number of additional instances of an empty module with a memory.
     pub(crate) more_instances: u32,
 }
 
 impl Header {
-    /// Reads the comment lines before the first line of code.
+    /// Parses the comment lines before the first line of code.
     pub(crate) fn parse(source: &str) -> Result<Header, String> {
         let lines = source.lines().map_while(|line| line.strip_prefix(";;"));
         let mut prose = Vec::new();
@@ -66,7 +66,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The header, if it says all that a file of this folder must say.
+    /// Returns the header if it has all directives that a file in this folder needs.
     #[allow(dead_code, reason = "for the build script")]
     pub(crate) fn complete_for(self, folder: &str) -> Result<Header, String> {
         if self.attack.is_empty() {
@@ -103,7 +103,7 @@ impl Header {
     }
 }
 
-/// `key: value`, where the key is one lower-case word.
+/// Parses `key: value`, where the key is one lower-case word.
 fn directive(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.strip_prefix(' ')?.split_once(':')?;
     let is_word = !key.is_empty() && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');

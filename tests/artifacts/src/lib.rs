@@ -1,9 +1,9 @@
-//! The guests that tests and benches run, built from their sources in
-//! `tests/guests` and `example-tools` when they are first asked for.
+//! The guests of tests and benches, built on demand from their sources in `tests/guests` and
+//! `example-tools`.
 //!
-//! A guest in WAT is one file that shows one thing: what every component needs
-//! beside it (memory, allocator, `describe`) is laid around it by [`Guest::bytes`].
-//! Its header says how it must end, so that one suite can run them all:
+//! A guest in WAT is one file that shows one thing: [`Guest::bytes`] adds the parts that every
+//! component needs (memory, allocator, `describe`). Its header states how it must end, so that
+//! one suite can run them all:
 //!
 //! ```
 //! use tollgate_artifacts::{Expectation, HOSTILE, hostile};

@@ -1,25 +1,24 @@
-//! Values written as JSON, laid out in memory as the Canonical ABI does.
+//! Lays out JSON values in memory according to the Canonical ABI.
 //!
-//! A record's missing field is all zeros: none, an empty list, false, the first
-//! case. A string may be given as any other JSON, whose text it then is. Long
-//! values are written short: `{"$repeat": ["ab", 1000]}` is a long string or,
-//! where a list is wanted, one element many times, its strings aliased;
-//! `{"$join": ["a", "b"]}` is one string, and `{"$count": ["@ before @+1", 3]}`
-//! is that text for 0, 1 and 2, with commas between.
+//! A record's missing field is all zeros: none, an empty list, false, the first case. A string
+//! may be given as any other JSON, whose text is then used. Long values have short forms:
+//! `{"$repeat": ["ab", 1000]}` is a long string or, if a list is expected, one element repeated,
+//! with aliased strings; `{"$join": ["a", "b"]}` is one string, and `{"$count": ["@ before @+1",
+//! 3]}` is that text for 0, 1 and 2, separated by commas.
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use wit_parser::{Int, Resolve, SizeAlign, Type, TypeDefKind};
 
-/// The keys by which long values are written short.
+/// The keys of the short forms of long values.
 const BUILDERS: &[&str] = &["$repeat", "$join", "$count"];
 
-/// Memory that is being filled, from an address on.
+/// Memory that is being filled, starting at an address.
 pub(crate) struct Image<'a> {
     resolve: &'a Resolve,
     sizes: SizeAlign,
     base: usize,
-    /// What stands there, the byte at the base first.
+    /// The contents, starting with the byte at the base.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -30,12 +29,12 @@ impl<'a> Image<'a> {
         Image { resolve, sizes, base, bytes: Vec::new() }
     }
 
-    /// The first address after what stands there.
+    /// Returns the first address after the contents.
     pub(crate) fn end(&self) -> usize {
         self.base + self.bytes.len()
     }
 
-    /// Lays out the value, and says where it begins.
+    /// Lays out the value and returns its address.
     pub(crate) fn lower(&mut self, ty: &Type, value: &Value) -> Result<usize> {
         let address = self.room(self.size(ty), self.align(ty));
         self.store(ty, value, address)?;
@@ -165,7 +164,7 @@ impl<'a> Image<'a> {
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Zeros at the end, of this size and alignment.
+    /// Appends zeros of this size and alignment.
     fn room(&mut self, size: usize, align: usize) -> usize {
         let start = self.end().next_multiple_of(align);
         self.bytes.resize(start + size - self.base, 0);
@@ -208,7 +207,7 @@ fn repeat(value: &Value) -> Option<(&Value, usize)> {
     times(value, "$repeat")
 }
 
-/// The two parts of `{"key": [what, times]}`.
+/// Returns the two parts of `{"key": [what, times]}`.
 fn times<'v>(value: &'v Value, key: &str) -> Option<(&'v Value, usize)> {
     let [what, times] = value.get(key)?.as_array()?.as_slice() else {
         return None;

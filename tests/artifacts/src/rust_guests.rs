@@ -1,16 +1,17 @@
-//! The tools in `example-tools` and the gates in `example-gates`, compiled once for all test processes.
+//! The tools in `example-tools` and the gates in `example-gates`, compiled once for all test
+//! processes.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Where the component of the example tool of this name lies, built first if
-/// it is not up to date. The first caller of all processes builds the whole of
-/// `example-tools`; the others wait for it.
+/// Returns the path of the component of the example tool with this name, building it first if it
+/// is out of date. The first caller of all processes builds all of `example-tools`; the others
+/// wait for it.
 ///
 /// # Panics
-/// If the tools do not build, with what cargo said; if there is no such tool.
+/// If the tools do not build, with cargo's output; or if there is no such tool.
 #[must_use]
 #[allow(clippy::panic, reason = "a test can do nothing without its guest")]
 pub fn rust_guest(name: &str) -> PathBuf {
@@ -18,11 +19,11 @@ pub fn rust_guest(name: &str) -> PathBuf {
     found(name, BUILT.get_or_init(|| build("example-tools")))
 }
 
-/// The component of the gate of this name in `example-gates`, built as
-/// [`rust_guest`] builds tools.
+/// Returns the path of the component of the gate with this name in `example-gates`, built like
+/// the tools of [`rust_guest`].
 ///
 /// # Panics
-/// As `rust_guest` does.
+/// Like `rust_guest`.
 #[must_use]
 #[allow(clippy::panic, reason = "a test can do nothing without its guest")]
 pub fn rust_gate_bytes(name: &str) -> Vec<u8> {
@@ -45,10 +46,10 @@ fn found(name: &str, built: &Result<PathBuf, String>) -> PathBuf {
     }
 }
 
-/// What [`rust_guest`] points to.
+/// Returns the bytes of the file of [`rust_guest`].
 ///
 /// # Panics
-/// As `rust_guest` does.
+/// Like `rust_guest`.
 #[must_use]
 #[allow(clippy::panic, reason = "a test can do nothing without its guest")]
 pub fn rust_guest_bytes(name: &str) -> Vec<u8> {
@@ -56,10 +57,9 @@ pub fn rust_guest_bytes(name: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|why| panic!("cannot read {}: {why}", path.display()))
 }
 
-/// Runs cargo over the workspace of this name, and says where the components are. Its
-/// target folder is its own, because the one of the workspace is locked by the
-/// cargo that may be running this; the lock file keeps cargo's words of waiting
-/// out of the tests.
+/// Runs cargo in the workspace with this name and returns the folder of the components. It uses a
+/// separate target folder, because the main one is locked by the cargo that may be running this
+/// test. The lock file keeps cargo's messages about waiting out of the tests.
 fn build(name: &str) -> Result<PathBuf, String> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let tools = workspace.join(name);
@@ -79,8 +79,8 @@ fn compile(tools: &Path, target: &Path) -> Result<(), String> {
         .args(["build", "--release", "--quiet", "--locked", "--target", "wasm32-wasip2"])
         .current_dir(tools)
         .env("CARGO_TARGET_DIR", target);
-    // Flags for the build that runs the tests (coverage, say) do not fit wasm, and
-    // would replace those of the tools' own configuration.
+    // Flags for the build that runs the tests (such as coverage) do not fit wasm, and would
+    // replace those of the tools' own configuration.
     for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER"] {
         command.env_remove(name);
     }
@@ -96,7 +96,7 @@ fn compile(tools: &Path, target: &Path) -> Result<(), String> {
     Err(format!("the example tools do not build:\n{words}"))
 }
 
-/// `CARGO_TARGET_DIR`, or `target` in the workspace.
+/// Returns `CARGO_TARGET_DIR`, or `target` in the workspace.
 fn target_folder(workspace: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| workspace.join("target"), |folder| workspace.join(folder))

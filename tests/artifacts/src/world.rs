@@ -1,4 +1,4 @@
-//! The world that a guest's module claims to be of.
+//! The worlds that guests' modules claim to implement.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use wit_parser::{Resolve, WorldId};
 
 use crate::header::Header;
 
-/// The WASI packages, each after those that it uses.
+/// The WASI packages, in the order of their dependencies.
 const WASI: &[(&str, &str)] = &[
     ("io.wit", include_str!("../../guests/wit/io.wit")),
     ("clocks.wit", include_str!("../../guests/wit/clocks.wit")),
@@ -21,7 +21,7 @@ const WASI: &[(&str, &str)] = &[
 /// The version of the packages in [`WASI`].
 const WASI_VERSION: &str = "0.2.12";
 
-/// The contract's types, and the guest's world beside them.
+/// Resolves the contract's types and the guest's world.
 pub(crate) fn resolve(header: &Header) -> Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
     let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");

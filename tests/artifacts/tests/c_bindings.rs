@@ -1,4 +1,4 @@
-//! What the C library has of the contract is what the contract says.
+//! The bindings in the C library match the contract.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;

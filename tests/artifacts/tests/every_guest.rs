@@ -1,4 +1,4 @@
-//! Every guest assembles, and is what it is said to be.
+//! Every guest assembles and matches its header.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeSet;
@@ -78,7 +78,7 @@ fn exports(component: &[u8]) -> Vec<String> {
     })
 }
 
-/// What `collect` finds in the outermost component's sections.
+/// Returns the values that `collect` finds in the outermost component's sections.
 fn top_level(component: &[u8], collect: impl Fn(Payload<'_>, &mut Vec<String>)) -> Vec<String> {
     let mut depth = 0;
     let mut names = Vec::new();

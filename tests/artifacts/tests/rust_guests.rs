@@ -1,4 +1,4 @@
-//! The example tools build, once for all who ask.
+//! The example tools build once for all callers.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use tollgate_artifacts::{rust_guest, rust_guest_bytes};

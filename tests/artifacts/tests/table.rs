@@ -1,4 +1,4 @@
-//! docs/attacks.md is generated from the table of hostile guests, and is up to date.
+//! docs/attacks.md is generated from the table of hostile guests and up to date.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What is left for others while eight calls never end, and how those end.
+//! Measures the capacity left for others while eight calls never end, and how those end.
 
 use crate::at;
 use crate::client::tollgate;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tollgate_artifacts::hostile;
 
 const ENDLESS: u64 = 8;
-/// The first id of calls that never end.
+/// The first id of the calls that never end.
 const FIRST: u64 = 1_000_000;
 const TIMEOUT_MS: f64 = 5_000.0;
 
-/// Prints what is left, how late the calls end, and what they leave behind.
+/// Prints the remaining capacity, the delay of the calls' end, and their leftovers.
 pub(crate) fn table(place: &Path) {
     crate::put(place, &hostile::SPIN_FOR_EVER);
     crate::put(place, &hostile::EAT_MEMORY);
@@ -54,7 +54,7 @@ fn beside(place: &Path) {
     println!("and with {ENDLESS} endless calls under way in {:.0} ms", client.leave());
 }
 
-/// A cancelled call is not answered: when it ended is in the store.
+/// A cancelled call has no answer: the store records when it ended.
 fn cancelled(place: &Path) {
     let mut took = Vec::new();
     let mut client = tollgate(place);
@@ -76,7 +76,7 @@ fn cancelled(place: &Path) {
     );
 }
 
-/// When the run that was cancelled last ended, in milliseconds since the Unix epoch.
+/// Returns when the last cancelled run ended, in milliseconds since the Unix epoch.
 fn newest_end(place: &Path) -> f64 {
     let store = rusqlite::Connection::open(place.join("data/tollgate.db")).unwrap();
     let newest = "SELECT max(updated_at_ms) FROM runs WHERE status = 'cancelled'";

@@ -1,4 +1,4 @@
-//! A client that writes its lines by hand, so that both servers meet the same one.
+//! A client that writes its lines by hand, so that both servers face the same one.
 
 use crate::measure;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-/// The argument with which this program is the native server.
+/// The argument that makes this program the native server.
 pub(crate) const NATIVE: &str = "native-server";
 
 pub(crate) fn native() -> Client {
@@ -29,7 +29,7 @@ pub(crate) struct Client {
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     next: u64,
-    /// Answers that came before somebody asked for them.
+    /// Answers that arrived before they were awaited.
     early: BTreeMap<u64, String>,
 }
 
@@ -52,12 +52,12 @@ impl Client {
         self.call("echo", &json!({"text": text}))
     }
 
-    /// Calls a tool: how many microseconds that took.
+    /// Calls a tool and returns the duration in microseconds.
     pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> f64 {
         self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Asks, and waits for the answer: how many microseconds that took.
+    /// Sends a request, waits for the answer and returns the duration in microseconds.
     pub(crate) fn ask(&mut self, method: &str, params: &Value) -> f64 {
         self.next += 1;
         let began = Instant::now();
@@ -67,12 +67,12 @@ impl Client {
         began.elapsed().as_secs_f64() * 1e6
     }
 
-    /// Calls a tool and does not wait for the answer.
+    /// Calls a tool without waiting for the answer.
     pub(crate) fn begin(&mut self, id: u64, tool: &str) {
         self.send(id, "tools/call", &json!({"name": tool, "arguments": {}}));
     }
 
-    /// The line that answers this request; other answers that come before it are kept.
+    /// Returns the line that answers this request; answers that arrive earlier are kept.
     pub(crate) fn answer(&mut self, id: u64) -> String {
         if let Some(line) = self.early.remove(&id) {
             return line;
@@ -91,13 +91,13 @@ impl Client {
         }
     }
 
-    /// Takes back a request.
+    /// Cancels a request.
     pub(crate) fn cancel(&mut self, id: u64) {
         let method = "notifications/cancelled";
         self.write(&json!({"jsonrpc": "2.0", "method": method, "params": {"requestId": id}}));
     }
 
-    /// Ends the input: how many milliseconds the process takes to end.
+    /// Closes the input and returns how many milliseconds the process takes to end.
     pub(crate) fn leave(mut self) -> f64 {
         let began = Instant::now();
         self.stdin = None;

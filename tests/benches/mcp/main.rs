@@ -1,9 +1,8 @@
-//! A round trip over standard input and output: a sandboxed echo behind
-//! `tollgate mcp` beside a native echo behind rmcp's own server, from one client, in
-//! one run: `scripts/bench mcp`.
+//! Compares a round trip over standard input and output of a sandboxed echo behind `tollgate mcp`
+//! with a native echo behind rmcp's own server, from one client, in one run: `scripts/bench mcp`.
 //!
-//! Beside that: memory after many calls, the time from start to first answer, calls at
-//! once, and what is left for others while eight calls never end.
+//! It also measures the memory after many calls, the time from start to first answer, parallel
+//! calls, and the capacity left for others while eight calls never end.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -23,7 +22,7 @@ use tollgate_artifacts::{Guest, good, rust_guest_bytes};
 const BLOCKS: usize = 20;
 const CALLS_A_BLOCK: usize = 200;
 const STARTS: usize = 20;
-/// With the echo and the counter, ten tools.
+/// Ten tools, together with the echo and the counter.
 const TEN: [Guest; 8] = [
     good::ADDER,
     good::APPENDS,
@@ -63,8 +62,7 @@ fn main() {
     alive::table(place);
 }
 
-/// The echo, as a tool that says of itself that it may as well run twice: the record of
-/// such a call follows.
+/// Returns the echo as an idempotent tool: the record of such a call is written after the answer.
 fn echo() -> Vec<u8> {
     let idempotent = ";; descriptor: {\"tools\": [{\"execution\": {\"idempotent\": true}}]}\n;; expects:";
     let source = good::ECHO.source.replace(";; expects:", idempotent).leak();
@@ -95,7 +93,8 @@ fn round_trips(place: &Path, bytes: usize) {
     );
 }
 
-/// A tool that changes state is answered once that is on the disk: one commit more.
+/// Measures a tool that changes state: it is answered once the change is on the disk, which is
+/// one more commit.
 fn changing(place: &Path) {
     let bytes = rust_guest_bytes("counter");
     std::fs::write(place.join("tools/counter.wasm"), bytes).unwrap();
@@ -127,7 +126,7 @@ fn memory(place: &Path) {
 }
 
 fn starts(place: &Path, tools: usize) {
-    // One that fills the cache.
+    // Fills the cache.
     tollgate(place).echo("x");
     let mut took: Vec<f64> = (0..STARTS)
         .map(|_| {
@@ -140,7 +139,7 @@ fn starts(place: &Path, tools: usize) {
     println!("start to first answer, {tools} tools, warm cache: {:.1} ms (median)", at(&mut took, 50));
 }
 
-/// Four calls of this tool at once, beside one alone, and a list meanwhile.
+/// Measures four parallel calls of this tool, compared with one, and a list meanwhile.
 fn at_once(place: &Path, guest: &Guest) {
     let mut client = tollgate(place);
     client.call(guest.name, &json!({}));
@@ -165,7 +164,7 @@ fn at_once(place: &Path, guest: &Guest) {
     );
 }
 
-/// The value below which so many per cent lie.
+/// Returns the value at this percentile.
 fn at(values: &mut [f64], percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
     values[(values.len() - 1) * percent / 100]

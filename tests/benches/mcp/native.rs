@@ -1,4 +1,4 @@
-//! The floor: what rmcp makes of an echo, without anything of ours.
+//! The floor: an echo served by rmcp alone.
 
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData};
 use rmcp::model::{ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool};
@@ -39,7 +39,7 @@ impl ServerHandler for Echo {
         params: CallToolRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // The same two forms of the answer as ours.
+        // The same two forms of the answer as Tollgate's.
         let arguments = Value::Object(params.arguments.unwrap_or_default());
         let mut result = CallToolResult::success(vec![ContentBlock::text(arguments.to_string())]);
         result.structured_content = Some(arguments);

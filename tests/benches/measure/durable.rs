@@ -1,6 +1,6 @@
-//! Calls that a store on the disk keeps, beside the floor: the same events in as many
-//! transactions, straight through SQLite, one after the other. The floor leaves out
-//! the conversation and the audit, which the store writes as well.
+//! Measures calls kept by a store on disk, compared with the floor: the same events in the same
+//! number of transactions, written directly with SQLite, one after another. The floor omits the
+//! conversation and the audit, which the store writes as well.
 
 use super::governed;
 use super::guests::{Echo, arguments};
@@ -16,13 +16,13 @@ use tollgate_agent::run::{Run, Thread};
 use tollgate_artifacts::rust_guest_bytes;
 use tollgate_sandbox::Sandbox;
 
-/// Calls of each run.
+/// The number of calls of each run.
 const TURNS: usize = 100;
 const ROUNDS: usize = 5;
-/// Events in the store while commits are timed.
+/// The number of events in the store while commits are timed.
 const SIZES: [i64; 3] = [10, 10_000, 1_000_000];
 
-/// Prints what a durable call costs, and how that grows with the store.
+/// Prints the cost of a durable call and how it grows with the store.
 pub(crate) async fn durable(sandbox: Sandbox, echo: Echo) {
     let toolbox = governed::toolbox(&sandbox, &[("echo", &echo.bytes)], 1).await;
     println!("| durable calls | floor, calls a second | governed, calls a second | of the floor |");
@@ -54,7 +54,8 @@ pub(crate) async fn durable(sandbox: Sandbox, echo: Echo) {
     long_record(&toolbox, echo.tool).await;
 }
 
-/// On the disk that holds the build, for the system's own may be memory.
+/// Returns a folder on the disk of the build, because the system's temporary folder may be in
+/// memory.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -74,7 +75,7 @@ async fn calls_per_second(folder: &Path, toolbox: &Toolbox, tool: &str, runs: us
     f64::from(calls) / began.elapsed().as_secs_f64()
 }
 
-/// The events of each commit, as the driver divides a record.
+/// Returns the events of each commit, divided like the driver divides a record.
 fn commits(store: &Connection) -> Vec<Vec<(i64, i64, String)>> {
     let mut rows = store.prepare("SELECT run, number, body FROM events ORDER BY id").unwrap();
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
@@ -124,8 +125,8 @@ fn floor_per_second(recorded: &Path, runs: usize) -> f64 {
     (runs * TURNS) as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Milliseconds for a direct call that changes state, which commits once before it is
-/// answered, where the store holds so many events of another run.
+/// Returns the milliseconds of a direct call that changes state, in a store with `events` events
+/// of another run. It commits once before it is answered.
 async fn commit_in_store_of(toolbox: &Toolbox, events: i64) -> f64 {
     let folder = folder();
     let store = Arc::new(SqliteStore::open(folder.path()).unwrap());

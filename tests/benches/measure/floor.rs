@@ -1,7 +1,7 @@
-//! The raw floor: the least that a fresh instance for each call can cost. The same
-//! engine, component, arguments and context, a store with nothing in it, and the
-//! generated bindings; no check, no gate, no state, no limits beyond those that the
-//! engine was made with, and what the guest imports traps when it is called.
+//! The raw floor: the minimum cost of a fresh instance for each call. It uses the same engine,
+//! component, arguments and context, an empty store, and the generated bindings. There is no
+//! check, gate or state, and no limits beyond those of the engine. The guest's imports trap when
+//! they are called.
 
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, Store};
@@ -36,7 +36,7 @@ impl Floor {
         Self { engine: engine.clone(), tool, name }
     }
 
-    /// Calls the tool in a fresh instance, and gives the length of what it returned.
+    /// Calls the tool in a fresh instance and returns the length of its result.
     pub(crate) async fn call(&self, arguments: &str) -> usize {
         let mut store = Store::new(&self.engine, ());
         store.set_fuel(u64::MAX).unwrap();
@@ -51,7 +51,7 @@ impl Floor {
     }
 }
 
-/// What a direct call of this tool is told, with these values of its state.
+/// Returns the context of a direct call of this tool, with these values of its state.
 pub(crate) fn context<'a>(tool_name: &'a str, values: &'a [types::Entry<'a>]) -> types::ToolCallContext<'a> {
     types::ToolCallContext {
         call_id: "call-1",

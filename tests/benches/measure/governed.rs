@@ -1,5 +1,5 @@
-//! The governed call: a host of the library with its gate and its in-memory store,
-//! tools loaded from a directory, and [`Host::call`].
+//! The governed call: a library host with its gate and its in-memory store, tools loaded from a
+//! directory, and [`Host::call`].
 
 use std::fs;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tollgate_sandbox::Sandbox;
 /// The guest that fills a directory; its name has room for a number.
 const FILLER: Guest = Guest { name: "filler-0000", ..good::ECHO };
 
-/// Loads a directory of so many tools: these components, and fillers.
+/// Loads a directory with `tools` tools: these components and fillers.
 pub(crate) async fn toolbox(sandbox: &Sandbox, components: &[(&str, &[u8])], tools: usize) -> Toolbox {
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes) in components {
@@ -34,7 +34,7 @@ pub(crate) async fn toolbox(sandbox: &Sandbox, components: &[(&str, &[u8])], too
     loaded.toolbox
 }
 
-/// The bytes with one name in the place of another of its length.
+/// Returns the bytes with one name replaced by another of the same length.
 fn renamed(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut bytes = bytes.to_vec();
@@ -48,13 +48,12 @@ fn renamed(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     bytes
 }
 
-/// A host over a toolbox. Its store keeps every call, so it is made anew for each
-/// round.
+/// Creates a host for a toolbox. Its store keeps every call, so each round needs a new one.
 pub(crate) fn host(toolbox: &Toolbox) -> Host {
     Host::builder().toolbox(toolbox.clone()).build().unwrap()
 }
 
-/// Calls the tool as a user of the library does, and gives the length of the answer.
+/// Calls the tool like a user of the library and returns the length of the answer.
 pub(crate) async fn call(host: &Host, tool: &str, arguments: &str) -> usize {
     let end = host.call(CallRequest::new(tool, arguments)).await.unwrap();
     match end.last_call.unwrap().end.clone() {
@@ -63,12 +62,12 @@ pub(crate) async fn call(host: &Host, tool: &str, arguments: &str) -> usize {
     }
 }
 
-/// A host whose agent asks for so many turns of so many calls each.
+/// Creates a host whose agent requests this many turns with this many calls each.
 pub(crate) fn agent_host(toolbox: &Toolbox, tool: &str, arguments: &str, turns: usize, calls: usize) -> Host {
     agent_on(Arc::new(MemoryStore::new()), toolbox, tool, arguments, (turns, calls))
 }
 
-/// A host on this store whose agent asks for so many turns of one call each.
+/// Creates a host with this store whose agent requests this many turns with one call each.
 pub(crate) fn durable_host(
     toolbox: &Toolbox,
     tool: &str,
@@ -100,7 +99,7 @@ fn agent_on(
     builder.store(store).build().unwrap()
 }
 
-/// Runs the agent of [`agent_host`] to its end.
+/// Runs the agent of [`agent_host`] to completion.
 pub(crate) async fn run(host: &Host) -> u32 {
     let end = host.run(RunRequest::new("default", "Go on.")).await.unwrap().wait().await.unwrap();
     assert_eq!(end.status, Some(RunStatus::Completed));

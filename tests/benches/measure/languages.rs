@@ -1,8 +1,8 @@
-//! The same tool in every language: how large it is, what it uses, and what governing
-//! it costs beside wasmtime alone with the same component, WASI linked and empty.
+//! Measures the same tool in every language: its size, its use of resources, and the cost of
+//! governing it, compared with wasmtime alone with the same component and WASI linked to nothing.
 //!
-//! The table that is printed is the one of docs/costs.md, and takes its place there where
-//! `TOLLGATE_WRITE_DOCS` asks for that.
+//! The printed table is the one of docs/costs.md, and replaces it there if `TOLLGATE_WRITE_DOCS`
+//! is set.
 
 use super::floor::context;
 use super::floor::generated::tollgate::tool::call::{self, Level, ProgressStatus};
@@ -22,7 +22,7 @@ use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
 use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
-/// Each as the table names it, by its folder of `example-tools/text-stats`, with the name
+/// The name of each language in the table, its folder of `example-tools/text-stats`, and the name
 /// of its tool.
 const LANGUAGES: [(&str, &str, &str); 6] = [
     ("Rust", "rust", "text_stats_rust"),
@@ -36,15 +36,15 @@ const HEAD: &str = "\
 | language | size | compiled in | first call | later calls | fuel | memory | instances | memories | tables | of the floor | beyond it |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 ";
-/// What stands in docs/costs.md before the table, and after it.
+/// The text in docs/costs.md before and after the table.
 const MARKS: [&str; 2] =
     ["<!-- measured: TOLLGATE_WRITE_DOCS=1 scripts/bench languages -->\n", "<!-- end -->\n"];
 const ROUNDS: usize = 40;
-/// Calls of each side in a round; a host is made for them.
+/// The number of calls of each side in a round; each round has a new host.
 const CALLS: usize = 50;
 const ARGUMENTS: &str = r#"{"text":"one two two three three three, and so on: a hundred bytes or so of ordinary words, as ever."}"#;
 
-/// Prints a row for each of these languages, or for all where there is none.
+/// Prints a row for each of these languages, or for all of them if the list is empty.
 pub(crate) async fn table(only: Vec<String>) {
     let wanted = |language: &str| only.is_empty() || only.iter().any(|word| word == language);
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -63,7 +63,7 @@ pub(crate) async fn table(only: Vec<String>) {
     }
 }
 
-/// Puts the table in the place of the one in the documentation.
+/// Replaces the table in the documentation.
 fn write(table: &str) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/costs.md");
     let text = std::fs::read_to_string(&page).unwrap();
@@ -72,7 +72,7 @@ fn write(table: &str) {
     std::fs::write(page, [before, MARKS[0], table, MARKS[1], after].concat()).unwrap();
 }
 
-/// As a person builds it. What is unchanged is not built again.
+/// Builds the tool as a person would. Unchanged tools are not built again.
 fn build(place: &Path, language: &str) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../example-tools/text-stats");
     let mut build = Command::new(super::program("release"));
@@ -89,7 +89,7 @@ fn build(place: &Path, language: &str) -> PathBuf {
     wasm
 }
 
-/// The row of a language.
+/// Returns the row of a language.
 async fn row(language: &str, tool: &'static str, wasm: &Path) -> String {
     let bytes = std::fs::read(wasm).unwrap();
     let sandbox = Sandbox::new(SandboxConfig::default()).unwrap();
@@ -128,7 +128,7 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// Of what is near the bounds, tenths count.
+/// Formats a time. Small values keep one decimal.
 fn time(micros: f64) -> String {
     match micros {
         ..100.0 => format!("{micros:.1} us"),
@@ -137,14 +137,14 @@ fn time(micros: f64) -> String {
     }
 }
 
-/// With commas between thousands.
+/// Formats a number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let grouped = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group));
     grouped.collect::<Vec<_>>().join(",")
 }
 
-/// Microseconds for each of so many calls, and what the last one used.
+/// Returns the microseconds per call, and the resources used by the last call.
 async fn governed_calls(toolbox: &Toolbox, tool: &str, calls: usize) -> (f64, Usage) {
     let host = governed::host(toolbox);
     let mut last = None;
@@ -158,7 +158,7 @@ async fn governed_calls(toolbox: &Toolbox, tool: &str, calls: usize) -> (f64, Us
     (time, call.usage)
 }
 
-/// A component with everything linked that it imports, and nothing behind it.
+/// A component whose imports are all linked, to nothing.
 struct Linked {
     engine: Engine,
     tool: ToolComponentPre<Bare>,
@@ -182,8 +182,8 @@ impl Linked {
         store
     }
 
-    /// The core instances, memories and tables that a call makes: the fewest with which
-    /// there is an instance to be called, as `[limits]` counts them.
+    /// Returns the core instances, memories and tables of a call: the smallest limits with which
+    /// it can be instantiated, as `[limits]` counts them.
     async fn needs(&self) -> [usize; 3] {
         let limits = StoreLimitsBuilder::new;
         [
@@ -219,7 +219,7 @@ impl Linked {
     }
 }
 
-/// What a call of the floor holds.
+/// The state of a call on the floor.
 struct Bare {
     wasi: WasiCtx,
     resources: ResourceTable,

@@ -1,5 +1,5 @@
-//! The two sides of every comparison: the whole governed call, as a user of the
-//! library makes it, and the raw floor, which is wasmtime alone on the same bytes.
+//! The two sides of every comparison: the whole governed call as a user of the library makes it,
+//! and the raw floor, which is wasmtime alone on the same bytes.
 
 #![allow(dead_code, reason = "each bench uses its part of it")]
 
@@ -13,7 +13,8 @@ pub(crate) mod waiting;
 
 use std::path::PathBuf;
 
-/// The program as this profile built it, in the target directory of this bench.
+/// Returns the path of the program built with this profile, in the target directory of this
+/// bench.
 pub(crate) fn program(profile: &str) -> PathBuf {
     let bench = std::env::current_exe().unwrap();
     let mut places = bench.ancestors().map(|dir| dir.join(profile).join("tollgate"));

@@ -1,5 +1,5 @@
-//! Measuring in turns: every subject in every round, beginning with another one each
-//! time, so that what else the machine does falls on all of them alike.
+//! Measures in turns: every round covers every subject and starts with a different one, so that
+//! other load on the machine affects all of them alike.
 
 use super::floor::Floor;
 use super::governed;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tollgate::tools::Toolbox;
 
-/// Something that calls a tool.
+/// A way to call a tool.
 #[derive(Clone)]
 pub(crate) struct Subject {
     side: Side,
@@ -22,17 +22,17 @@ enum Side {
 }
 
 impl Subject {
-    /// wasmtime alone.
+    /// Returns a subject that uses wasmtime alone.
     pub(crate) fn floor(floor: &Floor, tool: &'static str, arguments: &str) -> Self {
         Self { side: Side::Floor(floor.clone()), tool, arguments: Arc::from(arguments) }
     }
 
-    /// The whole governed call.
+    /// Returns a subject that makes the whole governed call.
     pub(crate) fn governed(toolbox: &Toolbox, tool: &'static str, arguments: &str) -> Self {
         Self { side: Side::Governed(toolbox.clone()), tool, arguments: Arc::from(arguments) }
     }
 
-    /// Microseconds for one call, where so many tasks at once make so many each.
+    /// Returns the microseconds per call when `tasks` parallel tasks make `calls` calls each.
     async fn round(&self, calls: usize, tasks: usize) -> f64 {
         let host = match &self.side {
             Side::Floor(_) => None,
@@ -52,7 +52,7 @@ impl Subject {
         for task in working {
             task.await.unwrap();
         }
-        // The host, with everything that its store keeps, is dropped after this.
+        // The host and its store are dropped after this.
         began.elapsed().as_secs_f64() * 1e6 / (calls * tasks) as f64
     }
 
@@ -65,16 +65,16 @@ impl Subject {
     }
 }
 
-/// How much is measured.
+/// The extent of a measurement.
 #[derive(Clone, Copy)]
 pub(crate) struct Extent {
-    /// Rounds that count; one before them does not.
+    /// The number of rounds that count; one more comes before them.
     pub(crate) rounds: usize,
-    /// Calls of each task in a round.
+    /// The number of calls of each task in a round.
     pub(crate) calls: usize,
 }
 
-/// Microseconds for one call of each subject in each round: `[subject][round]`.
+/// Returns the microseconds per call of each subject in each round: `[subject][round]`.
 pub(crate) async fn measure(subjects: &[(Subject, usize)], extent: Extent) -> Vec<Vec<f64>> {
     let mut times = vec![Vec::with_capacity(extent.rounds); subjects.len()];
     for round in 0..=extent.rounds {
@@ -90,19 +90,19 @@ pub(crate) async fn measure(subjects: &[(Subject, usize)], extent: Extent) -> Ve
     times
 }
 
-/// The middle of the values.
+/// Returns the median.
 pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(values, 50)
 }
 
-/// The value below which so many percent of the values are.
+/// Returns the value at this percentile.
 pub(crate) fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
 }
 
-/// The middle of what the rounds give for two subjects that were measured in turns.
+/// Returns the median of a function of two subjects that were measured in turns.
 pub(crate) fn median_of(a: &[f64], b: &[f64], of: fn(f64, f64) -> f64) -> f64 {
     let values: Vec<f64> = a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect();
     median(&values)

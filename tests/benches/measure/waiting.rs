@@ -1,4 +1,4 @@
-//! What waiting for a person costs: rows of the store, and nothing in memory.
+//! Measures calls that wait for a person: they cost rows of the store, and no memory.
 
 use crate::measure::governed;
 use crate::measure::rounds::median;
@@ -13,13 +13,13 @@ use tollgate_agent::run::{Decision, DecisionAnswer};
 use tollgate_artifacts::good;
 use tollgate_sandbox::Sandbox;
 
-/// Calls that are made at once while the store is filled.
+/// The number of parallel calls while the store is filled.
 const AT_ONCE: usize = 64;
-/// How often each question is asked of the store.
+/// The number of times that each query is repeated.
 const TIMES: usize = 50;
 
-/// Prints, for so many waiting calls each, what they take and how fast they are
-/// listed, found and decided.
+/// Prints, for each number of waiting calls, their cost and how fast they are listed, found and
+/// decided.
 pub(crate) async fn table(sandbox: &Sandbox, counts: &[usize]) {
     let component = good::SUSPENDS.bytes();
     let toolbox = governed::toolbox(sandbox, &[("suspends", &component)], 1).await;
@@ -28,7 +28,7 @@ pub(crate) async fn table(sandbox: &Sandbox, counts: &[usize]) {
     for count in counts {
         let data = tempfile::tempdir().unwrap();
         fill(&toolbox, data.path(), *count).await;
-        // What waits is held by no process: another one finds it.
+        // No process holds waiting calls: another one finds them.
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(data.path()).unwrap());
         let host = Host::builder().toolbox(toolbox.clone()).store(Arc::clone(&store)).build().unwrap();
         let waiting = RunFilter { status: Some("waiting".to_owned()), limit: 20, ..RunFilter::default() };
@@ -69,7 +69,7 @@ async fn fill(toolbox: &Toolbox, data: &Path, count: usize) {
     }
 }
 
-/// Some of the runs that have waited longest, by their ids.
+/// Returns the ids of some of the runs that have waited longest.
 async fn oldest(store: &Arc<dyn Store>, count: usize) -> Vec<String> {
     let all = store.runs(RunFilter { limit: count, ..RunFilter::default() }).await.unwrap();
     assert_eq!(all.len(), count);
@@ -88,7 +88,7 @@ async fn decide(host: &Host, run_id: &str) {
     assert!(end.waiting.is_empty());
 }
 
-/// The median time of one of them, in milliseconds.
+/// Returns the median time of one repetition, in milliseconds.
 async fn timed(mut one: impl AsyncFnMut(usize)) -> f64 {
     let mut times = Vec::new();
     for n in 0..TIMES {
@@ -104,7 +104,7 @@ fn size_mib(data: &Path) -> f64 {
     file.len() as f64 / f64::from(1 << 20)
 }
 
-/// What the process holds in memory, as Linux counts it.
+/// Returns the resident memory of this process, as Linux counts it.
 fn resident_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

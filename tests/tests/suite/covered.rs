@@ -1,5 +1,5 @@
-//! Every promise of the sandbox is attacked: by a hostile guest whose file names it, or
-//! by a test that is named here.
+//! Every promise of the sandbox is attacked: by a hostile guest whose file names it, or by a test
+//! listed here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use tollgate_artifacts::HOSTILE;
 use tollgate_sandbox::{Limits, Power};
 
-/// Who shows that a promise holds.
+/// Evidence that a promise holds.
 enum Shown {
     /// Hostile guests with this `limit`.
     By(&'static str),
@@ -20,7 +20,7 @@ const EGRESS: &str = "host/sandbox/src/egress/tests/mod.rs";
 const UPLOADS: &str = "host/sandbox/src/egress/tests/uploads.rs";
 const REPORTS: Shown = By("activity, progress, log, streamed output");
 
-/// For each limit of a call.
+/// The evidence for each limit of a call.
 const LIMITS: &[(&str, Shown)] = &[
     ("fuel", By("instructions")),
     ("memory_bytes", By("memory")),
@@ -46,7 +46,7 @@ const LIMITS: &[(&str, Shown)] = &[
     ("written_bytes", By("written bytes")),
 ];
 
-/// For each power, that it is not there unless it was granted, and goes no further.
+/// Returns the test that shows that a power is absent unless it was granted, and goes no further.
 fn of_power(power: Power) -> Shown {
     match power {
         Power::Files => By("files"),
@@ -59,7 +59,7 @@ fn of_power(power: Power) -> Shown {
     }
 }
 
-/// What is promised beside limits and powers.
+/// The other promises, beside limits and powers.
 const OTHERS: &[&str] = &[
     "ABI",
     "JSON",

@@ -1,5 +1,5 @@
-//! Each hostile gate ends in its documented code or refusal, which denies the call;
-//! and the shipped gates judge as they say.
+//! Each hostile gate ends in its documented code or refusal, which denies the call; and the
+//! shipped gates judge as documented.
 
 use serde_json::json;
 use tollgate_agent::code::Code;
@@ -110,9 +110,9 @@ fn g6_a_gate_is_not_asked_about_arguments_that_are_too_large_for_it() {
     assert_eq!(rig.judge(&gate, &asked).unwrap_err().code, Code::TooLarge);
 }
 
-/// Denies with the value of the one key that it is shown, and traps where it is shown
-/// another number of keys: the list's place and length are 152 and 156 bytes into what
-/// a gate is asked.
+/// A gate that denies with the value of the one key that it reads, and traps if it receives
+/// another number of keys: the list's address and length are 152 and 156 bytes into a gate's
+/// argument.
 const TELLS_WHAT_IT_SEES: Guest = Guest {
     name: "tells",
     attack: "",

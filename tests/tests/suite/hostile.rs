@@ -1,4 +1,4 @@
-//! Each hostile guest ends in its documented code or refusal, and the host goes on.
+//! Each hostile guest ends in its documented code or refusal, and the host continues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use tollgate_sandbox::Limits;
 use crate::promises::{against_the_promises, not_noted};
 use crate::rig::{Ended, Rig};
 
-/// Enough for every attack to show what it wants, little enough to end soon.
+/// Returns limits that are large enough for every attack and small enough to end soon.
 fn limits() -> Limits {
     Limits { fuel: 1_000_000_000, ..Limits::default() }
 }
 
-/// Only what waits for ever is to meet its deadline, on a busy machine too.
+/// Returns the deadline: only guests that wait forever may meet it, even on a busy machine.
 fn timeout(guest: &Guest) -> Duration {
     match guest.expects {
         Expectation::Code("timed_out") => Duration::from_millis(200),
@@ -23,7 +23,7 @@ fn timeout(guest: &Guest) -> Duration {
     }
 }
 
-/// What it came to, if that is not what the guest's file says.
+/// Returns the actual outcome if it differs from the one that the guest's file documents.
 pub(crate) fn unlike_documented(guest: &Guest, came_out: &Result<Ended, String>) -> Option<String> {
     match (guest.expects, came_out) {
         (Expectation::Refused(words), Err(reason)) if reason.contains(words) => None,
@@ -39,7 +39,7 @@ pub(crate) fn unlike_documented(guest: &Guest, came_out: &Result<Ended, String>)
     }
 }
 
-/// Loads and calls the guest, and says how that came out.
+/// Loads and calls the guest, and returns the outcome.
 fn attack(rig: &Rig, guest: &Guest) -> Result<Ended, String> {
     let loaded = rig.load(guest)?;
     Ok(rig.call(&loaded, "{}", &limits(), timeout(guest)))
@@ -90,7 +90,7 @@ fn a_pattern_is_tried_without_backtracking() {
     let began = std::time::Instant::now();
     let ended = rig.call(&loaded, &arguments, &limits(), Duration::from_secs(60));
     assert_eq!(ended.code(), Some(Code::InvalidArguments));
-    // Backtracking would not be done before the universe is.
+    // With backtracking, this would take longer than the age of the universe.
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
@@ -111,7 +111,7 @@ fn what_is_called_wasm_and_is_no_file_is_refused() {
     assert!(rig.load_file(&real).is_ok());
 }
 
-/// Each moves the directory that the others go through, at the same time.
+/// Each moves the directory that the others traverse, at the same time.
 #[test]
 fn directories_that_several_guests_swap_lead_nowhere() {
     let rig = Rig::new();
@@ -133,11 +133,11 @@ fn memory_returns_to_where_it_was() {
     let rig = Rig::new();
     let all = || {
         for guest in HOSTILE {
-            // How it ends is the business of its own test.
+            // Its outcome is checked by its own test.
             let _ = attack(&rig, guest);
         }
     };
-    // The first round warms what stays warm: the pool, the allocator, caches.
+    // The first round warms up the pool, the allocator and caches.
     all();
     let before = resident_bytes();
     all();
@@ -145,7 +145,7 @@ fn memory_returns_to_where_it_was() {
     assert!(growth < 64 << 20, "{} MiB stayed", growth >> 20);
 }
 
-/// What this process holds of the machine's memory.
+/// Returns the resident memory of this process.
 pub(crate) fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = status.split_whitespace().nth(1).unwrap().parse().unwrap();

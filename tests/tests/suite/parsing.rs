@@ -1,5 +1,5 @@
-//! What guests return is measured before it is read, and takes no more memory of the host
-//! than their calls may have.
+//! Guests' results are measured before they are parsed, and take no more memory of the host than
+//! their calls may use.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tollgate_agent::code::Code;
 use tollgate_artifacts::{HOSTILE, good, hostile};
 use tollgate_sandbox::{Limits, SandboxConfig};
 
-/// What a call may take beside its own memory.
+/// The memory that a call may take beyond the guest's own.
 const BESIDE_BYTES: u64 = 32 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A field of what the system says of this process's memory, in bytes.
+/// Returns a field of the system's figures about this process's memory, in bytes.
 fn memory(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();
@@ -29,7 +29,7 @@ fn z3_to_read_what_a_guest_returned_takes_its_memory_and_32_mib_at_most() {
     let mut attacks = 0;
     for guest in HOSTILE.iter().filter(|guest| ["JSON nodes", "host memory"].contains(&guest.limit)) {
         let loaded = rig.load(guest).unwrap();
-        // The peak begins anew at what is held now.
+        // Resets the peak to the current memory.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let before = memory("VmRSS");
         let ended = Ok(rig.call(&loaded, "{}", &limits, PATIENCE));

@@ -1,5 +1,5 @@
-//! Components that know nothing of the contract: what their functions are as tools, and
-//! that nothing is lost between JSON and their types.
+//! Components that do not implement the contract: their functions as tools. Conversions between
+//! JSON and their types are lossless.
 
 use crate::rig::{Ended, Rig};
 use proptest::prelude::*;
@@ -11,14 +11,14 @@ use tollgate_agent::outcome::ToolResult;
 use tollgate_artifacts::{Expectation, Guest, hostile};
 use tollgate_sandbox::Limits;
 
-/// A component of a test's own: its world, in one line, and its core module.
+/// Builds a component from its world, in one line, and its core module.
 fn component(world: &str, module: &str) -> Vec<u8> {
     let source = format!(";; Of a test.\n;;\n;; world: {world}\n\n{module}");
     let source = Box::leak(source.into_boxed_str());
     Guest { name: "own", attack: "", limit: "", expects: Expectation::Succeeds, source }.bytes()
 }
 
-/// Calls its first tool.
+/// Calls the component's first tool.
 fn call(rig: &Rig, bytes: Vec<u8>, arguments: &Value) -> Ended {
     let loaded = rig.load_bytes("own", bytes).unwrap();
     rig.call(&loaded, &arguments.to_string(), &Limits::default(), Duration::from_secs(60))
@@ -28,7 +28,7 @@ fn result(ended: Ended) -> ToolResult {
     ToolResult::clone(&ended.result.unwrap().result)
 }
 
-/// The tools that a component comes to, sorted by name.
+/// Returns the tools of a component, sorted by name.
 fn tools(rig: &Rig, file: &str, bytes: Vec<u8>) -> Vec<ToolDescriptor> {
     rig.load_bytes(file, bytes).unwrap().component().descriptor().tools.clone()
 }
@@ -46,7 +46,8 @@ fn adder() -> Vec<u8> {
     )
 }
 
-/// Exports one interface in two versions, and a function whose name is the host's.
+/// A component that exports one interface in two versions, and a function with a name of the
+/// host's.
 const VERSIONED: &str = r#"(component
   (core module $code
     (func (export "old") (result i32) (i32.const 9))
@@ -135,7 +136,7 @@ fn l2_arguments_that_are_no_values_of_the_types_run_nothing() {
     }
 }
 
-/// No float of 64 bits is this number, and a schema has no word for that.
+/// No 64-bit float equals this number, and a schema cannot express that.
 #[test]
 fn l9_an_integer_that_no_float_is_exactly_is_refused() {
     let rig = Rig::new();
@@ -151,7 +152,8 @@ fn l9_an_integer_that_no_float_is_exactly_is_refused() {
     assert_eq!(returned, ToolResult::success(4_503_599_627_370_496.0));
 }
 
-/// Its function returns what lies at 16: a tag, and at 20 a text of five letters.
+/// Builds a component whose function returns the value at 16: a tag, and at 20 a text of five
+/// letters.
 fn failing(tag: u8, text: &str) -> Vec<u8> {
     component(
         "export go: func() -> result<_, string>;",
@@ -191,14 +193,14 @@ fn what_is_no_tool_is_left_out_with_its_reason() {
     assert_eq!(result(call(&rig, bytes, &json!({}))), ToolResult::success(3));
 }
 
-/// What componentize-qjs exports beside the author's functions, and componentize-py.
+/// The exports of componentize-qjs and componentize-py beside the author's functions.
 const OF_JAVASCRIPT: &str = "export init: func(shim: string, script: string, entry-path: option<string>, disable-gc: bool) -> result<_, string>;";
 const OF_PYTHON: &str = "export exports: interface { \
     record symbols { exports: list<string>, %records: list<string>, variants: list<string> } \
     init: func(app-name: string, symbols: symbols, stub-wasi: bool) -> result<_, string>; }";
 
-/// A component of JavaScript or Python, with one function of its author's and this one,
-/// whose parameters are so many core values.
+/// Builds a component of JavaScript or Python with one function of its author and this one, whose
+/// parameters take `values` core values.
 fn prepared(init: &str, export: &str, values: usize) -> Vec<u8> {
     let values = "i32 ".repeat(values);
     component(
@@ -253,7 +255,7 @@ fn what_the_author_says_is_read_and_cleaned() {
     assert_eq!(tools[0].description, "Looks [31maround.\n\nlook: func()");
 }
 
-/// A type of WIT, as a test writes it.
+/// A WIT type in a test.
 #[derive(Debug, Clone)]
 enum Kind {
     Bool,
@@ -313,7 +315,7 @@ fn name(at: usize) -> String {
 }
 
 impl Kind {
-    /// The type in WIT; what needs a name of its own is declared first.
+    /// Returns the type in WIT; declares types that need a name of their own.
     fn wit(&self, declared: &mut Vec<String>) -> String {
         let parts = |kinds: &[Kind], declared: &mut Vec<String>| -> Vec<String> {
             kinds.iter().map(|kind| kind.wit(declared)).collect()
@@ -366,7 +368,7 @@ impl Kind {
         own
     }
 
-    /// Its values, as the documentation says that they are written.
+    /// Returns its values in the documented JSON form.
     fn values(&self) -> BoxedStrategy<Value> {
         match self {
             Kind::Bool => any::<bool>().prop_map(Value::from).boxed(),
@@ -438,8 +440,8 @@ fn word(float: f64) -> Value {
     })
 }
 
-/// A component whose function returns the value of this type that it is given. It has
-/// so many other fields that it passes through memory, where the function leaves it.
+/// Builds a component whose function returns its argument of this type unchanged. It has enough
+/// other fields to pass through memory.
 fn echo(kind: &Kind) -> Vec<u8> {
     let mut declared = Vec::new();
     let own = kind.wit(&mut declared);
@@ -464,7 +466,7 @@ fn echo(kind: &Kind) -> Vec<u8> {
     )
 }
 
-/// What is beside the value that matters.
+/// The other fields.
 const REST: [u32; 17] = [0; 17];
 
 fn kinds_and_values() -> impl Strategy<Value = (Kind, Vec<Value>)> {
@@ -477,7 +479,8 @@ fn kinds_and_values() -> impl Strategy<Value = (Kind, Vec<Value>)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
-    /// Through the schema, into a guest's memory by its type, and back, to the byte.
+    /// Values survive byte for byte: through the schema, into a guest's memory by its type, and
+    /// back.
     #[test]
     fn l9_values_of_every_type_return_as_they_went((kind, values) in kinds_and_values()) {
         let rig = Rig::new();
@@ -491,8 +494,8 @@ proptest! {
     }
 }
 
-/// The shortest digits of a great float are those of another whole number, which would be
-/// refused when the answer of one call is the argument of the next.
+/// The shortest digits of a large float denote another integer, which would be rejected if the
+/// answer of one call were the argument of the next.
 #[test]
 fn l9_great_floats_return_as_they_went() {
     let rig = Rig::new();

@@ -1,4 +1,4 @@
-//! What hostile guests are granted, for what was granted to be attacked.
+//! The grants of hostile guests that attack what they were granted.
 
 use std::path::Path;
 use tempfile::TempDir;
@@ -6,10 +6,10 @@ use tollgate_agent::egress::Egress;
 use tollgate_artifacts::Guest;
 use tollgate_sandbox::{FileAccess, FileGrant, Grants, HttpGrant};
 
-/// How much may be written to the directory.
+/// The number of bytes that may be written to the directory.
 const QUOTA_BYTES: u64 = 1 << 20;
 
-/// A directory with traps in it, and a file beside it that no guest may have.
+/// A directory with traps in it, beside a file that no guest may read.
 pub struct Place {
     folder: TempDir,
 }
@@ -19,7 +19,7 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         let granted = folder.path().join("granted");
         std::fs::create_dir_all(granted.join("inside")).unwrap();
-        // Apart from the files of others: one guest moves it while others are called.
+        // Separate from the others' files: one guest moves it while others are called.
         std::fs::create_dir_all(granted.join("nested")).unwrap();
         std::fs::write(folder.path().join("outside"), "nobody's").unwrap();
         std::fs::write(granted.join("inside/file"), "its own").unwrap();
@@ -31,7 +31,7 @@ impl Place {
         Self { folder }
     }
 
-    /// What this guest is granted.
+    /// Returns the grants of this guest.
     pub fn grants(&self, guest: &Guest) -> Grants {
         guest.powers().iter().fold(Grants::default(), |grants, power| match power.as_str() {
             "files" => {

@@ -1,5 +1,5 @@
-//! What holds of a hostile guest that came to a result: what it says is bounded and can
-//! be read by a person. And of any: what it was refused is noted.
+//! The promises about any hostile guest: its output is bounded and readable by a person, and its
+//! refused attempts are noted.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +12,7 @@ use tollgate_sandbox::Limits;
 
 use crate::rig::Ended;
 
-/// The first promise that does not hold, if there is one.
+/// Returns the first broken promise, if any.
 pub(crate) fn against_the_promises(ended: &Ended) -> Option<String> {
     let (Some(attempt), Ok(output)) = (&ended.attempt, &ended.result) else {
         return Some("it has no result".to_owned());
@@ -30,8 +30,8 @@ pub(crate) fn against_the_promises(ended: &Ended) -> Option<String> {
         .or_else(|| unfit_parameters(&descriptor.parameters))
 }
 
-/// What the guest's file says that is noted, if it is not. A guest that shares its
-/// directory with others may find nothing that it is refused.
+/// Returns the note that the guest's file expects, if it is missing. A guest that shares its
+/// directory with others may not meet a refusal.
 pub(crate) fn not_noted(guest: &Guest, ended: &Ended) -> Option<String> {
     let noted = guest.denied()?;
     let denied = &ended.attempt.as_ref()?.denied;
@@ -47,7 +47,7 @@ fn unfit(what: &str, text: &str, max_bytes: usize) -> Option<String> {
     (clean(text, usize::MAX) != text).then(|| format!("{what} is not clean: {}", begins.escape_debug()))
 }
 
-/// Names and texts, wherever they are.
+/// Checks names and descriptions at any depth.
 fn unfit_parameters(parameters: &Value) -> Option<String> {
     match parameters {
         Value::String(text) => unfit("a text of the parameters", text, usize::MAX),

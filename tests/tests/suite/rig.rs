@@ -1,5 +1,5 @@
-//! A sandbox with one component in it, called as the host calls: checked, judged,
-//! run, and its mutations tried on the state.
+//! A sandbox with one component, called as the host calls it: checked, judged, run, and with its
+//! mutations applied to the state.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,26 +27,26 @@ use tollgate_sandbox::{
 
 use crate::powers::Place;
 
-/// The runtime that is part of the sandbox's promise, and a sandbox on it.
+/// A sandbox and its runtime, which is part of the sandbox's promise.
 pub struct Rig {
     runtime: Runtime,
     sandbox: Sandbox,
     place: Place,
 }
 
-/// A component that was loaded and accepted by a catalog of its own.
+/// A component that was loaded and accepted by its own catalog.
 pub struct Loaded {
     component: Component,
     catalog: Catalog,
     grants: Grants,
 }
 
-/// The state of a thread in which nothing happened.
+/// Returns the state of a new thread.
 fn empty() -> Snapshot {
     State::default().snapshot()
 }
 
-/// A call that a gate is asked about.
+/// A call for a gate to judge.
 pub struct Asked {
     pub arguments: String,
     pub calls_before: u32,
@@ -60,16 +60,16 @@ impl Default for Asked {
     }
 }
 
-/// How a call came out, after everything that the host checks.
+/// The outcome of a call after all of the host's checks.
 pub struct Ended {
     pub attempt: Option<Attempt>,
     pub result: Result<ToolOutput, Fault>,
-    /// The tool that was called, as a model is shown it.
+    /// The called tool as the model sees it.
     pub tool: Arc<Tool>,
     pub told: Arc<Told>,
 }
 
-/// Takes every report, and counts them with their bytes.
+/// Receives every report and counts the reports and their bytes.
 #[derive(Default)]
 pub struct Told {
     pub reports: AtomicU64,
@@ -108,12 +108,12 @@ impl Rig {
         Rig { runtime, sandbox, place: Place::new() }
     }
 
-    /// Loads the guest as the host does, or says why the host does not.
+    /// Loads the guest like the host does; the error is the host's reason.
     pub fn load(&self, guest: &Guest) -> Result<Loaded, String> {
         Ok(self.load_bytes(guest.name, guest.bytes())?.with(self.grants(guest)))
     }
 
-    /// What the guest has to be granted for its attack.
+    /// Returns the grants that the guest needs for its attack.
     pub fn grants(&self, guest: &Guest) -> Grants {
         self.place.grants(guest)
     }
@@ -122,7 +122,7 @@ impl Rig {
         self.runtime.block_on(Loaded::load(&self.sandbox, name, bytes))
     }
 
-    /// The runtime on which calls run.
+    /// Returns the runtime of the calls.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
@@ -135,12 +135,12 @@ impl Rig {
         Loaded::accept(self.runtime.block_on(self.sandbox.load(path)))
     }
 
-    /// Loads a gate as the host does, or says why the host does not.
+    /// Loads a gate like the host does; the error is the host's reason.
     pub fn load_gate(&self, name: &str, bytes: Vec<u8>) -> Result<GateComponent, String> {
         self.runtime.block_on(self.sandbox.load_gate_bytes(name, bytes)).map_err(|why| why.to_string())
     }
 
-    /// Gives a gate its settings and limits.
+    /// Applies settings and limits to a gate.
     pub fn configure(
         &self,
         gate: GateComponent,
@@ -150,12 +150,12 @@ impl Rig {
         self.runtime.block_on(gate.configured(settings, limits)).map_err(|why| why.to_string())
     }
 
-    /// Asks a gate about a call of the tool `echo`.
+    /// Has a gate judge a call of the tool `echo`.
     pub fn judge(&self, gate: &GateComponent, asked: &Asked) -> Result<Verdict, Fault> {
         self.answer(gate, asked).map(|(verdict, _)| verdict)
     }
 
-    /// The same, with the memory that a large verdict takes.
+    /// Like `judge`, with the memory that a large verdict takes.
     pub fn answer(
         &self,
         gate: &GateComponent,
@@ -208,7 +208,7 @@ impl Loaded {
         Ok(Loaded { component, catalog, grants: Grants::default() })
     }
 
-    /// The same, with these grants.
+    /// Returns the component with these grants.
     pub fn with(self, grants: Grants) -> Loaded {
         Loaded { grants, ..self }
     }
@@ -221,7 +221,7 @@ impl Loaded {
             Err(fault) => Ended { attempt: None, result: Err(fault), tool, told },
             Ok(permit) => {
                 let attempt = self.attempt(&permit, limits, timeout, Arc::clone(&told)).await;
-                // As the host does it: not on a thread that other calls wait for.
+                // As in the host: not on a thread that other calls wait for.
                 let result = tokio::task::block_in_place(|| self.settle(&permit, &attempt));
                 Ended { attempt: Some(attempt), result, tool, told }
             }
@@ -261,7 +261,7 @@ impl Loaded {
         self.component.call(call).await
     }
 
-    /// What the host does with what a call came to.
+    /// Handles the outcome of a call as the host does.
     fn settle(&self, permit: &Permit, attempt: &Attempt) -> Result<ToolOutput, Fault> {
         match &attempt.outcome {
             Outcome::Faulted(fault) => Err(fault.clone()),

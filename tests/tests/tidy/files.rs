@@ -1,4 +1,4 @@
-//! The contents, names and lengths of files.
+//! Checks the contents, names and lengths of files.
 
 use crate::{TextFile, assert_none, text_files};
 
@@ -91,7 +91,7 @@ fn defined_types(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// `path:line: text` for each line that holds one of the words.
+/// Returns `path:line: text` for each line that contains one of the words.
 fn lines_with(words: &[&str], of: impl Fn(&TextFile) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for file in text_files().iter().filter(|file| of(file) && file.name() != "Cargo.lock") {

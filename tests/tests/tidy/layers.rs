@@ -1,12 +1,12 @@
-//! Which crate may depend on what: the table of host/ARCHITECTURE.md.
+//! Checks the dependencies between crates: the table of host/ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
 
 use crate::{assert_none, text_files};
 
-/// What decides may depend on: data and its checks. Nothing that runs, waits,
-/// reads or connects.
+/// The allowed dependencies of the crate that decides: data and its checks. Nothing that runs,
+/// waits, reads or connects.
 const AGENT_MAY_USE: &[&str] = &[
     "serde",
     "serde_json",
@@ -22,14 +22,14 @@ const AGENT_MAY_USE: &[&str] = &[
     "sha2",
 ];
 
-/// Who may know the engine.
+/// The crates that may use the engine.
 const MAY_USE_WASMTIME: &[&str] = &["tollgate-sandbox", "tollgate-tests"];
 
-/// What a crate has without the standard library, which the workspace's entry for it
-/// turns on and a member cannot turn off.
+/// Dependencies without the standard library, which the workspace's entry would enable and a
+/// member could not disable.
 const WITHOUT_STD: &[(&str, &str)] = &[("tollgate-gate", "serde"), ("tollgate-gate", "serde_json")];
 
-/// The project's own crates that each of them may build on.
+/// The project's own crates that each crate may depend on.
 const BUILDS_ON: &[(&str, &[&str])] = &[
     ("tollgate-agent", &[]),
     ("tollgate-sandbox", &["tollgate-agent"]),
@@ -53,8 +53,8 @@ fn what_decides_depends_on_nothing_that_acts() {
     );
 }
 
-/// What it may not call is a lint (host/agent/clippy.toml); here the lint cannot
-/// be switched off, save in tests.
+/// A lint restricts the functions that it may call (host/agent/clippy.toml); here the lint cannot
+/// be switched off, except in tests.
 #[test]
 fn what_decides_acts_nowhere_by_exception() {
     let files = text_files();
@@ -64,7 +64,7 @@ fn what_decides_acts_nowhere_by_exception() {
     assert_none("These switch the lint off:", excepted.map(|file| &file.path));
 }
 
-/// The lint denies it; here it can be allowed in one place of the host alone.
+/// The lint denies it; this test permits it in a single place of the host.
 #[test]
 fn unsafe_code_is_where_machine_code_is_loaded_and_nowhere_else() {
     let allowed = ["allow(unsafe", "_code"].concat();
@@ -114,15 +114,15 @@ fn every_crate_takes_the_lints_and_versions_of_its_workspace() {
 }
 
 struct Manifest {
-    /// What is built into it, for any target; build scripts included.
+    /// All dependencies for any target, including build scripts.
     dependencies: BTreeSet<String>,
     for_tests: BTreeSet<String>,
-    /// Dependencies that do not say `workspace = true`.
+    /// Dependencies without `workspace = true`.
     own_versions: Vec<String>,
     lints: bool,
 }
 
-/// The manifests of all crates of the repository, by name.
+/// Returns the manifests of all crates of the repository, by name.
 fn manifests() -> BTreeMap<String, Manifest> {
     text_files()
         .iter()

@@ -1,4 +1,4 @@
-//! The habits of CONTRIBUTING.md that a compiler does not check.
+//! The rules of CONTRIBUTING.md that a compiler does not check.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod codes;
@@ -13,7 +13,7 @@ use std::process::Command;
 
 /// A text file of the repository.
 struct TextFile {
-    /// Relative to the root, with `/`.
+    /// The path relative to the root, with `/`.
     path: String,
     text: String,
 }
@@ -36,7 +36,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Every text file that git tracks or would track.
+/// Returns every text file that git tracks or would track.
 fn text_files() -> Vec<TextFile> {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -56,7 +56,7 @@ fn text_files() -> Vec<TextFile> {
     files
 }
 
-/// Fails with all findings at once, so that one run is enough to mend them.
+/// Fails with all findings at once, so that a single run shows everything to fix.
 fn assert_none<T: Display>(rule: &str, findings: impl IntoIterator<Item = T>) {
     let findings: Vec<String> = findings.into_iter().map(|finding| format!("  {finding}")).collect();
     assert!(findings.is_empty(), "{rule}\n{}", findings.join("\n"));

@@ -394,7 +394,7 @@ static const tollgate_tool tools[] = {{
     .parameters = "{\"type\":\"object\",\"required\":[\"what\"],\"additionalProperties\":false,\"properties\":{"
         MEMBER("what", A_STRING ",\"enum\":[\"echo\",\"context\",\"report\",\"reduce\",\"fill\",\"read\","
                                 "\"trespass\",\"act\",\"suspend\",\"fail\",\"error\",\"message\",\"big\",\"cancel\"]",
-               "What to do.") ","
+               "The action to take.") ","
         MEMBER("how", A_STRING, "Which way to do it.") ","
         MEMBER("text", A_STRING ",\"default\":\"plain\"", "A text.") ","
         MEMBER("count", AN_INTEGER ",\"minimum\":0,\"maximum\":1000,\"default\":3", "A number of things.") ","

@@ -67,7 +67,7 @@ type args struct {
 
 // Embedded, its field is one of the arguments.
 type what struct {
-	What string `json:"what" desc:"What to do." enum:"echo,context,report,reduce,fill,read,trespass,act,suspend,fail,error,message,big,cancel"`
+	What string `json:"what" desc:"The action to take." enum:"echo,context,report,reduce,fill,read,trespass,act,suspend,fail,error,message,big,cancel"`
 }
 
 type place struct {

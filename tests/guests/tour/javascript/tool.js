@@ -67,7 +67,7 @@ export const tool = component({
  * Exercises what the contract offers.
  *
  * @param {object} args
- * @param {Section} args.what What to do.
+ * @param {Section} args.what The action to take.
  * @param {string} [args.how] Which way to do it.
  * @param {string} [args.text] A text.
  * @param {Integer<0, 1000>} [args.count] A number of things.

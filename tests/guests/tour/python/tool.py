@@ -93,7 +93,7 @@ def tour_py(
     """Exercises what the contract offers.
 
     Args:
-        what: What to do.
+        what: The action to take.
         how: Which way to do it.
         text: A text.
         count: A number of things.

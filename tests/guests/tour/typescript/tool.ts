@@ -31,7 +31,7 @@ interface Place {
 }
 
 interface Arguments {
-  /** What to do. */
+  /** The action to take. */
   what:
     | "echo"
     | "context"

@@ -1,4 +1,4 @@
-//! Who makes the calls: lanes, each of which makes one call after the other.
+//! Lanes, each of which makes one call after another.
 
 use super::Loaded;
 use crate::hostile::unlike_documented;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tollgate_artifacts::{Expectation, Guest, HOSTILE, good};
 use tollgate_sandbox::{Grants, Limits, Sandbox};
 
-/// One in so many attacks is made by loading a component, not by calling one. Here that
-/// compiles in this process; a host has a child for it.
+/// One in this many attacks loads a component instead of calling it. Here the component is
+/// compiled in this process; a host uses a child process.
 const CALLS_A_LOAD: u64 = 32;
-/// The good tools, each as often as it is called.
+/// The good tools, repeated according to how often they are called.
 const GOOD: [&Guest; 12] = [
     &good::ECHO,
     &good::ECHO,
@@ -28,18 +28,18 @@ const GOOD: [&Guest; 12] = [
     &good::COMPUTES,
 ];
 
-/// What a lane does.
+/// The kind of calls that a lane makes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Calls good tools, and is watched.
+    /// Calls of good tools, whose times are measured.
     Good,
-    /// Computes, as a good tool may.
+    /// Computations within the limits of a good tool.
     Fair,
     /// Attacks.
     Hostile,
 }
 
-/// Every guest: loaded, or as bytes where it is refused.
+/// All guests: loaded, or as bytes if they are refused.
 pub(super) struct Cast {
     loaded: BTreeMap<&'static str, Loaded>,
     bytes: BTreeMap<&'static str, Vec<u8>>,
@@ -59,21 +59,21 @@ impl Cast {
     }
 }
 
-/// How long a good call took.
+/// The duration of a good call.
 pub(super) struct Took {
     pub(super) tool: &'static str,
     pub(super) time: Duration,
 }
 
-/// What a lane came to.
+/// The results of a lane.
 #[derive(Default)]
 pub(super) struct Done {
     pub(super) good: Vec<Took>,
-    /// How many calls and loads were not good calls.
+    /// The number of calls and loads that were not good calls.
     pub(super) others: u64,
-    /// What did not end as it must.
+    /// Calls with an unexpected outcome.
     pub(super) problems: Vec<String>,
-    /// For each attack how long it held its thread at most before it gave way.
+    /// For each attack, the longest time that it held its thread without yielding.
     pub(super) held: BTreeMap<&'static str, Duration>,
 }
 
@@ -88,7 +88,7 @@ impl Done {
     }
 }
 
-/// Makes one call after the other.
+/// A task that makes one call after another.
 pub(super) struct Lane {
     part: Part,
     cast: Arc<Cast>,
@@ -102,7 +102,7 @@ impl Lane {
         Self { part, cast: Arc::clone(cast), sandbox: sandbox.clone(), random: seed, done: Done::default() }
     }
 
-    /// Goes on as long as there is another call to make.
+    /// Continues as long as there is another call to make.
     pub(super) async fn run(mut self, another: impl Fn() -> bool) -> Done {
         while another() {
             match self.part {
@@ -147,7 +147,7 @@ impl Lane {
         self.check(guest, &Ok(ended));
     }
 
-    /// Loads any of them, and where that is no attack yet calls it.
+    /// Loads a hostile guest, and calls it if loading is not the attack.
     async fn load_hostile(&mut self) {
         let guest = &HOSTILE[self.below(HOSTILE.len() as u64)];
         let came_out =
@@ -171,7 +171,7 @@ impl Lane {
         self.done.problems.extend(problem.map(|problem| format!("{}: {problem}", guest.name)));
     }
 
-    /// A number below the bound: SplitMix64, which is random enough and can be repeated.
+    /// Returns a number below the bound: SplitMix64, which is random enough and reproducible.
     fn below(&mut self, bound: u64) -> usize {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;
@@ -181,7 +181,7 @@ impl Lane {
     }
 }
 
-/// The work, with the longest time for which it held its thread.
+/// Runs the work and records the longest time that it held its thread.
 async fn timed<T>(work: impl Future<Output = T>, longest: &mut Duration) -> T {
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|context| {
@@ -193,7 +193,7 @@ async fn timed<T>(work: impl Future<Output = T>, longest: &mut Duration) -> T {
     .await
 }
 
-/// What is ended by its fuel gets little, so that there is time for many calls.
+/// Returns limits. Guests that run out of fuel get little, so that there is time for many calls.
 fn limits(guest: &Guest) -> Limits {
     let fuel = match guest.expects {
         Expectation::Code("out_of_fuel") => 20_000_000,
@@ -202,7 +202,7 @@ fn limits(guest: &Guest) -> Limits {
     Limits { fuel, ..Limits::default() }
 }
 
-/// What is ended by its deadline waits, and costs nobody anything meanwhile.
+/// Returns the deadline. Guests that reach it only wait and do not slow down others.
 fn timeout(guest: &Guest) -> Duration {
     match guest.expects {
         Expectation::Code("timed_out") => Duration::from_millis(50),

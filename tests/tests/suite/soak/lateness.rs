@@ -1,31 +1,31 @@
-//! Whether good calls were later beside attacks than beside neighbours that compute.
+//! Checks whether good calls are later beside attacks than beside neighbours that compute.
 
 use super::lane::Took;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tollgate_artifacts::HOSTILE;
 
-/// A good call is late beyond so many times what nearly all of its kind take beside
+/// A good call is late if it takes this many times as long as nearly all of its kind beside
 /// neighbours that only compute.
 const LATE: u32 = 4;
-/// One in so many may be late: the machine has other work, too.
+/// One in this many calls may be late: the machine has other work, too.
 const CALLS_A_LATE_ONE: usize = 50;
-/// What takes less in the middle is quick.
+/// Calls are quick if their median is less than this.
 const QUICK: Duration = Duration::from_millis(1);
-/// None may take so many times as long. A neighbour that does not give way holds a
-/// core for as long as its fuel lasts, which is longer.
+/// No call may take this many times as long. A neighbour that does not yield holds a core until
+/// its fuel runs out, which takes longer.
 const STUCK: u32 = 30;
 
-/// How long good calls took.
+/// The durations of good calls.
 #[derive(Default)]
 pub(super) struct Lateness {
     /// Beside neighbours that compute.
     pub(super) fair: Vec<Took>,
     /// Beside attacks.
     pub(super) hostile: Vec<Took>,
-    /// How many attacks there were.
+    /// The number of attacks.
     pub(super) attacks: u64,
-    /// For each attack how long it held its thread at most before it gave way.
+    /// For each attack, the longest time that it held its thread without yielding.
     held: BTreeMap<&'static str, Duration>,
 }
 
@@ -67,7 +67,8 @@ impl Lateness {
 
     pub(super) fn check(&self) {
         let fair = by_tool(&self.fair);
-        // Quick ones are one kind: of the few of one tool perhaps none met a busy core.
+        // Quick calls count as one kind: the few calls of one tool may all have missed the busy
+        // cores.
         let is_quick = |times: &Vec<Duration>| percentile(times, 50) < QUICK;
         let mut quick = fair.values().filter(|times| is_quick(times)).flatten().copied().collect::<Vec<_>>();
         quick.sort();
@@ -75,7 +76,7 @@ impl Lateness {
             let times = fair.get(took.tool)?;
             Some(percentile(if is_quick(times) { &quick } else { times }, 99))
         };
-        // Of a tool that was not called beside both there is nothing to compare.
+        // A tool that was not called on both sides cannot be compared.
         let compared: Vec<(&Took, Duration)> =
             self.hostile.iter().filter_map(|took| Some((took, usual(took)?))).collect();
         let beyond =
@@ -100,7 +101,7 @@ impl Lateness {
     }
 }
 
-/// The times of each tool, sorted.
+/// Returns the times of each tool, sorted.
 fn by_tool(took: &[Took]) -> BTreeMap<&'static str, Vec<Duration>> {
     let mut by_tool = BTreeMap::<_, Vec<Duration>>::new();
     for Took { tool, time } in took {

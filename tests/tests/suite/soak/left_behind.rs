@@ -1,29 +1,29 @@
-//! What calls leave behind: nothing.
+//! Checks that calls leave nothing behind.
 
 use crate::hostile::resident_bytes;
 use crate::rig::Rig;
 use std::time::{Duration, Instant};
 use tollgate_sandbox::Occupancy;
 
-/// How much more memory may stay resident, however many calls there were, beside what
-/// the pool keeps for the next ones, which has a bound of its own. Attacks by loading
-/// compile in this process, unlike a host's, which leaves much in the allocator's arena.
-/// A leak of two KiB a call shows in the whole soak.
+/// The growth of resident memory that is tolerated, regardless of the number of calls. Memory
+/// that the pool keeps for later calls has a bound of its own and is not included. Unlike in a
+/// host, attacks on loading compile in this process, which leaves much in the allocator's arena.
+/// A leak of two KiB per call is detected by the whole soak.
 const TOLERATED_BYTES: u64 = 64 << 20;
-/// The longest that the last tasks take to be gone.
+/// The longest time to wait for the last tasks to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the process holds.
+/// The resources of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
-    /// Beside what the pool keeps.
+    /// Resident memory without the pool's.
     resident_bytes: u64,
-    /// What unused slots of the pool keep for the next calls.
+    /// Memory that unused slots of the pool keep for later calls.
     warm_bytes: u64,
     descriptors: usize,
-    /// Calls that run or wait, and memory set aside for them.
+    /// Running and waiting calls, and the memory reserved for them.
     occupancy: Occupancy,
-    /// Of the pool: component instances, core instances, memories, tables, stacks.
+    /// Slots of the pool: component instances, core instances, memories, tables, stacks.
     slots: [u64; 5],
 }
 
@@ -53,12 +53,12 @@ impl Held {
         }
     }
 
-    /// This, with the memory of a later time where that was more.
+    /// Returns this, with the memory of a later time if that is larger.
     pub(super) fn settling_at(self, later: &Self) -> Self {
         Self { resident_bytes: self.resident_bytes.max(later.resident_bytes), ..self }
     }
 
-    /// Waits until everything is back where it was before.
+    /// Waits until all resources have been released.
     pub(super) fn once_at_rest(rig: &Rig, before: &Self) -> Self {
         let began = Instant::now();
         loop {
@@ -71,8 +71,8 @@ impl Held {
         }
     }
 
-    /// Slots and turns are all given back; descriptors are as many as before; memory is
-    /// within what is tolerated.
+    /// Returns whether all slots and turns are released, the number of descriptors is unchanged,
+    /// and memory is within the tolerance.
     fn adds_nothing_to(&self, before: &Self) -> bool {
         self.slots == [0; 5]
             && self.occupancy == Occupancy::default()
@@ -92,8 +92,8 @@ impl Held {
     }
 }
 
-/// Otherwise the allocator keeps pages of which nothing is in use any more, and how many
-/// depends on which attacks met.
+/// Returns free pages to the system. Otherwise the allocator keeps unused pages, and their number
+/// depends on which attacks coincided.
 fn give_back_what_is_free() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "the standard library cannot ask the allocator for this")]

@@ -1,12 +1,11 @@
-//! All hostile guests at random, for long, with good tools among them: no good call
-//! fails, none is later than its neighbours' fair share, and nothing stays behind.
+//! Runs all hostile guests at random for a long time, together with good tools: no good call
+//! fails, none is delayed beyond its fair share, and nothing is left behind.
 //!
-//! What is fair is measured, in the same process and in turn with the attacks: the
-//! same good calls run beside as many neighbours that only compute. Hostile ones may
-//! not hold them up by more than those do, save for a factor that leaves room for a
-//! machine with other work.
+//! The fair share is measured in the same process, alternating with the attacks: the same good
+//! calls run beside the same number of neighbours that only compute. Hostile guests may delay
+//! them no more than those do, except for a factor that allows for other work on the machine.
 //!
-//! `scripts/soak` makes a hundred thousand calls. Among the tests it is two thousand.
+//! `scripts/soak` makes a hundred thousand calls. The regular test makes two thousand.
 
 mod lane;
 mod lateness;
@@ -20,24 +19,24 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of good calls: few, for they are to be a minority.
+/// The number of lanes with good calls: few, so that they are a minority.
 const GOOD_LANES: u64 = 2;
-/// Of their neighbours: four for each of two cores.
+/// The number of their neighbours: four for each of two cores.
 const NEIGHBOURS: u64 = 8;
-/// How often attacks and neighbours that only compute take turns.
+/// The number of alternations between attacks and neighbours that only compute.
 const ROUNDS: u64 = 6;
-/// How many of them pass before memory has to stay where it is: what the allocator keeps
-/// between what is in use grows until every attack was made beside every other.
+/// The number of rounds before memory must stop growing: the memory that the allocator keeps
+/// between blocks in use grows until every attack was made beside every other.
 const SETTLING: u64 = 3;
 
-/// A number that `scripts/soak` sets, or what is enough for every change.
+/// Returns a number set by `scripts/soak`, or the default for every change.
 fn scale(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// In a process of its own whose allocator has one arena, and hands large blocks back at
-/// once. Otherwise it keeps what each thread needed at most, between what is still in use,
-/// and nobody could tell that from a leak.
+/// Runs in a separate process whose allocator has one arena and returns large blocks immediately.
+/// Otherwise the allocator would keep each thread's peak between blocks in use, which could not
+/// be distinguished from a leak.
 #[test]
 fn hostile_neighbours_cost_good_calls_their_fair_share_and_leave_nothing_behind() {
     let mut soak = Command::new(std::env::current_exe().unwrap());
@@ -54,7 +53,7 @@ fn a_soak() {
     println!("{calls} calls, seed {seed}: TOLLGATE_SOAK_SEED={seed} scripts/soak {calls}");
     let rig = Rig::new();
     let cast = Arc::new(Cast::load(&rig));
-    // Warms what stays warm: the pool, the allocator, threads, caches.
+    // Warms up the pool, the allocator, threads and caches.
     let mut lateness = Lateness::default();
     round(&rig, &cast, calls / ROUNDS, seed, &mut Lateness::default());
     let mut before = Held::by(&rig);
@@ -72,7 +71,7 @@ fn a_soak() {
     lateness.check();
 }
 
-/// Good calls beside neighbours that compute, then beside attacks, in all so many.
+/// Makes good calls beside neighbours that compute, then beside attacks; `calls` in total.
 fn round(rig: &Rig, cast: &Arc<Cast>, calls: u64, seed: u64, lateness: &mut Lateness) {
     lateness.fair.extend(part(rig, cast, Part::Fair, calls / 4, seed).good);
     let done = part(rig, cast, Part::Hostile, calls - calls / 4, !seed);
@@ -81,7 +80,7 @@ fn round(rig: &Rig, cast: &Arc<Cast>, calls: u64, seed: u64, lateness: &mut Late
     lateness.hold(done.held);
 }
 
-/// Runs all lanes until together they have made so many calls.
+/// Runs all lanes until together they have made `calls` calls.
 fn part(rig: &Rig, cast: &Arc<Cast>, part: Part, calls: u64, seed: u64) -> Done {
     let left = Arc::new(AtomicU64::new(calls));
     let lanes: Vec<_> = (0..GOOD_LANES + NEIGHBOURS)

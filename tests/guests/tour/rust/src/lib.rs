@@ -59,7 +59,7 @@ fn country() -> String {
 #[data]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// What to do.
+    /// The action to take.
     what: What,
     /// Which way to do it.
     how: Option<String>,
