@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use tollgate_artifacts::{good, hostile};
 
-/// What was sent to the collector.
+/// The data sent to the collector.
 struct Sent {
     head: String,
     body: Vec<u8>,
@@ -87,11 +87,11 @@ fn without_a_collector_nothing_is_sent_and_one_that_is_gone_fails_nothing() {
     let place = Place::new().with_tools(&[good::ECHO]);
     let silent = tollgate(&place, &["call", "echo", "{}"]).output().unwrap();
     assert!(silent.status.success(), "{silent:?}");
-    // What the call cost is all that is said.
+    // The output contains only the cost of the call.
     let said = String::from_utf8_lossy(&silent.stderr);
     assert!(said.lines().count() == 1 && said.contains(" fuel, "), "{said}");
     let mut command = tollgate(&place, &["call", "echo", "{}"]);
-    // Nobody listens at this port.
+    // Nothing listens at this port.
     let gone = command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9").output().unwrap();
     assert!(gone.status.success(), "{gone:?}");
     let mut command = tollgate(&place, &["call", "echo", "{}"]);

@@ -14,7 +14,7 @@ fn place() -> Place {
     place
 }
 
-/// What the configuration, the record of approvals and the audit say.
+/// Returns the configuration, the record of approvals and the audit.
 fn all(place: &Place) -> [String; 3] {
     let read = |file: &str| fs::read_to_string(place.path().join(file)).unwrap();
     let audit = place.type_in(&["audit", "--kind", "grant", "--json"]).ends_with(0).stdout;
@@ -87,7 +87,7 @@ fn only_a_directory_that_can_be_opened_is_granted() {
             .says(correct);
         assert_eq!(all(&place), before);
     }
-    // One that is gone by now keeps nobody from granting something else.
+    // A file that no longer exists does not prevent other grants.
     fs::create_dir(place.path().join("docs")).unwrap();
     place.type_in(&["grant", "echo", "--read", "docs=/x"]).ends_with(0);
     fs::remove_dir(place.path().join("docs")).unwrap();

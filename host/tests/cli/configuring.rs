@@ -64,7 +64,7 @@ fn every_limit_is_read_back() {
     for (name, value) in of_the_host {
         assert_eq!(read["limits"]["host"][name], value, "{name}");
     }
-    // What a system lacks to confine the compiler is a sentence; what it has, nothing.
+    // Each missing feature for confining the compiler is described by a sentence.
     let gaps = &read["compiler_gaps"];
     assert!(
         gaps.is_null() || gaps.as_str().is_some_and(|gaps| gaps.contains(": this system lacks ")),

@@ -107,7 +107,7 @@ fn a_version_that_asks_for_more_waits_for_approval() {
     assert_eq!(shown["tools"][0]["asks"]["http"].as_array().unwrap().len(), 2, "still what was approved");
 }
 
-/// Whoever grants something has seen the version that was there.
+/// A grant applies to the version that the person has seen.
 #[test]
 fn what_was_there_when_something_was_granted_measures_later_versions() {
     let place = place();

@@ -1,4 +1,4 @@
-//! What is the host's own: its files, its programs, its keys, and who may change them.
+//! The host's own files, programs and keys, and the protection against changes by others.
 
 use crate::place::{Place, Said};
 use std::fs::{self, Permissions};

@@ -84,7 +84,7 @@ fn w8_an_answer_for_the_run_ends_with_its_run() {
     run().ends_with(3);
     let waiting = waiting(&place);
 
-    // The same call again, in the same run: nobody is asked.
+    // The same call again, in the same run, does not ask.
     place.write("turns.toml", format!("{calls}\n[[turn]]\ntext = \"Done.\"\n"));
     let answer = ["decide", &waiting, "call-1-1", "--resume", r#"{"remember": "run"}"#];
     assert_eq!(place.type_in(&answer).ends_with(0).stdout, "Done.\n");

@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-/// What the program said, and how it ended.
+/// The program's output and exit status.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,

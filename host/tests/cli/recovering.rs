@@ -1,4 +1,4 @@
-//! What the program says after it was killed, and how a run that was interrupted goes on.
+//! The program's messages after it was killed, and how an interrupted run continues.
 
 use crate::at_work::{LOOKS, until_one_runs};
 use crate::cancelling::send;
@@ -50,7 +50,7 @@ fn w7_a_message_after_a_crash_stops_at_the_question_that_nobody_has_seen() {
     assert_eq!(waiting[0]["run_id"], run.as_str());
     let record = place.type_in(&["show", &run, "--json"]).stdout;
     assert!(!record.contains("superseded") && !record.contains("And now?"), "{record}");
-    // Whoever has seen the question may leave it.
+    // A person who has seen the question may leave it unanswered.
     place.type_in(&["run", "--thread", "t", "And now?"]).ends_with(0).answers("It is decided.");
 }
 

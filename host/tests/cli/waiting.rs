@@ -154,7 +154,7 @@ fn w7_a_message_on_the_thread_supersedes_the_open_calls() {
     assert_eq!(shown.stdout.matches("superseded").count(), 2, "{}", shown.stdout);
 }
 
-/// What a person types is given to the program by way of a terminal of its own.
+/// The program reads a person's input from a terminal of its own.
 #[test]
 fn w1_on_a_terminal_a_run_asks_at_once() {
     let place = Place::new().with_tools(&[good::SUSPENDS]).with_config(MODEL);

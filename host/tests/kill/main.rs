@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use verdict::Verdict;
 
-/// Stories that are told at once: they wait for disks and timers most of the time.
+/// The number of parallel stories: they wait for disks and timers most of the time.
 const AT_ONCE: usize = 4;
 /// More starts than this means that a story does not come to its end.
 const MAX_STARTS: usize = 40;
@@ -123,7 +123,7 @@ fn a_process_may_be_killed_at_any_moment() {
         for start in 0.. {
             assert!(start < MAX_STARTS, "story {number} of seed {seed} does not come to its end");
             let process = place.start(None);
-            // A story that nobody disturbs takes about a second.
+            // An undisturbed story takes about a second.
             if start < 4 {
                 let wait = next_random(&random) % 1_000_000;
                 std::thread::sleep(Duration::from_micros(wait));

@@ -45,7 +45,7 @@ pub(crate) fn kill(process: u32) {
     let _ = Command::new("sh").args(["-c", &format!("kill -9 {process} 2> /dev/null")]).status();
 }
 
-/// Nobody, or whoever ends this process at its moment.
+/// Kills this process at the given moment, if any.
 impl Watch for Option<Moment> {
     fn before(&self, write: u64) -> Result<(), StoreError> {
         meet(*self, Moment::Before(write));

@@ -1,4 +1,4 @@
-//! A directory in which one story is told by one process after the other.
+//! A directory in which a sequence of processes continues one story.
 
 use crate::moment::Moment;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Place {
         Process::start(command)
     }
 
-    /// Starts a process that goes on with what is told on this thread alone.
+    /// Starts a process that continues only the story of this thread.
     pub(crate) fn start_thread(&self, thread: &str, moment: Option<Moment>) -> Process {
         let mut command = self.program();
         command.env(THREAD, thread);

@@ -115,7 +115,7 @@ async fn decide(host: &Host, run: &RunSummary) -> Result<RunHandle, HostError> {
     host.decide(&run.run_id, decision).await
 }
 
-/// What a client is told is written at once, as a line for each stored event.
+/// Writes every event that a client receives immediately, one line for each stored event.
 async fn follow(mut handle: RunHandle, told: &File) -> RunEnd {
     while let Some(event) = handle.events.next().await {
         if let RunUpdate::Stored(event) = event {

@@ -1,4 +1,4 @@
-//! What must hold of a story, whoever told it and however often they were killed.
+//! The checks of a story, regardless of how often its processes were killed.
 
 use crate::place::Place;
 use crate::program::{BESIDE, THREADS, line};
@@ -12,7 +12,7 @@ use tollgate_agent::message::Message;
 use tollgate_agent::outcome::Outcome;
 use tollgate_agent::run::{Event, StoredEvent};
 
-/// What was found beside that all is well.
+/// Observations beside the verdict that all is well.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     /// Calls that were answered as interrupted.

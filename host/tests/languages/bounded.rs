@@ -61,7 +61,7 @@ async fn every_language_ends_at_its_memory() {
     for language in &LANGUAGES {
         let request = CallRequest::new(language.tool(), json!({"text": text}).to_string());
         assert_eq!(code(host.call(request).await.unwrap(), language), "out_of_memory", "{}", language.name);
-        // Whoever calls next has all of it again.
+        // The next caller has the full capacity again.
         let next = small_call(&host, language).await;
         assert_eq!(next.usage.memory_bytes, small[language.name], "{}", language.name);
     }

@@ -1,5 +1,4 @@
-//! A call that is cancelled: it ends, and before that the guest is told and may end by
-//! itself.
+//! A cancelled call ends. Before that, the guest is notified and may end by itself.
 
 use crate::bounded::endless;
 use crate::built::{LANGUAGES, Language, compiled, limits_of_each, load, serve};
@@ -65,8 +64,8 @@ fn permit(catalog: &Catalog, language: &Language) -> Permit {
     }
 }
 
-/// What the guest itself returns where it is cancelled while it computes, or the fault with
-/// which it was stopped: below the host, which drops what comes of a cancelled call.
+/// Returns the guest's own result if it is cancelled while it computes, or the fault that stopped
+/// it. This is observed below the host, which drops the results of cancelled calls.
 async fn returned(component: Arc<Component>, language: &'static Language) -> Outcome {
     let descriptor = component.descriptor().clone();
     let owner = Owner {
@@ -113,7 +112,7 @@ async fn every_language_sees_that_it_is_cancelled_and_ends_by_itself() {
         let file = language.tool().replace('_', "-");
         let file = tools.path().join("tools").join(file).with_extension("wasm");
         let component = Arc::new(sandbox.load(&file).await.unwrap());
-        // Whoever is too slow to look on a busy machine is stopped: that is no answer.
+        // On a busy machine, a guest may notice too late and be stopped: that is not an answer.
         let mut outcome = None;
         for _ in 0..3 {
             match returned(Arc::clone(&component), language).await {

@@ -10,7 +10,7 @@ pub(crate) type Row = BTreeMap<&'static str, &'static str>;
 
 /// How far a number on the page may be from the one today, of which it is this part.
 const TOLERANCE: f64 = 0.1;
-/// What the table is measured with.
+/// The arguments of the measured calls.
 const ARGUMENTS: &str = r#"{"text":"one two two three three three, and so on: a hundred bytes or so of ordinary words, as ever."}"#;
 
 /// The rows of the table, in the order of the languages.

@@ -1,8 +1,8 @@
-//! Components of earlier releases, one in each language. They were compiled once,
-//! against the contract and with the guest libraries of their day, and load and
-//! answer the same for ever.
+//! Components of earlier releases, one in each language. They were compiled once, against the
+//! contract and with the guest libraries of their day. They must load and give the same answers
+//! forever.
 //!
-//! No toolchain is needed for them: these run wherever tests run.
+//! They need no toolchain, so these tests run everywhere.
 
 use crate::built::{LANGUAGES, Language, compiled, serve};
 use crate::{answer, answer_of};
@@ -40,8 +40,8 @@ fn unpacked(release: &str) -> tempfile::TempDir {
     place
 }
 
-/// What every guest is asked, one after the other on one thread: counts, Unicode,
-/// state of the calls before, errors of the tool and of the contract, a question.
+/// Returns the calls made to every guest, one after another on one thread: counts, Unicode, state
+/// of earlier calls, errors of the tool and of the contract, a question.
 fn questions() -> [Value; 8] {
     [
         json!({"text": "one two two three three three"}),
@@ -55,8 +55,8 @@ fn questions() -> [Value; 8] {
     ]
 }
 
-/// What a person decides on the question with which all of them suspend their calls, and
-/// what comes of it.
+/// Returns a person's decisions on the question with which all guests suspend their calls, with
+/// their outcomes.
 fn decisions() -> [(Value, &'static str); 2] {
     let declined = r#"[{"result":{"status":"error","data":{"error":{"code":"declined","message":"The person said no."}},"message":"The person said no."}},[]]"#;
     let measured = r#"[{"result":{"status":"success","data":{"bytes":3,"characters":3,"words":2,"lines":1,"top":[{"word":"a","count":1},{"word":"b","count":1}],"seen":0}}},[{"progress":{"status":"running","message":"measuring","progress":0.0}},{"output":"1 a\n"},{"output":"1 b\n"},{"progress":{"status":"done","message":"measured 2 words","progress":1.0}}]]"#;

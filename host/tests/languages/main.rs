@@ -1,8 +1,8 @@
-//! One tool in many languages: `text-stats`, compiled from source by `tollgate
-//! build`, and the same cases put to each. What one answers, all answer, to the byte.
+//! One tool in many languages: `text-stats`, compiled from source by `tollgate build`, with the
+//! same test cases for each. All give the same answers, byte for byte.
 //!
-//! What needs the toolchains is ignored elsewhere: `scripts/test languages` installs
-//! them and runs it.
+//! Tests that need the toolchains are ignored by default: `scripts/test languages` installs the
+//! toolchains and runs the tests.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -50,7 +50,7 @@ fn all_equal(answers: &[String], to: &str) -> String {
     answers[0].clone()
 }
 
-/// What a tool reports and how its call ends, as JSON without the tool's own name.
+/// Returns a tool's reports and the end of its call as JSON, without the tool's own name.
 async fn answer_of(host: &Host, language: &Language, thread: &str, arguments: &str) -> String {
     let request =
         CallRequest::new(language.tool(), arguments).on_thread(format!("{thread}-{}", language.name));
@@ -60,7 +60,7 @@ async fn answer_of(host: &Host, language: &Language, thread: &str, arguments: &s
 async fn answer(call: RunHandle, language: &Language) -> String {
     let (end, mut reports) = attended(call).await;
     for report in &mut reports {
-        // What differs from call to call; see `every_language_is_told_whose_call_it_is`.
+        // The log line differs from call to call; see `every_language_is_told_whose_call_it_is`.
         if let Report::Log { message, .. } = report {
             *message = message.replace(&*end.run_id, "RUN").replace(&*end.thread_id, "THREAD");
         }
@@ -96,7 +96,7 @@ async fn every_language_answers_the_same() {
         json!({"text": "\n\n", "top": 0}),
         json!({"text": " \r\n\u{b}\u{c}x"}),
         json!({"text": "b a b a", "rounds": 3}),
-        // What is whole is an integer, however a model wrote it.
+        // A whole number is an integer in any notation of the model.
         json!({"text": "b a b a", "rounds": 2.0, "top": 1e0}),
         json!({"text": long}),
     ];
@@ -120,7 +120,7 @@ async fn every_language_fails_in_the_same_words() {
     }
 }
 
-/// What the first case comes to, reports and all.
+/// Returns the complete outcome of the first case, including reports.
 fn whole_answer() -> Value {
     let log = "call call-1, attempt 1: agent direct, run RUN, thread THREAD";
     let data = json!({
@@ -219,7 +219,7 @@ fn refusals() -> [(&'static str, &'static str); 19] {
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_is_told_whose_call_it_is() {
     let (toolbox, _) = built::load(compiled().path(), "").await;
-    // Long, and in no character of one byte: nobody may cut it to fit.
+    // A long text without single-byte characters, which must not be cut to fit.
     let thread = "€".repeat(150);
     for language in &LANGUAGES {
         let turn = ScriptedTurn::calls([(language.tool(), json!({"text": "a b"}))]);

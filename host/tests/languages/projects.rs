@@ -14,14 +14,14 @@ struct Project {
     name: &'static str,
     /// The file that a person changes.
     source: &'static str,
-    /// What the tool takes from outside of its project, if it may: the line with which it
-    /// does, the file, and what is in there.
+    /// A dependency of the tool outside its project, if allowed: the line that imports it, the
+    /// file, and the file's contents.
     beside: Option<[&'static str; 3]>,
     /// How a person runs its own tests.
     tests: &'static [&'static str],
     /// The step of its compiler in the progress of `build`.
     step: &'static str,
-    /// What `build` says where the compiler is missing.
+    /// The message of `build` if the compiler is missing.
     missing: &'static str,
 }
 
@@ -96,7 +96,7 @@ fn parts(said: Output) -> (bool, String, String) {
     (said.status.success(), text(said.stdout), text(said.stderr))
 }
 
-/// What `tollgate` answers to what a person types in a place.
+/// Runs `tollgate` with a person's arguments and returns its output.
 pub(crate) fn tollgate(place: &Path, arguments: &[&str]) -> String {
     let (success, answer, words) = said(&mut command(place, arguments));
     assert!(success, "{arguments:?}: {words}");

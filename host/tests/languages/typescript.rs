@@ -1,6 +1,6 @@
-//! The types of tools in JavaScript and TypeScript: the compiler has nothing to say
-//! against the library, the example and a new project, and something against code that
-//! does not fit; schemas are made of them, and what cannot be described is told.
+//! The types of tools in JavaScript and TypeScript: the compiler accepts the library, the example
+//! and a new project, and rejects code that does not fit. Schemas are derived from the types, and
+//! types that cannot be described are reported.
 
 use crate::built::{cache, output_of_build};
 use crate::projects::tollgate;
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// What the compiler says of a project; nothing where it is well typed.
+/// Returns the compiler's output for a project; empty if it is well typed.
 fn tsc(project: &Path) -> String {
     let said = Command::new("tsc").args(["--noEmit", "--project"]).arg(project).output().unwrap();
     let words = String::from_utf8([said.stdout, said.stderr].concat()).unwrap();
@@ -58,7 +58,7 @@ fn a_new_project_is_well_typed_until_its_code_does_not_fit() {
     }
 }
 
-/// What the library is tested with.
+/// Returns the directory of the library's tests.
 fn library_tests() -> PathBuf {
     root().join("guest-sdk/js/tests")
 }

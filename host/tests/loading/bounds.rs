@@ -1,5 +1,5 @@
-//! What a component may cost when it is loaded: processor time, compiled code, and the
-//! memory of all that is loaded.
+//! The limits on loading a component: processor time, compiled code, and the total memory of all
+//! loaded components.
 
 use crate::compiling::{child, uncompiling};
 use std::path::Path;
@@ -111,7 +111,8 @@ async fn z4_the_code_of_all_components_has_one_limit_and_comes_back() {
     assert_eq!(narrow.loaded_code_bytes(), 0);
 }
 
-/// What the cache knows is served, and loaded when it is called: then there must be room.
+/// A tool whose description is cached is served, and loaded when it is called: then there must be
+/// room.
 #[tokio::test(flavor = "multi_thread")]
 async fn z4_code_that_is_loaded_later_is_within_the_limit_too() {
     let folder = tempfile::tempdir().unwrap();
@@ -128,7 +129,7 @@ async fn z4_code_that_is_loaded_later_is_within_the_limit_too() {
 async fn z4_sparse_data_makes_no_images() {
     let sandbox = Sandbox::new(config()).unwrap();
     let loaded = sandbox.load_bytes("sparse", hostile::SPARSE_DATA.bytes()).await.unwrap();
-    // 1.5 GiB if all that lies between the data were there.
+    // The code would take 1.5 GiB if the gaps between the data were filled.
     assert!(sandbox.loaded_code_bytes() < 16 << 20, "{}", sandbox.loaded_code_bytes());
     drop(loaded);
     assert_eq!(sandbox.loaded_code_bytes(), 0);

@@ -84,7 +84,7 @@ async fn an_entry_that_is_not_authentic_is_compiled_anew() {
     assert!(uncompiling(&folder.path().join("cache")).load_bytes("echo", good::ECHO.bytes()).await.is_ok());
 }
 
-/// The sentence is the compiler's, whoever ran it.
+/// The compiler's message is the same in any process.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_refuses_what_this_process_refuses() {
     let (in_process, in_child) = (sandbox(Compiler::InProcess, None), sandbox(child(), None));

@@ -5,8 +5,8 @@ use crate::compiling::{PROGRAM, shell, waiting_child};
 use std::time::{Duration, Instant};
 use tollgate_sandbox::{Sandbox, SandboxConfig};
 
-/// It is started with descriptors that nobody meant for it, tries what it must not be able
-/// to do, and reports what succeeded.
+/// The child is started with descriptors that were not meant for it, tries forbidden actions, and
+/// reports which succeeded.
 #[tokio::test(flavor = "multi_thread")]
 async fn z18_the_process_that_compiles_tries_to_get_out_and_cannot() {
     let line = format!("exec 7</etc/passwd 8>/dev/null 9<>/dev/null; exec '{PROGRAM}' compile-child");

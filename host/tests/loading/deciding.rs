@@ -1,4 +1,4 @@
-//! What people grant and revoke while tools are served.
+//! Grants and revocations while tools are served.
 
 use crate::versions::{Place, asked, curious, saying, until, version};
 use serde_json::Value;
@@ -104,7 +104,7 @@ async fn a_configuration_that_cannot_be_read_leaves_what_was_decided_in_force() 
     assert_eq!(directories(&host).await, 0);
 }
 
-/// What was revoked is gone even where what was granted in its place cannot be had.
+/// A revoked version is removed even if the newly granted one cannot be loaded.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_that_cannot_be_opened_takes_the_tool_out_of_use_and_not_back_to_what_it_had() {
     let place = place("");
@@ -124,7 +124,7 @@ async fn a_grant_that_cannot_be_opened_takes_the_tool_out_of_use_and_not_back_to
     assert_eq!((directories(&host).await, host.toolbox().refused().len()), (1.into(), 0));
 }
 
-/// `grant` makes the file where there is none, and a host may run by then.
+/// `grant` creates the file if it does not exist, and a host may be running by then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_that_comes_later_is_taken_up() {
     let mut place = place("");
@@ -181,7 +181,7 @@ async fn a_version_that_waits_for_approval_is_served_once_it_is_approved() {
     assert!(host.toolbox().refused().is_empty());
 }
 
-/// Nobody decided, so the version that serves is the measure.
+/// Without a decision, the serving version is the reference.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manifest_that_asks_for_more_or_goes_does_not_widen_although_all_of_it_was_granted() {
     let place = place("[grants.version]\nhttp = [\"* https://*\"]\n");

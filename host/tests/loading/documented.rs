@@ -1,6 +1,6 @@
-//! What WIT documents of a plain component's functions becomes its tools' descriptions:
-//! a component that the tools of WIT build from a documented package, with its
-//! documentation in the section in which they keep it.
+//! WIT documentation of a plain component's functions becomes the descriptions of its tools. The
+//! component is built by the WIT tools from a documented package, with its documentation in the
+//! section in which they store it.
 
 use crate::versions::Place;
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use wit_parser::{PackageMetadata, Resolve};
 const WIT: &str = "
     package docs:shop@1.2.0;
 
-    /// What is for sale.
+    /// The articles for sale.
     interface prices {
-        /// What an article costs today,
+        /// The price of an article today,
         /// in cents.
         price: func(article: u32) -> u32;
         undocumented: func(article: u32) -> u32;
@@ -73,7 +73,7 @@ async fn what_wit_documents_is_what_the_model_reads() {
     let read = descriptions(&shop(true)).await;
     let expected = [
         ("double", "Twice as much.\n\ndouble: func(of: u32) -> u32"),
-        ("prices-price", "What an article costs today,\nin cents.\n\nprice: func(article: u32) -> u32"),
+        ("prices-price", "The price of an article today,\nin cents.\n\nprice: func(article: u32) -> u32"),
         ("prices-undocumented", "undocumented: func(article: u32) -> u32"),
         ("stock-count", "How many there are.\n\ncount: func(article: u32) -> u32"),
     ];

@@ -35,7 +35,7 @@ fn with(place: Place, limits: &str) -> Place {
     Place { config: Arc::new(Config::parse(Path::new(&path), limits).unwrap()), ..place }
 }
 
-/// Nobody may wait, so that the second of two is told at once.
+/// No call may wait, so the second of two is rejected at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_tools_calls_at_once_are_bounded_for_it_alone() {
     let text = "[limits]\nwaiting_calls = 0\n[tools.waits.limits]\nconcurrent_calls = 1\n";

@@ -50,7 +50,7 @@ async fn live(place: &Place) -> (Host, DirectoryState) {
     (host.clone(), DirectoryState::new(host, place.sandbox.clone(), place.config.clone(), &loaded))
 }
 
-/// What the tool answers, or why it does not.
+/// Returns the tool's answer, or the reason why it has none.
 async fn answer(host: &Host, tool: &str) -> String {
     match host.call(CallRequest::new(tool, "{}")).await.unwrap().last_call.unwrap().end.clone() {
         CallEnd::Result(result) => result.data.to_string(),
@@ -106,7 +106,7 @@ async fn r1_a_copy_with_a_manifest_of_its_own_displaces_nothing() {
     }
 }
 
-/// An approved version that cannot be loaded just now leaves its id to nobody.
+/// If an approved version cannot be loaded at present, no other component gets its id.
 #[tokio::test(flavor = "multi_thread")]
 async fn r1_an_approved_version_that_cannot_be_loaded_keeps_its_id() {
     let place = place("");
@@ -142,7 +142,7 @@ async fn approve_asking(place: &Place, file: &str, asks: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r1_without_a_decision_no_file_has_an_id_that_two_claim() {
-    // What was granted by hand alone does not say to which file.
+    // A grant written by hand does not name the file that it applies to.
     let place = place("[grants.files]\nsettings = { key = \"secret\" }\n");
     place.put("a-evil.wasm", &component("files", "read", "666"));
     place.put("files.wasm", &component("files", "read", "1"));
@@ -158,7 +158,7 @@ async fn r1_without_a_decision_no_file_has_an_id_that_two_claim() {
     assert_eq!(served(&place.load().await), ["files.wasm", "other.wasm"]);
     approve(&place, "a-evil.wasm").await;
     assert_eq!(served(&place.load().await), ["a-evil.wasm", "other.wasm"], "a person may decide so");
-    // A third version of which nobody has decided: the approved one is gone.
+    // A third version without any decision: the approved one is gone.
     place.put("a-evil.wasm", &component("files", "read", "667"));
     assert_eq!(served(&place.load().await), ["other.wasm"]);
     // Two that are the same are no question.
@@ -313,7 +313,7 @@ async fn z10_a_rule_that_allows_by_name_what_nobody_approved_is_named_at_start()
     assert_eq!(place.load().await.notices.len(), 1);
 }
 
-/// A model that keeps what it is told before the conversation.
+/// A model that stores the instructions sent before the conversation.
 #[derive(Default)]
 struct Told(Mutex<Vec<String>>);
 

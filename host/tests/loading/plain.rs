@@ -9,7 +9,7 @@ use tollgate::{CallRequest, Host};
 use tollgate_agent::run::CallEnd;
 use tollgate_artifacts::{Expectation, Guest, good};
 
-/// What `whole-divide` answers.
+/// Returns the answer of `whole-divide`.
 async fn divided(host: &Host, dividend: u32, divisor: u32) -> String {
     let arguments = json!({"dividend": dividend, "divisor": divisor}).to_string();
     match host.call(CallRequest::new("whole-divide", arguments)).await.unwrap().last_call.unwrap().end.clone()

@@ -207,7 +207,7 @@ async fn r1_a_newcomer_that_collides_is_refused_until_there_is_room() {
         matches!(live.look().await.as_slice(), [Change::Refused(refused)] if refused.still_serves.is_none())
     );
     assert_eq!(asked(&host).await, "1");
-    // Whoever changes its name gives up its place.
+    // A component that changes its name gives up its place.
     place.put("b.wasm", &good::ECHO.bytes());
     assert_eq!(live.look().await.len(), 2);
     assert_eq!((asked(&host).await.as_str(), host.toolbox().refused().len()), ("2", 0));

@@ -9,8 +9,8 @@ use tollgate::tools::directory::DirectoryState;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::run::{CallEnd, Event};
 
-/// What the store's pages and the allocator may still take after a tenth of the swaps,
-/// however many follow.
+/// The growth of the store's pages and the allocator that is tolerated after a tenth of the
+/// swaps, regardless of how many follow.
 const MOST_GROWTH_BYTES: u64 = 48 << 20;
 
 /// The mappings of threads and the allocator that may be added meanwhile, by how busy the
@@ -91,7 +91,7 @@ async fn call_all_the_time(
     }
 }
 
-/// What this process holds.
+/// The resources of this process.
 #[derive(Debug)]
 struct Left {
     mappings: usize,

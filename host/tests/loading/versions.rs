@@ -106,7 +106,7 @@ impl Place {
     }
 }
 
-/// What the tool `version` answers: a number, or a code.
+/// Returns the answer of the tool `version`: a number, or a code.
 pub(crate) async fn asked(host: &Host) -> String {
     match host.call(CallRequest::new("version", "{}")).await.unwrap().last_call.unwrap().end.clone() {
         CallEnd::Result(result) => result.data.to_string(),

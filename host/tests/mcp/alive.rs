@@ -54,10 +54,10 @@ fn p99(mut ask: impl FnMut()) -> Duration {
     took[98]
 }
 
-/// What others may make of what took so long while nothing else was under way. The first
-/// bound is of whoever is scheduled among others; the second is there for machines whose
-/// idle is fast, or busier later than at first, and far from the limits of the calls that
-/// are in the way.
+/// Checks the duration for other clients against the duration while nothing else was running. The
+/// first bound is for a client that is scheduled among others. The second is for machines that
+/// are fast when idle, or busier later than at first; it is far below the limits of the calls
+/// that are in the way.
 #[track_caller]
 fn assert_keeps_up(idle: Duration, loaded: Duration) {
     assert!(loaded <= (idle * 20).max(Duration::from_secs(1)), "{idle:?} idle, {loaded:?} under load");
@@ -106,7 +106,7 @@ fn over_http() -> (Place, Server) {
     (place, server)
 }
 
-/// What a session asks again and again; each is answered.
+/// Measures repeated requests of a session; each is answered.
 fn asks_over_http(server: &Server, session: &str) -> Duration {
     p99(|| {
         let answer = server.call(session, 2, "echo", json!({"still": "here"}));
@@ -154,7 +154,7 @@ fn l8_a_client_that_takes_all_that_it_gets_over_http_leaves_room_for_another_ses
     let statuses = (10..40).map(|id| {
         let request = server.request(&headers_of(&takes), &spins(id, 1_000_000));
         let mut stream = TcpStream::connect(&server.address).unwrap();
-        // Who is refused is not read to the end.
+        // The server does not read a refused request to the end.
         let _ = stream.write_all(request.as_bytes());
         let mut begins = [0; 12];
         let read = stream.read_exact(&mut begins);
@@ -169,7 +169,7 @@ fn l8_a_client_that_takes_all_that_it_gets_over_http_leaves_room_for_another_ses
     // So there is for one that begins now.
     let begun = server.begin();
     assert_eq!(server.call(&begun, 2, "echo", json!({})).status, 200);
-    // Whoever waits for a place waits until the limit of those calls.
+    // A request that waits for a place waits until the limit of those calls.
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     drop(kept);
 }
@@ -192,7 +192,7 @@ fn l8_clients_without_sessions_that_take_all_that_they_get_leave_room_for_a_sess
     let body = call(4 * 1024 * 1024 - 16 - call(0).len());
     let kept: Vec<TcpStream> = (0..4).map(|_| server.open(&server.request(&headers, &body))).collect();
     let began = Instant::now();
-    // An id that nobody was given has no share of its own, either.
+    // An id that was never issued has no share of its own, either.
     while server.call("made up", 2, "echo", json!({})).status != 503 {
         assert!(began.elapsed() < Duration::from_secs(30), "their share is never taken");
         std::thread::sleep(Duration::from_millis(50));

@@ -134,7 +134,7 @@ fn w2_a_client_that_knows_tasks_looks_after_the_call_until_it_is_decided() {
     assert!(raw.ask("tasks/cancel", id.clone())["result"].is_object());
     assert_eq!(raw.ask("tasks/get", id)["result"]["status"], "cancelled");
     assert_eq!(raw.ask("tasks/get", json!({"taskId": "0123"}))["error"]["code"], -32602);
-    // Whoever shows forms as well is asked at once.
+    // A client that also shows forms is asked at once.
     let mut both = tasks;
     both["elicitation"] = json!({"form": {}});
     let mut raw = Raw::begin(&place, "2026-07-28", both);
@@ -157,7 +157,7 @@ fn decide_elsewhere(command: &Value) {
 
 #[test]
 fn w2_the_command_that_decides_works_from_any_directory() {
-    // What asks is a rule of the configuration, which lies in the directory and is not named.
+    // A rule of the configuration asks; the configuration is in the directory and not named.
     let place = Place::new().with_tools(&[good::ECHO]).with_config("[permissions]\nask = [\"*\"]\n");
     let without = Place::new().with_tools(&[good::SUSPENDS]);
     for (place, tool) in [(&place, "echo"), (&without, "suspends")] {
@@ -173,7 +173,7 @@ fn w2_the_command_that_decides_works_from_any_directory() {
     }
 }
 
-/// Decides the one call that waits, as somebody does who sees it in the list.
+/// Decides the one waiting call, like a person who sees it in the list.
 #[track_caller]
 fn approve_what_waits(place: &Place) {
     let runs = place.type_in(&["runs", "--json"]).json();
@@ -230,7 +230,7 @@ fn w2_an_agents_call_that_waits_goes_on_when_it_is_repeated() {
     let request = json!({"request": "Help!"});
     let first = raw.call("helper", request.clone())["structuredContent"].clone();
     assert_eq!(first["status"], "approval_required", "{first}");
-    // Whoever decides goes on with the run, in a process of its own.
+    // The process that decides continues the run.
     place.write("turns.toml", HELPED);
     assert_eq!(raw.call("helper", request.clone())["structuredContent"]["call_id"], first["call_id"]);
     decide_elsewhere(&json!(format!("{} || test $? = 3", first["approve"].as_str().unwrap())));

@@ -1,4 +1,4 @@
-//! Calls: several at once, what is told while they run, how they are ended.
+//! Calls: several in parallel, the notifications while they run, how they are ended.
 
 use crate::place::Place;
 use crate::raw::Raw;

@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The directory that guests with the power `files` are granted.
 const DIRECTORY: &str = "granted";
 
-/// What `/proc` says of the server.
+/// The server's resources according to `/proc`.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     resident_mib: u64,
@@ -65,7 +65,7 @@ impl Held {
     }
 }
 
-/// What one guest cost.
+/// The cost of one guest.
 #[derive(Debug)]
 struct Cost {
     guest: String,
@@ -92,7 +92,7 @@ impl Cost {
         Self { guest: guest.to_owned(), peak_mib, cpu: cpu_time(id).saturating_sub(before.cpu), good_calls }
     }
 
-    /// What it cost beyond its limits.
+    /// Returns the cost beyond its limits.
     fn excess(&self, time_limit: Duration) -> Option<String> {
         let mut excess = String::new();
         if self.peak_mib > MEMORY_LIMIT_MIB + HOST_MEMORY_MIB {
@@ -210,7 +210,7 @@ fn call_each(server: &mut Raw, costs: &mut Vec<Cost>) {
     }
 }
 
-/// Drops the guests that are refused, and waits until nothing is compiled or read any more.
+/// Drops the guests that are refused, and waits until nothing is being compiled or read.
 fn load_each(place: &Place, server: &mut Raw, costs: &mut Vec<Cost>) {
     let refused: Vec<&Guest> = HOSTILE.iter().filter(|guest| !loads(guest)).collect();
     for batch in refused.chunks(DROPPED_AT_ONCE) {

@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-/// What every request of a session says in its head.
+/// Returns the headers of every request of a session.
 pub(crate) fn headers_of(session: &str) -> [(&str, &str); 2] {
     [("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")]
 }

@@ -1,5 +1,5 @@
-//! What a session over HTTP is told and asks beside its calls: progress, log lines,
-//! cancellation, questions, the end of the session, and what it keeps.
+//! Messages of a session over HTTP beside its calls: progress, log lines, cancellation,
+//! questions, the end of the session, and its retained state.
 
 use crate::http::{Answer, Server, TOKEN, headers_of};
 use crate::http_clients::{PATIENCE, endless, until_cancelled};
@@ -108,7 +108,7 @@ fn e2_progress_and_log_lines_are_told_to_who_asked() {
     let place = Place::new().with_tools(&[good::REPORTS]);
     let server = Server::start(&place, &[]);
     let mut session = Session::begin(&server, json!({}));
-    // Nobody asked yet, or for no such lines.
+    // The client has not requested any log lines yet, or none of this level.
     session.call(1, "reports");
     session.asks(2, "logging/setLevel", json!({"level": "emergency"}));
     assert!(session.answer(2).get("result").is_some());

@@ -218,7 +218,7 @@ impl Drop for Raw {
     }
 }
 
-/// What a server says on standard error, read as it comes so that it never waits.
+/// Reads a server's standard error continuously, so that the server never blocks.
 pub(crate) fn kept(stderr: impl Read + Send + 'static) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();

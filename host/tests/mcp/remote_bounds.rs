@@ -42,8 +42,8 @@ fn z15_a_message_of_too_many_nodes_is_not_parsed() {
     assert_eq!(said["error"]["code"], "malformed_output", "{said}");
 }
 
-/// Answers requests over HTTP as a server of one tool, and calls with a flood. Once it
-/// flooded it is not there any more.
+/// Answers requests over HTTP as a server with one tool, and calls with a flood. After a flood it
+/// is gone.
 struct Flooding {
     address: String,
 }

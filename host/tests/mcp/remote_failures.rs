@@ -5,7 +5,7 @@ use crate::remote::{TOOL, answers, scripted, server};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-/// What is said of the server when tools are listed.
+/// Returns the output about the server when tools are listed.
 fn said(place: &Place) -> Said {
     let said = place.type_in(&["tools"]).ends_with(0).says("the server other failed to start: ");
     for raw in ["rmcp", "Transport", "JSON-RPC", "os error", "Send message"] {

@@ -1,5 +1,5 @@
-//! Servers that bring tools, over time: over HTTP, gone and back, with other tools than
-//! before, and called by somebody who does not wait for the answer.
+//! Servers that provide tools, over time: over HTTP, gone and back, with other tools than before,
+//! and called by a client that does not wait for the answer.
 
 use crate::http::{Server, TOKEN};
 use crate::place::Place;

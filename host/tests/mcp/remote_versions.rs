@@ -28,7 +28,7 @@ done
     )
 }
 
-/// What the server was sent, by its method.
+/// Returns the messages that the server received with this method.
 fn heard(place: &Place, method: &str) -> Vec<Value> {
     let heard = std::fs::read_to_string(place.path().join("heard")).unwrap();
     let messages = heard.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

@@ -16,8 +16,8 @@ use tollgate_artifacts::hostile;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LIMITS: &str = "[limits]\ntimeout_ms = 120_000\nfuel = 900_000_000_000\n";
 
-/// A place with this program's tools and a server `other`, which neither ends with its input nor
-/// when it is told to, and which has started a process of its own.
+/// Creates a place with this program's tools and a server `other`. The server ends neither with
+/// its input nor on request, and it has started a process of its own.
 fn with_stubborn_server() -> Place {
     let answering = server(TOOL, &answers(r#"{"content":[]}"#));
     let script = format!(

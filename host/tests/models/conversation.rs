@@ -16,7 +16,8 @@ fn call(id: &str, name: &str, arguments: &str) -> ModelCall {
     }
 }
 
-/// Two calls, one with arguments that are no JSON, an error, a note.
+/// Returns a request with two calls, one of them with arguments that are not JSON, an error and a
+/// note.
 fn conversation() -> ModelRequest {
     let (good, bad) = (call("c1", "count", "{\"path\":\"a\"}"), call("c2", "outline", "{oops"));
     let messages = vec![

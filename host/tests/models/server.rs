@@ -26,7 +26,7 @@ struct Shared {
     seen: Mutex<Vec<Seen>>,
 }
 
-/// What a client sent.
+/// A client's request.
 #[derive(Debug, Clone)]
 pub struct Seen {
     pub path: String,
@@ -34,7 +34,7 @@ pub struct Seen {
     pub body: Value,
 }
 
-/// What a client gets.
+/// The reply to a client.
 pub struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,

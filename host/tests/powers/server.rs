@@ -66,7 +66,7 @@ async fn moved(State(seen): State<Seen>, headers: HeaderMap) -> impl IntoRespons
     (StatusCode::FOUND, [(header::LOCATION, "http://169.254.169.254/")])
 }
 
-/// A byte every 50 ms, for ever: whoever waits for the next one never waits long.
+/// Sends a byte every 50 ms forever: no single read waits long.
 async fn drips(State(seen): State<Seen>) -> Body {
     let bytes = futures::stream::unfold(seen, |seen| async move {
         tokio::time::sleep(Duration::from_millis(50)).await;

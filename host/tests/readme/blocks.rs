@@ -1,7 +1,7 @@
 //! The fenced blocks of a Markdown file, with what a comment above says of them:
 //! `<!-- not run: why -->` leaves one out, `<!-- file: path -->` is a file.
 
-/// What is between two fences.
+/// The contents of a fenced block.
 pub(crate) struct Block {
     pub(crate) fence: Fence,
     /// Why it is not run.
@@ -14,7 +14,7 @@ pub(crate) struct Block {
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(crate) enum Fence {
     Shell,
-    /// What the commands before it print.
+    /// The output of the preceding commands.
     Text,
     Toml,
     Rust,

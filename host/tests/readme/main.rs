@@ -28,7 +28,7 @@ fn its_commands_do_what_it_says() {
 fn the_page_of_plain_components_does_what_it_says() {
     let page = page("docs/plain-components.md");
     let place = Place::outside();
-    // What its compiler needs is compiled once for all runs of this test.
+    // Dependencies of its compiler are compiled once for all runs of this test.
     let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plain-components");
     std::fs::create_dir_all(&built).unwrap();
     std::fs::create_dir(place.dir.path().join("temperature")).unwrap();
@@ -140,7 +140,7 @@ impl Place {
         Self::of(dir, Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme")))
     }
 
-    /// Of somebody who has the program and nothing else.
+    /// Returns the environment of a person who has only the program.
     fn outside() -> Self {
         Self::of(tempfile::tempdir().unwrap(), None)
     }

@@ -1,4 +1,4 @@
-//! What stores keep of the audit.
+//! The audit records that stores keep.
 
 use crate::with_each_store;
 use crate::world::host;

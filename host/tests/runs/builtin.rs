@@ -1,4 +1,4 @@
-//! What every host brings along, and what of it a model is told.
+//! The built-in tools of every host, and their descriptions for a model.
 
 use crate::overheard::Overheard;
 use crate::world::toolbox;
@@ -18,7 +18,7 @@ fn host(tools: Toolbox, model: &Overheard) -> Host {
     builder.agent(Agent::made_of("round", round)).build().unwrap()
 }
 
-/// What a model might hope for.
+/// Capabilities that a model might hope for.
 const HOPES: [&str; 10] = [
     "grant",
     "revoke",

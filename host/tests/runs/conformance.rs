@@ -1,4 +1,4 @@
-//! What every store keeps to.
+//! The rules that every store follows.
 
 use crate::with_each_store;
 use serde_json::json;
@@ -101,7 +101,7 @@ with_each_store! {
         assert_eq!(recorded.iter().map(|event| revision(event)).collect::<Vec<_>>(), [None, Some(3), Some(4)]);
         let revisions: Vec<u64> = store.changes("t", 0, 9).await.unwrap().iter().map(|c| c.revision).collect();
         assert_eq!(revisions, [1, 2, 3, 4, 5]);
-        // What does not commute still conflicts.
+        // Updates that do not commute still conflict.
         let refused = store.commit(commit("e", 0, vec![started("e"), changed(1, 6)])).await;
         assert!(matches!(refused, Err(CommitError::Conflict(5))), "{refused:?}");
         store.commit(commit("f", 0, vec![started("f"), changed(6, 6)])).await.unwrap();

@@ -21,7 +21,7 @@ fn key(name: &str, initial: Value, schema: Option<Value>, reducer: Reducer) -> S
     StateAccess { key: format!("log.{name}"), read: false, write: true, defines }
 }
 
-/// A host with a tool that writes what it is told to keys of each kind.
+/// Returns a host with a tool that writes its arguments to keys of each kind.
 fn host(store: Arc<dyn Store>) -> Host {
     let write = |arguments: Value, _: ToolContext| async move {
         let mutation =

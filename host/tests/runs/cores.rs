@@ -59,8 +59,8 @@ fn worked_and_waited() -> (f64, f64) {
     })
 }
 
-/// How many cores were used in the first span in which it were more than one, or in which
-/// the machine had room for more; none where others need them all the time.
+/// Returns the number of cores used in the first span in which it was more than one, or in which
+/// the machine had room for more; `None` if other processes need them all the time.
 async fn cores_used() -> Option<f64> {
     for _ in 0..10 {
         let (before, began) = (worked_and_waited(), Instant::now());

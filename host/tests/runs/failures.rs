@@ -1,4 +1,4 @@
-//! What the store on disk says when it cannot, and that nothing is lost then.
+//! The errors of the store on disk, which loses nothing when it fails.
 
 use crate::conformance::{changed, commit, started};
 use tollgate::store::{CommitError, RunFilter, SqliteStore, Store};

@@ -1,5 +1,5 @@
-//! A store that an earlier release wrote opens for ever: its runs are read, and what
-//! waits in it is decided.
+//! A store written by an earlier release can be opened forever: its runs are readable, and
+//! waiting calls can be decided.
 
 use crate::place::sqlite;
 use crate::world::host_on;

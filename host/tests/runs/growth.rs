@@ -1,4 +1,4 @@
-//! What a commit costs does not depend on how much a store holds.
+//! The cost of a commit does not depend on the size of the store.
 
 use crate::place::sqlite;
 use crate::world::host_on;
@@ -23,7 +23,7 @@ async fn the_time_of_a_commit_does_not_grow_with_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let host = host_on(sqlite(folder.path()), Vec::new());
     let before = time_of_a_commit(&host).await;
-    // Whoever reads waits for records that follow.
+    // Readers wait for records that follow.
     assert_eq!(host.store().runs(RunFilter { limit: 100, ..RunFilter::default() }).await.unwrap().len(), 40);
     let filler = "INSERT INTO events (id, at_ms, body)
         WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 301000)

@@ -98,7 +98,7 @@ async fn z8_a_disk_that_is_almost_full_takes_no_new_call_and_no_new_run() {
     assert!(matches!(refused, Err(HostError::Overloaded(_))));
     assert_eq!(runs(&host).await, 0);
     assert_eq!(host.store().thread("t").await.unwrap().state.revision(), 0, "it did not run");
-    // What is under way can still be stored.
+    // Records of active runs can still be stored.
     host.store().commit(commit("r", 0, vec![started("r"), changed(1, 10)])).await.unwrap();
     drop(host);
     assert_eq!(code(&open(0), "add", "t").await, None);

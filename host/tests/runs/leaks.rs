@@ -1,5 +1,5 @@
-//! What a thousand cancelled runs leave behind, of sandboxed tools and of a server's in
-//! a process of its own: nothing.
+//! A thousand cancelled runs leave nothing behind, neither of sandboxed tools nor of tools of a
+//! server in a process of its own.
 
 use serde_json::json;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ esac
 done
 "#;
 
-/// What this process holds.
+/// The resources of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Held {
     tasks: usize,
@@ -57,7 +57,7 @@ struct Held {
     used: Used,
 }
 
-/// What of the sandbox is in use.
+/// The resources of the sandbox in use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Used {
     calls: Occupancy,
@@ -82,8 +82,8 @@ impl Used {
     }
 }
 
-/// A host whose runs call a tool that sleeps, one that computes, or one of a server, all
-/// for ever, in a sandbox that is full before half of them run.
+/// A host whose runs call a tool that sleeps, one that computes, or one of a server, all of them
+/// forever, in a sandbox that is full before half of them run.
 struct World {
     dir: TempDir,
     sandbox: Sandbox,
@@ -229,7 +229,7 @@ async fn x1_a_thousand_cancelled_runs_leave_no_instance_slot_task_file_or_child_
     world.until_the_server_answers().await;
     assert_eq!(world.held_at_rest().await, before);
 
-    // What is lost could have been: it was in use.
+    // The test could have detected leaks: the resources were in use.
     assert!(most.instances > 0 && most.stacks > 0 && most.calls.waiting_calls > 0, "{most:?}");
     let called = std::fs::read_to_string(world.dir.path().join("called")).unwrap();
     assert!(called.lines().count() > RUNS / 8, "the server had {} calls", called.lines().count());

@@ -103,7 +103,7 @@ fn subscribed(builder: HostBuilder, turns: Vec<ScriptedTurn>) -> Host {
     builder.toolbox(toolbox()).agent(agent).build().unwrap()
 }
 
-/// Waits until it holds, for subscribers are told a little later.
+/// Waits until the condition holds, because subscribers are notified a little later.
 fn soon(holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -263,7 +263,7 @@ fn quiet() -> NativePlugin {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e2_of_state_that_changed_the_keys_that_are_visible_are_told_and_no_others() {
-    // The first call is slow: what the second returned is told before it is applied.
+    // The first call is slow: the second call's result is published before it is applied.
     let turns = vec![ScriptedTurn::calls([("ask_slowly", json!({})), ("quiet", json!({}))])];
     let (all, changed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
     let (hears_all, hears) = (Arc::clone(&all), Arc::clone(&changed));

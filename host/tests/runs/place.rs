@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tollgate::store::{MemoryStore, SqliteStore, Store};
 
-/// What the tests must know of one kind of store.
+/// The test's interface to one kind of store.
 pub(crate) trait Place: Send + Sync {
     /// The store; where it outlives its process, another one on the same data each
     /// time, as another process has.

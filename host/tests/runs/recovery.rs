@@ -1,5 +1,5 @@
-//! What is left when a store fails or a process ends: which calls have a record, what is said
-//! of those that have none, and what becomes of questions.
+//! Recovery after a store fails or a process ends: which calls have a record, how the others are
+//! reported, and what happens to questions.
 
 use crate::children::{agent, builder};
 use crate::place::{StoreAt, sqlite};

@@ -1,4 +1,4 @@
-//! What ends a run, and what it keeps then.
+//! The causes that end a run, and the results that it keeps.
 
 use crate::place::StoreAt;
 use crate::world::{host, toolbox};

@@ -1,5 +1,4 @@
-//! A store that somebody watches: whoever does may count what is written, refuse it,
-//! or end the process around it.
+//! A store with a watcher, which may count writes, reject them, or end the process.
 
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use tollgate::store::{
 use tollgate_agent::run::{StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 
-/// Who watches what is written. The first write has the number 1.
+/// A watcher of writes. The first write has the number 1.
 pub(crate) trait Watch: Send + Sync {
     /// Before a write; an error takes its place.
     fn before(&self, _write: u64) -> Result<(), StoreError> {
@@ -22,7 +21,7 @@ pub(crate) trait Watch: Send + Sync {
     fn after(&self, _write: u64) {}
 }
 
-/// Nobody, where only the number of writes is asked for.
+/// No watcher: only the number of writes is counted.
 impl Watch for () {}
 
 /// A store all of whose writes are numbered and watched.

@@ -63,7 +63,7 @@ pub(super) fn go(world: &World, sources: &[PathBuf]) -> Vec<u8> {
         fs::create_dir(place.path().join(package)).unwrap();
         fs::write(place.path().join(package).join("exports.go"), text).unwrap();
     }
-    // What the bindings call is published with their generator.
+    // The package that the bindings call is published with their generator.
     let named = "go.bytecodealliance.org/pkg";
     let manifest = format!(
         "module wit_component\n\ngo 1.27.1\n\nrequire {named} v0.0.0\n\nreplace {named} => {}\n",

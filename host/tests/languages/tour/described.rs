@@ -1,4 +1,4 @@
-//! What the tour of each language says about itself.
+//! The description of the tour in each language.
 
 use super::SOURCES;
 use crate::all_equal;

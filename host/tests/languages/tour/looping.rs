@@ -1,4 +1,4 @@
-//! What takes an agent: actions, state of a run, a call below another's.
+//! Features that need an agent: actions, state of a run, a call below another's.
 
 use super::{ALL, all_fault, building};
 use crate::built::{LANGUAGES, Language};

@@ -1,6 +1,6 @@
-//! The tour, one tool that uses all of the contract, in every language: the same cases
-//! put to each, and what comes of them compared to the byte. What all could get wrong
-//! alike is stated as well. What it has to do is in `tests/guests/tour/README.md`.
+//! The tour: one tool that uses all of the contract, in every language. The same test cases run
+//! against each, and their results are compared byte for byte. Results that all could get wrong
+//! alike are asserted as well. The specification of the tool is in `tests/guests/tour/README.md`.
 
 mod described;
 mod ending;
@@ -18,7 +18,7 @@ use tollgate_sandbox::Report;
 /// Where the tour of each language is, from here.
 const SOURCES: &str = "../tests/guests/tour";
 
-/// What brings the key that is none of the tour's own.
+/// A native tool that defines the key that is not the tour's own.
 struct Shelf;
 
 /// Its value until it is another.
@@ -53,7 +53,7 @@ impl Plugin for Shelf {
     }
 }
 
-/// What is granted to the tour in every language.
+/// The grants of the tour in every language.
 const ALL: &str = r#"
 state = { read = ["shelf.label"], write = ["shelf.label"] }
 actions = ["add-context", "transfer", "escalate"]
@@ -177,7 +177,7 @@ async fn every_language_refuses_arguments_that_do_not_fit_in_the_same_words() {
         assert_eq!(code, "invalid_arguments", "{arguments}: {words}");
         assert!(words.contains(pointer), "{arguments}: {words}");
     }
-    // What the schema cannot say, the tool's own check does.
+    // The tool's own check covers constraints that the schema cannot express.
     let (code, words) = all_fault(&host, "unfit", &json!({"what": "echo", "text": "forbidden"})).await;
     assert_eq!(code, "invalid_arguments");
     assert!(words.contains("The text may not be forbidden."), "{words}");

@@ -3,7 +3,7 @@
 use super::{all_data, all_fault, all_tour, building, host};
 use serde_json::{Value, json};
 
-/// What a thread has before anything is written to it.
+/// Returns the state of a thread before anything is written to it.
 fn nothing() -> Value {
     json!({
         "replaced": "nothing", "merged": {}, "appended": [], "added": 0, "united": [], "greatest": 0,

@@ -1,5 +1,5 @@
-//! What is asked of the guests with which wit-bindgen tests itself, and what they answer, in
-//! whichever language they are written.
+//! The calls to the guests with which wit-bindgen tests itself, and the expected answers, which
+//! are the same in all languages.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn numbers() -> Cases {
         same("numbers-roundtrip-f64", json!(0.1)),
         same("numbers-roundtrip-f64", json!("-Infinity")),
         same("numbers-roundtrip-char", json!("🚀")),
-        // What one call leaves, the next does not find.
+        // Calls do not see the state of earlier calls.
         ("numbers-set-scalar", json!({"a": 42}), Ok(Value::Null)),
         ("numbers-get-scalar", json!({}), Ok(json!(0))),
     ]

@@ -28,7 +28,7 @@ const GUESTS: [(&str, &str, &str); 10] = [
     ("variants", "test.rs", "test"),
 ];
 
-/// What a tool answers: data, or the data of its own error.
+/// Returns a tool's answer: data, or the data of its own error.
 async fn answer(host: &Host, tool: &str, arguments: &Value) -> Result<Value, Value> {
     let end = host.call(CallRequest::new(tool, arguments.to_string())).await.unwrap();
     match end.last_call.unwrap().end.clone() {

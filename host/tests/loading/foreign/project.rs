@@ -1,5 +1,5 @@
-//! The sources of a published crate, compiled as they are. What is
-//! written here names them: which file is a library, and of which world.
+//! The sources of a published crate, compiled unchanged. The code here names them: which file is
+//! a library, and of which world.
 
 use super::sources::{LIBRARY, cargo, sources, write};
 use std::fs;

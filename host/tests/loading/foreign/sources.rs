@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What generates the bindings of its components.
+/// The generator of its components' bindings.
 pub(crate) const LIBRARY: &str = "wit-bindgen";
 
 /// Where cargo puts the sources of this version of a crate. Cargo does not say that of a

@@ -9,7 +9,7 @@ use tollgate::plugins::{
 use tollgate_agent::run::CallEnd;
 use tollgate_agent::state::KeyScope;
 
-/// What was called, and how it ended.
+/// A plugin that records the hooks called, and how calls ended.
 pub(crate) struct Diary;
 
 impl StateKey for Diary {
