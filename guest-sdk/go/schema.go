@@ -179,7 +179,7 @@ func (s *schemas) ofField(field field) map[string]any {
 // json returns the value of a tag, which has to be JSON of the field's type.
 func (f field) json(tag, value string) json.RawMessage {
 	if err := json.Unmarshal([]byte(value), reflect.New(f.Type).Interface()); err != nil {
-		panic(fmt.Sprintf("the tag `%s:%q` of the field %s is no JSON of its type %v: %v", tag, value, f.Name, f.Type, err))
+		panic(fmt.Sprintf("the tag `%s:%q` of the field %s is not JSON of its type %v: %v", tag, value, f.Name, f.Type, err))
 	}
 	return json.RawMessage(value)
 }

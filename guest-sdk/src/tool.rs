@@ -29,7 +29,7 @@ use crate::output::ToolOutput;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no tool",
+    message = "`{Self}` is not a tool",
     label = "does not implement `Tool`",
     note = "put `#[tool]` on a function, or implement `tollgate_sdk::Tool` by hand"
 )]

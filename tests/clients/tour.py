@@ -12,7 +12,7 @@ from mcp.types import ElicitResult
 
 @contextlib.asynccontextmanager
 async def server_of(words):
-    """What a client connects to: a command that it starts, or an address that it has a token for."""
+    """Returns the server of a client: a command to start, or an address with a token."""
     if not words[0].startswith("http://"):
         yield StdioServerParameters(command=words[0], args=words[1:])
         return

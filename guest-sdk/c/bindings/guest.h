@@ -49,7 +49,7 @@ typedef struct tollgate_tool_types_tool_descriptor_t {
   // tools of the host, look-alikes included. `transfer_to_agent`,
   // `search_history` and what begins with `tollgate_` is reserved.
   guest_string_t   name;
-  // What it does, for the model. Cut at 4 KiB.
+  // Its purpose, for the model. Cut at 4 KiB.
   guest_string_t   description;
   // JSON Schema 2020-12 of the arguments, at most 64 KiB; its type is
   // `object`. References that leave the document refuse the component.
@@ -126,7 +126,7 @@ typedef struct {
   size_t len;
 } tollgate_tool_types_list_state_access_t;
 
-// What a component says about itself. The host reads it once, when the
+// A component's description of itself. The host reads it once, when the
 // component is loaded, in a sealed instance in which every power refuses.
 typedef struct tollgate_tool_types_component_descriptor_t {
   // `[a-z][a-z0-9-]{0,63}`. Grants and state keys belong to it.
@@ -219,7 +219,7 @@ typedef struct tollgate_tool_types_mutation_t {
   tollgate_tool_types_json_t   update;
 } tollgate_tool_types_mutation_t;
 
-// What a tool may ask of the agent loop; each needs its grant.
+// A request to the agent loop; each needs its grant.
 typedef struct tollgate_tool_types_action_t {
   uint8_t tag;
   union {
@@ -246,11 +246,11 @@ typedef uint8_t tollgate_tool_types_resume_mode_t;
 #define TOLLGATE_TOOL_TYPES_RESUME_MODE_PASS_DECISION_TO_TOOL 2
 
 typedef struct tollgate_tool_types_suspend_ticket_t {
-  // What is waited for, such as `approve` or `provide-file`; 64 bytes.
+  // The awaited action, such as `approve` or `provide-file`; 64 bytes.
   guest_string_t   action;
   // The question, for a person; 4 KiB.
   guest_string_t   message;
-  // What the person should see beside the question.
+  // Data to show the person beside the question.
   tollgate_tool_types_json_t   parameters;
   // JSON Schema of the answer; an answer that does not fit is refused
   // and the call goes on waiting.
@@ -277,12 +277,12 @@ typedef struct tollgate_tool_types_tool_status_t {
 // The tool's own answer that it failed, for the model.
 #define TOLLGATE_TOOL_TYPES_TOOL_STATUS_ERROR 2
 
-// What the model reads: `data` alone where there is no message, the
+// The answer for the model: `data` alone if there is no message, the
 // message and `data` where there are both, the message of an error. More
 // than 256 KiB of it are cut, with a mark that says so.
 typedef struct tollgate_tool_types_tool_result_t {
   tollgate_tool_types_tool_status_t   status;
-  // `null` where there is none.
+  // `null` if there is none.
   tollgate_tool_types_json_t   data;
   guest_option_string_t   message;
 } tollgate_tool_types_tool_result_t;
@@ -325,7 +325,7 @@ typedef struct tollgate_tool_types_tool_error_t {
 #define TOLLGATE_TOOL_TYPES_TOOL_ERROR_EXECUTION_FAILED 1
 // The tool itself does not allow it.
 #define TOLLGATE_TOOL_TYPES_TOOL_ERROR_DENIED 2
-// What the arguments name does not exist.
+// The arguments name something that does not exist.
 #define TOLLGATE_TOOL_TYPES_TOOL_ERROR_NOT_FOUND 3
 // A fault of the tool. The message goes to the operator alone.
 #define TOLLGATE_TOOL_TYPES_TOOL_ERROR_INTERNAL 4

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 /// imports. It has no memory either: the host judges each call in a fresh instance. The
 /// call carries everything that a gate needs to know about the run.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no gate",
+    message = "`{Self}` is not a gate",
     label = "does not implement `Gate`",
     note = "implement `tollgate_gate::Gate` for it"
 )]

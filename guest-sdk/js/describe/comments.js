@@ -59,7 +59,7 @@ export function statedDefault(symbol, refuse) {
   if (tag === undefined) return undefined;
   const text = (tag.text ?? []).map((part) => part.text).join("").trim();
   const value = parsed(text);
-  if (value === undefined) refuse(`has a \`@${tag.name}\` that is no JSON: ${text}. Texts stand between quotes`);
+  if (value === undefined) refuse(`has a \`@${tag.name}\` that is not JSON: ${text}. Texts stand between quotes`);
   return value;
 }
 

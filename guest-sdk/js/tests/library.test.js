@@ -144,7 +144,7 @@ test("a tool says of itself what it states", () => {
   });
 });
 
-test("what is told may be without a fraction", () => {
+test("progress may be without a fraction", () => {
   reports.length = 0;
   call((_, context) => context.progress(null, "under way"));
   assert.deepEqual(reports, [{ status: "running", message: "under way", progress: null }]);

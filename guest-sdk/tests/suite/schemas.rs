@@ -288,7 +288,7 @@ fn k2_no_schema_is_empty_and_none_has_a_title() {
 /// Checks a schema and all schemas in it.
 fn check(schema: &Value) {
     let Some(schema) = schema.as_object() else {
-        assert_eq!(schema, &json!(false), "only `false` is no object");
+        assert_eq!(schema, &json!(false), "only `false` is not an object");
         return;
     };
     assert!(!schema.is_empty() && !schema.contains_key("title"), "{schema:?}");

@@ -1,5 +1,5 @@
 //! A process that is killed while it carries runs: whatever the moment, the next
-//! process goes on, nothing that was told is taken back, and nothing runs twice
+//! process goes on, nothing that was reported is taken back, and nothing runs twice
 //! that may not.
 //!
 //! These tests start themselves as the program that is killed (`program.rs`), by a
@@ -12,7 +12,7 @@ mod place;
 mod program;
 mod script;
 mod verdict;
-#[allow(dead_code, reason = "nobody counts writes here")]
+#[allow(dead_code, reason = "writes are not counted here")]
 #[path = "../watched/mod.rs"]
 mod watched;
 

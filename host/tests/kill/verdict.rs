@@ -67,8 +67,8 @@ impl Verdict {
         is_sound(place, when);
     }
 
-    /// Looks at a story whose component was replaced while it was told; how many calls had
-    /// returned before their turn to be applied.
+    /// Checks a story whose component was replaced while it ran. Returns how many calls had returned
+    /// before their turn to be applied.
     pub(crate) fn of_upgraded(place: &Place, when: &str) -> u64 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let returned = runtime.block_on(async {
@@ -174,8 +174,8 @@ fn what_returned_counts(record: &[Arc<StoredEvent>], when: &str) -> u64 {
     counted
 }
 
-/// Every line that a client was told is in the record, letter by letter, and within
-/// one process none was left out.
+/// Checks that the record contains every line that a client received, letter by letter, and that none
+/// was left out within one process.
 fn was_told(place: &Place, records: &BTreeMap<String, Vec<Arc<StoredEvent>>>, when: &str) {
     let told = std::fs::read_to_string(place.path().join("told")).unwrap();
     let mut last: BTreeMap<String, u64> = BTreeMap::new();
@@ -187,9 +187,9 @@ fn was_told(place: &Place, records: &BTreeMap<String, Vec<Arc<StoredEvent>>>, wh
             continue;
         }
         let (run, number) = (read["run_id"].as_str().unwrap(), read["number"].as_u64().unwrap());
-        let record = records.get(run).unwrap_or_else(|| panic!("{when}: run {run} was told and is gone"));
+        let record = records.get(run).unwrap_or_else(|| panic!("{when}: run {run} was reported and is gone"));
         let kept = record.get(usize::try_from(number - 1).unwrap());
-        assert_eq!(kept.map(|event| line(event)).as_deref(), Some(told), "{when}: what was told stays");
+        assert_eq!(kept.map(|event| line(event)).as_deref(), Some(told), "{when}: reported events are kept");
         let before = last.insert(run.to_owned(), number);
         assert!(before.is_none_or(|before| before + 1 == number), "{when}: {before:?}, then {number}");
     }

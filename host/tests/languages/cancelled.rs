@@ -43,7 +43,7 @@ async fn every_language_ends_when_it_is_cancelled() {
     }
 }
 
-/// Told of the first report.
+/// Notified of the first report.
 #[derive(Default)]
 struct Began(Notify);
 

@@ -98,7 +98,7 @@ async fn r1_a_copy_with_a_manifest_of_its_own_displaces_nothing() {
     }
     manifest("files.toml", "settings = [\"a\"]");
     manifest("a-copy.toml", "settings = [\"a\", \"b\"]");
-    assert_eq!(served(&place.load().await), [] as [&str; 0], "nobody decided which asks hold");
+    assert_eq!(served(&place.load().await), [] as [&str; 0], "no one decided which asks hold");
     approve_asking(&place, "files.wasm", "settings = [\"a\"]").await;
     for asks in ["settings = [\"a\", \"b\"]", "", "unknown = 1"] {
         manifest("a-copy.toml", asks);
@@ -174,7 +174,7 @@ async fn r1_an_approved_version_comes_before_look_alikes_and_others_with_its_nam
         let place = place("");
         place.put("files.wasm", &component("files", "re_ad", "1"));
         place.put("a-evil.wasm", &impostor);
-        assert_eq!(served(&place.load().await), ["a-evil.wasm"], "by file name, as nobody decided");
+        assert_eq!(served(&place.load().await), ["a-evil.wasm"], "by file name, as no one decided");
         approve(&place, "files.wasm").await;
         let loaded = place.load().await;
         assert_eq!(served(&loaded), ["files.wasm"]);

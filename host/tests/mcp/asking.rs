@@ -143,8 +143,7 @@ fn w2_a_client_that_knows_tasks_looks_after_the_call_until_it_is_decided() {
     assert_eq!(raw.ask("tasks/get", json!({"taskId": "0123"}))["error"]["code"], -32021);
 }
 
-/// Types the command that a client was told, in a directory of its own and with no
-/// variables of ours.
+/// Runs the command that a client received, in a separate directory and without the test's variables.
 #[track_caller]
 fn decide_elsewhere(command: &Value) {
     let elsewhere = tempfile::tempdir().unwrap();
@@ -318,7 +317,7 @@ fn z12_an_operator_can_let_clients_have_answers_remembered() {
     let content = json!({"action": "accept", "content": {"answer": answer}});
     raw.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": content}));
     assert_eq!(raw.answer(1)["result"]["isError"], false);
-    assert_eq!(raw.ask("tools/call", call)["result"]["isError"], false, "nobody is asked again");
+    assert_eq!(raw.ask("tools/call", call)["result"]["isError"], false, "no one is asked again");
 }
 
 #[test]

@@ -201,7 +201,7 @@ fn l5_a_server_that_floods_is_cut_off() {
     assert!(answer["error"]["message"].as_str().unwrap().contains("it flooded its connection"), "{answer}");
 }
 
-/// A server answers a request that was never sent; it is unknown which of its calls was meant.
+/// A server asks a question without naming its call: with several calls, it is unknown which one asks.
 #[test]
 fn w1_a_server_that_asks_while_it_has_several_calls_gets_them_one_at_a_time() {
     let (place, other) = beside_older(&[good::SUSPENDS, hostile::SPIN_FOR_EVER]);

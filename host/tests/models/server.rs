@@ -1,4 +1,4 @@
-//! A server that answers what it was told to answer, byte by byte.
+//! A server that sends prepared replies, byte by byte.
 
 use axum::Router;
 use axum::body::{Body, Bytes};

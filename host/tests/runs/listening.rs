@@ -133,7 +133,7 @@ async fn e6_names_prefixes_and_short_names_are_told() {
     };
     soon(|| of("*").iter().filter(|name| !name.contains(".delta ")).count() == stored);
     soon(|| of("run.finished").len() == 1 && of("step.*").len() == 4 && of("tool.result").len() == 1);
-    assert!(!of("*").iter().any(|name| name.starts_with("tool.")), "nothing is told twice");
+    assert!(!of("*").iter().any(|name| name.starts_with("tool.")), "nothing is reported twice");
     assert_eq!(of("tool.call"), [r#"tool.call {"tool":"echo","args":{"a":1}}"#]);
     assert!(of("tool.result")[0].contains(r#""tool":"echo""#));
 }

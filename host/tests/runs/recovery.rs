@@ -71,7 +71,7 @@ async fn runs_of(at: &StoreAt, status: &str) -> Vec<RunSummary> {
     at.open().runs(filter).await.unwrap()
 }
 
-/// Waits until an event of this kind was told.
+/// Waits for an event of this kind.
 async fn until(handle: &mut RunHandle, wanted: fn(&Event) -> bool) {
     while let Some(told) = handle.events.next().await {
         if matches!(&told, RunUpdate::Stored(stored) if wanted(&stored.event)) {

@@ -59,7 +59,7 @@ pub(crate) fn around(fields: &str, name: &str, header: &Header, resolve: &Resolv
     let descriptor = if header.is_gate { gate_descriptor(name, header) } else { descriptor(name, header) }?;
     let descriptor = image.lower(&returned("describe")?, &descriptor).context("in the descriptor")?;
     let returns = match &header.returns {
-        Some(text) => serde_json::from_str(text).context("`returns` is no JSON")?,
+        Some(text) => serde_json::from_str(text).context("`returns` is not JSON")?,
         None => serde_json::from_str(kind.returns)?,
     };
     let (check, signature) = kind.check;
@@ -145,7 +145,7 @@ fn returned_by(resolve: &Resolve, name: &str, function: &str) -> Result<Type> {
 fn gate_descriptor(name: &str, header: &Header) -> Result<Value> {
     let mut descriptor = json!({ "id": name, "description": header.attack, "reads": [] });
     if let Some(text) = &header.descriptor {
-        overlay(&mut descriptor, &serde_json::from_str(text).context("it is no JSON")?);
+        overlay(&mut descriptor, &serde_json::from_str(text).context("it is not JSON")?);
     }
     Ok(descriptor)
 }
@@ -154,7 +154,7 @@ fn gate_descriptor(name: &str, header: &Header) -> Result<Value> {
 fn descriptor(name: &str, header: &Header) -> Result<Value> {
     let mut descriptor = json!({ "id": name, "version": "1.0.0", "tools": [{}] });
     if let Some(text) = &header.descriptor {
-        overlay(&mut descriptor, &serde_json::from_str(text).context("it is no JSON")?);
+        overlay(&mut descriptor, &serde_json::from_str(text).context("it is not JSON")?);
     }
     for tool in descriptor["tools"].as_array_mut().into_iter().flatten() {
         let mut whole = json!({
