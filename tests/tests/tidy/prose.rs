@@ -21,7 +21,7 @@ const fn opening(words: &'static str, instead: &'static str) -> Pattern {
     Pattern { words, opens: true, instead }
 }
 
-const PATTERNS: [Pattern; 19] = [
+const PATTERNS: [Pattern; 23] = [
     opening("what", "start with a noun, or name the actor and use a verb"),
     opening("who", "name the actor"),
     opening("whoever", "name the actor"),
@@ -39,6 +39,10 @@ const PATTERNS: [Pattern; 19] = [
     anywhere("are no json", "`are not JSON`"),
     anywhere("is told", "`receives`, `is notified`"),
     anywhere("are told", "`receive`, `are notified`"),
+    anywhere("was told", "`received`, `was notified`"),
+    anywhere("were told", "`received`, `were notified`"),
+    anywhere("told of", "`notified of`"),
+    anywhere("is no text", "`is not text`"),
     anywhere("it lies", "`it is`"),
     anywhere("that lies", "`that is`"),
 ];
