@@ -28,7 +28,7 @@ pub struct Fetched {
 ///
 /// Args:
 ///     url: Where to ask, such as `https://api.example.com/v1/items?limit=5`.
-///     method: GET, POST or another; GET where nothing is said.
+///     method: GET, POST or another; GET by default.
 ///     body: What is sent with it.
 ///     content_type: The kind of the body, such as `application/json`.
 ///     max_chars: Return this many characters of the response's body.

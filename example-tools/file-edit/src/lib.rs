@@ -40,9 +40,9 @@ pub struct Shown {
 ///
 /// Args:
 ///     path: The file, such as `/files/notes.md`.
-///     old: What is replaced, as it stands in the file.
+///     old: The text to replace, exactly as in the file.
 ///     new: What comes in its place.
-///     expected: How often `old` stands in the file.
+///     expected: How often `old` occurs in the file.
 #[tool(category = "files")]
 pub fn edit_file(
     path: &str,

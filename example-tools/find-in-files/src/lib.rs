@@ -26,7 +26,7 @@ const FILES_PER_REPORT: usize = 50;
 /// each line that matches with its path and number. Hidden files are passed over.
 ///
 /// Args:
-///     query: What to look for: text as it is, or a regular expression.
+///     query: The text to find, literal or as a regular expression.
 ///     path: A directory or file to search, such as `/docs`. Without it, every
 ///         granted directory is searched.
 ///     globs: Search only files that one of these describes: `*.md` by name

@@ -64,7 +64,7 @@ pub fn pattern(text: &str, is_regex: bool, ignore_case: bool) -> Result<Regex, C
     if text.is_empty() || text.len() > MAX_PATTERN_BYTES {
         return Err(CodedError::new(
             "bad_pattern",
-            format!("What to look for has 1 to {MAX_PATTERN_BYTES} bytes."),
+            format!("The query has 1 to {MAX_PATTERN_BYTES} bytes."),
         ));
     }
     let pattern = if is_regex { text.to_owned() } else { regex::escape(text) };

@@ -60,8 +60,8 @@ struct Report {
 /// conversation.
 ///
 /// Args:
-///     question: What is to be found out.
-///     places: Where to look, such as files or directories; everywhere where it is left out.
+///     question: The question to answer.
+///     places: Where to look, such as files or directories; everywhere by default.
 ///     enough: How many findings are enough, 32 at most.
 #[tool(category = "agents", idempotent, state(write(BRIEF), FINDINGS))]
 pub fn research(
@@ -93,8 +93,8 @@ pub fn research(
 /// Writes down one thing that was found out, with its source.
 ///
 /// Args:
-///     claim: What is so, in one sentence.
-///     source: Where that is said: a file and line, or an address.
+///     claim: The claim, in one sentence.
+///     source: Its source: a file and line, or an address.
 #[tool(category = "agents", idempotent, state(FINDINGS))]
 pub fn record_finding(claim: String, source: String, ctx: &Context) -> Result<ToolResult, ToolError> {
     if claim.trim().is_empty() || source.trim().is_empty() {

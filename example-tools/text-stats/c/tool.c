@@ -19,7 +19,7 @@ typedef struct {
 
 static bool is_blank(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
 
-// The text's words in lower case, each once for each time that it stands there.
+// The text's words in lower case, once for each occurrence.
 static word_list split(json_text text) {
   char *lower = malloc(text.len + 1);
   word_list list = {malloc((text.len / 2 + 1) * sizeof(word)), 0, lower};
@@ -48,7 +48,7 @@ static int by_count(const void *left, const void *right) {
   return order ? order : by_bytes(left, right);
 }
 
-// Each word once, with how often it stands there, the most frequent first.
+// Each word once, with the number of its occurrences, the most frequent first.
 static word_list count(word_list all) {
   qsort(all.words, all.count, sizeof(word), by_bytes);
   word_list each = {all.words, 0, all.letters};

@@ -86,7 +86,7 @@ fn failed(request: &Request, why: &ErrorCode) -> CodedError {
             CodedError::new("timed_out", format!("{origin} takes too long to answer."))
         }
         ErrorCode::HttpResponseBodySize(_) => {
-            CodedError::new("too_large", format!("What {origin} sends is larger than the host lets through."))
+            CodedError::new("too_large", format!("{origin} sends more than the host lets through."))
         }
         why => CodedError::new("unreachable", format!("{origin} cannot be asked: {why:?}.")),
     }

@@ -58,7 +58,7 @@ pub fn tool(attributes: TokenStream, item: TokenStream) -> TokenStream {
 /// component! {
 ///     id: "notes",
 ///     tools: [add, list, delete],
-///     version: "1.2.0",              // the crate's, where it is unset
+///     version: "1.2.0",              // default: the crate's
 ///     state: [ITEMS, read(CITY)],    // beside what the tools declare
 /// }
 /// ```
