@@ -43,7 +43,7 @@ pub fn replace(text: &str, old: &str, new: &str, expected: usize) -> Result<Edit
         return Err(CodedError::new(
             "not_unique",
             format!(
-                "`old` stands there {found} times, not {expected}. Give more of what is around it, or that number."
+                "`old` occurs {found} times, not {expected}. Give more of what is around it, or that number."
             ),
         ));
     }
@@ -55,8 +55,8 @@ pub fn replace(text: &str, old: &str, new: &str, expected: usize) -> Result<Edit
 fn near(text: &str, old: &str) -> String {
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     match squeezed(text).contains(&squeezed(old)) {
-        true => "`old` stands there with other blanks or ends of lines. Copy it from the file.".to_owned(),
-        false => "`old` does not stand in the file. Read the file first.".to_owned(),
+        true => "`old` occurs with other whitespace or line ends. Copy it from the file.".to_owned(),
+        false => "`old` does not occur in the file. Read the file first.".to_owned(),
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(replace("a a", "a", "b", 1).unwrap_err().code(), "not_unique");
         assert_eq!(replace("a", "", "b", 1).unwrap_err().code(), "nothing_to_replace");
         let blanks = replace("if x {\n    y\n}", "if x {\n  y\n}", "z", 1).unwrap_err();
-        assert!(blanks.message().contains("other blanks"), "{blanks}");
+        assert!(blanks.message().contains("other whitespace"), "{blanks}");
         let absent = replace("if x {}", "while", "z", 1).unwrap_err();
         assert!(absent.message().contains("Read the file"), "{absent}");
     }

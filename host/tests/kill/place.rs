@@ -76,7 +76,7 @@ impl Place {
         std::fs::write(file, bytes).unwrap();
     }
 
-    /// Starts a process that adds one to the number of a thread, so many times.
+    /// Starts a process that repeatedly adds one to the number of a thread.
     pub(crate) fn start_adding(&self, times: usize) -> Process {
         let mut command = self.program();
         command.env(ADDS, times.to_string());

@@ -10,7 +10,7 @@ use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::Finished;
 use tollgate_sandbox::Report;
 
-/// Words without end: no tool comes through so many rounds.
+/// An endless computation: no tool completes this many rounds.
 pub(crate) fn endless() -> String {
     json!({"text": "a b ".repeat(1000), "rounds": 1_000_000_000}).to_string()
 }

@@ -29,7 +29,7 @@ fn begins_to_spin(server: &Server, session: &str, id: usize, bytes: usize) -> Tc
     server.open(&server.request(&headers_of(session), &spins(id, bytes)))
 }
 
-/// Waits until so many calls were cancelled.
+/// Waits until this many calls were cancelled.
 #[track_caller]
 pub(crate) fn until_cancelled(place: &Place, wanted: usize) {
     let began = Instant::now();

@@ -42,7 +42,7 @@ fn process(place: &Place, file: &str) -> String {
     }
 }
 
-/// Whether the process is there, and has not only left its number.
+/// Returns whether the process is running and not just a zombie.
 fn lives(id: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(id).join("stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());

@@ -4,7 +4,7 @@ use crate::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// At least so many are promised.
+/// The smallest number of examples that is promised.
 const FEWEST: usize = 7;
 /// The longest of them, in lines.
 const LONGEST_LINES: usize = 90;

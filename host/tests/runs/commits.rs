@@ -37,7 +37,7 @@ fn counted_with(
     (builder.store(Arc::clone(&store) as Arc<dyn Store>).build().unwrap(), store)
 }
 
-/// The commits of a run of so many turns of one call each.
+/// Returns the commits of a run with this many turns of one call each.
 async fn commits_of_a_run(at: &StoreAt, tool: &str, turns: usize) -> u64 {
     commits_with_hooks(at, tool, turns, HookPoints::NONE).await
 }

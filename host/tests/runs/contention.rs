@@ -45,7 +45,7 @@ fn host(store: Arc<dyn Store>) -> Host {
     Host::builder().toolbox(toolbox).store(store).build().unwrap()
 }
 
-/// Makes this many calls with so many in flight; how long they took, and how many succeeded.
+/// Makes this many calls with a number of them in flight. Returns their duration and how many succeeded.
 async fn calls(
     host: &Host,
     number: usize,

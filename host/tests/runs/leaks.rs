@@ -150,7 +150,7 @@ impl World {
         held
     }
 
-    /// Cancels so many runs; the most of the sandbox that was seen in use.
+    /// Cancels this many runs. Returns the peak use of the sandbox.
     async fn cancel_runs(&self, runs: usize) -> Used {
         let turns = Arc::new(tokio::sync::Semaphore::new(AT_ONCE as usize));
         let mut under_way = tokio::task::JoinSet::new();

@@ -65,7 +65,7 @@ async fn a2_each_condition_ends_the_run_by_its_name_and_keeps_what_it_has() {
     }
 }
 
-/// How a run ends whose model replies with a call that has so many numbers.
+/// Returns the end of a run whose model replies with a call with this many numbers.
 async fn of_numbers(budget: &MemoryBudget, count: usize) -> RunEnd {
     let turns =
         vec![ScriptedTurn::calls([("echo", json!({"list": vec![7; count]}))]), ScriptedTurn::text("Done.")];
