@@ -1,4 +1,4 @@
-//! What a run asks of the world.
+//! Effects: the work that a run asks the host to do.
 
 use super::Run;
 use super::call::{Call, Validation};
@@ -13,45 +13,44 @@ use crate::state::Snapshot;
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// Something that must be under way, now that the events so far are committed.
+/// Work that must be in progress once the events so far are committed.
 #[derive(Debug, Clone)]
 pub enum Effect {
     /// Ask the model for its next turn.
     AskModel {
-        /// Which time of asking.
+        /// The number of the request to the model.
         ask: u32,
     },
-    /// Ask the tool's own check of the arguments, sealed.
+    /// Ask the tool's own argument check, in a sealed sandbox.
     Validate(Proposal),
-    /// Ask every gate about each of these calls, in order, up to the first that
-    /// is held back. Without calls there is nobody to ask; the answer, which is
-    /// as empty, ends the calls whose tool is gone.
+    /// Ask every gate about each of these calls in order, up to the first call that is held back.
+    /// If there are no calls, no gate is asked; the equally empty answer ends the calls whose tool
+    /// is gone.
     Judge {
-        /// Which round of questions.
+        /// The round of questions.
         round: u32,
         /// The calls.
         questions: Vec<Question>,
     },
     /// Run one attempt.
     Execute(Execution),
-    /// Ask the hooks after a call, whose end is known.
+    /// Ask the hooks after a call whose end is known.
     After(Ended),
-    /// End a child for which nobody waits any more.
+    /// End a child whose call no longer waits for it.
     EndChild {
-        /// The call that asked for it.
+        /// The call that requested the child.
         call_id: SmolStr,
-        /// The child's place.
+        /// The position of the child among the call's requests.
         ordinal: u32,
         /// The child's run.
         run_id: String,
     },
 }
 
-/// What tells one effect from another; an effect that is under way is not begun
-/// again.
+/// The identity of an effect. An effect that is already in progress is not started again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EffectKey {
-    /// This time of asking the model.
+    /// The request to the model with this number.
     Model(u32),
     /// The check of this call's arguments.
     Validate(SmolStr),
@@ -61,50 +60,49 @@ pub enum EffectKey {
     Execute(SmolStr, u32),
     /// The hooks after this call.
     After(SmolStr),
-    /// The child of this call in this place.
+    /// The child at this position of this call.
     Child(SmolStr, u32),
 }
 
-/// A call that the gates are asked about.
+/// A call about which the gates are asked.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// The call.
     pub proposal: Proposal,
-    /// What a person decided about it, where the call goes on after a decision.
+    /// The person's decision, if the call continues after one.
     pub resumption: Option<Arc<Resumption>>,
-    /// The gates whose questions about this call a person answered; see
-    /// [`gate::stands`].
+    /// The gates whose questions about this call a person answered; see [`gate::stands`].
     pub approved_gates: Vec<SmolStr>,
-    /// How many other calls of the run were let through, if those that stand before
-    /// it are.
+    /// How many other calls of the run were let through, assuming that the calls before this one
+    /// are.
     pub calls_before: CallsBefore,
-    /// Whether the hooks before the call are to be asked, if the gates let it through:
-    /// they are asked once for each call.
+    /// Whether the hooks before the call are asked once the gates let it through. They are asked
+    /// only once for each call.
     pub asks_hooks: bool,
 }
 
 /// One attempt to run.
 #[derive(Debug, Clone)]
 pub struct Execution {
-    /// Leave to run it.
+    /// The permit to run the call.
     pub permit: Permit,
-    /// 1 for the first.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
-    /// It begins no earlier, in milliseconds since the Unix epoch; 0 for at once.
+    /// The earliest start, in milliseconds since the Unix epoch; 0 means at once.
     pub not_before_ms: u64,
-    /// How long it may take, in milliseconds.
+    /// The timeout of the attempt, in milliseconds.
     pub timeout_ms: u32,
-    /// When the whole call must have ended, this attempt included, in milliseconds since the
-    /// Unix epoch; 0 where that is not known.
+    /// The deadline of the whole call including this attempt, in milliseconds since the Unix epoch;
+    /// 0 if unknown.
     pub until_ms: u64,
-    /// The state as it stood when the batch began.
+    /// The state at the start of the batch.
     pub snapshot: Snapshot,
-    /// What a person decided, where the call goes on after a decision.
+    /// The person's decision, if the call continues after one.
     pub resume: Option<Arc<Resumption>>,
 }
 
 impl Effect {
-    /// What tells this effect from others.
+    /// Returns the identity of the effect.
     #[must_use]
     pub fn key(&self) -> EffectKey {
         match self {
@@ -119,7 +117,7 @@ impl Effect {
 }
 
 impl Run {
-    /// Everything that must be under way now.
+    /// Returns everything that must be in progress now.
     #[must_use]
     pub fn next(&self, catalog: &Catalog) -> Vec<Effect> {
         let mut effects = match (&self.phase, &self.turn) {
@@ -166,7 +164,7 @@ impl Run {
     }
 
     fn questions(&self, turn: &Turn, catalog: &Catalog) -> Vec<Effect> {
-        // What the hooks after a call write is part of the state that gates are shown.
+        // Gates see the state with the writes of the hooks after a call.
         if turn.calls.iter().any(|call| call.ending.is_some())
             || !turn.calls.iter().any(Call::wants_judgement)
         {
@@ -204,7 +202,7 @@ impl Run {
 }
 
 impl Call {
-    /// The tool of the version on which the call began, where it is still there.
+    /// Returns the tool in the version on which the call began, if it still exists.
     pub(super) fn tool<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a Arc<Tool>> {
         if self.tool.is_some() {
             return self.tool.as_ref();
@@ -215,8 +213,8 @@ impl Call {
         catalog.tool(&self.tool_name).filter(is_same)
     }
 
-    /// The same, or the version that has taken its place: it says what a call that returned
-    /// before an upgrade may change.
+    /// Returns the tool, or the version that replaced it. That version determines what a call that
+    /// returned before an upgrade may change.
     pub(super) fn tool_or_successor<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a Arc<Tool>> {
         let version = self.version.as_ref()?;
         let successor = || catalog.tool(&self.tool_name).filter(|tool| tool.owner.id == version.id);

@@ -1,7 +1,7 @@
-//! What happened in a run: facts, in one order, numbered without gaps.
+//! The events of a run: facts in one order, numbered without gaps.
 //!
-//! Events are the only memory of a run. Folding them by [`Run::apply`](super::Run::apply)
-//! gives back everything that the run knows, in this process or another.
+//! Events are the only memory of a run. Folding them with [`Run::apply`](super::Run::apply)
+//! restores everything that the run knows, in this process or another.
 
 pub use super::answer_schema::AnswerSchema;
 pub use super::usage::{ChildUsage, RunUsage};
@@ -28,21 +28,21 @@ use std::sync::Arc;
 pub enum Event {
     /// The run began.
     RunStarted {
-        /// Whose run it is and what bounds it.
+        /// Identity and limits of the run.
         spec: Arc<RunSpec>,
     },
-    /// The run began with state and a conversation that its parent gave it.
+    /// The run began with state and a conversation from its parent.
     RunSeeded {
         /// The keys that were set.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         change: Option<StateChange>,
-        /// What was said before.
+        /// The earlier conversation.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         messages: Vec<Message>,
     },
     /// A message of the user joined the conversation.
     MessageAdded {
-        /// What the user said.
+        /// The text of the message.
         text: String,
     },
     /// A turn of the model began.
@@ -50,14 +50,14 @@ pub enum Event {
         /// 1 for the first.
         step: u32,
     },
-    /// Hooks had a say in what the model was asked or replied.
+    /// Hooks changed the model's request or its reply.
     ModelHooked {
         /// The turn.
         step: u32,
-        /// What they did.
+        /// The changes that the hooks made.
         hooked: Box<ModelHooked>,
     },
-    /// The model replied; every call in it has an id of its own.
+    /// The model replied. Every call in the reply has its own id.
     ModelReplied {
         /// The turn.
         step: u32,
@@ -66,11 +66,11 @@ pub enum Event {
     },
     /// A call was checked.
     CallProposed(Arc<Proposed>),
-    /// The tool's own check of the arguments was asked.
+    /// The tool's own argument check answered.
     CallValidated {
         /// The call.
         call_id: SmolStr,
-        /// What the check found wrong.
+        /// The problem that the check found; `None` if the arguments passed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<Fault>,
     },
@@ -78,38 +78,39 @@ pub enum Event {
     CallGated {
         /// The call.
         call_id: SmolStr,
-        /// Every answer.
+        /// The answer of each gate.
         verdicts: Arc<[GateVerdict]>,
     },
-    /// These calls run at once, on the state as it stands here.
+    /// A batch of calls runs at once on the current state.
     BatchStarted {
-        /// The calls, in the order in which the model asked.
+        /// The calls, in the order in which the model asked for them.
         call_ids: Vec<SmolStr>,
-        /// The state's revision.
+        /// The revision of the state.
         revision: u64,
     },
-    /// An attempt begins.
+    /// An attempt starts.
     CallStarted {
         /// The call.
         call_id: SmolStr,
         /// 1 for the first.
         attempt: u32,
-        /// It begins no earlier, in milliseconds since the Unix epoch.
+        /// The earliest start, in milliseconds since the Unix epoch.
         #[serde(default)]
         not_before_ms: u64,
-        /// When the whole call must have ended, in milliseconds since the Unix epoch; 0 where
-        /// that is not known. It is for the process that started the attempt alone: time in
-        /// which nobody runs the call does not count.
+        /// The deadline of the whole call, in milliseconds since the Unix epoch; 0 if unknown. It
+        /// applies only in the process that started the attempt: time during which no host runs the
+        /// call does not count.
         #[serde(skip)]
         until_ms: u64,
     },
-    /// An attempt took this from the world; how it ended is said in the same commit.
+    /// The inputs that an attempt took from the world. The same commit records how the attempt
+    /// ended.
     CallTook {
         /// The call.
         call_id: SmolStr,
-        /// Which attempt.
+        /// The attempt, counted from 1.
         attempt: u32,
-        /// With what it can be run again.
+        /// The inputs with which the attempt can be run again.
         taken: Arc<RecordedInputs>,
     },
     /// An attempt timed out, and another follows.
@@ -118,48 +119,48 @@ pub enum Event {
         call_id: SmolStr,
         /// The attempt that failed.
         attempt: u32,
-        /// Why.
+        /// The fault that ended the attempt.
         fault: Fault,
-        /// What the attempt used.
+        /// Resources used by the attempt.
         usage: Usage,
     },
-    /// The call returned before it is its turn to be applied.
+    /// The call returned before its turn to be applied.
     CallReturned {
         /// The call.
         call_id: SmolStr,
-        /// What it returned, with the mutations that it proposes to keys that persist.
+        /// The outcome, with the proposed mutations of persistent keys.
         outcome: Arc<Outcome>,
-        /// Those to other keys, which no record holds: after a restart they are gone.
+        /// The proposed mutations of other keys. They are not recorded and are lost at a restart.
         #[serde(skip)]
         unrecorded: Vec<Mutation>,
-        /// What the attempt used.
+        /// Resources used by the attempt.
         usage: Usage,
     },
-    /// Another call of the batch changed the same key; this one is judged and run
-    /// again on the state as it is now.
+    /// Another call of the batch changed the same key. The gates judge this call again, and it runs
+    /// again on the current state.
     CallConflicted {
         /// The call.
         call_id: SmolStr,
         /// The key.
         key: String,
-        /// What the attempt used.
+        /// Resources used by the attempt.
         usage: Usage,
     },
-    /// The call ended, and what it changed is part of the state from here on.
+    /// The call ended. Its changes are part of the state from here on.
     CallFinished(Arc<Finished>),
     /// The call waits for a person.
     CallSuspended(Box<Suspended>),
-    /// The hooks on one side of a call answered.
+    /// The hooks before or after a call answered.
     CallHooked {
         /// The call.
         call_id: SmolStr,
-        /// Which side.
+        /// The side of the call on which the hooks ran.
         point: HookPoint,
-        /// What each said, in the order in which they were asked. What hooks after
-        /// the call wrote is part of the change of its end.
+        /// The answers, in the order in which the hooks were asked. Writes of hooks after the call
+        /// are part of the change that ends the call.
         answers: Vec<HookAnswer>,
     },
-    /// How the call ends is known; the hooks after it are asked before it does.
+    /// The end of the call is known. The hooks after it are asked before the call ends.
     CallEnding(Box<CallCompletion>),
     /// A person decided about a suspended call.
     CallDecided {
@@ -167,102 +168,102 @@ pub enum Event {
         call_id: SmolStr,
         /// The decision.
         decision: Box<Decision>,
-        /// What the host keeps of it for calls to come.
+        /// The change that the host keeps from the decision for later calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         change: Option<StateChange>,
     },
-    /// A call asked for a run of another agent, which begins now.
+    /// A call requested a run of another agent, which starts now.
     ChildStarted {
         /// The call.
         call_id: SmolStr,
-        /// The request's place among the call's requests; 1 for the first.
+        /// The position among the call's requests, counted from 1.
         ordinal: u32,
         /// The child's run.
         child_run_id: String,
         /// The agent.
         agent_id: String,
-        /// What tells the request from another.
+        /// The digest that distinguishes the request from others.
         digest: String,
     },
     /// A child waits for a person.
     ChildWaiting {
         /// The call.
         call_id: SmolStr,
-        /// The child's place.
+        /// The position of the child among the call's requests.
         ordinal: u32,
-        /// What is asked.
+        /// The child's question.
         question: Box<ChildQuestion>,
     },
     /// A child ended.
     ChildFinished {
         /// The call.
         call_id: SmolStr,
-        /// The child's place.
+        /// The position of the child among the call's requests.
         ordinal: u32,
-        /// How it ended.
+        /// The status with which it ended.
         status: ChildStatus,
-        /// The turns of the model that it and its own children took.
+        /// Model turns taken by the child and its own children.
         steps: u32,
-        /// The tokens that they took.
+        /// Tokens used by the child and its own children.
         tokens: TokenUsage,
     },
-    /// The conversation was handed to another agent, which goes on from here.
+    /// The conversation was handed to another agent, which continues from here.
     Transferred {
-        /// Who handed it over.
+        /// The agent that handed it over.
         from: String,
-        /// Who goes on.
+        /// The agent that continues.
         agent: Arc<AgentSpec>,
-        /// Has the thread's later messages go to the new agent.
+        /// The change that routes the thread's later messages to the new agent.
         change: StateChange,
     },
-    /// What is open of the turn ends early; once the hooks after its calls have
-    /// answered, this follows.
+    /// The open part of the turn ends early. `then` follows once the hooks after its calls have
+    /// answered.
     TurnCut {
-        /// What.
+        /// The step that follows.
         then: AfterTurn,
     },
-    /// The turn is over; every call of it has its answer.
+    /// The turn is over. Every call in it has its answer.
     StepFinished {
         /// The turn.
         step: u32,
     },
-    /// Nothing can go on before a person decides.
+    /// The run cannot continue before a person decides.
     RunWaiting,
-    /// The run ended; nothing follows.
+    /// The run ended. No event follows.
     RunFinished {
-        /// How.
+        /// The reason for the end.
         status: RunStatus,
-        /// The answer, or the last text where there is none.
+        /// The answer, or the last text if there is no answer.
         text: String,
-        /// What it used in all.
+        /// Total usage of the run.
         usage: Box<RunUsage>,
     },
 }
 
-/// A call as it was checked: a known tool and arguments, or what is wrong.
+/// A checked call: a known tool and its arguments, or the problem with them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Proposed {
     /// The call's id, unique within the run.
     pub call_id: SmolStr,
     /// The name that the model used.
     pub tool_name: SmolStr,
-    /// The component (or plugin, server, agent) that brings the tool, and its
-    /// version; none where the tool is not known.
+    /// The owner of the tool (a component, plugin, server or agent) and its version; `None` if the
+    /// tool is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<ToolVersion>,
-    /// The arguments as they were read; none where they are not acceptable JSON.
+    /// The parsed arguments; `None` if they are not acceptable JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Arguments>,
     /// Why the call cannot run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// The tool itself, while this process lives: a call keeps to the version on
-    /// which it began.
+    /// The tool itself, while this process lives. A call keeps the version of the tool on which it
+    /// began.
     #[serde(skip)]
     pub tool: Option<Arc<Tool>>,
 }
 
-/// Which version of whose tool.
+/// A version of a tool's owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolVersion {
     /// The owner's id.
@@ -271,7 +272,7 @@ pub struct ToolVersion {
     pub version: SmolStr,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Finished {
     /// The call.
@@ -280,84 +281,84 @@ pub struct Finished {
     pub tool_name: SmolStr,
     /// The result or the fault.
     pub end: CallEnd,
-    /// What it changed.
+    /// The change of the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<StateChange>,
-    /// How the call itself ended, where hooks made something else of it.
+    /// The original end of the call, if hooks replaced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<Box<CallEnd>>,
-    /// Notes that it left for the model's next turn.
+    /// Notes for the model's next turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Notes for later turns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scheduled: Vec<ScheduledNote>,
-    /// Which tools the model is told of in its next turn.
+    /// The tools that the model sees in its next turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<Box<ToolFilter>>,
-    /// The agent to which it hands the conversation.
+    /// The agent to which the call hands the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<String>,
-    /// Whether it ends the loop that the run is part of.
+    /// Whether the call ends the loop that the run is part of.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub escalates: bool,
-    /// What all its attempts used. (Records of earlier versions have its last attempt alone.)
+    /// Usage of all attempts. (Records of earlier versions hold only that of the last attempt.)
     #[serde(default)]
     pub usage: Usage,
-    /// The part of that which attempts before the last used.
+    /// The share of the attempts before the last.
     #[serde(default, skip_serializing_if = "Usage::is_nothing")]
     pub earlier: Usage,
 }
 
-/// A question to a person, as the host stamped it.
+/// A question to a person, stamped by the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Suspended {
     /// The call.
     pub call_id: SmolStr,
-    /// The suspension's own id, unique within the run.
+    /// The id of the suspension, unique within the run.
     pub suspension_id: String,
     /// The tool's name, stamped by the host.
     pub tool_name: SmolStr,
-    /// The call's arguments, stamped by the host. The record has them where the call was
-    /// proposed or decided about.
+    /// The call's arguments, stamped by the host. The record holds them in the event that proposed
+    /// the call or decided about it.
     #[serde(skip)]
     pub arguments: Option<Arguments>,
     /// The question.
     pub ticket: Ticket,
-    /// The version of the tool that is to go on; it asks again on another.
+    /// The version of the tool that is to continue. A tool of another version asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<ToolVersion>,
-    /// The gate that asks; none where the tool itself does.
+    /// The gate that asks; `None` if the tool itself asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<SmolStr>,
-    /// The child whose question it is, and to which the decision goes.
+    /// The child that asks and receives the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<Box<ChildQuestion>>,
-    /// What the call changed before it asked.
+    /// Changes that the call made before it asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<StateChange>,
-    /// What its last attempt used.
+    /// Resources used by the last attempt.
     #[serde(default)]
     pub usage: Usage,
-    /// The compiled schema of the answer; not part of the record.
+    /// The compiled schema of the answer. It is not part of the record.
     #[serde(skip)]
     pub answer: AnswerSchema,
 }
 
-/// A question to a person that a child run asks.
+/// A question that a child run asks a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChildQuestion {
     /// The child's run.
     pub run_id: String,
     /// The child's agent.
     pub agent_id: String,
-    /// The child's call that waits.
+    /// The child's waiting call.
     pub call_id: SmolStr,
-    /// The suspension's id in the child's run.
+    /// The id of the suspension in the child's run.
     pub suspension_id: String,
-    /// The name of the tool that waits, stamped by the host.
+    /// The name of the waiting tool, stamped by the host.
     pub tool_name: SmolStr,
-    /// That tool's arguments.
+    /// The arguments of that tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Arguments>,
     /// The question.
@@ -368,26 +369,26 @@ pub struct ChildQuestion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum RunStatus {
-    /// The model gave its answer, or the direct call was done.
+    /// The model gave its answer, or the direct call completed.
     Completed,
     /// A gate ended it.
     Blocked {
-        /// The gate's words.
+        /// The gate's reason.
         reason: String,
     },
-    /// It met one of its limits.
+    /// It reached one of its limits.
     Stopped {
         /// The limit's name.
         limit: String,
     },
     /// It was cancelled.
     Cancelled {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The model or the host failed.
     Failed {
-        /// What happened, in words.
+        /// A description of the failure.
         error: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What the world tells a run.
+//! Inputs: events from outside to which a run reacts.
 
 use super::child_plan::{ChildEnd, Seed};
 use super::spec::{Decision, RunSpec};
@@ -10,120 +10,120 @@ use crate::recorded_inputs::RecordedInputs;
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// One thing that the world tells a run. An input that comes too late, for a call
-/// that has ended or an attempt that was replaced, gives no events.
+/// One input to a run. An input that arrives too late, for a call that has ended or an attempt that
+/// was replaced, produces no events.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// The run shall begin.
+    /// Start the run.
     Start(Arc<RunSpec>),
-    /// A direct call is refused before anything of it is read.
+    /// Reject a direct call before any of it is read.
     StartRefused(Arc<RunSpec>, Fault),
-    /// A child shall begin, with what its parent gives it.
+    /// Start a child with the data from its parent.
     StartSeeded(Arc<RunSpec>, Seed),
     /// The model replied.
     Replied {
-        /// Which time of asking.
+        /// The number of the request to the model.
         ask: u32,
         /// The reply.
         reply: ModelReply,
-        /// What hooks did to the turn; none where they did nothing.
+        /// Changes that hooks made to the turn; `None` if they made none.
         hooked: Option<Box<ModelHooked>>,
     },
-    /// The model cannot reply, for good.
+    /// The model failed for good.
     ModelFailed {
-        /// Which time of asking.
+        /// The number of the request to the model.
         ask: u32,
-        /// The provider's words.
+        /// The provider's error message.
         error: String,
     },
-    /// A tool's own check of its arguments answered.
+    /// The tool's own argument check answered.
     Validated {
         /// The call.
         call_id: SmolStr,
-        /// What it found wrong.
+        /// The problem that the check found; `None` if the arguments passed.
         fault: Option<Fault>,
     },
-    /// The gates answered, about each call up to the first that is held back.
+    /// The gates answered about each call, up to the first that is held back.
     Judged {
-        /// Which round of questions.
+        /// The round of questions.
         round: u32,
-        /// The calls' ids with every gate's answer.
+        /// The ids of the calls, each with the answers of all gates.
         answers: Vec<(SmolStr, Arc<[GateVerdict]>)>,
-        /// The ids of those calls that were let through and whose hooks were asked
-        /// for, with what the hooks before them answered.
+        /// The answers of the hooks before a call, for each call that was let through and whose
+        /// hooks were to be asked.
         hooked: Vec<(SmolStr, Vec<HookAnswer>)>,
     },
     /// An attempt ended.
     Attempted {
         /// The call.
         call_id: SmolStr,
-        /// Which attempt.
+        /// The attempt, counted from 1.
         attempt: u32,
-        /// What came of it.
+        /// The outcome of the attempt.
         outcome: Arc<Outcome>,
-        /// What it used.
+        /// Resources used by the attempt.
         usage: Usage,
-        /// What it took from the world; none where it took nothing.
+        /// Inputs that the attempt took from the world; `None` if it took none.
         taken: Option<Arc<RecordedInputs>>,
     },
     /// The hooks after a call answered.
     Hooked {
         /// The call.
         call_id: SmolStr,
-        /// What each said, in the order in which they were asked.
+        /// The answers, in the order in which the hooks were asked.
         answers: Vec<HookAnswer>,
     },
-    /// A call asks for a child that it does not have yet.
+    /// A call requests a child that it does not have yet.
     ChildAsked {
         /// The call.
         call_id: SmolStr,
-        /// Which attempt.
+        /// The attempt, counted from 1.
         attempt: u32,
-        /// The request's place among the call's requests; 1 for the first.
+        /// The position among the call's requests, counted from 1.
         ordinal: u32,
         /// The agent.
         agent_id: String,
-        /// What tells the request from another.
+        /// The digest that distinguishes the request from others.
         digest: String,
         /// The child's run.
         run_id: String,
     },
-    /// A child left off.
+    /// A child ended or waits.
     ChildStands {
         /// The call.
         call_id: SmolStr,
-        /// The child's place.
+        /// The position of the child among the call's requests.
         ordinal: u32,
-        /// How.
+        /// The state in which the child was left.
         end: ChildEnd,
     },
     /// A person decided.
     Decided(Decision),
-    /// The user said something while the run waits.
+    /// The user sent a message while the run waits.
     Message(String),
-    /// The run shall end; what was under way has been stopped.
+    /// End the run. Its work in progress has been stopped.
     Cancel {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The run's wall time is used up; what was under way has been stopped.
+    /// The run's wall time is used up. Its work in progress has been stopped.
     WallTimeUp,
-    /// The run shall end, and what was under way has been stopped. As [`Cancel`](Self::Cancel)
-    /// and [`WallTimeUp`](Self::WallTimeUp), with what was counted of the stopped attempts.
+    /// End the run, with the usage counted for its stopped attempts. Otherwise as
+    /// [`Cancel`](Self::Cancel) and [`WallTimeUp`](Self::WallTimeUp).
     CutShort {
-        /// Why; the wall time is used up where there is no reason.
+        /// The reason; `None` if the wall time is used up.
         reason: Option<String>,
-        /// The calls and what their attempts used at least.
+        /// The calls, each with the minimum usage of its attempts.
         stopped: Vec<(SmolStr, Usage)>,
     },
-    /// The process that ran this run is gone: what was under way is not.
+    /// The process that ran this run is gone, and its work in progress with it.
     Restarted,
-    /// The process that made this direct call is gone, and with it whoever waited for the
-    /// answer: the call ends, and nothing of it runs again.
+    /// The process that made this direct call is gone, and the caller with it. The call ends, and
+    /// none of it runs again.
     Abandoned,
 }
 
-/// Why an input was not taken. Nothing happened; the run stands as it stood.
+/// The reason for which an input was rejected. The run is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(pub(super) String);

@@ -1,4 +1,4 @@
-//! What a run is given: whose it is, what bounds it, and what a person decides.
+//! The inputs of a run: its identity, its limits and a person's decisions.
 
 use crate::backend::Capabilities;
 use crate::context::{AgentView, RunIdentity};
@@ -11,56 +11,56 @@ use serde_json::Value;
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// The time of one attempt where neither tool nor run says another, in milliseconds.
+/// The default timeout of one attempt, in milliseconds, if neither the tool nor the run sets one.
 pub const DEFAULT_TIMEOUT_MS: u32 = 15_000;
-/// Retries of an idempotent tool that does not say how many.
+/// The default number of retries of an idempotent tool.
 pub const DEFAULT_RETRIES: u32 = 3;
-/// The most retries that a tool may ask for.
+/// The maximum number of retries that a tool may request.
 pub const MAX_RETRIES: u32 = 10;
-/// How often one call runs again because of a conflict, and how often because its process
-/// ended. Neither uses up the retries after a timeout.
+/// The maximum number of reruns of one call after conflicts, and also after the end of its process.
+/// Neither counts against the retries after a timeout.
 pub const MAX_RERUNS: u32 = 16;
 /// The pause before a retry, in milliseconds.
 pub const RETRY_PAUSE_MS: u64 = 500;
-/// How often one call may ask a person.
+/// The maximum number of questions that one call may ask a person.
 pub const MAX_SUSPENSIONS: u32 = 16;
-/// How often a reply that was cut off by its length is continued.
+/// The maximum number of continuations of a reply that was cut off by its length.
 pub const MAX_CONTINUATIONS: u32 = 2;
 
-/// What a run is: recorded as its first event.
+/// The specification of a run, recorded as its first event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
-    /// Which run, thread and agent.
+    /// The ids of the run, its thread and its agent.
     pub identity: RunIdentity,
     /// The agent that runs.
     pub agent: Arc<AgentSpec>,
-    /// What bounds it.
+    /// The limits of the run.
     pub limits: RunLimits,
-    /// What is to be done.
+    /// The task of the run.
     pub task: Task,
 }
 
 impl RunSpec {
-    /// Whether the run offers the tool. A direct call names its tool itself, and
-    /// the gate says who may call what; the model is told of what its agent lists,
-    /// so what is not listed does not exist for it.
+    /// Returns whether the run offers the tool. A direct call names its tool itself, and the gate
+    /// decides who may call it. The model sees only the tools that its agent lists, so an unlisted
+    /// tool does not exist for it.
     #[must_use]
     pub fn offers(&self, tool_name: &str) -> bool {
         self.agent.lists(tool_name) || matches!(self.task, Task::Call { .. })
     }
 }
 
-/// What a run is to do.
+/// The task of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Answer this message, with as many turns of the model as that takes.
+    /// Answer this message, in as many model turns as that takes.
     Prompt(String),
     /// Make this one call, without a model.
     Call {
         /// The tool's name.
         tool_name: SmolStr,
-        /// The arguments as text, as they were typed.
+        /// The arguments as the text that was entered.
         arguments: Arc<str>,
     },
 }
@@ -68,36 +68,36 @@ pub enum Task {
 /// An agent as a run knows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentSpec {
-    /// What tools and gates see of it.
+    /// The view of the agent that tools and gates see.
     pub view: AgentView,
     /// The system prompt.
     #[serde(default)]
     pub instructions: Arc<str>,
-    /// The names of the tools that it is offered; `*` is all.
+    /// The names of the tools that the agent is offered; `*` means all.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// JSON Schema of its answer; none where it answers in words.
+    /// The JSON Schema of the answer; `None` if the agent answers in free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Arc<Value>>,
-    /// What whoever replies for it can do.
+    /// Capabilities of the backend that replies for the agent.
     #[serde(default)]
     pub backend: Capabilities,
-    /// Whether it is a loop of other agents, which their calls may end.
+    /// Whether the agent is a loop of other agents. Their calls may end the loop.
     #[serde(default)]
     pub is_loop: bool,
 }
 
-/// An agent that a run can be handed to or made of.
+/// An agent to which a run can be handed, or of which a run can be made.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownAgent {
-    /// What it is.
+    /// The specification of the agent.
     pub spec: Arc<AgentSpec>,
-    /// What bounds its runs.
+    /// The limits of its runs.
     pub limits: RunLimits,
 }
 
 impl AgentSpec {
-    /// Whether the agent is offered the tool.
+    /// Returns whether the agent is offered the tool.
     #[must_use]
     pub fn lists(&self, tool_name: &str) -> bool {
         if tool_name == name::TRANSFER {
@@ -106,8 +106,8 @@ impl AgentSpec {
         lists(&self.tools, tool_name)
     }
 
-    /// What its model reads before the conversation: the instructions, and the shape
-    /// of the answer where it has one.
+    /// Returns the text that the model reads before the conversation: the instructions, and the
+    /// schema of the answer if there is one.
     #[must_use]
     pub fn system(&self) -> Arc<str> {
         match &self.output {
@@ -119,13 +119,13 @@ impl AgentSpec {
         }
     }
 
-    /// Whether it runs other agents instead of asking a model.
+    /// Returns whether the agent runs other agents instead of asking a model.
     #[must_use]
     pub fn is_made_of_agents(&self) -> bool {
         self.lists(name::RUN_AGENT)
     }
 
-    /// What a run of it needs of its backend, whatever it is asked.
+    /// Returns the capabilities that every run of the agent needs of its backend.
     #[must_use]
     pub fn needs(&self) -> Capabilities {
         let has_tools = !self.tools.is_empty() || !self.view.delegates.is_empty();
@@ -138,46 +138,46 @@ impl AgentSpec {
     }
 }
 
-/// Whether a list of tools has this one. `*` is every tool but those with which
-/// the host runs agents for itself.
+/// Returns whether a list of tools includes this one. `*` includes every tool except those with
+/// which the host itself runs agents.
 #[must_use]
 pub fn lists(tools: &[String], tool_name: &str) -> bool {
     tools.iter().any(|t| t == tool_name || (t == "*" && tool_name != name::RUN_AGENT))
 }
 
-/// What bounds a run. At a limit it ends as `stopped`, with the limit's name.
+/// The limits of a run. A run that reaches a limit ends as `stopped`, with the limit's name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
-    /// Turns of the model.
+    /// Maximum number of model turns.
     pub model_turns: u32,
-    /// Calls that the model may ask for, in all.
+    /// Maximum number of calls that the model may request.
     pub tool_calls: u32,
-    /// Tokens read and written, in all; none means no limit.
+    /// Maximum number of tokens read and written; `None` means no limit.
     #[serde(default)]
     pub tokens: Option<u64>,
-    /// Wall time in milliseconds, time spent waiting for a person not counted. It bounds a
-    /// direct call as well.
+    /// Maximum wall time in milliseconds, without the time spent waiting for a person. It also
+    /// bounds a direct call.
     pub wall_ms: u64,
-    /// Calls of one batch that run at once; at least 1. With 1, every call is a
-    /// batch.
+    /// Maximum number of calls of one batch that run at once; at least 1. With 1, every call is a
+    /// batch of its own.
     pub concurrency: u32,
-    /// Milliseconds for one attempt of a tool that does not say.
+    /// Timeout of one attempt in milliseconds, for tools that do not set one.
     pub timeout_ms: u32,
-    /// The most milliseconds for one attempt, whatever a tool says, and for all attempts of
-    /// one call together, with the pauses between them. A call that asked a person begins
-    /// anew; the wait for child runs does not count.
+    /// Maximum duration in milliseconds of one attempt, whatever its tool requests. It also bounds
+    /// all attempts of one call together, including the pauses between them. The time starts anew
+    /// after a call has asked a person, and stands still while the call waits for child runs.
     pub timeout_ceiling_ms: u32,
-    /// How much of the conversation the model is shown, in bytes of its text; older
-    /// exchanges are left out, whole.
+    /// Maximum size of the conversation that the model sees, in bytes of its text. Older exchanges
+    /// are omitted as a whole.
     pub history_bytes: usize,
-    /// Turns in a row that ask for the very same calls: the last of them is not
-    /// run. At least 2.
+    /// Maximum number of consecutive turns that request exactly the same calls; at least 2. The
+    /// calls of the last of them do not run.
     pub identical_turns: u32,
-    /// The run ends once one of these tools succeeded.
+    /// Tools whose success ends the run.
     #[serde(default)]
     pub stop_on_tools: Vec<String>,
-    /// The run ends once the model says one of these texts, letter by letter; calls
-    /// beside it are not run.
+    /// Texts that end the run when the model says one of them verbatim. Calls in the same reply do
+    /// not run.
     #[serde(default)]
     pub stop_on_texts: Vec<String>,
 }
@@ -201,8 +201,8 @@ impl Default for RunLimits {
 }
 
 impl RunLimits {
-    /// How long one attempt may take: the tool's time, else the run's, never
-    /// above the operator's ceiling.
+    /// Returns the timeout of one attempt: the tool's, or else the run's, but never more than the
+    /// operator's maximum.
     #[must_use]
     pub fn attempt_timeout_ms(&self, policy: &ExecutionPolicy) -> u32 {
         let wanted = policy.timeout_ms.filter(|ms| *ms > 0);
@@ -211,16 +211,16 @@ impl RunLimits {
     }
 }
 
-/// How many attempts of a tool may follow ones that timed out.
+/// Returns how many attempts of a tool may follow those that timed out.
 #[must_use]
 pub fn max_retries(policy: &ExecutionPolicy) -> u32 {
     if policy.idempotent { policy.max_retries.unwrap_or(DEFAULT_RETRIES).min(MAX_RETRIES) } else { 0 }
 }
 
-/// What the thread brings along: what was said, and the state as it stands.
+/// The conversation and state of the thread on which a run starts.
 #[derive(Debug, Clone, Default)]
 pub struct Thread {
-    /// The conversation so far; every call in it has its answer.
+    /// The conversation so far. Every call in it has its answer.
     pub messages: Arc<Vec<Message>>,
     /// The thread's keys.
     pub state: State,
@@ -229,28 +229,29 @@ pub struct Thread {
 /// A person's answer to a suspended call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The decision's own id: the same decision twice changes nothing. Where it is
-    /// empty, the host makes one.
+    /// The id of the decision. Sending the same decision twice changes nothing. If the id is empty,
+    /// the host generates one.
     pub id: String,
-    /// The call, or the suspension, that it answers.
+    /// The id of the call or suspension that it answers.
     pub target: String,
-    /// What is decided.
+    /// The decision itself.
     pub answer: DecisionAnswer,
-    /// Why, in the person's words.
+    /// The reason, in the person's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When, in milliseconds since the Unix epoch; 0 for when the host hears of it.
+    /// The time of the decision, in milliseconds since the Unix epoch; 0 means the time at which
+    /// the host receives it.
     pub at_ms: u64,
 }
 
 impl Decision {
-    /// The call, or the suspension, goes on with this value, which fits what was asked.
+    /// Continues the call or suspension with this value, which fits the question.
     #[must_use]
     pub fn resume(target: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(target.into(), DecisionAnswer::Resume(value.into()))
     }
 
-    /// The call ends without running.
+    /// Ends the call without running it.
     #[must_use]
     pub fn cancel(target: impl Into<String>) -> Self {
         Self::new(target.into(), DecisionAnswer::Cancel)
@@ -260,14 +261,14 @@ impl Decision {
         Self { id: String::new(), target, answer, reason: None, at_ms: 0 }
     }
 
-    /// Says why, for the model and the record.
+    /// Adds a reason for the model and the record.
     #[must_use]
     pub fn because(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
         self
     }
 
-    /// Gives it an id, so that it may be sent twice.
+    /// Sets the id, so that the decision can be sent twice.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
@@ -275,11 +276,11 @@ impl Decision {
     }
 }
 
-/// What a person decides.
+/// A person's choice for a suspended call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionAnswer {
-    /// The call goes on with this value.
+    /// The call continues with this value.
     Resume(Value),
     /// The call ends without running.
     Cancel,
