@@ -1,5 +1,5 @@
-//! What a call may ask of the loop beside its result: a note for the model, another
-//! agent for the conversation, the end of the loop that the run is part of.
+//! Actions that a call may request beside its result: a note for the model, a handover of the
+//! conversation to another agent, the end of the loop that the run is part of.
 
 use super::event::{Event, Finished};
 use super::spec::{AgentSpec, Task};
@@ -15,39 +15,39 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The most actions that one call may ask for.
+/// Maximum number of actions of one call.
 const MAX_ACTIONS: usize = 16;
-/// The most turns ahead for which a note may be scheduled.
+/// Maximum number of turns ahead for which a note may be scheduled.
 const MAX_TURNS_AHEAD: u32 = 256;
-/// The most scheduled notes of one run that wait.
+/// Maximum number of scheduled notes that may be pending in one run.
 const MAX_SCHEDULED: usize = 64;
-/// The longest note that a call may leave for the model, in bytes.
+/// Maximum length of a note for the model, in bytes.
 const MAX_NOTE_BYTES: usize = 16 * 1024;
-/// The thread's own key that says whom it was handed to.
+/// The thread key that holds the agent to which the thread was handed.
 const AGENT_KEY: &str = "host.agent";
 
-/// What a call asked of the loop, and may.
+/// The granted actions of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopActions {
     /// Notes for the model's next turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The agent that is to go on.
+    /// The agent that continues the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<String>,
-    /// Whether the loop that the run is part of is to end.
+    /// Whether the loop that the run is part of ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub escalates: bool,
     /// Notes for later turns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scheduled: Vec<ScheduledNote>,
-    /// Which tools the model is told of in its next turn.
+    /// The tools that the model sees in its next turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<Box<ToolFilter>>,
 }
 
 impl LoopActions {
-    /// Adds what others asked.
+    /// Adds the actions that others requested.
     pub(super) fn join(&mut self, other: LoopActions) {
         self.notes.extend(other.notes);
         self.scheduled.extend(other.scheduled);
@@ -60,12 +60,12 @@ impl LoopActions {
     }
 }
 
-/// Who asks for actions, in words, and which it was granted.
+/// The tool or hook that requests actions, and the actions that it was granted.
 pub(super) struct Actor<'a> {
-    /// Such as `tool`.
+    /// The kind, such as `tool`.
     kind: &'static str,
     name: &'a str,
-    /// The component or plugin.
+    /// The name of the component or plugin.
     owner: &'a str,
     grants: ActionGrants,
 }
@@ -91,17 +91,17 @@ impl<'a> Actor<'a> {
         self.bad("asked for a second transfer in one turn; the first stands.")
     }
 
-    /// A note as the model reads it: marked with who left it.
+    /// Returns a note as the model reads it, marked with its author.
     fn note(&self, note: &str) -> String {
         format!("Note left by the {} '{}':\n{}", self.kind, self.name, clean(note, MAX_NOTE_BYTES))
     }
 }
 
-/// What the actions of a call come to.
+/// Checks the actions of a call and returns those to carry out.
 ///
 /// # Errors
-/// `bad_action`: too many actions, one that is not granted to the tool's owner, or
-/// two agents to hand to.
+/// `bad_action`: there are too many actions, one is not granted to the tool's owner, or two name an
+/// agent to hand the conversation to.
 pub fn granted_actions(tool: &Tool, actions: &[Action]) -> Result<LoopActions, Fault> {
     granted(&Actor::tool(tool), actions)
 }
@@ -145,8 +145,7 @@ pub(super) fn granted(by: &Actor<'_>, actions: &[Action]) -> Result<LoopActions,
     Ok(asked)
 }
 
-/// The agent to which the thread was handed, where that is another than the one
-/// that is asked for.
+/// Returns the agent to which the thread was handed, if it is not the requested one.
 #[must_use]
 pub fn handed_to<'a>(thread: &'a State, asked_for: &str) -> Option<&'a str> {
     let handed = thread.get(AGENT_KEY)?;
@@ -155,8 +154,8 @@ pub fn handed_to<'a>(thread: &'a State, asked_for: &str) -> Option<&'a str> {
 }
 
 impl Transition<'_> {
-    /// Checks what a tool asks of the loop against where the run stands. An agent that
-    /// is not known gives a result in the place of the tool's.
+    /// Checks a tool's requested actions against the current state of the run. If the target agent
+    /// is unknown, returns a result that replaces the tool's.
     pub(super) fn check_asked(
         &self,
         tool: &Tool,
@@ -172,7 +171,7 @@ impl Transition<'_> {
         Ok(Some(unknown_agent(&target, self.delegates())))
     }
 
-    /// Whether what is asked of the loop makes sense where the run stands.
+    /// Checks that the requested actions make sense in the current state of the run.
     pub(super) fn check_place(&self, by: &Actor<'_>, asked: &LoopActions) -> Result<(), Fault> {
         if asked.escalates && !self.run.spec.identity.in_loop {
             return Err(by.bad("asked to end a loop, and there is none."));
@@ -196,24 +195,24 @@ impl Transition<'_> {
         self.delegates().any(|id| id == target)
     }
 
-    /// The agents to which the run may be handed.
+    /// Returns the agents to which the run may be handed.
     pub(super) fn delegates(&self) -> impl Iterator<Item = &String> {
         let delegates = &self.run.spec.agent.view.delegates;
         delegates.iter().filter(|id| self.catalog.agent(id).is_some())
     }
 
-    /// The agent to which a call of this turn hands the conversation.
+    /// Returns the agent to which a call of this turn hands the conversation.
     pub(super) fn transfer(&self) -> Option<&str> {
         let now = self.finished().find_map(|finished| finished.transfer.as_deref());
         now.or_else(|| self.run.turn.as_ref()?.transfer.as_deref())
     }
 
-    /// Whether a call ended the loop that the run is part of.
+    /// Returns whether a call ended the loop that the run is part of.
     pub(super) fn escalates(&self) -> bool {
         self.run.escalated || self.finished().any(|finished| finished.escalates)
     }
 
-    /// Hands the conversation over, where a call of this turn asked for it.
+    /// Hands the conversation over if a call of this turn requested it.
     pub(super) fn hand_over(&mut self) {
         let Some(to) = self.transfer() else { return };
         let Some(agent) = self.catalog.agent(to).map(|known| Arc::clone(&known.spec)) else { return };
@@ -230,8 +229,8 @@ impl Transition<'_> {
     }
 }
 
-/// The arguments of a transfer as the agent's model is told of them: whom it may
-/// hand to, and what each is for.
+/// Returns the parameters of a transfer as the agent's model sees them: the possible targets and
+/// the purpose of each.
 pub(super) fn parameters(agent: &AgentView, catalog: &Catalog) -> Value {
     let known = agent.delegates.iter().filter_map(|id| Some((id, catalog.agent(id)?)));
     let (ids, lines): (Vec<&String>, Vec<String>) = known
@@ -248,7 +247,7 @@ pub(super) fn parameters(agent: &AgentView, catalog: &Catalog) -> Value {
     })
 }
 
-/// The error result of a transfer to nobody.
+/// Returns the error result of a transfer to an unknown agent.
 #[must_use]
 pub fn unknown_agent<'a>(target: &str, known: impl Iterator<Item = &'a String>) -> ToolResult {
     let known: Vec<&str> = known.map(String::as_str).collect();
@@ -259,7 +258,7 @@ pub fn unknown_agent<'a>(target: &str, known: impl Iterator<Item = &'a String>) 
     )
 }
 
-/// Later messages to anyone who handed the thread on go to the new agent.
+/// The thread's later messages for any agent that handed it on go to the new agent.
 fn handed_over(state: &State, from: &str, to: &AgentSpec) -> StateChange {
     let to = to.view.id.as_str();
     let mut before: Vec<&str> = state

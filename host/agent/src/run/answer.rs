@@ -1,4 +1,4 @@
-//! What the model reads of a call.
+//! The model's view of a call's result.
 
 use super::call::CallEnd;
 use crate::code::Code;
@@ -8,10 +8,10 @@ use crate::text;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The longest answer that the model reads, in bytes; a longer one is cut.
+/// Maximum length of an answer that the model reads, in bytes. A longer answer is cut.
 pub const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
-/// The one answer to one call, under the names that the host gives it.
+/// Returns the single answer to a call, under the names that the host gives it.
 #[must_use]
 pub fn answer(call_id: &str, tool_name: &str, end: &CallEnd) -> Answer {
     let (content, is_error) = match end {

@@ -5,18 +5,18 @@ use crate::schema::{Schema, SchemaError};
 use std::sync::{Arc, OnceLock};
 
 impl Suspended {
-    /// The schema that an answer has to fit; `None` if any does. It is compiled at most once
-    /// in a process.
+    /// Returns the schema that an answer has to fit; `None` if any answer fits. The schema is
+    /// compiled at most once per process.
     ///
     /// # Errors
-    /// The schema of a record of another version is refused.
+    /// The schema comes from a record of another version and is rejected.
     pub fn answer_schema(&self) -> Result<Option<&Schema>, &SchemaError> {
         let Some(schema) = &self.ticket.response_schema else { return Ok(None) };
         self.answer.compiled.get_or_init(|| Schema::compile(schema)).as_ref().map(Some)
     }
 }
 
-/// The compiled schema of the answer to a question, once somebody needs it.
+/// The schema of the answer to a question, compiled on first use.
 #[derive(Debug, Clone, Default)]
 pub struct AnswerSchema {
     compiled: Arc<OnceLock<Result<Schema, SchemaError>>>,

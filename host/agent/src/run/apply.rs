@@ -15,21 +15,20 @@ use serde_json::Value;
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// An event that cannot follow from the ones before it: a fault of the host, or a
-/// record that was tampered with. The run ends.
+/// An event that cannot follow from the events before it, because of a bug in the host or because
+/// the record was tampered with. The run ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the record of the run cannot be right: {0}")]
 pub struct InvalidTransition(pub(super) String);
 
-/// What the model is told before it continues a reply.
+/// The note that asks the model to continue a reply.
 const CONTINUE: &str = "Your reply was cut off by its length. Go on exactly where it stopped.";
 
 impl Run {
-    /// Folds one event in.
+    /// Applies one event.
     ///
     /// # Errors
-    /// The event cannot follow from the ones before it. The run is not to be used
-    /// any more.
+    /// The event cannot follow from the events before it. The run must not be used afterwards.
     pub fn apply(&mut self, event: &Event) -> Result<(), InvalidTransition> {
         if self.is_finished() {
             return Err(InvalidTransition("an event follows the end of the run".to_owned()));
@@ -112,14 +111,14 @@ impl Run {
         Ok(())
     }
 
-    /// Takes over the thread's state as it stands, for a run that was folded from
-    /// its record: others may have written to the thread while it waited.
+    /// Takes over the current state of the thread, for a run that was folded from its record: other
+    /// runs may have written to the thread while it waited.
     pub fn adopt(&mut self, thread: &State) {
         self.state.adopt(thread);
     }
 
-    /// Takes over one change that others committed to the thread meanwhile. Keys that
-    /// end with a run are theirs alone.
+    /// Takes over one change that another run committed to the thread in the meantime. Keys that
+    /// end with a run are not affected.
     pub fn absorb(&mut self, change: &StateChange) {
         let of_thread = |update: &&KeyUpdate| update.scope == KeyScope::Thread;
         let updates = change.updates.iter().filter(of_thread).cloned().collect();
@@ -183,12 +182,13 @@ impl Run {
         }
     }
 
-    /// What the turn has said with this reply, the parts that it continues included.
+    /// Returns the text of the turn up to and including this reply, with the parts that it
+    /// continues.
     pub(super) fn said(&self, reply: &ModelReply) -> String {
         format!("{}{}", self.carried, reply.message.text)
     }
 
-    /// Whether a reply was cut off by its length and is to be continued.
+    /// Returns whether a reply was cut off by its length and is to be continued.
     pub(super) fn continues(&self, reply: &ModelReply) -> bool {
         reply.finish == Finish::Length
             && reply.correction.is_none()
@@ -197,7 +197,7 @@ impl Run {
             && !self.stops_on_text(reply)
     }
 
-    /// Whether the model said one of the texts that end the run.
+    /// Returns whether the model said one of the texts that end the run.
     pub(super) fn stops_on_text(&self, reply: &ModelReply) -> bool {
         let texts = &self.spec.limits.stop_on_texts;
         !texts.is_empty() && {
@@ -206,7 +206,7 @@ impl Run {
         }
     }
 
-    /// How many turns in a row asked for these very calls, this one included.
+    /// Returns how many turns in a row requested exactly these calls, including this one.
     pub(super) fn repetitions(&self, reply: &ModelReply) -> u32 {
         let (last, times) = &self.repeated;
         if last.as_ref().is_some_and(|last| asks_the_same(last, reply)) { times + 1 } else { 1 }
@@ -262,11 +262,11 @@ impl Run {
     fn call_suspended(&mut self, suspended: &Suspended) -> Result<(), InvalidTransition> {
         self.used(&suspended.call_id, suspended.usage)?;
         let call = self.call_mut(&suspended.call_id)?;
-        // A question that is asked again, of another version, stays a question.
+        // A question that is asked again for another version remains a question.
         if call.status != CallStatus::Suspended {
             call.become_status(CallStatus::Suspended)?;
         }
-        // What waits holds nothing: it goes on with what is loaded by then.
+        // A waiting call holds no tool. It continues with the version that is loaded by then.
         call.version.clone_from(&suspended.owner);
         call.tool = None;
         call.suspensions += 1;
@@ -274,7 +274,7 @@ impl Run {
         call.until_ms = 0; // It waits for a person, and begins anew then.
         call.let_through = None;
         call.returned = None;
-        // What hooks before the call wrote is part of the change; a gate's question has none.
+        // The change includes the writes of hooks before the call. A gate's question has no change.
         call.hooks_kept |= suspended.gate.is_none() && call.hooked.is_some();
         self.leave_batch(&suspended.call_id)?;
         self.changed(suspended.change.as_ref());
@@ -296,7 +296,7 @@ impl Run {
             let target = child.suspension_id.clone();
             call.child_decision = Some((child.run_id.clone(), Decision { target, ..decision.clone() }));
         }
-        // What a person told the child is not for this call to read.
+        // The answer to a child's question is for the child, not for this call.
         let value = match (&decision.answer, &suspended.child) {
             (_, Some(_)) => &Value::Null,
             (DecisionAnswer::Resume(value), None) => value,
@@ -307,7 +307,7 @@ impl Run {
         Ok(())
     }
 
-    /// The agent goes on as another one.
+    /// Continues the run with another agent.
     fn transferred(&mut self, agent: &Arc<AgentSpec>, change: &StateChange) {
         let spec = Arc::make_mut(&mut self.spec);
         spec.identity.agent_id = SmolStr::new(&agent.view.id);
@@ -315,7 +315,7 @@ impl Run {
         self.absorb(change);
     }
 
-    /// The turn joins the conversation, each call with its answer.
+    /// Adds the turn to the conversation, with the answer to each call.
     fn finish_step(&mut self) {
         let Some(turn) = self.turn.take() else { return };
         let messages = Arc::make_mut(&mut self.messages);
@@ -326,7 +326,7 @@ impl Run {
             }
         }
         messages.extend(self.notes.drain(..).map(Message::Note));
-        // Those that have ended are in the record, and nobody asks for them again.
+        // Children that have ended are in the record and are not requested again.
         self.children.retain(|_, child| child.standing != ChildStanding::Ended);
     }
 
@@ -342,7 +342,7 @@ impl Run {
         Ok(())
     }
 
-    /// What the gates were asked is out of date once a call moves.
+    /// Invalidates the current round of questions to the gates once a call changes.
     fn end_round(&mut self, event: &Event) {
         let moves = matches!(
             event,
@@ -382,7 +382,7 @@ fn unknown(call_id: &str) -> InvalidTransition {
     InvalidTransition(format!("the call {call_id} is not known"))
 }
 
-/// Whether both ask for the very same calls.
+/// Returns whether both replies request exactly the same calls.
 fn asks_the_same(one: &ModelReply, other: &ModelReply) -> bool {
     let calls = |reply: &ModelReply| reply.message.calls.len();
     let mut pairs = one.message.calls.iter().zip(other.message.calls.iter());

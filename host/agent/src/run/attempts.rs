@@ -1,5 +1,4 @@
-//! From what calls return to what becomes of it: retries, conflicts, commits in
-//! the order of the calls.
+//! Processing of attempts' outcomes: retries, conflicts, and commits in the order of the calls.
 
 use super::actions::{LoopActions, granted_actions};
 use super::call::Call;
@@ -46,14 +45,14 @@ impl Transition<'_> {
         self.accept_result(&[(call.id.as_str(), Arc::clone(outcome), usage)]);
     }
 
-    /// What was under way when the host stopped runs again where that is harmless.
+    /// Restarts the calls that were running when the host stopped, if that is harmless.
     pub(super) fn restarted(&mut self) {
         let run = self.run;
         let mut interrupted = Vec::new();
         for call in run.calls().iter().filter(|call| call.is_under_way()) {
             match self.not_restarted(call) {
                 None => {
-                    // The time in which no host ran does not count.
+                    // The time during which no host ran does not count.
                     let anew = Call { until_ms: 0, ..call.clone() };
                     self.start_call(&anew, call.attempts + 1, 0);
                 }
@@ -66,13 +65,13 @@ impl Transition<'_> {
         if !interrupted.is_empty() {
             self.accept_result(&interrupted);
         } else if run.phase == Phase::Waiting && !run.is_told_waiting {
-            // Records of earlier versions end with something else, and are listed as running.
+            // Records of earlier versions end with another event and would be listed as running.
             self.wait_if_suspended();
         }
     }
 
-    /// Ends a direct call whose caller is gone. A question to a person stays open: answering it
-    /// needs no caller.
+    /// Ends a direct call whose caller is gone. A question to a person stays open, because
+    /// answering it needs no caller.
     pub(super) fn abandoned(&mut self) {
         let run = self.run;
         let open = run.calls().iter().find(|call| !call.status.is_final());
@@ -95,7 +94,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Why a call whose process ended is not run again; `None` if it is.
+    /// Returns why a call whose process ended is not run again; `None` if it is run again.
     fn not_restarted(&self, call: &Call) -> Option<Fault> {
         let name = &call.tool_name;
         let message = match call.tool(self.catalog) {
@@ -116,20 +115,20 @@ impl Transition<'_> {
         Some(Fault::new(Code::Interrupted, message))
     }
 
-    /// Whether another attempt follows one that timed out.
+    /// Returns whether another attempt follows one that timed out.
     fn may_retry(&self, call: &Call) -> bool {
         let tool = call.tool(self.catalog);
         tool.is_some_and(|tool| call.retries < max_retries(&tool.descriptor.execution))
     }
 
-    /// The most time that all attempts of a call together may take, in milliseconds.
+    /// Returns the maximum duration of all attempts of a call together, in milliseconds.
     pub(super) fn ceiling_ms(&self) -> u64 {
         u64::from(self.run.spec.limits.timeout_ceiling_ms.max(1))
     }
 
-    /// When the call must have ended, pauses and further attempts included; `None` before its
-    /// first. While it waited for child runs its time stood still: then each attempt counts
-    /// by the time that it might have taken.
+    /// Returns the deadline of the call, including pauses and further attempts; `None` before its
+    /// first attempt. The clock stands still while the call waits for child runs. In that case each
+    /// attempt counts with its full timeout.
     pub(super) fn until_ms(&self, call: &Call) -> Option<u64> {
         let until_ms = Some(call.until_ms).filter(|until_ms| *until_ms > 0)?;
         if !self.run.children.keys().any(|(call_id, _)| *call_id == call.id) {
@@ -141,7 +140,7 @@ impl Transition<'_> {
         Some(until_ms.max(self.now_ms + self.ceiling_ms().saturating_sub(taken_ms)))
     }
 
-    /// Whether another attempt may begin after a pause.
+    /// Returns whether another attempt may begin after a pause.
     fn has_time(&self, call: &Call, pause_ms: u64) -> bool {
         self.until_ms(call).is_none_or(|until_ms| self.now_ms + pause_ms < until_ms)
     }
@@ -154,12 +153,12 @@ impl Transition<'_> {
         )
     }
 
-    /// Applies what has returned already, as far as it is its turn now.
+    /// Applies the outcomes that have already arrived, as far as it is their turn.
     pub(super) fn land_more(&mut self) {
         self.accept_result(&[]);
     }
 
-    /// Applies what has returned, in the order of the calls; what is early waits.
+    /// Applies the outcomes in the order of the calls. An early one waits.
     fn accept_result(&mut self, landed: &[(&str, Arc<Outcome>, Usage)]) {
         let run = self.run;
         let Some(turn) = &run.turn else { return };
@@ -239,21 +238,21 @@ impl Transition<'_> {
         }
     }
 
-    /// What a result that waits asks, and who: the tool by a ticket of its own, a
-    /// child that it waits with, or the tool plainly.
+    /// Returns the question of a pending result and its asker: the tool with its own ticket, a
+    /// child for which the call waits, or the tool without a ticket.
     fn question(&self, call: &Call, result: &ToolResult) -> Option<(Ticket, Asker)> {
         let ToolStatus::Pending(ticket) = &result.status else { return None };
         if ticket.is_none()
             && let Some(of_child) = self.run.question_of_child(&call.id)
         {
-            // The answer is the child's to read; this call then runs again.
+            // The answer is for the child. This call then runs again.
             let ticket = Ticket { resume_mode: ResumeMode::ReplayToolCall, ..of_child.ticket.clone() };
             return Some((ticket, Asker::Child(Box::new(of_child.clone()))));
         }
         Some((question(&call.tool_name, result, ticket.as_deref()), Asker::Tool))
     }
 
-    /// The key of a mutation that was meant for a state that is gone.
+    /// Returns the key of a mutation that was based on an outdated state.
     fn conflict(&self, output: &ToolOutput) -> Option<String> {
         if output.mutations.is_empty() {
             return None;
@@ -280,7 +279,7 @@ impl Transition<'_> {
                 instead = self.check_asked(tool, &mut asked)?;
                 joining.add(&tool.access, &output.mutations)?;
             }
-            // Nobody is left who could say what it may change or ask for.
+            // The tool is gone, so nothing determines what the call may change or request.
             None if !output.mutations.is_empty() || !output.actions.is_empty() => return Err(lost(call)),
             None => {}
         }
@@ -289,10 +288,10 @@ impl Transition<'_> {
     }
 }
 
-/// What of a call's output may be done.
+/// The permitted part of a call's output.
 struct Checked {
     change: Option<StateChange>,
     asked: LoopActions,
-    /// What the model reads in the place of the tool's result.
+    /// The result that the model reads instead of the tool's.
     instead: Option<ToolResult>,
 }

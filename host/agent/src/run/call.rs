@@ -1,4 +1,4 @@
-//! One call of a turn: its status, and which moves between statuses exist.
+//! One call of a turn: its status and the permitted status transitions.
 
 use super::InvalidTransition;
 use super::completion::CallCompletion;
@@ -16,21 +16,21 @@ use serde_json::Value;
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// Where a call stands.
+/// The status of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
-    /// Asked for; not yet let through.
+    /// Requested, but not let through yet.
     New,
-    /// An attempt is under way, or the outcome waits for its turn.
+    /// An attempt is running, or its outcome waits for its turn.
     Running,
     /// Waits for a person.
     Suspended,
-    /// A person let it go on; not yet let through again.
+    /// Approved by a person, but not let through again yet.
     Resuming,
-    /// It did what it was asked.
+    /// The call succeeded.
     Succeeded,
-    /// It did not.
+    /// The call failed.
     Failed,
     /// It was cancelled or superseded.
     Cancelled,
@@ -48,8 +48,8 @@ impl CallStatus {
         CallStatus::Cancelled,
     ];
 
-    /// Whether a call may move from this status to that one. Every pair that is
-    /// not listed here is a fault of the host.
+    /// Returns whether a call may move from this status to that one. Any other transition is a bug
+    /// in the host.
     #[must_use]
     pub fn may_become(self, next: CallStatus) -> bool {
         use CallStatus::{Cancelled, Failed, New, Resuming, Running, Succeeded, Suspended};
@@ -61,25 +61,25 @@ impl CallStatus {
         }
     }
 
-    /// Whether nothing can follow.
+    /// Returns whether the status is final.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, CallStatus::Succeeded | CallStatus::Failed | CallStatus::Cancelled)
     }
 }
 
-/// How a call ended: with the tool's answer, or without.
+/// The end of a call: the tool's answer, or a fault.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallEnd {
     /// The tool's answer, or one supplied in its place.
     Result(Arc<ToolResult>),
-    /// Why there is none.
+    /// The reason that there is no answer.
     Fault(Fault),
 }
 
 impl CallEnd {
-    /// The status that a call has after this end.
+    /// Returns the status of a call with this end.
     #[must_use]
     pub fn status(&self) -> CallStatus {
         match self {
@@ -91,7 +91,7 @@ impl CallEnd {
         }
     }
 
-    /// The code of an end that is no success.
+    /// Returns the code of an unsuccessful end.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         match self {
@@ -102,67 +102,67 @@ impl CallEnd {
     }
 }
 
-/// Everything that a run knows of one call of its present turn.
+/// The state of one call of the current turn.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// Unique within the run.
     pub id: SmolStr,
     /// The name that the model used.
     pub tool_name: SmolStr,
-    /// Which version of whose tool; none where it is not known.
+    /// The version of the tool's owner; `None` if unknown.
     pub version: Option<ToolVersion>,
-    /// Where it stands.
+    /// The current status.
     pub status: CallStatus,
-    /// The arguments; none where they were not acceptable JSON.
+    /// The arguments; `None` if they were not acceptable JSON.
     pub arguments: Option<Arguments>,
-    /// How often an attempt was started.
+    /// The number of attempts that were started.
     pub attempts: u32,
-    /// How many of them followed a timeout.
+    /// The number of attempts that followed a timeout.
     pub(super) retries: u32,
-    /// How many followed a conflict.
+    /// The number of attempts that followed a conflict.
     pub(super) conflicts: u32,
-    /// How many took the place of an attempt that ended with its process.
+    /// The number of attempts that replaced one whose process ended.
     pub(super) restarts: u32,
-    /// An attempt timed out, and the next has not started.
+    /// Whether an attempt timed out and the next has not started.
     pub(super) is_retrying: bool,
-    /// What all its ended attempts used.
+    /// Usage of all attempts that have ended.
     pub usage: Usage,
-    /// The question that it waits for, or waited for last.
+    /// The current or most recent question.
     pub suspended: Option<Arc<Suspended>>,
-    /// The decision with which it goes on.
+    /// The decision with which the call continues.
     pub resumption: Option<Arc<Resumption>>,
-    /// How it ended.
+    /// The end of the call.
     pub end: Option<CallEnd>,
     pub(super) tool: Option<Arc<Tool>>,
     pub(super) validation: Validation,
     pub(super) let_through: Option<Arc<[GateVerdict]>>,
-    /// Whether an attempt was started since the gates let it through.
+    /// Whether an attempt was started since the gates let the call through.
     pub(super) started: bool,
     pub(super) returned: Option<(Arc<Outcome>, Usage)>,
     pub(super) not_before_ms: u64,
-    /// When it must have ended, all attempts together; 0 before the first.
+    /// The deadline of all attempts together; 0 before the first.
     pub(super) until_ms: u64,
     pub(super) suspensions: u32,
     /// The gates whose questions about these arguments a person answered.
     pub(super) approved_gates: Vec<SmolStr>,
-    /// The decision that the tool is shown: the answer to its own question, and
-    /// to a gate's where it asked none.
+    /// The decision that the tool sees: the answer to its own question, or to a gate's if it asked
+    /// none.
     pub(super) shown: Option<Arc<Resumption>>,
     pub(super) asked_itself: bool,
-    /// What a person decided about the question of this call's child: the child's
-    /// run, and the decision as that run is to be told it.
+    /// A person's decision about the question of this call's child: the child's run, and the
+    /// decision to pass to that run.
     pub(super) child_decision: Option<(String, Decision)>,
-    /// Whether it is one of those that were let through; see `Tally`.
+    /// Whether the call is among those that were let through; see `CallCounts`.
     pub(super) counted: bool,
-    /// What the hooks before it answered, once they were asked.
+    /// The answers of the hooks before the call, once they were asked.
     pub(super) hooked: Option<Arc<[HookAnswer]>>,
-    /// Whether what they wrote is part of the state already: the call asked a person.
+    /// Whether their writes are already part of the state, because the call asked a person.
     pub(super) hooks_kept: bool,
-    /// How it ends, while the hooks after it are asked.
+    /// The end of the call, while the hooks after it are asked.
     pub(super) ending: Option<Arc<CallCompletion>>,
 }
 
-/// Whether the tool's own check of the arguments was asked.
+/// Whether the tool's own argument check was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Validation {
     Unasked,
@@ -205,21 +205,21 @@ impl Call {
         }
     }
 
-    /// The gates whose questions about these arguments a person answered.
+    /// Returns the gates whose questions about these arguments a person answered.
     #[must_use]
     pub fn approved_gates(&self) -> &[SmolStr] {
         &self.approved_gates
     }
 
-    /// Whether the gates are to be asked about it: it is new, resumed, or sent
-    /// back for a conflict, and was not let through since.
+    /// Returns whether the gates are to be asked about the call: it is new, resumed or sent back
+    /// because of a conflict, and has not been let through since.
     pub(super) fn wants_judgement(&self) -> bool {
         matches!(self.status, CallStatus::New | CallStatus::Resuming | CallStatus::Running)
             && self.let_through.is_none()
             && self.ending.is_none()
     }
 
-    /// Whether an attempt is under way.
+    /// Returns whether an attempt is in progress.
     pub(super) fn is_under_way(&self) -> bool {
         self.status == CallStatus::Running
             && self.let_through.is_some()
@@ -228,13 +228,13 @@ impl Call {
             && self.ending.is_none()
     }
 
-    /// Whether it was let through and waits for a place among those under way.
+    /// Returns whether the call was let through and waits for a free slot.
     pub(super) fn is_queued(&self) -> bool {
         self.let_through.is_some() && !self.started && !self.status.is_final() && self.ending.is_none()
     }
 
-    /// An attempt begins. One that begins while another is under way takes the place of an
-    /// attempt that ended with its process.
+    /// Starts an attempt. If another attempt is in progress, the new one replaces it, because its
+    /// process ended.
     pub(super) fn start(
         &mut self,
         attempt: u32,
@@ -260,12 +260,12 @@ impl Call {
         Ok(())
     }
 
-    /// The id of the next question about this call, unique within the run.
+    /// Returns the id of the next question about this call, unique within the run.
     pub(super) fn next_suspension(&self) -> String {
         format!("{}/{}", self.id, self.suspensions + 1)
     }
 
-    /// A person let the call go on with this.
+    /// Continues the call with a person's decision.
     pub(super) fn decided(&mut self, asked: &Suspended, decision: &Decision, value: &Value) {
         let resumption = Arc::new(Resumption {
             suspension_id: asked.suspension_id.clone(),
@@ -279,7 +279,7 @@ impl Call {
         if asked.ticket.resume_mode == ResumeMode::PassDecisionToTool {
             self.arguments = Some(Arguments::from_value(value.clone()));
             self.validation = Validation::Unasked;
-            // What was approved were other arguments.
+            // The approval was for other arguments.
             self.approved_gates.clear();
         }
         if asked.child.is_none() && (asked.gate.is_none() || !self.asked_itself) {

@@ -1,12 +1,12 @@
-//! How many calls of a run the gates let through: gates remember nothing, so a
-//! budget's count is the host's.
+//! The number of calls of a run that the gates let through. Gates keep no state, so the host counts
+//! for their budgets.
 
 use super::call::Call;
 use crate::gate::CallsBefore;
 use smallvec::SmallVec;
 use smol_str::SmolStr;
 
-/// Counts of the calls that ran, or run.
+/// Counts of the calls that were let through.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CallCounts {
     of_tool: ByTool<SmolStr>,
@@ -14,7 +14,7 @@ pub(super) struct CallCounts {
 }
 
 impl CallCounts {
-    /// The call was let through; it counts once, however often that happens.
+    /// Counts a call that was let through. Each call counts once, even if it is let through again.
     pub(super) fn count(&mut self, call: &mut Call) {
         if !std::mem::replace(&mut call.counted, true) {
             self.of_tool.add(call.tool_name.clone());
@@ -22,14 +22,14 @@ impl CallCounts {
         }
     }
 
-    /// For each of these calls in order, how many others were let through once
-    /// those that stand before it are.
+    /// Returns for each of these calls, in order, how many others will have been let through once
+    /// the calls before it are.
     pub(super) fn before<'a>(
         &'a self,
         calls: impl IntoIterator<Item = &'a Call>,
     ) -> impl Iterator<Item = CallsBefore> {
-        // The calls that stand before, and do not count yet; the last of them is added once
-        // there is one after it.
+        // The earlier calls that do not count yet. The last of them is added when another call
+        // follows it.
         let (mut fresh_of_tool, mut fresh) = (ByTool::default(), 0);
         let mut last: Option<&Call> = None;
         calls.into_iter().map(move |call| {
@@ -47,7 +47,7 @@ impl CallCounts {
     }
 }
 
-/// A count for each tool. A run calls few different ones, so they are kept in a list.
+/// The count of each tool. A run calls few different tools, so a list suffices.
 #[derive(Debug, Clone, Default)]
 struct ByTool<N>(SmallVec<[(N, u32); 1]>);
 

@@ -1,5 +1,5 @@
-//! Changes of the thread's state in a record: which events carry one, and which of
-//! others a run that is folded again lacks.
+//! State changes in a record: the events that carry one, and the changes of other runs that a
+//! refolded run lacks.
 
 use super::Run;
 use super::event::Event;
@@ -7,7 +7,7 @@ use crate::state::StateChange;
 use std::sync::Arc;
 
 impl Event {
-    /// The change of the state that it carries.
+    /// Returns the state change that the event carries.
     #[must_use]
     pub fn change(&self) -> Option<&StateChange> {
         match self {
@@ -19,7 +19,7 @@ impl Event {
         }
     }
 
-    /// The call that it is about, if it is about one.
+    /// Returns the call that the event is about, if any.
     #[must_use]
     pub fn call_id(&self) -> Option<&str> {
         match self {
@@ -43,8 +43,8 @@ impl Event {
         }
     }
 
-    /// Moves the change so that it follows so many changes of others, and with it the
-    /// revision on which a batch begins. Fits events after the first change of a commit.
+    /// Moves the change, and the revision on which a batch begins, by this number of revisions, so
+    /// that it follows the changes of others. Applies to events after the first change of a commit.
     pub fn move_by(&mut self, revisions: u64) {
         if let Event::BatchStarted { revision, .. } = self {
             *revision += revisions;
@@ -54,7 +54,7 @@ impl Event {
         }
     }
 
-    /// The same, for whoever tells of it without some of its values.
+    /// Returns the state change mutably, to report the event without some of its values.
     pub fn change_mut(&mut self) -> Option<&mut StateChange> {
         match self {
             Event::CallFinished(finished) => Arc::make_mut(finished).change.as_mut(),
@@ -67,8 +67,8 @@ impl Event {
 }
 
 impl Run {
-    /// The revision of the thread's state that an event builds on, where changes up to
-    /// it are missing: those of other runs, which come by [`absorb`](Self::absorb).
+    /// Returns the revision of the thread's state on which an event builds, if changes up to it are
+    /// missing. These are changes of other runs, which arrive through [`absorb`](Self::absorb).
     #[must_use]
     pub fn behind(&self, event: &Event) -> Option<u64> {
         let before = match event {
@@ -78,9 +78,9 @@ impl Run {
         (before > self.state.revision()).then_some(before)
     }
 
-    /// Whether calls are under way on a state that was frozen for them. Where such a run
-    /// is folded from its record, it needs what others wrote in the meantime in its
-    /// place: before the batch for what its calls see, after it for their conflicts.
+    /// Returns whether calls are in progress on a state that was frozen for them. A run like that,
+    /// refolded from its record, needs the concurrent writes of others in their place: those before
+    /// the batch for the state that its calls see, those after it to detect their conflicts.
     #[must_use]
     pub fn is_in_batch(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.batch.is_some())

@@ -1,5 +1,5 @@
-//! How a child left off, for whoever asked for it: its status, its answer, the keys
-//! that it hands back, and the question that it waits with.
+//! The outcome of a child for the call that requested it: its status, its answer, the keys that it
+//! returns, and the question for which it waits.
 
 use super::call::Call;
 use super::child_plan::ChildEnd;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 impl Run {
-    /// How a run that ended or waits stands, for whoever asked for it.
+    /// Returns the status of a run that ended or waits, for its requester.
     #[must_use]
     pub fn child_status(&self) -> ChildStatus {
         match &self.phase {
@@ -36,7 +36,7 @@ impl Run {
         }
     }
 
-    /// What whoever asked for this run is handed, now that it ended or waits.
+    /// Returns the outcome for the requester of this run, now that it ended or waits.
     #[must_use]
     pub fn child_outcome(&self, keys: &KeySet, exports: &[String]) -> ChildOutcome {
         let mut status = self.child_status();
@@ -70,7 +70,7 @@ impl Run {
         }
     }
 
-    /// How this run left off, for its parent's record.
+    /// Returns the end of this run for its parent's record.
     #[must_use]
     pub fn child_end(&self, status: ChildStatus) -> ChildEnd {
         let suspended = self.calls().iter().filter(|call| call.status == CallStatus::Suspended);
@@ -94,10 +94,10 @@ impl Run {
         }
     }
 
-    /// The run's answer in the shape of its agent's schema, where it has one.
+    /// Returns the run's answer in the shape of its agent's schema, if there is one.
     ///
     /// # Errors
-    /// The answer is no JSON, or does not fit; in words.
+    /// The answer is not valid JSON, or does not fit the schema.
     pub fn output(&self) -> Result<Option<Value>, String> {
         let Some(schema) = &self.spec.agent.output else { return Ok(None) };
         let text = self.last_text.trim();

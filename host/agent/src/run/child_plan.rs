@@ -1,8 +1,8 @@
-//! Runs of other agents that belong to calls of this one: who may be run, with
-//! what is left of the parent's budget, and how each stands.
+//! Runs of other agents on behalf of this run's calls: which agents may run, within what is left of
+//! the parent's budget, and the status of each child.
 //!
-//! A child is recorded in its parent before it starts, by its call and its place
-//! among that call's requests. Its own record tells the rest.
+//! A parent records a child before it starts, by its call and its position among that call's
+//! requests. The child's own record holds the rest.
 
 use super::Run;
 use super::call::Call;
@@ -26,21 +26,21 @@ use serde_json::Value;
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// Which child of which call.
+/// The identity of a child: its call, and its position among the call's requests.
 pub type ChildPlace = (SmolStr, u32);
 
-/// A child run as its parent knows it.
+/// A child run from its parent's point of view.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Child {
     /// The child's run.
     pub run_id: String,
-    /// What tells its request from another.
+    /// The digest that distinguishes its request from others.
     pub digest: String,
-    /// How it stands.
+    /// The status of the child.
     pub standing: ChildStanding,
 }
 
-/// How a child stands, as its parent's record tells.
+/// The status of a child according to its parent's record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChildStanding {
     /// It was started and has not ended.
@@ -51,43 +51,43 @@ pub enum ChildStanding {
     Ended,
 }
 
-/// How a child left off.
+/// The state in which a child was left.
 #[derive(Debug, Clone)]
 pub enum ChildEnd {
     /// It waits for a person.
     Waiting(Box<ChildQuestion>),
     /// It ended.
     Ended {
-        /// How.
+        /// The status with which it ended.
         status: ChildStatus,
-        /// The turns of the model that it and its own children took.
+        /// Model turns taken by the child and its own children.
         steps: u32,
-        /// The tokens that they took.
+        /// Tokens used by the child and its own children.
         tokens: TokenUsage,
     },
 }
 
-/// A request for a child, as a call's attempt made it.
+/// A request for a child, made by an attempt of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct ChildAsk<'a> {
     /// The call.
     pub call_id: &'a str,
-    /// Which attempt of it.
+    /// The attempt, counted from 1.
     pub attempt: u32,
-    /// The request's place among the call's requests; 1 for the first.
+    /// The position among the call's requests, counted from 1.
     pub ordinal: u32,
-    /// What tells the request from another.
+    /// The digest that distinguishes the request from others.
     pub digest: &'a str,
     /// The request.
     pub request: &'a ChildRequest,
 }
 
-/// Why a request for a child is refused.
+/// The reason for refusing a request for a child.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChildRefusal {
-    /// The tool is told so.
+    /// The tool receives this error.
     Error(ChildError),
-    /// Another request stood in this place before: the call fails.
+    /// An earlier request at this position differed. The call fails.
     AnotherRequest,
 }
 
@@ -97,31 +97,31 @@ impl From<ChildError> for ChildRefusal {
     }
 }
 
-/// What a new child is to begin with.
+/// The start of a new child.
 #[derive(Debug, Clone)]
 pub struct ChildPlan {
-    /// Its run's first event.
+    /// The specification in its run's first event.
     pub spec: Arc<RunSpec>,
-    /// Its first state and conversation.
+    /// Its initial state and conversation.
     pub seed: Seed,
 }
 
-/// What a run begins with beside its task.
+/// The initial data of a run, in addition to its task.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seed {
-    /// Keys that are set before the first step.
+    /// Keys to set before the first step.
     pub change: Option<StateChange>,
-    /// What was said before.
+    /// The earlier conversation.
     pub messages: Vec<Message>,
 }
 
 impl Run {
-    /// The child that the request is for, where the call already has it; none where
-    /// it is to be made.
+    /// Returns the child for the request if the call already has it; `None` if the child has yet to
+    /// be created.
     ///
     /// # Errors
-    /// The call is over, the agent is not known or not granted, or the call asked
-    /// for something else in this place before.
+    /// The call is over, the agent is unknown or not granted, or the call made a different request
+    /// at this position before.
     pub fn find_child(&self, catalog: &Catalog, ask: &ChildAsk<'_>) -> Result<Option<&Child>, ChildRefusal> {
         let call = self.calls().iter().find(|call| call.id == ask.call_id);
         let call = call.filter(|call| call.is_under_way() && call.attempts == ask.attempt);
@@ -133,11 +133,10 @@ impl Run {
         }
     }
 
-    /// What a new child begins with, under this run id; `wall_ms` is what is left of
-    /// this run's time.
+    /// Plans a new child with this run id. `wall_ms` is the remaining wall time of this run.
     ///
     /// # Errors
-    /// Why it cannot be run, for the tool.
+    /// The child cannot be run. The error is for the tool.
     pub fn plan_child(
         &self,
         catalog: &Catalog,
@@ -182,13 +181,13 @@ impl Run {
         Ok(ChildPlan { spec: Arc::new(spec), seed: Seed { change, messages: earlier.to_vec() } })
     }
 
-    /// Whether what runs below belongs to the loop that this run belongs to: it does
-    /// where this run is made of other agents.
+    /// Returns whether child runs belong to the same loop as this run, which is the case if this
+    /// run is made of other agents.
     fn hands_on_its_loop(&self) -> bool {
         self.spec.agent.is_made_of_agents() && self.spec.identity.in_loop
     }
 
-    /// The child's own limits, and no more than what is left of this run's.
+    /// Returns the child's own limits, capped at what is left of this run's.
     fn limits_of_child(&self, agent: &KnownAgent, wall_ms: Option<u64>) -> Result<RunLimits, ChildError> {
         let mut limits = agent.limits.clone();
         let own = &self.spec.limits;
@@ -211,20 +210,20 @@ impl Run {
         Ok(limits)
     }
 
-    /// The decision that a person gave about the question of this call's child, as
-    /// the child is to be told it.
+    /// Returns a person's decision about the question of this call's child, as it is passed to the
+    /// child.
     #[must_use]
     pub fn decision_for_child(&self, call_id: &str, run_id: &str) -> Option<&Decision> {
         let call = self.calls().iter().find(|call| call.id == call_id)?;
         call.child_decision.as_ref().filter(|(child, _)| child == run_id).map(|(_, decision)| decision)
     }
 
-    /// The children that have not ended, with their places.
+    /// Returns the children that have not ended, with their positions.
     pub fn open_children(&self) -> impl Iterator<Item = (&ChildPlace, &Child)> {
         self.children.iter().filter(|(_, child)| child.standing != ChildStanding::Ended)
     }
 
-    /// The open children whose call has ended: nobody waits for them any more.
+    /// Returns the open children whose call has ended and no longer waits for them.
     pub(super) fn orphans(&self) -> impl Iterator<Item = (&ChildPlace, &Child)> {
         let over = |call_id: &str| {
             let call = self.calls().iter().find(|call| call.id == call_id);
@@ -233,7 +232,7 @@ impl Run {
         self.open_children().filter(move |((call_id, _), _)| over(call_id))
     }
 
-    /// The question of the call's first child that waits for a person.
+    /// Returns the question of the call's first child that waits for a person.
     pub(super) fn question_of_child(&self, call_id: &str) -> Option<&ChildQuestion> {
         self.children.iter().find_map(|((of, _), child)| match &child.standing {
             ChildStanding::Waiting(question) if of == call_id => Some(question.as_ref()),
@@ -243,7 +242,7 @@ impl Run {
 }
 
 impl Transition<'_> {
-    /// A call asks for a child that it does not have yet.
+    /// Handles a call's request for a child that it does not have yet.
     pub(super) fn child_asked(
         &mut self,
         place: ChildPlace,
@@ -260,7 +259,7 @@ impl Transition<'_> {
         self.push(Event::ChildStarted { call_id, ordinal, child_run_id: run_id, agent_id, digest });
     }
 
-    /// Whether a child is still to be ended because its call has ended.
+    /// Returns whether a child must still be ended because its call has ended.
     pub(super) fn has_orphans(&self) -> bool {
         let call_is_over =
             |call_id: &str| self.position(call_id).is_none_or(|at| self.statuses[at].is_final());
@@ -273,7 +272,7 @@ impl Transition<'_> {
         self.run.open_children().any(|(place, _)| call_is_over(&place.0) && !ended_here(place))
     }
 
-    /// A child ended or waits.
+    /// Handles a child that ended or waits.
     pub(super) fn child_stands(&mut self, place: ChildPlace, end: ChildEnd) {
         let Some(child) = self.run.children.get(&place) else { return };
         if self.run.is_finished() || child.standing == ChildStanding::Ended {
@@ -295,7 +294,7 @@ impl Transition<'_> {
     }
 }
 
-/// What a request needs of the backend of its agent.
+/// Returns the capabilities that a request needs of its agent's backend.
 fn needs(agent: &AgentSpec, request: &ChildRequest) -> Capabilities {
     Capabilities {
         cancellation: true,
@@ -305,7 +304,7 @@ fn needs(agent: &AgentSpec, request: &ChildRequest) -> Capabilities {
     }
 }
 
-/// The child's task, and what was said before it.
+/// Returns the child's task and the conversation before it.
 fn conversation(messages: &[Message]) -> Result<(&str, &[Message]), ChildError> {
     let failed = |why: String| Err(ChildError::ExecutionFailed(why));
     let bytes = |message: &Message| match message {
@@ -326,7 +325,7 @@ fn conversation(messages: &[Message]) -> Result<(&str, &[Message]), ChildError> 
     }
 }
 
-/// The seed as the child's first change.
+/// Returns the seed as the child's first change.
 fn seed(
     catalog: &Catalog,
     agent: &AgentSpec,
@@ -364,8 +363,8 @@ fn seeded(
     Ok(KeyUpdate::set(definition, value, Arc::new(value.clone())))
 }
 
-/// Whether the agent has a use for the key: one of its tools reads or writes it, or
-/// its instructions name it.
+/// Returns whether the agent uses the key: one of its tools reads or writes it, or its instructions
+/// name it.
 fn registers(catalog: &Catalog, agent: &AgentSpec, key: &str) -> bool {
     let uses = |access: &crate::state::Access| access.may_read(key) || access.may_write(key);
     prompt::names(catalog, agent, key)
