@@ -258,7 +258,8 @@ pub fn unknown_agent<'a>(target: &str, known: impl Iterator<Item = &'a String>) 
     )
 }
 
-/// The thread's later messages for any agent that handed it on go to the new agent.
+/// Returns the change that routes the thread's later messages to the new agent, whichever
+/// of its earlier agents they name.
 fn handed_over(state: &State, from: &str, to: &AgentSpec) -> StateChange {
     let to = to.view.id.as_str();
     let mut before: Vec<&str> = state

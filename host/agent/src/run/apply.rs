@@ -117,8 +117,8 @@ impl Run {
         self.state.adopt(thread);
     }
 
-    /// Takes over one change that another run committed to the thread in the meantime. Keys that
-    /// end with a run are not affected.
+    /// Takes over one change that another run committed to the thread in the meantime. Keys
+    /// scoped to the other run are ignored.
     pub fn absorb(&mut self, change: &StateChange) {
         let of_thread = |update: &&KeyUpdate| update.scope == KeyScope::Thread;
         let updates = change.updates.iter().filter(of_thread).cloned().collect();

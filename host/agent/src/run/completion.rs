@@ -1,8 +1,8 @@
-//! The end of a call: at once, or once the hooks after it have answered.
+//! The end of a call, either immediate or after the hooks after the call have answered.
 //!
-//! Where hooks are to be asked after a call, how it ends is recorded first: whatever
-//! becomes of the hooks, or of the process, the call is over and does not run again.
-//! What it changed waits, so that it is committed together with what the hooks write.
+//! If hooks are to be asked after a call, its end is recorded first. Whatever happens to the hooks
+//! or the process, the call is over and does not run again. Its state change waits and is committed
+//! together with the hooks' writes.
 
 use super::actions::LoopActions;
 use super::call::Call;
@@ -19,27 +19,27 @@ use smol_str::SmolStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a call ends, before the hooks after it are asked.
+/// The end of a call before the hooks after it are asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallCompletion {
     /// The call.
     pub call_id: SmolStr,
     /// The result or the fault.
     pub end: CallEnd,
-    /// What the tool wrote; it commits with the call's end.
+    /// The tool's writes. They are committed with the end of the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mutations: Vec<PendingMutation>,
-    /// What the tool asked of the loop.
+    /// The tool's requested loop actions.
     #[serde(default)]
     pub asked: LoopActions,
-    /// What its last attempt used.
+    /// Usage of the last attempt.
     #[serde(default)]
     pub usage: Usage,
 }
 
 impl CallCompletion {
-    /// Whether hooks may put a result in the place of this end: not where a gate, a
-    /// person or the end of the run said that there is none.
+    /// Returns whether hooks may replace this end with a result. They may not if a gate, a person
+    /// or the end of the run ended the call without one.
     #[must_use]
     pub fn may_be_replaced(&self) -> bool {
         let decided = matches!(&self.end, CallEnd::Fault(Fault { code: Code::Denied | Code::Blocked, .. }));
@@ -47,48 +47,48 @@ impl CallCompletion {
     }
 }
 
-/// What follows once a turn that was cut short is over.
+/// The next step after a turn that was cut short.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterTurn {
-    /// The run goes on with this message of the user.
+    /// The run continues with this user message.
     Message(String),
     /// The run ends.
     End(RunStatus),
 }
 
-/// A call whose end is known, as the hooks after it are shown it.
+/// A call with a known end, as the hooks after it see it.
 #[derive(Debug, Clone)]
 pub struct Ended {
     /// The call.
     pub call_id: SmolStr,
     /// The name that the model used.
     pub tool_name: SmolStr,
-    /// Which version of whose tool.
+    /// The version of the tool's owner.
     pub version: Option<ToolVersion>,
     /// The arguments.
     pub arguments: Option<Arguments>,
-    /// How it ends, and what its last attempt used.
+    /// The end of the call, with the usage of its last attempt.
     pub ending: Arc<CallCompletion>,
-    /// What all its attempts used.
+    /// Usage of all attempts.
     pub usage: Usage,
 }
 
-/// What a call did, as far as it may count with the call's end.
+/// The effects of a call that take hold with its end.
 #[derive(Default)]
 pub(super) struct Did<'a> {
-    /// What the tool wrote.
+    /// The tool's writes.
     pub(super) mutations: &'a [Mutation],
-    /// What that, and what the hooks before it wrote, makes of the state.
+    /// The state change from the writes of the tool and of the hooks before it.
     pub(super) change: Option<StateChange>,
     pub(super) asked: LoopActions,
-    /// Whether somebody gave the result in the tool's place, which counts as a call
-    /// that hooks are asked about.
+    /// Whether the result was supplied in the tool's place. Hooks are asked about such a call as
+    /// well.
     pub(super) supplied: bool,
 }
 
 impl Run {
-    /// The calls whose end waits for hooks.
+    /// Returns the calls whose end waits for hooks.
     pub(super) fn ending_calls(&self) -> impl Iterator<Item = Ended> {
         let open = if self.is_finished() { &[] } else { self.calls() };
         open.iter().filter_map(|call| {
@@ -106,7 +106,7 @@ impl Run {
     pub(super) fn call_ends(&mut self, ending: &CallCompletion) -> Result<(), InvalidTransition> {
         let call = self.call_mut(&ending.call_id)?;
         if call.status == CallStatus::Suspended {
-            // It waits for nobody any more.
+            // The call no longer waits for a person.
             call.become_status(CallStatus::Resuming)?;
         }
         call.returned = None;
@@ -121,7 +121,7 @@ impl Run {
 }
 
 impl Transition<'_> {
-    /// The call is over: it ends, or the hooks after it are asked first.
+    /// Completes a call: it ends at once, or the hooks after it are asked first.
     pub(super) fn complete_call_with(
         &mut self,
         call_id: &str,
@@ -164,13 +164,13 @@ impl Transition<'_> {
         self.record_completion(call, &ending, &[]);
     }
 
-    /// What the attempts used that ended before this draft. (None ends within it and is
-    /// followed by another's end.)
+    /// Returns the usage of attempts that ended before this draft. (No call has an attempt that
+    /// ends within the draft and is followed by the end of another.)
     pub(super) fn used_before(&self, call_id: &str) -> Usage {
         self.call(call_id).map(|call| call.usage).unwrap_or_default()
     }
 
-    /// What the attempt used that was stopped, or whose answer is dropped.
+    /// Returns the usage of an attempt that was stopped or whose answer is dropped.
     pub(super) fn cut_usage(&self, at: usize) -> Usage {
         let Some(call) = self.run.calls().get(at) else { return Usage::default() };
         if let Some((_, usage)) = &call.returned {
@@ -183,7 +183,7 @@ impl Transition<'_> {
         stopped.map_or_else(Usage::of_a_lost_attempt, |(_, usage)| Usage { at_least: true, ..*usage })
     }
 
-    /// A direct call has no limit of a run but this one.
+    /// Describes a timeout by the wall time, which is the only run limit of a direct call.
     pub(super) fn out_of_wall_time(&self, tool_name: &str) -> String {
         let (wall_ms, agent) = (self.run.spec.limits.wall_ms, &self.run.spec.agent.view.id);
         format!(
@@ -193,7 +193,7 @@ impl Transition<'_> {
         )
     }
 
-    /// What the run will have used.
+    /// Returns the usage of the run including this draft.
     pub(super) fn usage(&self) -> RunUsage {
         let mut usage = self.run.usage;
         for event in &self.events {
@@ -209,12 +209,12 @@ impl Transition<'_> {
         usage
     }
 
-    /// Whether the call's end is known, and waits for hooks.
+    /// Returns whether the call's end is known and waits for hooks.
     pub(super) fn is_ending(&self, call: &Call) -> bool {
         call.ending.is_some() || self.ending.contains(&call.id)
     }
 
-    /// The hooks after a call answered: it ends.
+    /// Ends a call once the hooks after it have answered.
     pub(super) fn hooks_answered(&mut self, call_id: &str, answers: Vec<HookAnswer>) {
         let run = self.run;
         let Some(call) = self.call(call_id) else { return };
@@ -227,12 +227,12 @@ impl Transition<'_> {
         }
     }
 
-    /// The call ends, with what its hooks make of it.
+    /// Records the end of the call, with the changes that its hooks make to it.
     fn record_completion(&mut self, call: &Call, ending: &CallCompletion, after: &[HookAnswer]) {
         let concluded = self.completed(call, ending, after);
         if !after.is_empty() {
             let recorded = after.iter().map(|answer| {
-                // What they wrote is in the change.
+                // The hooks' writes are part of the change.
                 HookAnswer { mutations: Vec::new(), ..answer.clone() }
             });
             self.push(Event::CallHooked {
@@ -250,7 +250,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Ends the run, unless it ends already; this answers its open calls.
+    /// Ends the run and answers its open calls, unless the run is already ending.
     pub(super) fn end_early_because(&mut self, code: Code, message: &str, status: RunStatus) {
         let ends_already = matches!(self.run.cut, Some(AfterTurn::End(_)));
         if ends_already || self.run.is_finished() || self.run.phase == Phase::New {
@@ -259,8 +259,7 @@ impl Transition<'_> {
         self.cut_short(code, message, AfterTurn::End(status));
     }
 
-    /// Ends what is open of the turn, and then does what is to follow, once no hook is
-    /// waited for.
+    /// Ends the open calls of the turn, then continues with `then` once no hooks are pending.
     pub(super) fn cut_short(&mut self, code: Code, message: &str, then: AfterTurn) {
         self.complete_open_calls(code, message);
         if self.has_open_calls() {

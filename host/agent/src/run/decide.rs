@@ -1,4 +1,4 @@
-//! One input, and the events that follow from it.
+//! The decision on one input: the events that follow from it.
 
 use super::child_plan::Seed;
 use super::event::{Event, Proposed, RunStatus, ToolVersion};
@@ -17,12 +17,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Run {
-    /// What follows from one input, now. Nothing changes before the events are
+    /// Returns the events that follow from one input at this time. Nothing changes before they are
     /// committed and applied.
     ///
     /// # Errors
-    /// The input is not taken, in words for whoever gave it: a second start, a
-    /// decision that does not fit, a message to a run that is at work.
+    /// The input is rejected, with a reason for its sender: a second start, a decision that does
+    /// not fit, a message to a run that is working.
     pub fn decide(&self, catalog: &Catalog, now_ms: u64, input: &Input) -> Result<Vec<Event>, Refused> {
         let mut draft = Transition::new(self, catalog, now_ms);
         match input {
@@ -65,14 +65,14 @@ impl Run {
         Ok(draft.into_events())
     }
 
-    /// Ends the run for this reason, or because its wall time is used up.
+    /// Ends the run for this reason; without a reason, because its wall time is used up.
     fn cut(&self, draft: &mut Transition<'_>, reason: Option<&String>) {
         match reason {
             Some(reason) => {
                 draft.end_early(Code::Cancelled, RunStatus::Cancelled { reason: reason.clone() });
             }
             None => {
-                // A call that waits for a person used up nothing: it is cancelled.
+                // A call that waits for a person did not time out, so it is cancelled.
                 let runs = !self.calls().iter().any(|call| call.status == CallStatus::Suspended);
                 let is_direct = matches!(self.spec.task, Task::Call { .. });
                 let code = if is_direct && runs { Code::TimedOut } else { Code::Cancelled };
@@ -125,7 +125,7 @@ impl Run {
             return;
         }
         if calls.is_empty() && reply.correction.is_some() && !self.stops_on_text(&reply) {
-            // The next turn begins with the correction, where there may be one.
+            // The next turn begins with the correction, if another turn is allowed.
             return draft.settle();
         }
         if calls.is_empty() {
@@ -156,13 +156,13 @@ impl Run {
         draft.end_early(Code::NotRun, RunStatus::Stopped { limit: limit.to_owned() });
     }
 
-    /// Each call gets an id of its own: the provider's, unless it gave none or gave
-    /// one that this run has seen.
+    /// Gives each call a unique id: the provider's, unless it is missing or was already used in
+    /// this run.
     fn give_ids(&self, reply: &mut ModelReply) {
         let mut fresh: BTreeSet<String> = BTreeSet::new();
         let provided: BTreeSet<String> = reply.message.calls.iter().map(|c| c.id.clone()).collect();
         for (at, call) in Arc::make_mut(&mut reply.message.calls).iter_mut().enumerate() {
-            // A slash tells a suspension's id from a call's.
+            // A slash distinguishes the id of a suspension from that of a call.
             let usable = !call.id.trim().is_empty() && call.id.len() <= 256 && !call.id.contains('/');
             if !usable || self.call_ids.contains(call.id.as_str()) || fresh.contains(&call.id) {
                 let made = (1..).map(|n| match n {
@@ -181,7 +181,7 @@ impl Run {
     }
 }
 
-/// Checks one call as far as that needs no guest and no gate.
+/// Performs the checks of one call that need neither guest nor gate.
 fn propose(
     catalog: &Catalog,
     offered: impl Fn(&str) -> bool + Copy,
@@ -200,7 +200,7 @@ fn propose(
     let tool = catalog.tool(tool_name).filter(|_| offered(tool_name)).cloned();
     Proposed {
         call_id: call_id.into(),
-        // The name of a tool was checked when it was loaded.
+        // The name of a loaded tool has already been checked.
         tool_name: match &tool {
             Some(tool) => SmolStr::new(&tool.descriptor.name),
             None => crate::text::clean(tool_name, 128).into(),

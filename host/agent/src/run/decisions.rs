@@ -1,4 +1,4 @@
-//! A person's decision about a call, and a message in the place of one.
+//! A person's decision about a call, or a message instead of one.
 
 use super::call::Call;
 use super::completion::{AfterTurn, Did};
@@ -31,7 +31,7 @@ impl Run {
         let (call, asked) = self.asked(&decision.target)?;
         match decision.answer.clone() {
             DecisionAnswer::Resume(value) => self.resume(draft, call, asked, decision, value)?,
-            // What is cancelled is the child's call: this one goes on and learns of it.
+            // The cancellation applies to the child's call. This call continues and learns of it.
             DecisionAnswer::Cancel if asked.child.is_some() => {
                 self.go_on(draft, call, asked, decision, Value::Null)?;
             }
@@ -50,7 +50,7 @@ impl Run {
         Ok(())
     }
 
-    /// The call that waits for a decision on this target.
+    /// Returns the call that waits for a decision on this target.
     fn asked(&self, target: &str) -> Result<(&Call, &Suspended), Refused> {
         let named = |call: &&Call| {
             call.id == target || call.suspended.as_ref().is_some_and(|s| s.suspension_id == target)

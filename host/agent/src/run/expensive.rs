@@ -1,7 +1,7 @@
-//! Whether a decision could take long, and belongs on a thread that nobody waits for.
+//! Whether a decision could be slow and therefore belongs on a thread on which nothing else waits.
 //!
-//! What takes long is checking values against schemas of strangers. How many steps that takes at
-//! most is known before.
+//! The slow part is checking values against untrusted schemas. The maximum number of steps is known
+//! in advance.
 
 use super::spec::Task;
 use super::{Input, Run};
@@ -10,13 +10,13 @@ use crate::gate::Verdict;
 use crate::outcome::{Outcome, ToolResult, ToolStatus};
 use crate::schema::{parts, parts_of_text};
 
-/// The most steps of checking that a decision takes on a thread for which others wait: a few
-/// milliseconds.
+/// The maximum number of checking steps for a decision on a thread on which other work waits. They
+/// take a few milliseconds.
 pub const SHORT_STEPS: u64 = 50_000;
 
 impl Run {
-    /// Whether deciding on this input could take more than [`SHORT_STEPS`] of checking values
-    /// against schemas, or compiles a schema.
+    /// Returns whether the decision on this input could take more than [`SHORT_STEPS`] steps of
+    /// checking values against schemas, or compiles a schema.
     #[must_use]
     pub fn takes_long(&self, catalog: &Catalog, input: &Input) -> bool {
         let mut steps = Steps { left: SHORT_STEPS };
@@ -43,7 +43,7 @@ impl Run {
                     Verdict::Allow | Verdict::Deny(_) | Verdict::Block(_) => Some(()),
                 })
             }
-            // A person waits, and the schema of the question may have to be compiled.
+            // A person is waiting, and the schema of the question may have to be compiled.
             Input::Decided(_) => None,
             Input::ModelFailed { .. }
             | Input::Validated { .. }
@@ -58,7 +58,7 @@ impl Run {
     }
 }
 
-/// The steps that are left; `None` of each function means that they are used up.
+/// The remaining steps. Every method returns `None` once they are used up.
 struct Steps {
     left: u64,
 }
@@ -74,7 +74,7 @@ impl Steps {
         self.take(tool.arguments.most_steps(parts_of_text(text)))
     }
 
-    /// What returned earlier and is looked at with the next input.
+    /// Counts the checks of earlier outcomes, which are processed with the next input.
     fn returned(&mut self, run: &Run, catalog: &Catalog) -> Option<()> {
         for call in run.calls() {
             if let Some((outcome, _)) = &call.returned {
@@ -103,13 +103,13 @@ impl Steps {
         catalog: &Catalog,
         mutations: impl Iterator<Item = (&'m str, Option<&'m serde_json::Value>)>,
     ) -> Option<()> {
-        // Each mutation of a key adds to what the ones before it led to.
+        // Each mutation of a key adds to the result of the ones before it.
         let mut added = 0;
         for (key, update) in mutations {
             let Some(definition) = catalog.keys().get(key) else { continue };
             let Some(schema) = &definition.schema else { continue };
             added += update.map_or(0, parts);
-            // Of a list that only grows, what is added is checked alone.
+            // For a list that only grows, only the added elements are checked.
             let present = match definition.grows_alone() {
                 true => 1,
                 false => parts(run.state.get(key).unwrap_or(&definition.initial)),

@@ -1,4 +1,4 @@
-//! From the gates' answers to what runs: batches, and calls that are held back.
+//! From the gates' answers to execution: batches, and calls that are held back.
 
 use super::call::{Call, Validation};
 use super::completion::Did;
@@ -15,7 +15,7 @@ use smol_str::SmolStr;
 use std::sync::Arc;
 
 impl Transition<'_> {
-    /// A tool's own check of its arguments answered.
+    /// Handles the answer of a tool's own argument check.
     pub(super) fn validated(&mut self, call_id: &str, fault: Option<&Fault>) {
         let asked = |call: &&Call| call.wants_judgement() && call.validation == Validation::Unasked;
         let Some(call) = self.call(call_id).filter(asked) else { return };
@@ -26,8 +26,9 @@ impl Transition<'_> {
         }
     }
 
-    /// The allowed calls up to the first that is held back become a batch. A call
-    /// that is held back first is dealt with; the ones after it are asked again.
+    /// Starts a batch of the allowed calls up to the first that is held back. If the first call
+    /// itself is held back, it is handled here, and the gates are asked again about the calls after
+    /// it.
     pub(super) fn judged(
         &mut self,
         round: u32,
@@ -71,8 +72,7 @@ impl Transition<'_> {
         self.start_batch(&batch);
     }
 
-    /// Whether the call may run, as far as the hooks before it are concerned. One that
-    /// fails ends the call.
+    /// Returns whether the hooks before the call let it run. A failed hook ends the call.
     fn pass_hooks(&mut self, call: &Call, hooked: &[(SmolStr, Vec<HookAnswer>)]) -> bool {
         let answers = hooked.iter().find(|(call_id, _)| *call_id == call.id && call.hooked.is_none());
         let Some((_, answers)) = answers else { return true };
@@ -131,7 +131,7 @@ impl Transition<'_> {
         }
     }
 
-    /// A gate asks a person.
+    /// Suspends a call with a gate's question to a person.
     fn ask(&mut self, call: &Call, ticket: Ticket, gate: SmolStr) {
         let by = format!("gate {gate}");
         let asker = Asker::Gate(gate);
@@ -142,7 +142,7 @@ impl Transition<'_> {
     }
 }
 
-/// The verdict that holds the call back.
+/// Returns the verdict that holds the call back.
 fn held(verdicts: &[GateVerdict], approved_gates: &[SmolStr]) -> Option<GateVerdict> {
     match resolve(verdicts, approved_gates) {
         Resolution::Allowed => None,

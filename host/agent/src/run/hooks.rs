@@ -1,8 +1,8 @@
-//! What hooks around a call wrote and asked, joined with what the tool did.
+//! Writes and requests of the hooks around a call, joined with those of the tool.
 //!
-//! They are joined in one order: the hooks before the call, the tool, the hooks after
-//! it; and commit as one change with the call's end. A hook that fails fails its call,
-//! and the tool's part is dropped then. What the other hooks wrote stays.
+//! They are joined in a fixed order (the hooks before the call, the tool, the hooks after it) and
+//! are committed as one change with the end of the call. A failed hook fails its call. In that case
+//! the tool's part is dropped, and the writes of the other hooks are kept.
 
 use super::actions::{Actor, LoopActions, granted};
 use super::call::Call;
@@ -18,14 +18,14 @@ use crate::state::{PendingMutation, StateChange};
 use crate::text::clean;
 use std::sync::Arc;
 
-/// What a call's end comes to with its hooks.
+/// The end of a call after its hooks have been applied.
 pub(super) struct Completed {
     pub(super) end: CallEnd,
     pub(super) change: Option<StateChange>,
     pub(super) asked: LoopActions,
 }
 
-/// One part of a call's change: a hook's, with its plugin, or the tool's.
+/// One part of a call's change: the tool's, or a hook's with the name of its plugin.
 struct Part<'a> {
     plugin: Option<&'a str>,
     point: HookPoint,
@@ -67,8 +67,7 @@ impl Run {
 }
 
 impl Transition<'_> {
-    /// Notes what the hooks before a call answered; the fault where one of them
-    /// failed.
+    /// Records the answers of the hooks before a call. Returns the fault if one of them failed.
     pub(super) fn hooked_before(&mut self, call: &Call, answers: Vec<HookAnswer>) -> Option<Fault> {
         let without_result = |answer: HookAnswer| match answer.result {
             None => answer,
@@ -90,13 +89,13 @@ impl Transition<'_> {
         fault
     }
 
-    /// What the hooks before the call answered, where they were asked.
+    /// Returns the answers of the hooks before the call, if they were asked.
     pub(super) fn before_of(&self, call: &Call) -> Option<Arc<[HookAnswer]>> {
         let now = self.before.iter().find(|(call_id, _)| *call_id == call.id).map(|(_, answers)| answers);
         now.or(call.hooked.as_ref()).map(Arc::clone)
     }
 
-    /// An answer as it is recorded: one that asks for too much is a failure.
+    /// Returns the answer to record. An answer that requests too much becomes a failure.
     pub(super) fn checked(&self, answer: HookAnswer) -> HookAnswer {
         if answer.failed.is_some() {
             return HookAnswer::failed(answer.plugin.clone(), answer.failed.as_deref().unwrap_or_default());
@@ -139,8 +138,7 @@ impl Transition<'_> {
         None
     }
 
-    /// Joins what the hooks before the call wrote, where it is not part of the state
-    /// yet.
+    /// Joins the writes of the hooks before the call, unless they are already part of the state.
     pub(super) fn join_before<'b>(
         &self,
         call: &Call,
@@ -154,7 +152,7 @@ impl Transition<'_> {
         Ok(())
     }
 
-    /// What the hooks before the call wrote and nobody has committed yet, by plugin.
+    /// Returns the uncommitted writes of the hooks before the call, by plugin.
     pub(super) fn unkept(&self, call: &Call) -> Vec<(String, Vec<Mutation>)> {
         if call.hooks_kept {
             return Vec::new();
@@ -179,7 +177,7 @@ impl Transition<'_> {
         joining.add(&owner.access, mutations).map_err(|fault| fault.message)
     }
 
-    /// How a call ends, with what its hooks make of it.
+    /// Returns the end of a call after its hooks have been applied.
     pub(super) fn completed(&self, call: &Call, ending: &CallCompletion, after: &[HookAnswer]) -> Completed {
         let before = self.before_of(call);
         let before: &[HookAnswer] = before.as_deref().unwrap_or_default();
@@ -188,7 +186,7 @@ impl Transition<'_> {
         let counts = failed.is_empty() && matches!(ending.end, CallEnd::Result(_));
         let (mut change, mut end) = (None, ending.end.clone());
         match self.join_all(call, counts.then_some(ending), (before, after), &mut failed) {
-            // Failures that the joining found drop the tool's part, too.
+            // Failures found while joining also drop the tool's part.
             Ok(joined) if !counts || failed.is_empty() => change = joined,
             Ok(_) => change = self.join_all(call, None, (before, after), &mut failed).unwrap_or_default(),
             Err(fault) => {
@@ -201,7 +199,7 @@ impl Transition<'_> {
             (CallEnd::Result(_), Some(failure), _) => {
                 end = CallEnd::Fault(failure.fault(&call.tool_name));
             }
-            // What hooks saw is what they replaced.
+            // A hook replaces only the end that it saw.
             (seen, None, Some(result)) if *seen == ending.end && ending.may_be_replaced() => {
                 end = CallEnd::Result(Arc::new(*result));
             }
@@ -215,8 +213,8 @@ impl Transition<'_> {
         Completed { end, change, asked }
     }
 
-    /// Joins all parts; a hook whose part cannot be joined is noted as failed, and its
-    /// part is left out.
+    /// Joins all parts. A hook whose part cannot be joined is recorded as failed, and its part is
+    /// left out.
     ///
     /// # Errors
     /// The tool's part cannot be joined.
@@ -257,8 +255,8 @@ impl Transition<'_> {
         Ok(joining.into_change())
     }
 
-    /// Joins what the tool wrote. It was checked when the call returned; others may
-    /// have written to the thread since, and the call is over: it does not run again.
+    /// Joins the tool's writes. They were checked when the call returned, but others may have
+    /// written to the thread since. The call is over and does not run again.
     fn join_tool<'b>(
         &self,
         call: &Call,
@@ -275,13 +273,13 @@ impl Transition<'_> {
         joining.add(&tool.access, mutations)
     }
 
-    /// What was committed since the batch began.
+    /// Returns the changes committed since the batch began.
     pub(super) fn changed_since(&self) -> Vec<&StateChange> {
         let batch = self.run.turn.as_ref().and_then(|turn| turn.batch.as_ref());
         batch.iter().flat_map(|batch| &batch.changes).chain(self.changes()).collect()
     }
 
-    /// What hooks ask of the loop. One that asks for what it may not fails.
+    /// Returns the loop actions that hooks request. A hook that requests a forbidden action fails.
     fn asked_by_hooks<'b>(
         &self,
         before: &'b [HookAnswer],
@@ -325,8 +323,8 @@ fn failures(point: HookPoint, answers: &[HookAnswer]) -> impl Iterator<Item = Fa
     })
 }
 
-/// The end of a call whose changes were dropped for a conflict; `reruns_used_up` if it ran
-/// again as often as it may.
+/// Returns the fault of a call whose changes were dropped because of a conflict. `reruns_used_up`
+/// means that the call used up all its reruns.
 pub(super) fn state_conflict(call: &Call, key: &str, reruns_used_up: bool) -> Fault {
     let name = &call.tool_name;
     let message = match reruns_used_up {
@@ -343,7 +341,7 @@ pub(super) fn state_conflict(call: &Call, key: &str, reruns_used_up: bool) -> Fa
     Fault::new(Code::StateConflict, message)
 }
 
-/// The end of a call that returned before its tool was removed.
+/// Returns the fault of a call that returned before its tool was removed.
 pub(super) fn lost(call: &Call) -> Fault {
     let message = format!(
         "'{}' has run, but it changed no state: it is no longer loaded. Check what it did outside of the \

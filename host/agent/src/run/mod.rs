@@ -1,4 +1,4 @@
-//! The step machine: what has happened, what follows from it, what it asks for.
+//! The state machine of a run: its events, their consequences and the effects that it requests.
 //!
 //! ```text
 //! Input --> decide --> events --(committed)--> apply --> next --> effects
@@ -6,12 +6,11 @@
 //!   +---------- the world: model, gates, sandbox, a person ---------+
 //! ```
 //!
-//! [`Run::decide`] is pure: the run as it stands and one input give the events
-//! that follow. [`Run::apply`] folds one event in, and is the only thing that
-//! changes a run: a restarted host folds the record through it and stands where
-//! it stood. [`Run::next`] reads off what must be under way now. An effect follows
-//! from applied events alone, and only committed events are applied; so nothing
-//! is done, and nothing is told, that a crash could take back.
+//! [`Run::decide`] is pure: it derives events from the current run and one input. [`Run::apply`]
+//! folds one event in and is the only function that changes a run. A restarted host folds the
+//! record through it and arrives at the same state. [`Run::next`] returns the effects that must be
+//! in progress now. Effects follow only from applied events, and only committed events are applied.
+//! A crash therefore cannot take back anything that was done or reported.
 
 pub mod actions;
 pub mod answer;
@@ -60,7 +59,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use turn::Turn;
 
-/// What a run is given before it has begun.
+/// The placeholder specification of a run that has not begun.
 static NOT_STARTED: LazyLock<Arc<RunSpec>> = LazyLock::new(|| {
     Arc::new(RunSpec {
         identity: crate::context::RunIdentity::default(),
@@ -70,16 +69,16 @@ static NOT_STARTED: LazyLock<Arc<RunSpec>> = LazyLock::new(|| {
     })
 });
 
-/// One run of an agent, or one direct call, as its events tell it.
+/// One run of an agent, or one direct call, built from its events.
 #[derive(Debug, Clone)]
 pub struct Run {
     spec: Arc<RunSpec>,
     phase: Phase,
-    /// Whether the last event says that the run waits.
+    /// Whether the last event reports that the run waits.
     is_told_waiting: bool,
     events: u64,
     step: u32,
-    /// How often the model was asked, continuations included.
+    /// The number of requests to the model, including continuations.
     asks: u32,
     continuations: u32,
     messages: Arc<Vec<Message>>,
@@ -92,39 +91,38 @@ pub struct Run {
     call_ids: BTreeSet<SmolStr>,
     let_through: CallCounts,
     decisions: BTreeMap<String, Decision>,
-    /// The last turn's calls and how many turns in a row asked for the same.
+    /// The last turn's calls, and how many consecutive turns requested the same calls.
     repeated: (Option<Arc<ModelReply>>, u32),
     usage: RunUsage,
     children: BTreeMap<child_plan::ChildPlace, Child>,
     /// Whether a call ended the loop that the run is part of.
     escalated: bool,
-    /// What follows once the hooks after the turn's calls have answered, where it was
-    /// cut short.
+    /// The next step of a turn that was cut short, once the hooks after its calls have answered.
     cut: Option<AfterTurn>,
-    /// Which tools the model is told of in this turn, and in the next.
+    /// The tools that the model sees in this turn. `next_filter` is for the next turn.
     filter: ToolFilter,
     next_filter: ToolFilter,
-    /// Notes for turns to come, each with its turn.
+    /// Notes for later turns, each with the number of its turn.
     scheduled: Vec<(u32, String)>,
 }
 
-/// Where a run stands.
+/// The phase of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing happened yet.
+    /// The run has no events yet.
     New,
-    /// The model is to reply.
+    /// The model's reply is pending.
     Asking,
-    /// Calls are being judged or run.
+    /// Calls are being judged or executed.
     Calling,
-    /// A person is to decide.
+    /// A person's decision is pending.
     Waiting,
-    /// Nothing follows.
+    /// The run has ended.
     Finished(RunStatus),
 }
 
 impl Run {
-    /// A run that has not begun, on what its thread brings along.
+    /// Creates a run that has not begun, from the data of its thread.
     #[must_use]
     pub fn new(thread: Thread) -> Self {
         Self {
@@ -155,83 +153,85 @@ impl Run {
         }
     }
 
-    /// What the run was given.
+    /// Returns the specification of the run.
     #[must_use]
     pub fn spec(&self) -> &Arc<RunSpec> {
         &self.spec
     }
 
-    /// Where the run stands.
+    /// Returns the current phase.
     #[must_use]
     pub fn phase(&self) -> &Phase {
         &self.phase
     }
 
-    /// Whether nothing follows.
+    /// Returns whether the run has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Finished(_))
     }
 
-    /// How many events were applied: the number of the last one.
+    /// Returns the number of applied events, which is also the number of the last one.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// The conversation. Every call in it has its answer, at every moment: a turn
-    /// joins it when the last of its calls has ended. Let go of the list before the
-    /// next event is applied, or that event copies it.
+    /// Returns the conversation. Every call in it always has its answer, because a turn is added
+    /// only when the last of its calls has ended. Drop the list before the next event is applied,
+    /// or that event has to copy it.
     #[must_use]
     pub fn messages(&self) -> &Arc<Vec<Message>> {
         &self.messages
     }
 
-    /// The thread's and the run's keys, as they stand.
+    /// Returns the current keys of the thread and the run.
     #[must_use]
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The calls of the present turn, or the one direct call, in the order in which the model asked.
+    /// Returns the calls of the current turn in the order in which the model asked for them, or the
+    /// one direct call.
     #[must_use]
     pub fn calls(&self) -> &[Call] {
         self.turn.as_ref().map_or(&[], |turn| &turn.calls)
     }
 
-    /// What the run used so far.
+    /// Returns the usage of the run so far.
     #[must_use]
     pub fn usage(&self) -> &RunUsage {
         &self.usage
     }
 
-    /// Whether the run's turn was cut short, so that nothing is waited for but the
-    /// hooks after its calls.
+    /// Returns whether the turn was cut short, so that the run waits only for the hooks after its
+    /// calls.
     #[must_use]
     pub fn is_cut_short(&self) -> bool {
         self.cut.is_some() && !self.is_finished()
     }
 
-    /// Which tools the model is told of in this turn, out of those that its agent lists.
+    /// Returns the filter that selects, from the tools that the agent lists, those that the model
+    /// sees in this turn.
     #[must_use]
     pub fn filter(&self) -> &ToolFilter {
         &self.filter
     }
 
-    /// Whether a call ended the loop that the run is part of.
+    /// Returns whether a call ended the loop that the run is part of.
     #[must_use]
     pub fn has_escalated(&self) -> bool {
         self.escalated
     }
 
-    /// The text that the model said last.
+    /// Returns the model's most recent text.
     #[must_use]
     pub fn last_text(&self) -> &str {
         &self.last_text
     }
 
-    /// The tools as the model is told of them: those that the agent lists and nothing
-    /// hides in this turn, sorted by name, and of each nothing but name, description and parameters.
+    /// Returns the tools as the model sees them: those that the agent lists and that are not hidden
+    /// in this turn, sorted by name. Each has only a name, a description and parameters.
     #[must_use]
     pub fn tool_specs(&self, catalog: &crate::catalog::Catalog) -> Vec<ToolSpec> {
         catalog

@@ -1,26 +1,26 @@
-//! Events as they are kept and told: each with its place in its run.
+//! Events as they are stored and reported, each with its position in its run.
 
 use super::event::Event;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// An event with its place in the run's stream.
+/// An event with its position in the run's stream.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoredEvent {
     /// The run.
     pub run_id: Arc<str>,
-    /// 1 for the first event of the run, without gaps.
+    /// The event's number in the run, counted from 1 without gaps.
     pub number: u64,
-    /// When it was decided on, with what was committed together with it, in milliseconds
-    /// since the Unix epoch.
+    /// The time of the decision, in milliseconds since the Unix epoch. Events that are committed
+    /// together share it.
     pub at_ms: u64,
-    /// What happened.
+    /// The event itself.
     #[serde(flatten)]
     pub event: Event,
 }
 
 impl StoredEvent {
-    /// These events of a run, which has so many already, in one list.
+    /// Numbers these events of a run that already has `after` events, and returns them as one list.
     pub fn list(
         run_id: &Arc<str>,
         after: u64,

@@ -1,7 +1,7 @@
-//! Events in the making: what one input leads to, call by call.
+//! A draft of the events that follow from one input, call by call.
 //!
-//! A draft looks at the run as it stands and keeps beside it what the events so
-//! far would change: the calls' statuses, and the state.
+//! A draft reads the current run. Beside it, the draft tracks the changes of its events so far: the
+//! statuses of calls, and the state.
 
 use super::actions::LoopActions;
 use super::call::Call;
@@ -31,7 +31,7 @@ impl From<Fault> for CallEnd {
     }
 }
 
-/// As many events as a direct call has in all, unless something comes between.
+/// Capacity for all events of a typical direct call.
 const FEW: usize = 8;
 
 pub(super) struct Transition<'a> {
@@ -39,17 +39,17 @@ pub(super) struct Transition<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) now_ms: u64,
     pub(super) events: Vec<Event>,
-    /// Each call's status as it will be: the run's calls, then those proposed here.
+    /// The future status of each call: the run's calls, then those proposed here.
     pub(super) statuses: SmallVec<[CallStatus; 16]>,
     /// Ids and tool names of the calls proposed here.
     proposed: SmallVec<[(SmolStr, SmolStr); 1]>,
-    /// The state, as so many of the events leave it; see [`state`](Self::state).
+    /// The state after this number of the events; see [`state`](Self::state).
     folded: RefCell<(State, usize)>,
-    /// The calls whose end waits for hooks from here on.
+    /// The calls whose end waits for hooks from now on.
     pub(super) ending: Vec<SmolStr>,
-    /// What the attempts used that were stopped just now.
+    /// The usage of attempts that were just stopped.
     pub(super) stopped: &'a [(SmolStr, Usage)],
-    /// What hooks before calls answered just now.
+    /// The answers of hooks before calls that have just arrived.
     pub(super) before: Vec<(SmolStr, Arc<[HookAnswer]>)>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Transition<'a> {
         self.events.push(event);
     }
 
-    /// A call joins the turn; one that cannot run is answered at once.
+    /// Adds a call to the turn. A call that cannot run is answered at once.
     pub(super) fn propose(&mut self, proposed: Proposed) {
         let (call_id, fault) = (proposed.call_id.clone(), proposed.fault.clone());
         self.proposed.push((call_id.clone(), proposed.tool_name.clone()));
@@ -88,17 +88,17 @@ impl<'a> Transition<'a> {
         }
     }
 
-    /// The call ends, and nothing commits with its end.
+    /// Ends a call without committing anything else.
     pub(super) fn complete_call(&mut self, call_id: &str, end: impl Into<CallEnd>) {
         self.complete_call_after(call_id, end, Usage::default());
     }
 
-    /// The call ends after an attempt that used this; nothing of the tool commits with it.
+    /// Ends a call after an attempt with this usage. Nothing of the tool is committed.
     pub(super) fn complete_call_after(&mut self, call_id: &str, end: impl Into<CallEnd>, usage: Usage) {
         self.complete_call_with(call_id, end, Did::default(), usage);
     }
 
-    /// The call has ended.
+    /// Records the end of a call.
     pub(super) fn call_ended(
         &mut self,
         call_id: &str,
@@ -128,8 +128,8 @@ impl<'a> Transition<'a> {
         })));
     }
 
-    /// The state as the events so far leave it. They are folded in when it is asked for:
-    /// after the last change of a draft nobody asks.
+    /// Returns the state after the events so far. They are folded in on demand, because the state
+    /// is not read after the last change of a draft.
     pub(super) fn state(&self) -> State {
         let (state, events) = &mut *self.folded.borrow_mut();
         let changes = self.events[*events..].iter().filter_map(Event::change);
@@ -138,12 +138,12 @@ impl<'a> Transition<'a> {
         state.clone()
     }
 
-    /// What this draft changes.
+    /// Returns the state changes of this draft.
     pub(super) fn changes(&self) -> impl Iterator<Item = &StateChange> {
         self.events.iter().filter_map(Event::change)
     }
 
-    /// The compiled schema of a question's answer, or what keeps the question from being asked.
+    /// Returns the compiled schema of a question's answer, or the fault that prevents the question.
     pub(super) fn check_question(call: &Call, ticket: &Ticket, asker: &Asker) -> Result<AnswerSchema, Fault> {
         if call.suspensions >= MAX_SUSPENSIONS {
             let message = format!(
@@ -156,8 +156,8 @@ impl<'a> Transition<'a> {
             let message = format!("The question of '{}' cannot be asked: {why}.", call.tool_name);
             Fault::new(Code::MalformedOutput, message)
         };
-        // A child's question was checked when the child asked it, and the permission rules
-        // ask about arguments of any size.
+        // A child's question was checked when the child asked it, and the permission rules ask
+        // about arguments of any size.
         let is_measured = match asker {
             Asker::Tool => true,
             Asker::Gate(gate) => gate != PERMISSIONS_ID,
@@ -170,7 +170,7 @@ impl<'a> Transition<'a> {
         Schema::compile(schema).map(AnswerSchema::from).map_err(|e| malformed(&e.to_string()))
     }
 
-    /// Parks the call with a question that was checked.
+    /// Suspends the call with a checked question.
     pub(super) fn suspend(
         &mut self,
         call: &Call,
@@ -204,9 +204,8 @@ impl<'a> Transition<'a> {
         })));
     }
 
-    /// A call that goes on after a decision asks again where its tool is there in
-    /// another version than the one that was approved; any other call whose tool
-    /// is gone ends.
+    /// Handles a call whose tool is gone. If the call continues after a decision and another
+    /// version of the tool exists, it asks again. Otherwise it ends.
     pub(super) fn without_tool(&mut self, call: &Call) {
         if let (Some(asked), Some(tool)) = (&call.suspended, self.catalog.tool(&call.tool_name)) {
             self.set_status(&call.id, CallStatus::Suspended);
@@ -223,7 +222,7 @@ impl<'a> Transition<'a> {
         self.complete_call(&call.id, Fault::new(Code::NotFound, message));
     }
 
-    /// Ends what is open; a call whose end is known already keeps it.
+    /// Ends the open calls. A call whose end is already known keeps that end.
     pub(super) fn complete_open_calls(&mut self, code: Code, message: &str) {
         for at in 0..self.statuses.len() {
             let ends = self.run.calls().get(at).is_some_and(|call| self.is_ending(call));
@@ -258,7 +257,7 @@ impl<'a> Transition<'a> {
         self.end_early_because(code, &message, status);
     }
 
-    /// Ends the turn, where there is one, and the run.
+    /// Ends the turn, if there is one, and the run.
     pub(super) fn complete_run(&mut self, status: RunStatus) {
         let said = self.events.iter().find_map(|event| match event {
             Event::ModelReplied { reply, .. } => Some(self.run.said(reply)).filter(|said| !said.is_empty()),
@@ -273,7 +272,7 @@ impl<'a> Transition<'a> {
         self.push(Event::RunFinished { status, text, usage: Box::new(usage) });
     }
 
-    /// A direct call has no turns; its call stays to be looked at.
+    /// Ends the turn. A direct call has no turns, and its call stays available for inspection.
     pub(super) fn finish_step(&mut self) {
         let step = self.run.step;
         let finished = |event: &Event| matches!(event, Event::StepFinished { .. });
@@ -288,7 +287,7 @@ impl<'a> Transition<'a> {
         self.push(Event::StepStarted { step: self.run.step + 1 });
     }
 
-    /// Ends the turn where the last of its calls has ended, and says what follows.
+    /// Ends the turn if the last of its calls has ended, and records the next step.
     pub(super) fn settle(&mut self) {
         let run = self.run;
         self.settle_as(&run.spec);
@@ -303,7 +302,7 @@ impl<'a> Transition<'a> {
             return;
         }
         if self.statuses.contains(&CallStatus::Suspended) {
-            // A waiting run holds nothing: it waits once these children have ended.
+            // A waiting run holds no resources. It waits once these children have ended.
             if !self.has_orphans() {
                 self.push(Event::RunWaiting);
             }
@@ -322,8 +321,8 @@ impl<'a> Transition<'a> {
         }
     }
 
-    /// Reports that the run waits for a person, if that is all that is left to do. The last
-    /// event of a waiting run always says so: stores and listings go by it.
+    /// Reports that the run waits for a person if nothing else is left to do. This is always the
+    /// last event of a waiting run: stores and listings rely on it.
     pub(super) fn wait_if_suspended(&mut self) {
         if self.statuses.contains(&CallStatus::Suspended) {
             self.settle();
@@ -357,7 +356,7 @@ impl<'a> Transition<'a> {
 
     pub(super) fn position(&self, call_id: &str) -> Option<usize> {
         let known = self.run.calls();
-        // Calls are proposed and answered one after the other: the last is likely.
+        // Calls are proposed and answered one after the other, so the last one is a likely match.
         let proposed = self.proposed.iter().rposition(|(id, _)| id == call_id);
         proposed.map(|at| known.len() + at).or_else(|| known.iter().position(|call| call.id == call_id))
     }
@@ -373,17 +372,17 @@ impl<'a> Transition<'a> {
     }
 }
 
-/// Whose question it is.
+/// The source of a question.
 pub(super) enum Asker {
-    /// The tool's own.
+    /// The tool itself.
     Tool,
-    /// This gate's.
+    /// This gate.
     Gate(SmolStr),
-    /// A child's of the call.
+    /// A child of the call.
     Child(Box<ChildQuestion>),
 }
 
-/// The question of a result that waits.
+/// Returns the question of a pending result.
 pub(super) fn question(tool_name: &str, result: &ToolResult, asked: Option<&Ticket>) -> Ticket {
     asked.cloned().unwrap_or_else(|| {
         let message = result.message.clone();

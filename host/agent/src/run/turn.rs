@@ -6,29 +6,29 @@ use crate::state::{Snapshot, StateChange};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// One turn: what the model said, and what became of each call.
+/// One turn: the model's reply and the state of each call.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
-    /// What the model said; none for a direct call.
+    /// The model's reply; `None` for a direct call.
     pub(super) reply: Option<Arc<ModelReply>>,
-    /// In the order in which the model asked.
+    /// The calls in the order in which the model asked for them.
     pub(super) calls: Vec<Call>,
-    /// The calls that run at present.
+    /// The batch of calls that is running.
     pub(super) batch: Option<Batch>,
-    /// How often the gates were asked.
+    /// The number of rounds of questions to the gates.
     pub(super) rounds: u32,
     /// The agent to which one of the calls hands the conversation.
     pub(super) transfer: Option<String>,
 }
 
-/// Calls that run at once, on one snapshot, and are applied in their order.
+/// Calls that run at once on one snapshot and are applied in order.
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
-    /// Places in [`Turn::calls`], ascending; those that are not applied yet.
+    /// Positions in [`Turn::calls`] that are not applied yet, in ascending order.
     pub(super) calls: SmallVec<[usize; 2]>,
-    /// The state as it stood when the batch began.
+    /// The state at the start of the batch.
     pub(super) snapshot: Snapshot,
-    /// What was applied since.
+    /// The changes applied since.
     pub(super) changes: Vec<StateChange>,
 }
 
@@ -37,7 +37,7 @@ impl Turn {
         Self { reply, calls: Vec::new(), batch: None, rounds: 0, transfer: None }
     }
 
-    /// A call joins. Most turns have one, and a call is large.
+    /// Adds a call. Most turns have one, and a call is large.
     pub(super) fn add(&mut self, call: Call) {
         self.calls.reserve_exact(usize::from(self.calls.is_empty()));
         self.calls.push(call);
@@ -47,7 +47,7 @@ impl Turn {
         self.calls.iter().position(|call| call.id == call_id)
     }
 
-    /// Takes a call out of the batch; a batch without calls is over.
+    /// Removes a call from the batch. A batch without calls is over.
     pub(super) fn leave_batch(&mut self, at: usize) {
         if let Some(batch) = &mut self.batch {
             batch.calls.retain(|other| *other != at);

@@ -1,4 +1,4 @@
-//! The first difference between what a record holds and what came of it now.
+//! The first difference between a record and its replay.
 
 use crate::recorded_inputs::RecordedInputs;
 use crate::run::Event;
@@ -8,25 +8,25 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The longest value that a difference shows, in bytes.
+/// Maximum length of a value shown in a difference, in bytes.
 const MAX_SHOWN_BYTES: usize = 200;
 
-/// Where two attempts differ, and how.
+/// The place and the values of a difference between two attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The place, as a JSON pointer into the event that ended the attempt, or into
-    /// what it took from the world.
+    /// A JSON pointer into the event that ended the attempt, or into the inputs that the attempt
+    /// took from the world.
     pub place: String,
-    /// What the record holds there, as JSON; none where it holds nothing.
+    /// The recorded value as JSON; `None` if the record has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<String>,
-    /// What came of it now.
+    /// The value in the replay as JSON; `None` if the replay has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
 }
 
-/// The first difference: in the result, the mutations, the notes or the fault, in the
-/// fuel where it was counted, and in what was taken from the world.
+/// Returns the first difference in the result, the mutations, the notes, the fault, the fuel (if it
+/// was counted) or the inputs taken from the world.
 pub(super) fn first_difference(
     recorded: &Event,
     now: Option<&Event>,
@@ -45,7 +45,7 @@ pub(super) fn first_difference(
     of_events.or_else(|| differ("/taken", &json(recorded_taken), &json(taken)))
 }
 
-/// Gives the values that follow from updates where a record holds them: those of earlier
+/// Fills in the values that result from updates if the record holds them, as records of earlier
 /// versions do.
 pub(super) fn hold_the_same(recorded: &Event, now: Option<&mut Event>, state: &State) {
     let with_values = recorded.change().is_some_and(|change| change.updates.iter().all(|u| u.fold.is_none()));
@@ -54,9 +54,9 @@ pub(super) fn hold_the_same(recorded: &Event, now: Option<&mut Event>, state: &S
     }
 }
 
-/// Takes out of both events what is not the tool's: what hooks before the call wrote,
-/// which stands first in the record's change; values of keys that both wrote; and what
-/// hooks put in the place of the call's own end.
+/// Removes from both events everything that does not come from the tool: the writes of hooks before
+/// the call, which come first in the record's change; the values of keys that both wrote; and an
+/// end that hooks put in the place of the call's own.
 pub(super) fn leave_the_tools(recorded: &mut Event, now: Option<&mut Event>, written: &[String]) {
     let is_written = |key: &str| written.iter().any(|written| written == key);
     let mut replaced = false;
@@ -78,7 +78,7 @@ pub(super) fn leave_the_tools(recorded: &mut Event, now: Option<&mut Event>, wri
             if is_written(&update.key) {
                 update.value = None;
             }
-            // Whether an update was the first of its key depends on what others wrote meanwhile.
+            // Whether an update was the first of its key depends on concurrent writes of others.
             if let Some(fold) = &mut update.fold {
                 fold.initial = None;
             }
@@ -104,11 +104,11 @@ fn fuel_of(event: &Event) -> u64 {
     }
 }
 
-/// An event without what differs from machine to machine: times, and the words that
-/// are for operators alone.
+/// Returns the event as JSON without the parts that differ between machines: times, and details
+/// that are only for operators.
 fn comparable(event: &Event, with_fuel: bool) -> Value {
     let mut value = json(event);
-    // Of the sum over all attempts, the one that was made again.
+    // The sum covers all attempts; compare only the replayed one.
     if let Some(fuel) = value.pointer_mut("/usage/fuel") {
         *fuel = fuel_of(event).into();
     }
@@ -127,11 +127,11 @@ fn comparable(event: &Event, with_fuel: bool) -> Value {
 }
 
 fn json(value: &impl Serialize) -> Value {
-    // Events and notes are made of what JSON has.
+    // Events and notes contain only types that JSON can represent.
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// The first place at which two values differ, in the order of the first.
+/// Returns the first place at which two values differ, in the order of the first.
 fn differ(place: &str, recorded: &Value, now: &Value) -> Option<Difference> {
     match (recorded, now) {
         (Value::Object(a), Value::Object(b)) => {

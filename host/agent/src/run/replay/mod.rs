@@ -1,10 +1,9 @@
-//! Reading a record again, attempt by attempt: what each was given, and whether the
-//! same comes of it now.
+//! Replay of a record, attempt by attempt: the inputs of each attempt, and whether it has the same
+//! outcome again.
 //!
-//! The record is folded as at a restart. Before an event that ended an attempt is
-//! folded in, the attempt can be made again with what the run held at that moment, and
-//! the machine is asked once more what follows from its outcome. What follows must be
-//! the event of the record.
+//! The record is folded as at a restart. Before an event that ended an attempt is folded in, the
+//! attempt can be repeated with the state of the run at that moment. The state machine then decides
+//! on the new outcome. Its events must include the recorded one.
 
 mod compare;
 
@@ -25,49 +24,49 @@ use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A record that is read again.
+/// A record that is being replayed.
 pub struct Replay {
     run: Run,
     took: BTreeMap<(SmolStr, u32), Arc<RecordedInputs>>,
-    /// Keys that do not persist and were changed: no record holds their values.
+    /// Non-persistent keys that were changed. No record holds their values.
     unknown_keys: BTreeSet<String>,
 }
 
-/// An attempt that the next event of the record ended.
+/// An attempt that the next event of the record ends.
 #[derive(Debug, Clone)]
 pub struct RecordedAttempt {
     /// The call.
     pub call_id: SmolStr,
     /// The name that the model used.
     pub tool_name: SmolStr,
-    /// Which version of whose tool.
+    /// The version of the tool's owner.
     pub version: Option<ToolVersion>,
-    /// 1 for the first.
+    /// The attempt, counted from 1.
     pub attempt: u32,
 }
 
-/// What an attempt came to when it was made again.
+/// The outcome of a repeated attempt.
 #[derive(Debug, Clone)]
 pub struct Again {
     /// The tool's answer, or the fault that ended it.
     pub outcome: Arc<Outcome>,
-    /// What it used.
+    /// Resources used by the attempt.
     pub usage: Usage,
-    /// What it took from the world, or was played back.
+    /// Inputs that the attempt took from the world, or that were played back.
     pub taken: Option<Arc<RecordedInputs>>,
 }
 
-/// What a replay found of one attempt.
+/// The result of replaying one attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "finding", rename_all = "snake_case")]
 pub enum Finding {
-    /// It came to the same.
+    /// The outcome is the same.
     Same,
-    /// It came to something else.
+    /// The outcome differs.
     Differs(Difference),
-    /// It cannot be made again.
+    /// The attempt cannot be repeated.
     NotReplayable {
-        /// Why, in words.
+        /// A description of the reason.
         why: String,
     },
 }
@@ -79,14 +78,14 @@ impl Default for Replay {
 }
 
 impl Replay {
-    /// The run as far as the record was read.
+    /// Returns the run as far as the record was read.
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// The revision of the thread's state that an event builds on, where changes up to
-    /// it are missing: those of other runs, which come by [`absorb`](Self::absorb).
+    /// Returns the revision of the thread's state on which an event builds, if changes up to it are
+    /// missing. These are changes of other runs, which arrive through [`absorb`](Self::absorb).
     #[must_use]
     pub fn behind(&self, event: &Event) -> Option<u64> {
         self.run.behind(event)
@@ -98,8 +97,8 @@ impl Replay {
         self.run.absorb(change);
     }
 
-    /// The attempt that this event ended, and its call with it or its wait for a
-    /// person: none for an event that ended none.
+    /// Returns the attempt that this event ended, by ending or suspending its call; `None` if the
+    /// event ended no attempt.
     #[must_use]
     pub fn ended_by(&self, event: &Event) -> Option<RecordedAttempt> {
         let call_id = ended_call(event)?;
@@ -112,10 +111,10 @@ impl Replay {
         })
     }
 
-    /// What the attempt was given, and what it took from the world.
+    /// Returns the attempt's execution and the inputs that it took from the world.
     ///
     /// # Errors
-    /// Why it cannot be made again, in words.
+    /// The attempt cannot be repeated. The error describes the reason.
     pub fn inputs(
         &self,
         attempt: &RecordedAttempt,
@@ -149,7 +148,7 @@ impl Replay {
         Ok((execution, taken))
     }
 
-    /// Whether the attempt, made again, leads to this event of the record.
+    /// Compares the outcome of a repeated attempt with the recorded event.
     #[must_use]
     pub fn judge(
         &self,
@@ -171,7 +170,7 @@ impl Replay {
             usage: again.usage,
             taken: None,
         };
-        // Hooks are asked by nobody again: what they did is left out on both sides.
+        // Hooks are not asked again, so their effects are left out on both sides.
         let (run, written) = self.without_hooks(&attempt.call_id);
         let catalog = catalog.as_recorded(matches!(recorded.event, Event::CallEnding(_)));
         let follows = match run.decide(&catalog, recorded.at_ms, &input) {
@@ -190,10 +189,10 @@ impl Replay {
         }
     }
 
-    /// Folds the event in, and goes on to the next.
+    /// Folds the event in and advances to the next one.
     ///
     /// # Errors
-    /// The event cannot follow from the ones before it.
+    /// The event cannot follow from the events before it.
     pub fn pass(&mut self, event: &Event) -> Result<(), InvalidTransition> {
         if let Event::CallTook { call_id, attempt, taken } = event {
             self.took.insert((call_id.clone(), *attempt), Arc::clone(taken));
@@ -204,8 +203,8 @@ impl Replay {
         self.run.apply(event)
     }
 
-    /// The run as if no hook had been asked before the call, and the keys that they
-    /// wrote and that commit with its end.
+    /// Returns the run as if no hooks had been asked before the call, and the keys that those hooks
+    /// wrote and that are committed with the end of the call.
     fn without_hooks(&self, call_id: &str) -> (Run, Vec<String>) {
         let (mut run, mut written) = (self.run.clone(), Vec::new());
         let calls = run.turn.iter_mut().flat_map(|turn| &mut turn.calls);
@@ -226,7 +225,7 @@ impl Replay {
         let updates = change.updates.iter().filter(|update| of(update.scope));
         for update in updates {
             match update.is_known() {
-                // What is folded into an unknown value is unknown, too.
+                // Folding into an unknown value gives an unknown value.
                 true if update.value.is_some() => self.unknown_keys.remove(&*update.key),
                 true => false,
                 false => self.unknown_keys.insert(update.key.to_string()),
@@ -235,7 +234,7 @@ impl Replay {
     }
 }
 
-/// The call that an event ends, or lets wait, or whose outcome it holds.
+/// Returns the call that an event ends or suspends, or whose outcome it holds.
 fn ended_call(event: &Event) -> Option<&str> {
     match event {
         Event::CallReturned { call_id, .. } => Some(call_id),
@@ -264,8 +263,8 @@ fn fault_of(event: &Event) -> Option<&Fault> {
     }
 }
 
-/// Why an attempt that ended so says nothing of its tool: time, people and the host
-/// are not in the record.
+/// Returns why an attempt with this code says nothing about its tool: time, people and the host are
+/// not part of the record.
 fn ended_from_outside(code: Code) -> Option<&'static str> {
     match code {
         Code::TimedOut => Some("its time ended it, and how far it came by then differs each time"),
