@@ -1,4 +1,4 @@
-//! Actions that a call may request beside its result: a note for the model, a handover of the
+//! Actions that a call may request in addition to its result: a note for the model, a handover of the
 //! conversation to another agent, the end of the loop that the run is part of.
 
 use super::event::{Event, Finished};

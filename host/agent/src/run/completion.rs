@@ -74,7 +74,7 @@ pub struct Ended {
     pub usage: Usage,
 }
 
-/// The effects of a call that take hold with its end.
+/// The effects of a call that apply once it ends.
 #[derive(Default)]
 pub(super) struct Did<'a> {
     /// The tool's writes.

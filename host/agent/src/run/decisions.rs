@@ -31,7 +31,7 @@ impl Run {
         let (call, asked) = self.asked(&decision.target)?;
         match decision.answer.clone() {
             DecisionAnswer::Resume(value) => self.resume(draft, call, asked, decision, value)?,
-            // The cancellation applies to the child's call. This call continues and learns of it.
+            // The cancellation applies to the child's call. This call continues and receives it.
             DecisionAnswer::Cancel if asked.child.is_some() => {
                 self.go_on(draft, call, asked, decision, Value::Null)?;
             }

@@ -56,7 +56,7 @@ pub(super) fn hold_the_same(recorded: &Event, now: Option<&mut Event>, state: &S
 
 /// Removes from both events everything that does not come from the tool: the writes of hooks before
 /// the call, which come first in the record's change; the values of keys that both wrote; and an
-/// end that hooks put in the place of the call's own.
+/// end with which hooks replaced the call's own.
 pub(super) fn leave_the_tools(recorded: &mut Event, now: Option<&mut Event>, written: &[String]) {
     let is_written = |key: &str| written.iter().any(|written| written == key);
     let mut replaced = false;
