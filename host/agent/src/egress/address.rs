@@ -1,4 +1,4 @@
-//! Addresses: which of them are anybody's on the internet, and ranges of the others.
+//! IP addresses: which are globally reachable, and the ranges that are not.
 
 use super::Unfit;
 use crate::text::clean;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Ranges of IPv4 that are not global, and what they are.
+/// IPv4 ranges that are not global, each with its description.
 const NOT_GLOBAL_V4: &[(Ipv4Addr, u8, &str)] = &[
     (Ipv4Addr::new(0, 0, 0, 0), 8, "this network"),
     (Ipv4Addr::new(10, 0, 0, 0), 8, "private"),
@@ -27,10 +27,10 @@ const NOT_GLOBAL_V4: &[(Ipv4Addr, u8, &str)] = &[
     (Ipv4Addr::new(240, 0, 0, 0), 4, "reserved"),
 ];
 
-/// The one range of IPv6 that is handed out for hosts.
+/// The only IPv6 range from which hosts are assigned addresses.
 const UNICAST_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// What of it is not global, and what it is.
+/// Ranges within [`UNICAST_V6`] that are not global, each with its description.
 const NOT_GLOBAL_V6: &[(Ipv6Addr, u8, &str)] = &[
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, "reserved for protocols"),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, "for documentation"),
@@ -38,9 +38,8 @@ const NOT_GLOBAL_V6: &[(Ipv6Addr, u8, &str)] = &[
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, "for documentation"),
 ];
 
-/// What the address is, where it is not one that belongs to anybody on the
-/// internet. Addresses that stand for one of IPv4 (mapped, NAT64, 6to4) are not
-/// global, whatever they stand for.
+/// Describes the address if it is not a global internet address. IPv6 addresses that map to IPv4
+/// (mapped, NAT64, 6to4) are not global, whatever they map to.
 #[must_use]
 pub fn not_global(address: IpAddr) -> Option<&'static str> {
     let within = |network: IpAddr, bits| AddressRange { network, bits }.contains(address);
@@ -68,8 +67,8 @@ pub struct AddressRange {
 }
 
 impl AddressRange {
-    /// Whether the address is in it. One of IPv6 that stands for one of IPv4 is not
-    /// in a range of IPv4.
+    /// Returns whether the range contains the address. An IPv4 range never contains an IPv6 address
+    /// that maps to IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.network, address) {
@@ -85,7 +84,7 @@ impl AddressRange {
         }
     }
 
-    /// The first address of the range.
+    /// Returns the first address of the range.
     fn start(self) -> IpAddr {
         match self.network {
             IpAddr::V4(v4) => {

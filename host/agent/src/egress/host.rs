@@ -1,33 +1,33 @@
-//! A host as it stands in a request: a name, or an address in its one usual form.
+//! The host of a request: a name, or an address in its one canonical form.
 //!
-//! Addresses can be written in many ways (`2130706433`, `0x7f.1`, `0177.0.0.1`), and
-//! resolvers disagree on which of them they take. Here there is one way each for
-//! IPv4 and IPv6; everything else that looks like a number is refused.
+//! Addresses can be written in many ways (`2130706433`, `0x7f.1`, `0177.0.0.1`), and resolvers
+//! disagree on which of them they accept. Here IPv4 and IPv6 have one form each. Anything else that
+//! looks like a number is refused.
 
 use super::Unfit;
 use crate::text::clean;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest name of a host, in bytes.
+/// The longest host name, in bytes.
 const MAX_NAME_BYTES: usize = 253;
-/// The longest part of a name between two dots, in bytes.
+/// The longest label of a host name, in bytes.
 const MAX_LABEL_BYTES: usize = 63;
 
-/// Whom a request is for.
+/// The host of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
-    /// A name, in small letters, without the dot of the root.
+    /// A name in lower case, without the trailing dot.
     Name(String),
     /// An address.
     Address(IpAddr),
 }
 
 impl Host {
-    /// Reads a host as it stands in an authority: IPv6 in brackets.
+    /// Parses a host in the form used in an authority: IPv6 in brackets.
     ///
     /// # Errors
-    /// It is neither a name nor an address in its usual form.
+    /// The text is neither a host name nor an address in its canonical form.
     pub fn parse(text: &str) -> Result<Self, Unfit> {
         let shown = clean(text, 100);
         if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -72,7 +72,7 @@ fn is_label(label: &str) -> bool {
         && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
-/// Whether some parser takes a host that ends so for an address.
+/// Returns whether some parser takes a host with this last label for an address.
 fn looks_like_a_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     label.bytes().all(|b| b.is_ascii_digit())

@@ -1,7 +1,7 @@
-//! Where a tool's requests may go. Nothing here sends anything: a request becomes a
-//! [`Target`], which is parsed once, strictly; an operator's words become
-//! [`HttpPattern`]s; and an [`Egress`] says whether the one is within the others,
-//! and to which addresses its name may lead.
+//! The network destinations that a tool's requests may reach. Nothing here sends anything. A
+//! request becomes a [`Target`], which is parsed once, strictly. An operator's grants become
+//! [`HttpPattern`]s. An [`Egress`] decides whether the patterns cover the target and which
+//! addresses its name may resolve to.
 
 mod address;
 mod host;
@@ -15,13 +15,13 @@ pub use target::{Origin, Scheme, Target};
 
 use std::net::IpAddr;
 
-/// Why a text is none of these things: a sentence that says what to type instead.
+/// The reason why a text cannot be parsed: a sentence that says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unfit(pub(crate) String);
 
-/// What a component may ask of the network: what was granted and, where its
-/// manifest says what it wants, nothing beyond that.
+/// The network access of a component: what was granted, narrowed to what its manifest asks for, if
+/// it has such a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Egress {
     granted: Vec<HttpPattern>,
@@ -30,35 +30,34 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// What was granted: requests, and ranges of addresses beyond those that are
-    /// global.
+    /// Creates access from the granted requests and the granted ranges of non-global addresses.
     #[must_use]
     pub fn new(granted: Vec<HttpPattern>, addresses: Vec<AddressRange>) -> Self {
         Self { granted, asked: None, addresses }
     }
 
-    /// Narrowed to what the component asks for.
+    /// Narrows the access to what the component asks for.
     #[must_use]
     pub fn asked(mut self, asked: Vec<HttpPattern>) -> Self {
         self.asked = Some(asked);
         self
     }
 
-    /// Whether no request at all would be let through.
+    /// Returns whether no request at all is permitted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.granted.is_empty() || self.asked.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether the request may be sent, as far as its own words go.
+    /// Returns whether the request may be sent, before its name is resolved.
     #[must_use]
     pub fn permits(&self, target: &Target) -> bool {
         let within = |patterns: &[HttpPattern]| patterns.iter().any(|pattern| pattern.permits(target));
         within(&self.granted) && self.asked.as_deref().is_none_or(within)
     }
 
-    /// Whether a permitted request may go to this address: one that is global and not this
-    /// machine's own, or was granted by its range, or is the very address that a grant names.
+    /// Returns whether a permitted request may go to this address. The address must be global and
+    /// not this machine's own, be in a granted range, or be named literally by a grant.
     #[must_use]
     pub fn reaches(&self, target: &Target, address: IpAddr, is_own: bool) -> bool {
         not_global(address).is_none() && !is_own

@@ -1,4 +1,4 @@
-//! What an operator writes to let requests through: `GET https://api.example.com/v1/`.
+//! The patterns with which an operator permits requests: `GET https://api.example.com/v1/`.
 
 use super::target::{check_method, climbs, host_and_port};
 use super::{Host, Scheme, Target, Unfit};
@@ -9,18 +9,17 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Requests that are alike: methods, scheme, host, port and the beginning of the
-/// path. Written `METHOD,METHOD SCHEME://HOST:PORT/PATH`; without methods it is GET
-/// and HEAD, without a port the scheme's own, without a path every path. A `*`
-/// stands for every method, every host, or every port.
+/// A set of requests: methods, scheme, host, port and a prefix of the path. Written as
+/// `METHOD,METHOD SCHEME://HOST:PORT/PATH`. The defaults are the methods GET and HEAD, the scheme's
+/// port and every path. A `*` matches every method, every host, or every port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HttpPattern {
     methods: Methods,
     scheme: Scheme,
     host: HostPattern,
-    /// None is every port.
+    /// `None` matches every port.
     port: Option<u16>,
-    /// Begins with a slash.
+    /// Starts with a slash.
     path: String,
 }
 
@@ -34,12 +33,12 @@ enum Methods {
 enum HostPattern {
     Every,
     This(Host),
-    /// Every host whose name ends in a dot and this.
+    /// Every subdomain of this name.
     Below(String),
 }
 
 impl HttpPattern {
-    /// Whether the request is one of these.
+    /// Returns whether the pattern matches the request.
     #[must_use]
     pub fn permits(&self, target: &Target) -> bool {
         let method = match &self.methods {
@@ -59,7 +58,7 @@ impl HttpPattern {
             && begins_with(&target.path, &self.path)
     }
 
-    /// Whether every request of the other is one of these.
+    /// Returns whether every request that the other pattern matches is matched by this one.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let methods = match (&self.methods, &other.methods) {
@@ -82,7 +81,7 @@ impl HttpPattern {
             && begins_with(&other.path, &self.path)
     }
 
-    /// Whether it names this very address, not a name that may lead to it.
+    /// Returns whether the host is this very address, not a name that may resolve to it.
     #[must_use]
     pub fn names(&self, address: IpAddr) -> bool {
         self.host == HostPattern::This(Host::Address(address))
@@ -93,7 +92,7 @@ fn is_below(name: &str, parent: &str) -> bool {
     name.strip_suffix(parent).is_some_and(|below| below.len() > 1 && below.ends_with('.'))
 }
 
-/// Whether the path is the prefix or lies below it: `/v1` holds `/v1/x`, not `/v10`.
+/// Returns whether the path is the prefix or below it: `/v1` contains `/v1/x`, not `/v10`.
 fn begins_with(path: &str, prefix: &str) -> bool {
     let Some(rest) = path.strip_prefix(prefix) else { return false };
     rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')

@@ -1,4 +1,4 @@
-//! A request that a tool wants to send, read once and strictly.
+//! A request that a tool wants to send, parsed once and strictly.
 
 use super::{Host, Unfit};
 use crate::text::clean;
@@ -7,23 +7,23 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest path with its query, in bytes.
+/// The longest path including its query, in bytes.
 const MAX_PATH_BYTES: usize = 8 * 1024;
-/// How often a server might decode a path.
+/// How many times a server might decode a path.
 const DECODINGS: usize = 3;
 
-/// How a host is spoken to.
+/// The scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
-    /// In the open.
+    /// Plain text.
     Http,
-    /// Under TLS.
+    /// TLS.
     Https,
 }
 
 impl Scheme {
-    /// As it stands before a URL.
+    /// Returns the scheme as written in a URL.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Scheme {
         }
     }
 
-    /// The port where none is written.
+    /// Returns the port of a URL that names none.
     #[must_use]
     pub fn default_port(self) -> u16 {
         match self {
@@ -50,31 +50,31 @@ impl Scheme {
     }
 }
 
-/// Where a request goes and what it asks for. What is judged here is what is
-/// sent: nobody reads the guest's words a second time.
+/// The destination and method of a request. The host sends exactly what it has checked here and
+/// does not parse the guest's text again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The method, in capitals.
+    /// The method, in upper case.
     pub method: String,
-    /// How the host is spoken to.
+    /// The scheme.
     pub scheme: Scheme,
     /// The host.
     pub host: Host,
-    /// The port; the scheme's own where none was written.
+    /// The port; the scheme's default if the request names none.
     pub port: u16,
     /// The path, without the query.
     pub path: String,
-    /// The query, with its question mark; empty where there is none.
+    /// The query, with its question mark; empty if the request has none.
     pub query: String,
 }
 
 impl Target {
-    /// Reads a request's method, scheme, authority and path with query.
+    /// Parses a request's method, scheme, authority and path with query.
     ///
     /// # Errors
-    /// A part is not in its one usual form: credentials before the host, an
-    /// address that could be read in two ways, a path that climbs out of where it
-    /// seems to be, a method that opens a tunnel.
+    /// A part is not in its one canonical form: credentials before the host, an address that could
+    /// be read in two ways, a path that climbs out of its apparent directory, or a method that
+    /// opens a tunnel.
     pub fn parse(method: &str, scheme: &str, authority: &str, path_and_query: &str) -> Result<Self, Unfit> {
         let scheme = Scheme::parse(scheme).ok_or_else(|| {
             Unfit(format!("the scheme \"{}\" is not served; use https or http", clean(scheme, 40)))
@@ -96,7 +96,7 @@ impl Target {
         })
     }
 
-    /// Host and port as the host header has them.
+    /// Returns host and port in the form of the `Host` header.
     #[must_use]
     pub fn authority(&self) -> String {
         match self.port == self.scheme.default_port() {
@@ -105,13 +105,13 @@ impl Target {
         }
     }
 
-    /// Scheme, host and port: whom a secret is bound to.
+    /// Returns scheme, host and port, to which a secret is bound.
     #[must_use]
     pub fn origin(&self) -> String {
         format!("{}://{}", self.scheme.as_str(), self.authority())
     }
 
-    /// Path and query as they stand in the request's first line.
+    /// Returns path and query in the form of the request line.
     #[must_use]
     pub fn path_and_query(&self) -> String {
         format!("{}{}", self.path, self.query)
@@ -124,12 +124,12 @@ impl fmt::Display for Target {
     }
 }
 
-/// Scheme, host and port: whom a secret is bound to.
+/// Scheme, host and port, to which a secret is bound.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin(String);
 
 impl Origin {
-    /// Whether a request goes there.
+    /// Returns whether the request goes to this origin.
     #[must_use]
     pub fn is_of(&self, target: &Target) -> bool {
         self.0 == target.origin()
@@ -161,7 +161,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Reads `HOST` or `HOST:PORT`.
+/// Parses `HOST` or `HOST:PORT`.
 pub(super) fn host_and_port(authority: &str, default_port: u16) -> Result<(Host, u16), Unfit> {
     let shown = clean(authority, 100);
     if authority.contains('@') {
@@ -169,7 +169,7 @@ pub(super) fn host_and_port(authority: &str, default_port: u16) -> Result<(Host,
             "\"{shown}\" carries credentials before the host; leave them out (a secret is bound in [secrets.NAME])"
         )));
     }
-    // The last colon, unless it is one of an address in brackets.
+    // The last colon, unless it is part of an address in brackets.
     let (host, port) = match authority.rfind(':') {
         Some(at) if !authority[at..].contains(']') => (&authority[..at], Some(&authority[at + 1..])),
         _ => (authority, None),
@@ -185,8 +185,8 @@ pub(super) fn host_and_port(authority: &str, default_port: u16) -> Result<(Host,
     Ok((Host::parse(host)?, port))
 }
 
-/// A method that asks a host for something. CONNECT would make a tunnel of the
-/// host, TRACE answers with what was joined to the request.
+/// Checks that the method makes a request to a host. CONNECT would turn the host into a tunnel, and
+/// TRACE echoes the headers that were added to the request.
 pub(super) fn check_method(method: &str) -> Result<(), Unfit> {
     let is_method = (1..=32).contains(&method.len())
         && method.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
@@ -218,8 +218,8 @@ fn check_path(path: &str, whole_bytes: usize) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// Whether a server that decodes the path once, or more often than it should, would
-/// find `.` or `..` among its parts.
+/// Returns whether a server that decodes the path, up to [`DECODINGS`] times, would find `.` or
+/// `..` among its segments.
 pub(super) fn climbs(path: &str) -> bool {
     let mut path = Cow::Borrowed(path.as_bytes());
     for _ in 0..=DECODINGS {
@@ -233,7 +233,7 @@ pub(super) fn climbs(path: &str) -> bool {
     false
 }
 
-/// The bytes with every `%XX` replaced by the byte that it stands for.
+/// Replaces every `%XX` by the byte that it encodes.
 fn decode(text: &[u8]) -> Vec<u8> {
     let digit = |b: u8| char::from(b).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut decoded = Vec::with_capacity(text.len());

@@ -1,21 +1,22 @@
-//! Text that is JSON to the byte as this host writes it: no blanks, no escape that need
-//! not be, no number in another notation. Such a text may stand for its value.
+//! Recognizes canonical JSON: text that is byte for byte as this host writes it, without
+//! insignificant white space, unnecessary escapes or alternative notations of numbers. Such a text
+//! can be kept in place of its value.
 //!
-//! Only what is common is recognized: what is canonical and not recognized (numbers with
-//! a fraction, characters that only `\u` can write) is read like any other text.
+//! Only common cases are recognized. Canonical text outside them (numbers with a fraction,
+//! characters that only `\u` can write) is parsed like any other text.
 
 use super::RESERVED;
 use super::text::next_escaped;
 use smallvec::SmallVec;
 
-/// The most levels of nesting that are looked into.
+/// The deepest nesting that is recognized.
 const MAX_LEVELS: usize = 32;
-/// The most members of all objects that are open at one time.
+/// The most members of all open objects at one time.
 const MAX_MEMBERS: usize = 64;
-/// As many digits certainly fit 64 bits.
+/// The number of digits that always fit 64 bits.
 const MAX_DIGITS: usize = 18;
 
-/// Whether the text is an object or a list as this host writes it, without a repeated key.
+/// Returns whether the text is an object or a list as this host writes it, without a repeated key.
 pub(crate) fn is_canonical(text: &str) -> bool {
     if !text.starts_with(['{', '[']) {
         return false;
@@ -24,11 +25,11 @@ pub(crate) fn is_canonical(text: &str) -> bool {
     reader.value(0).is_some() && reader.at == text.len()
 }
 
-/// Goes through a text once, and gives up with `None`.
+/// A reader that makes one pass over a text and returns `None` once it gives up.
 struct Reader<'t> {
     text: &'t [u8],
     at: usize,
-    /// The keys of the objects that are open, as they are written: each in one way alone.
+    /// The keys of the open objects as written; a canonical key has only one spelling.
     keys: SmallVec<[&'t [u8]; MAX_MEMBERS / 2]>,
 }
 
@@ -85,7 +86,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What is left of a string, without its quotes.
+    /// Reads the rest of a string and returns it without its quotes.
     fn string(&mut self) -> Option<&'t [u8]> {
         let began = self.at;
         loop {
@@ -100,7 +101,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What is left of a whole number.
+    /// Reads the remaining digits of an integer.
     fn digits(&mut self) -> Option<()> {
         let left = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += left;
@@ -216,7 +217,7 @@ mod tests {
         })
     }
 
-    /// What is recognized reads as JSON, and is written, copied and recorded as it was.
+    /// Recognized text parses as JSON, and is serialized, copied and recorded unchanged.
     fn holds(text: &str) -> Result<(), TestCaseError> {
         if is_canonical(text) {
             let value = parse(text);

@@ -1,7 +1,7 @@
-//! Text that nests deeper than the reader goes, read level by level.
+//! Reads text that nests deeper than serde_json's limit, level by level.
 //!
-//! The reader gives up at 128 levels, counting from where it began. What it cannot
-//! read at once is taken apart, one level at a time, until it can.
+//! The reader fails at 128 levels below its starting point. A text beyond that is split, one level
+//! at a time, until each part is within the limit.
 
 use super::{JsonError, Strict};
 use memchr::{memchr2, memchr2_iter};
@@ -10,15 +10,15 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// The reader refuses text that nests as deep as this.
+/// The depth at which serde_json refuses a text.
 pub(super) const READER_DEPTH: usize = 128;
 
-/// Reads a text of any depth; the caller has bounded it. A repeated key is refused.
+/// Reads a text of any depth, which the caller has bounded. A repeated key is refused.
 pub(super) fn read(text: &str) -> Result<Value, JsonError> {
     read_nested(text, nesting(text))
 }
 
-/// Reads a text that nests so deep.
+/// Reads a text with this depth of nesting.
 pub(super) fn read_nested(text: &str, nesting: usize) -> Result<Value, JsonError> {
     if nesting < READER_DEPTH {
         return strict(text).map_err(|e| JsonError(e.to_string()));
@@ -33,9 +33,9 @@ pub(super) fn read_nested(text: &str, nesting: usize) -> Result<Value, JsonError
     }
 }
 
-/// How deep brackets nest in a text, outside its strings; of a text that is not
-/// JSON, no less than a reader could go. Where they are too few to nest deep, how many
-/// there are.
+/// Returns how deep the brackets outside strings nest. With fewer than [`READER_DEPTH`] opening
+/// brackets, returns their number instead. For text that is not JSON, the result is at least the
+/// depth that a reader could reach.
 pub(super) fn nesting(text: &str) -> usize {
     let (bytes, mut at) = (text.as_bytes(), 0);
     let opened = memchr2_iter(b'[', b'{', bytes).take(READER_DEPTH).count();
@@ -61,7 +61,8 @@ pub(super) fn nesting(text: &str) -> usize {
     deepest
 }
 
-/// Where a string that begins here is over; beyond the text where it never is.
+/// Returns the position after the string that begins at `start`, or the end of the text if the
+/// string is not closed.
 pub(super) fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
@@ -81,7 +82,7 @@ fn strict(text: &str) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// One object's members, their values unread.
+/// An object's members with unparsed values.
 struct Members<'t>(Vec<(String, &'t RawValue)>);
 
 impl<'t> Deserialize<'t> for Members<'t> {

@@ -1,4 +1,4 @@
-//! JSON that is read when somebody looks into it.
+//! JSON that is parsed on first access.
 
 use super::written::Written;
 use super::{JsonError, Measure, bounded, canonical, check_numbers, deep, parse_exact, rewrite, to_text};
@@ -8,15 +8,15 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// A list or an object of so many bytes is kept as text, however it was written.
+/// The size from which a list or object is kept as text even if it is not canonical.
 const REWRITTEN_BYTES: usize = 64 * 1024;
 
-/// A JSON value, or the text that says the same.
+/// A JSON value, or its text.
 ///
-/// An object or a list that comes as this host would write it stays the text that it is
-/// until somebody looks into the value, which many a call's data never sees: it is kept,
-/// answered and recorded as text. A large text that comes otherwise is rewritten, and kept
-/// as text too: the value would take many times its memory. Everything else is read at once.
+/// A canonical object or list stays text until its value is accessed. The data of many calls is
+/// never accessed: it is kept, returned and recorded as text. A large text that is not canonical is
+/// rewritten and kept as text too, because the value would take many times its memory. Everything
+/// else is parsed at once.
 #[derive(Clone)]
 pub struct LazyJson(Kept);
 
@@ -27,10 +27,10 @@ enum Kept {
 }
 
 impl LazyJson {
-    /// Takes JSON as it came, refusing what [`parse_exact`] refuses.
+    /// Parses a received text, refusing what [`parse_exact`] refuses.
     ///
     /// # Errors
-    /// As [`parse_exact`]; the text is handed back beside the reason.
+    /// As [`parse_exact`]; the text is returned along with the reason.
     pub fn from_text(text: String) -> Result<Self, (JsonError, String)> {
         match Self::read(&text) {
             Ok(None) => Ok(Self(Kept::Text(Written::new(text)))),
@@ -39,7 +39,7 @@ impl LazyJson {
         }
     }
 
-    /// `None` if the text can be kept as it is.
+    /// Returns `None` if the text can be kept unchanged.
     fn read(text: &str) -> Result<Option<Self>, JsonError> {
         if canonical::is_canonical(text) {
             bounded(text)?;
@@ -48,7 +48,7 @@ impl LazyJson {
         if text.len() < REWRITTEN_BYTES || !text.trim_start().starts_with(['[', '{']) {
             return parse_exact(text).map(Self::from).map(Some);
         }
-        // The reader goes less deep than a text may nest.
+        // serde_json's depth limit is lower than the depth allowed here.
         if bounded(text)? >= deep::READER_DEPTH {
             return parse_exact(text).map(Self::from).map(Some);
         }
@@ -57,19 +57,20 @@ impl LazyJson {
         Ok(Some(Self(Kept::Text(Written::new(written)))))
     }
 
-    /// Bytes of memory that it takes at most to hold a text of this measure, while it is
-    /// read and afterwards.
+    /// Returns the most bytes of memory needed to hold a text of this measure, both during and
+    /// after parsing.
     #[must_use]
     pub fn held_bytes(text: &str, measure: &Measure) -> u64 {
         let bytes = text.len() as u64;
         match text.trim_start().starts_with(['[', '{']) && text.len() >= REWRITTEN_BYTES {
-            // The text, the same rewritten, and the keys of objects that are open.
+            // The text, its rewritten form, and the keys of open objects.
             true => 2 * bytes + 96 * measure.members as u64,
             false => bytes + measure.parsed_bytes,
         }
     }
 
-    /// The characters of a string; `None` of any other value, which is not read for it.
+    /// Returns the content of a string, or `None` for any other value, which is not parsed for
+    /// this.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match &self.0 {
@@ -78,7 +79,7 @@ impl LazyJson {
         }
     }
 
-    /// The value as text, to the byte as serde_json writes it.
+    /// Returns the value as text, byte for byte as serde_json writes it.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match &self.0 {
@@ -87,7 +88,7 @@ impl LazyJson {
         }
     }
 
-    /// What the value says: a string without its quotes, anything else as [`text`](Self::text).
+    /// Returns a string without its quotes, or any other value as [`text`](Self::text).
     #[must_use]
     pub fn words(&self) -> Cow<'_, str> {
         match &self.0 {
@@ -96,20 +97,20 @@ impl LazyJson {
         }
     }
 
-    /// Whether there is nothing.
+    /// Returns whether the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self.0, Kept::Value(Value::Null))
     }
 
-    /// Changes the value.
+    /// Changes the value in place.
     pub fn change(&mut self, change: impl FnOnce(&mut Value)) {
         let mut value = std::mem::take(self).into_value();
         change(&mut value);
         *self = Self::from(value);
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn into_value(self) -> Value {
         match self.0 {
@@ -151,7 +152,7 @@ impl PartialEq for LazyJson {
     }
 }
 
-/// Compared as a [`Value`] is: `data == 2`, `data == "text"`, `data == json!({"a": 1})`.
+/// Compares as a [`Value`] does: `data == 2`, `data == "text"`, `data == json!({"a": 1})`.
 macro_rules! compared_with {
     ($($other:ty),*) => {$(
         impl PartialEq<$other> for LazyJson {

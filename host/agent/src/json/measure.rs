@@ -1,34 +1,34 @@
-//! How large a text becomes when it is read, found before it is read.
+//! Measures the size that a text will have once parsed, without parsing it.
 
 use super::deep::end_of_string;
 use super::{JsonError, MAX_NODES};
 use serde_json::Value;
 
-/// Bytes of one value within a list. A list has room for twice its elements at most.
+/// Bytes of one value within a list. A list's capacity is at most twice its length.
 const ELEMENT_BYTES: u64 = 2 * size_of::<Value>() as u64;
-/// Bytes of the room that a list begins with.
+/// Bytes of a list's initial allocation.
 const LIST_BYTES: u64 = 4 * size_of::<Value>() as u64 + 16;
-/// Bytes of one member of an object, its key's characters aside: hash, key and value, and
-/// its place in the table of keys, with room for twice as many.
+/// Bytes of one member of an object without the characters of its key: hash, key, value and its
+/// entry in the table of keys, with room for twice as many.
 const MEMBER_BYTES: u64 = 2 * (size_of::<Value>() + size_of::<String>() + 24) as u64 + 16;
-/// Bytes of the room that an object begins with.
+/// Bytes of an object's initial allocation.
 const OBJECT_BYTES: u64 = 4 * (size_of::<Value>() + size_of::<String>() + 8) as u64 + 96;
-/// Bytes that a text has beside its characters.
+/// Bytes that a string takes in addition to its characters.
 const TEXT_BYTES: u64 = 16;
 
-/// The size of a JSON text once it is read. For a text that is not JSON it is no less than
-/// what a reader makes of it until it gives up.
+/// The size of a parsed JSON text. For text that is not JSON, at least the size of what a reader
+/// has built when it fails.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Measure {
-    /// Values, those within lists and objects included.
+    /// The number of values, including those within lists and objects.
     pub nodes: usize,
-    /// Keys of all objects together.
+    /// The number of keys in all objects together.
     pub members: usize,
-    /// Bytes of the parsed form, at most.
+    /// The most bytes that the parsed form takes.
     pub parsed_bytes: u64,
 }
 
-/// Goes through the text once, and allocates nothing.
+/// Measures the text in one pass, without allocating.
 #[must_use]
 pub fn measure(bytes: &[u8]) -> Measure {
     let mut at = 0;
@@ -57,12 +57,12 @@ pub fn measure(bytes: &[u8]) -> Measure {
 }
 
 impl Measure {
-    /// Adds a list; its elements are added by themselves.
+    /// Adds a list; its elements are added separately.
     pub fn add_list(&mut self) {
         self.value(LIST_BYTES);
     }
 
-    /// Adds an object; its keys and their values are added by themselves.
+    /// Adds an object; its keys and their values are added separately.
     pub fn add_object(&mut self) {
         self.value(OBJECT_BYTES);
     }
@@ -75,7 +75,7 @@ impl Measure {
     /// Adds a key of this many bytes.
     pub fn add_key(&mut self, bytes: usize) {
         self.members += 1;
-        // The value of the member is counted as an element, which is less.
+        // The member's value is also counted as an element, which is smaller.
         self.parsed_bytes += MEMBER_BYTES - ELEMENT_BYTES + bytes as u64;
     }
 
@@ -85,7 +85,7 @@ impl Measure {
     }
 }
 
-/// Whether a string that ends here is a key.
+/// Returns whether the string that ends here is a key.
 fn is_key(bytes: &[u8], end: usize) -> bool {
     let rest = bytes.get(end..).unwrap_or_default();
     rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
@@ -95,8 +95,8 @@ fn ends_scalar(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b',' | b':' | b'[' | b']' | b'{' | b'}' | b'"')
 }
 
-/// The nodes that texts of one origin may still have: what one call returns, what one
-/// message carries.
+/// The number of nodes that texts of one origin may still have, such as the results of one call or
+/// the content of one message.
 #[derive(Debug)]
 pub struct NodesLeft {
     left: usize,
@@ -104,23 +104,23 @@ pub struct NodesLeft {
 }
 
 impl NodesLeft {
-    /// [`MAX_NODES`] of them.
+    /// Allows [`MAX_NODES`] nodes.
     #[must_use]
     pub fn all() -> Self {
         Self::up_to(MAX_NODES)
     }
 
-    /// This many, and [`MAX_NODES`] at most.
+    /// Allows this many nodes, at most [`MAX_NODES`].
     #[must_use]
     pub fn up_to(nodes: usize) -> Self {
         let all = nodes.min(MAX_NODES);
         Self { left: all, all }
     }
 
-    /// Counts the nodes of a text that was measured.
+    /// Subtracts the nodes of a measured text.
     ///
     /// # Errors
-    /// There would be more than these in all.
+    /// The texts have more nodes in all than allowed.
     pub fn take(&mut self, measure: &Measure) -> Result<(), JsonError> {
         let left = self.left.checked_sub(measure.nodes);
         self.left = left.ok_or_else(|| too_many(self.all))?;
@@ -130,7 +130,7 @@ impl NodesLeft {
 
 /// Refuses a text of more than [`MAX_NODES`] nodes.
 pub(crate) fn bound(text: &str) -> Result<(), JsonError> {
-    // Each takes a byte at least, beside what separates it from the next.
+    // Each node takes at least one byte plus a separator.
     if text.len() > 2 * MAX_NODES { NodesLeft::all().take(&measure(text.as_bytes())) } else { Ok(()) }
 }
 

@@ -1,8 +1,8 @@
-//! JSON from models and guests, read strictly.
+//! Strict parsing of JSON from models and guests.
 //!
-//! What is judged must be what runs: two readers of `{"path":"a","path":"b"}`
-//! may disagree on what it says, so a repeated key is refused, and so is a
-//! number that this host would hand on as another number.
+//! The value that is checked must be the value that runs. Two readers of `{"path":"a","path":"b"}`
+//! may disagree on its meaning, so a repeated key is refused. So is a number that this host would
+//! pass on as a different number.
 
 mod canonical;
 mod deep;
@@ -23,35 +23,35 @@ use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// Levels of nesting that are read; text that nests deeper is refused.
+/// The deepest nesting that is accepted.
 pub const MAX_DEPTH: usize = 128;
-/// JSON values that are read at one time: those of one text, or of all texts that one call
-/// returns. Each takes many times the memory of its text.
+/// The most JSON values that are parsed at one time: those of one text, or of all texts that one
+/// call returns. Each takes many times the memory of its text.
 pub const MAX_NODES: usize = 500_000;
-/// The depth to which the host's own records are read.
+/// The deepest nesting accepted in the host's own records.
 const MAX_RECORD_DEPTH: usize = 2 * MAX_DEPTH;
 
-/// How the keys begin by which `serde_json` tells its own values from others.
+/// The prefix of the keys with which `serde_json` marks its own special values.
 const RESERVED: &str = "$serde_json::";
 
-/// Why a text was refused as JSON, with line and column where there is one.
+/// The reason why a text was refused as JSON, with line and column if known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JsonError(String);
 
-/// Reads one JSON text, refusing repeated keys, more than [`MAX_DEPTH`] levels and more
-/// than [`MAX_NODES`] values. Both are counted before anything is read.
+/// Parses one JSON text, refusing repeated keys, more than [`MAX_DEPTH`] levels and more than
+/// [`MAX_NODES`] values. Both limits are checked before parsing starts.
 ///
 /// # Errors
-/// The text is not JSON by RFC 8259, repeats a key within one object, nests too
-/// deep, has too many values, holds a number beyond the range of a 64-bit float, or has a key that begins with
-/// `$serde_json::`, which could be recorded and not be read again.
+/// The text is not JSON by RFC 8259, repeats a key within one object, nests too deep, has too many
+/// values, contains a number beyond the range of a 64-bit float, or has a key that starts with
+/// `$serde_json::`, which could be recorded but not read back.
 pub fn parse(text: &str) -> Result<Value, JsonError> {
     let nesting = bounded(text)?;
     deep::read_nested(text, nesting)
 }
 
-/// How deep a text nests that is not too deep and has not too many values.
+/// Returns how deep a text nests, refusing one that nests too deep or has too many values.
 fn bounded(text: &str) -> Result<usize, JsonError> {
     let nesting = deep::nesting(text);
     if nesting > MAX_DEPTH {
@@ -61,11 +61,11 @@ fn bounded(text: &str) -> Result<usize, JsonError> {
     Ok(nesting)
 }
 
-/// Reads what this host wrote: a record that wraps, in levels of its own, values
-/// that may be [`MAX_DEPTH`] levels deep themselves.
+/// Reads a record that this host wrote. A record adds levels of its own around values that may
+/// themselves be [`MAX_DEPTH`] levels deep.
 ///
 /// # Errors
-/// The text is not JSON, or not that of the type.
+/// The text is not JSON, or does not match the type.
 pub fn from_record<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
     let nesting = deep::nesting(text);
     if nesting > MAX_RECORD_DEPTH {
@@ -79,21 +79,21 @@ pub fn from_record<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
     record.map_err(|e| JsonError(e.to_string()))
 }
 
-/// Reads one JSON text as [`parse`] does, and refuses numbers that do not
-/// survive the round trip through this host unchanged.
+/// Parses one JSON text as [`parse`] does, and refuses numbers that do not survive a round trip
+/// through this host.
 ///
 /// # Errors
-/// As [`parse`]; and for a number that would be handed on as another number.
+/// As [`parse`], and if a number would be passed on as a different number.
 pub fn parse_exact(text: &str) -> Result<Value, JsonError> {
     let value = parse(text)?;
     check_numbers(text)?;
     Ok(value)
 }
 
-/// Refuses a text, known to be JSON, of which a number does not survive.
+/// Refuses a text, known to be JSON, with a number that does not survive a round trip.
 ///
 /// # Errors
-/// A number would be handed on as another number.
+/// A number would be passed on as a different number.
 pub fn check_numbers(text: &str) -> Result<(), JsonError> {
     match number_tokens(text).find(|token| !survives(token)) {
         None => Ok(()),
@@ -104,8 +104,8 @@ pub fn check_numbers(text: &str) -> Result<(), JsonError> {
     }
 }
 
-/// The value as text, to the byte as serde_json writes it, and faster where it holds long
-/// strings. `likely_bytes` is how long it probably becomes, 0 where nobody knows.
+/// Serializes the value byte for byte as serde_json does, but faster if it contains long strings.
+/// `likely_bytes` is the expected length, or 0 if unknown.
 #[must_use]
 pub fn to_text(value: &Value, likely_bytes: usize) -> String {
     let mut text = String::with_capacity(likely_bytes);
@@ -113,9 +113,9 @@ pub fn to_text(value: &Value, likely_bytes: usize) -> String {
     text
 }
 
-/// Writes numbers without a fraction as the integers that they are to JSON Schema and to
-/// people: `2.0` as `2`, as far as a double counts without gaps. Readers that know more
-/// kinds of numbers than JSON would otherwise refuse the one and take the other.
+/// Writes numbers without a fraction as integers, as JSON Schema and people see them: `2.0` becomes
+/// `2`, within the range in which a double represents every integer. Readers that distinguish more
+/// kinds of numbers than JSON would otherwise accept one spelling and refuse the other.
 pub(crate) fn unify_integers(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -129,7 +129,7 @@ pub(crate) fn unify_integers(value: &mut Value) {
     }
 }
 
-/// The integer that the number is. Minus zero is none: it would lose its sign.
+/// Returns the number as an integer. Minus zero is not converted because it would lose its sign.
 #[expect(clippy::cast_possible_truncation, reason = "it is whole, and within the bounds")]
 fn whole(number: f64) -> Option<i64> {
     const MAX: f64 = 9_007_199_254_740_992.0;
@@ -137,7 +137,7 @@ fn whole(number: f64) -> Option<i64> {
     (is_whole && !(number == 0.0 && number.is_sign_negative())).then_some(number as i64)
 }
 
-/// How deep a value nests; a number or text is 0 levels deep.
+/// Returns how deep a value nests; a number or string has depth 0.
 pub(crate) fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
@@ -146,7 +146,7 @@ pub(crate) fn depth(value: &Value) -> usize {
     }
 }
 
-/// Builds a [`Value`], refusing repeated keys.
+/// A visitor that builds a [`Value`] and refuses repeated keys.
 struct Strict;
 
 impl<'de> DeserializeSeed<'de> for Strict {
@@ -213,8 +213,8 @@ impl<'de> Visitor<'de> for Strict {
     }
 }
 
-/// Refuses a key that would not be read back as what it is: a member of this name stands
-/// for something else to the library that writes and reads records.
+/// Refuses a key that would not be read back unchanged: serde_json, which reads and writes records,
+/// gives members with such a name a special meaning.
 fn check_key(key: &str) -> Result<(), String> {
     match key.starts_with(RESERVED) {
         false => Ok(()),
@@ -233,7 +233,7 @@ fn repeated(key: &str) -> String {
     format!("the key \"{}\" is repeated", shown(key))
 }
 
-/// The number tokens of a text that is known to be JSON.
+/// Returns the number tokens of a text that is known to be JSON.
 fn number_tokens(text: &str) -> impl Iterator<Item = &str> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -264,11 +264,11 @@ fn survives(token: &str) -> bool {
     let Ok(float) = token.parse::<f64>() else {
         return false;
     };
-    // Compared with what this host would write, which is what everybody else reads.
+    // Compare with what this host would write, because that is what every other reader sees.
     Number::from_f64(float).is_some_and(|number| decimal(token) == decimal(&number.to_string()))
 }
 
-/// A decimal number as its significant digits and the exponent of the last.
+/// Returns a decimal number as its significant digits and the exponent of the last one.
 fn decimal(token: &str) -> (String, i64) {
     let token = token.trim_start_matches('-').to_ascii_lowercase();
     let (mantissa, exponent) = token.split_once('e').unwrap_or((&token, "0"));
@@ -280,8 +280,8 @@ fn decimal(token: &str) -> (String, i64) {
         return (String::new(), 0);
     }
     let dropped = (digits.len() - significant.len()) as i64;
-    // An exponent that does not fit 64 bits cannot belong to a finite float
-    // unless the digits are all zero, which was answered above.
+    // An exponent that does not fit 64 bits cannot belong to a finite float unless all digits are
+    // zero, which is handled above.
     let exponent = exponent.parse::<i64>().unwrap_or(i64::MAX / 2);
     (significant.to_owned(), exponent - fraction.len() as i64 + dropped)
 }

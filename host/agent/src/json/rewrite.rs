@@ -1,5 +1,5 @@
-//! A text of JSON as this host writes it, made from any other text without building the
-//! value in between: a large value takes many times the memory of its text.
+//! Rewrites a JSON text as this host writes it without building the value in between, since a large
+//! value takes many times the memory of its text.
 
 use super::{JsonError, check_key, repeated, text};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -7,7 +7,7 @@ use serde_json::Number;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
-/// The text as this host writes it. Nests less deep than the reader goes.
+/// Returns the text as this host writes it. The text must nest less deep than serde_json's limit.
 ///
 /// # Errors
 /// As [`parse`](super::parse).
@@ -19,7 +19,7 @@ pub(super) fn rewritten(sent: &str) -> Result<String, JsonError> {
     Ok(written)
 }
 
-/// Writes one value as it is read.
+/// A visitor that writes a value while it is read.
 struct Rewrite<'t>(&'t mut String);
 
 impl<'de> DeserializeSeed<'de> for Rewrite<'_> {
@@ -32,7 +32,7 @@ impl<'de> DeserializeSeed<'de> for Rewrite<'_> {
 
 impl Rewrite<'_> {
     fn put(self, value: impl fmt::Display) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(self.0, "{value}");
     }
 }

@@ -1,13 +1,13 @@
-//! JSON as text. The same text that serde_json writes, faster for long strings: what
-//! need not be escaped is found and copied many bytes at a time.
+//! Serializes JSON as serde_json does, but faster for long strings: characters that need no escape
+//! are found and copied many bytes at a time.
 
 use serde_json::Value;
 
-/// How many bytes are looked at together in a long string, and at its beginning: most
-/// strings are short, and end there.
+/// The bytes that are examined together: a block in a long string, a word at its beginning. Most
+/// strings are short and end within their first words.
 const BLOCK: usize = 32;
 const WORD: usize = 8;
-/// How long that beginning is, in bytes.
+/// The length of that beginning, in bytes.
 const SHORT: usize = 32;
 
 /// Appends the value.
@@ -48,7 +48,7 @@ pub(super) fn write_string(string: &str, text: &mut String) {
     text.push('"');
     let mut rest = string;
     while let Some(at) = next_escaped(rest.as_bytes()) {
-        // What is escaped is ASCII, so that this is between two characters.
+        // Escaped characters are ASCII, so this is a character boundary.
         let (plain, escaped) = rest.split_at(at);
         text.push_str(plain);
         escape(escaped.as_bytes()[0], text);
@@ -58,12 +58,12 @@ pub(super) fn write_string(string: &str, text: &mut String) {
     text.push('"');
 }
 
-/// Whether a byte cannot stand in a string as it is.
+/// Returns whether a byte must be escaped in a string.
 const fn is_escaped(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-/// Where the first byte is that cannot stand in a string as it is.
+/// Returns the position of the first byte that must be escaped in a string.
 pub(super) fn next_escaped(bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks::<WORD>();
     let words = &words[..words.len().min(SHORT / WORD)];
@@ -73,7 +73,7 @@ pub(super) fn next_escaped(bytes: &[u8]) -> Option<usize> {
         }
     }
     let mut plain = words.len() * WORD;
-    // Without a way out in the middle a block is a few instructions.
+    // Without an early exit, a block compiles to a few instructions.
     for block in bytes[plain..].chunks(BLOCK) {
         if block.iter().fold(false, |found, byte| found | is_escaped(*byte)) {
             return block.iter().position(|byte| is_escaped(*byte)).map(|at| plain + at);
@@ -83,15 +83,15 @@ pub(super) fn next_escaped(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// The first byte of a word for which [`is_escaped`], found in all of them at once: to
-/// subtract borrows from a byte's highest bit where the byte is less.
+/// Returns the first byte of a word that must be escaped, testing all bytes at once. Subtracting
+/// borrows from a byte's highest bit if the byte is less than the subtrahend.
 fn escaped_in(word: [u8; WORD]) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; WORD]);
     const HIGHEST: u64 = ONES << 7;
     let word = u64::from_le_bytes(word);
     let less = |word: u64, than: u8| word.wrapping_sub(ONES * u64::from(than)) & !word & HIGHEST;
     let is = |byte: u8| less(word ^ (ONES * u64::from(byte)), 1);
-    // What is borrowed from further bytes marks none before the first.
+    // A borrow from higher bytes cannot mark a byte below the first match.
     let found = less(word, b' ') | is(b'"') | is(b'\\');
     (found != 0).then(|| found.trailing_zeros() as usize / 8)
 }

@@ -1,4 +1,4 @@
-//! A text of the host's own serialization, and the value that it says.
+//! Text that the host serialized itself, with its value.
 
 use super::deep;
 use serde::ser::Error as _;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// JSON as this host writes it; the value is read when somebody looks into it.
+/// JSON as this host writes it; the value is parsed on first access.
 #[derive(Clone)]
 pub(crate) struct Written<T> {
     text: T,
@@ -16,27 +16,27 @@ pub(crate) struct Written<T> {
 }
 
 impl<T: AsRef<str>> Written<T> {
-    /// Takes a text that this host wrote, or would have written to the byte.
+    /// Takes a text that this host wrote, or that is byte for byte what it would have written.
     pub(crate) fn new(text: T) -> Self {
         Self { text, value: OnceLock::new() }
     }
 
-    /// The same of a value that is there already.
+    /// Takes such a text along with its value.
     pub(crate) fn of(text: T, value: Value) -> Self {
         Self { text, value: OnceLock::from(Box::new(value)) }
     }
 
-    /// The text.
+    /// Returns the text.
     pub(crate) fn text(&self) -> &str {
         self.text.as_ref()
     }
 
-    /// The value.
+    /// Returns the value.
     pub(crate) fn value(&self) -> &Value {
         self.value.get_or_init(|| Box::new(read(self.text())))
     }
 
-    /// The value, which is not kept where it has to be read.
+    /// Returns the value without caching it if it has to be parsed.
     pub(crate) fn peek(&self) -> Cow<'_, Value> {
         match self.value.get() {
             Some(value) => Cow::Borrowed(value),
@@ -44,25 +44,25 @@ impl<T: AsRef<str>> Written<T> {
         }
     }
 
-    /// The value, without the text.
+    /// Returns the value and drops the text.
     pub(crate) fn into_value(self) -> Value {
         self.value.into_inner().map_or_else(|| read(self.text.as_ref()), |value| *value)
     }
 
-    /// Whether the value is held beside the text.
+    /// Returns whether the parsed value is cached.
     #[cfg(test)]
     pub(crate) fn is_read(&self) -> bool {
         self.value.get().is_some()
     }
 
-    /// Lets go of the value, which is read again when somebody looks into it again. Only of
-    /// a value that was read from a text: what was built otherwise may nest too deep for it.
+    /// Drops the cached value; the next access parses it again. Only valid for a value that was
+    /// parsed from text, since one built otherwise may nest too deep to be parsed.
     pub(crate) fn forget(&mut self) {
         self.value.take();
     }
 }
 
-/// Reads a text that this host wrote.
+/// Parses a text that this host wrote.
 #[expect(
     clippy::expect_used,
     reason = "what is written here can be read: `canonical` and `text` are tested for that"
@@ -81,7 +81,7 @@ impl<T: AsRef<str>> Serialize for Written<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.value.get() {
             Some(value) => value.serialize(serializer),
-            // Serialized to a value, a raw text is read, and by a reader that goes less deep.
+            // Serializing a raw text to a value parses it, with serde_json's lower depth limit.
             None if deep::nesting(self.text()) >= deep::READER_DEPTH => self.peek().serialize(serializer),
             None => {
                 let raw = serde_json::from_str::<&RawValue>(self.text()).map_err(S::Error::custom)?;
