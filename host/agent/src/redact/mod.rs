@@ -1,10 +1,10 @@
-//! Takes secrets out of what a stranger may read, in the forms in which servers and tools
-//! write them back (`pattern`), in whichever pieces they arrive.
+//! Redacts secrets from output that untrusted readers may see, in the forms in which servers and
+//! tools echo them (`pattern`), however the output is split into pieces.
 //!
-//! A secret is replaced by as many asterisks, so that lengths that were announced
-//! stay true. This is best effort: it catches a secret that is sent back whole. A server
-//! that sends it in pieces with something between them, encoded twice, or in a form of its
-//! own, gets through: what must never come back must not be sent to that server.
+//! Each byte of a secret is replaced by an asterisk, so that announced lengths stay correct.
+//! Redaction is best effort: it catches a secret that is returned whole. It misses a secret that a
+//! server returns in pieces with something between them, encoded twice, or in an encoding of its
+//! own. Do not send a secret to a server that must not disclose it.
 
 mod pattern;
 
@@ -12,31 +12,31 @@ use pattern::Pattern;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The shortest secret, in bytes: shorter ones would blank ordinary words.
+/// The shortest secret, in bytes; redacting shorter ones would hide ordinary words.
 pub const MIN_SECRET_BYTES: usize = 8;
 /// The longest secret, in bytes.
 pub const MAX_SECRET_BYTES: usize = 4 * 1024;
-/// Ways to read one beginning of one form of a secret that are followed at once. Only a secret
-/// that consists of escapes has more than a few.
+/// The most partial readings of one form of a secret that are followed at once from one position.
+/// Only a secret that consists of escapes has more than a few.
 const MAX_READINGS: usize = 256;
 
-/// The texts that nobody shall see. Cloning is cheap.
+/// The secrets to be redacted. Cloning is cheap.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// `None` if there is nothing to blank.
+    /// `None` if there is nothing to redact.
     forms: Option<Arc<Forms>>,
 }
 
 /// All forms of all secrets.
 struct Forms {
     patterns: Vec<Pattern>,
-    /// For each byte, the patterns that may begin with it.
+    /// For each byte, the patterns that can begin with it.
     beginning: Vec<Vec<usize>>,
 }
 
 impl Redactor {
-    /// Blanks these secrets, as they are and in the usual encodings, whatever their letter
-    /// case: JSON, URL, HTML, hexadecimal, base64 at every offset.
+    /// Creates a redactor of these secrets. It ignores letter case and recognizes the plain text
+    /// and the usual encodings: JSON, URL, HTML, hexadecimal, and base64 at every offset.
     #[must_use]
     pub fn of<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
@@ -57,13 +57,13 @@ impl Redactor {
         Self { forms: Some(Arc::new(Forms { patterns, beginning })) }
     }
 
-    /// Whether there is nothing to blank.
+    /// Returns whether there is nothing to redact.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.forms.is_none()
     }
 
-    /// The text without secrets.
+    /// Returns the text without secrets.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
         let mut blanked = text.to_owned();
@@ -71,15 +71,15 @@ impl Redactor {
         blanked
     }
 
-    /// The same, in place.
+    /// Redacts the text in place.
     pub fn in_place(&self, text: &mut String) {
         if !self.is_empty() && self.occurs_in(text.as_bytes()) {
-            // Whole characters are replaced, so it stays text.
+            // Only whole characters are replaced, so the result is valid UTF-8.
             *text = String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned();
         }
     }
 
-    /// The bytes without secrets.
+    /// Returns the bytes without secrets.
     #[must_use]
     pub fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.stream();
@@ -88,8 +88,8 @@ impl Redactor {
         blanked
     }
 
-    /// Takes secrets out of every text in the value, names of properties included. A
-    /// number that is one becomes a text.
+    /// Redacts every string in the value, including property names. A number that contains a secret
+    /// becomes a string.
     pub fn value(&self, value: &mut Value) {
         if self.is_empty() {
             return;
@@ -116,7 +116,7 @@ impl Redactor {
         }
     }
 
-    /// Blanks what arrives in pieces.
+    /// Returns a redactor of a stream that arrives in pieces.
     #[must_use]
     pub fn stream(&self) -> BlankStream {
         BlankStream { blanks: self.clone(), held: Vec::new(), begun: None }
@@ -134,7 +134,7 @@ impl Redactor {
 }
 
 impl Forms {
-    /// The readings of a secret that begins with this byte.
+    /// Starts reading the patterns that can begin with this byte.
     fn begin(&self, byte: u8) -> Option<Found> {
         let patterns = &self.beginning[usize::from(byte)];
         let open = || patterns.iter().map(|at| Reading { pattern: *at, character: 0, end: 0 }).collect();
@@ -142,15 +142,15 @@ impl Forms {
     }
 }
 
-/// What begins at one place of a text.
+/// The secrets found at one position of a text.
 struct Found {
-    /// Readings that what follows may complete; those of one pattern are side by side.
+    /// Readings that further bytes may complete; those of one pattern are adjacent.
     open: Vec<Reading>,
-    /// The length of the longest secret that is there whole.
+    /// The length of the longest complete secret.
     whole: Option<usize>,
 }
 
-/// So many characters of a pattern, which end at this byte.
+/// A partial match: how many characters of a pattern were read, and the byte at which they end.
 struct Reading {
     pattern: usize,
     character: usize,
@@ -158,7 +158,7 @@ struct Reading {
 }
 
 impl Found {
-    /// Reads as far as the text goes, which begins at the secret's place.
+    /// Continues all readings to the end of the text, which starts at the secret's position.
     fn read_on(&mut self, forms: &Forms, text: &[u8]) {
         let mut left = std::mem::take(&mut self.open);
         while let Some(last) = left.last().map(|reading| reading.pattern) {
@@ -167,8 +167,8 @@ impl Found {
         }
     }
 
-    /// The same of one pattern. The number of readings is bounded for each, so that none is
-    /// missed because there are many.
+    /// Continues the readings of one pattern. Their number is bounded per pattern, so that many
+    /// readings of one pattern cannot hide another.
     fn read_pattern(&mut self, forms: &Forms, text: &[u8], mut to_do: Vec<Reading>) {
         let most_open = self.open.len() + MAX_READINGS;
         while let Some(Reading { pattern, character, end }) = to_do.pop() {
@@ -189,17 +189,17 @@ impl Found {
     }
 }
 
-/// Blanks a stream: what may be the beginning of a secret is held back until what
-/// follows shows whether it is.
+/// Redacts a stream. Bytes that may be the beginning of a secret are held back until later bytes
+/// decide.
 pub struct BlankStream {
     blanks: Redactor,
     held: Vec<u8>,
-    /// What is known of the beginning of `held`.
+    /// The readings that start at the beginning of `held`.
     begun: Option<Found>,
 }
 
 impl BlankStream {
-    /// Takes the next bytes, and gives those that may be passed on.
+    /// Takes the next bytes and returns those that may be passed on.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.blanks.is_empty() {
             return bytes.to_vec();
@@ -208,7 +208,7 @@ impl BlankStream {
         self.pass(false)
     }
 
-    /// Gives what is left: nothing follows.
+    /// Returns the remaining bytes at the end of the stream.
     pub fn finish(&mut self) -> Vec<u8> {
         self.pass(true)
     }
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Each character by itself may be escaped, in any letter case, or the whole encoded.
+    /// Each character may be escaped separately, in any letter case, or the whole text encoded.
     #[test]
     fn z13_common_encodings_are_blanked_whatever_their_case_and_mixture() {
         const TOKEN: &str = "tok/En \u{e9}\u{1f511}+x";
@@ -290,7 +290,7 @@ mod tests {
         ] {
             let blanked = blanks.text(&format!("<{form}>"));
             assert_eq!(blanked, format!("<{}>", "*".repeat(form.len())), "{form}");
-            // Byte by byte it is the same.
+            // Splitting the stream into single bytes gives the same result.
             let mut stream = blanks.stream();
             let mut passed: Vec<u8> = form.bytes().flat_map(|byte| stream.push(&[byte])).collect();
             passed.extend(stream.finish());
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn z13_base64_is_blanked_in_lines_in_escapes_and_in_both_alphabets() {
-        // Of "??>>secret~~", whose base64 has both special characters.
+        // The secret is "??>>secret~~", whose base64 contains both special characters.
         let blanks = Redactor::of(["??>>secret~~"]);
         for form in [
             "Pz8+PnNlY3JldH5+",
@@ -315,8 +315,8 @@ mod tests {
         assert!(!blanks.text(padded).contains("c2Vj"), "{}", blanks.text(padded));
     }
 
-    /// What cannot be the beginning of a secret is passed on at once: a stream is not
-    /// delayed by what follows it.
+    /// Bytes that cannot begin a secret are passed on at once; a stream is not delayed by bytes
+    /// after them.
     #[test]
     fn z13_only_what_may_be_a_secret_is_held_back() {
         let mut stream = Redactor::of(["password"]).stream();
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn base64_is_blanked_wherever_the_secret_stands_in_it() {
-        // Alone, behind "user:", behind "users:", and behind "x".
+        // Alone, after "user:", after "users:", and after "x".
         let blanks = Redactor::of(["password"]);
         for (encoded, blanked) in [
             ("cGFzc3dvcmQ=", "**********Q="),

@@ -1,10 +1,9 @@
-//! The ways in which a secret may be written: as it is, backwards, in hexadecimal or in
-//! base64, and each character of those either as it is or in an escape of URLs, JSON,
-//! HTML, mail or a programming language.
+//! The forms of a secret: as it is, backwards, in hexadecimal or in base64. Each character of these
+//! may be written literally or as an escape of URLs, JSON, HTML, mail or a programming language.
 
 use std::iter::zip;
 
-/// The names of characters in HTML, apart from letters and digits.
+/// HTML's names of characters other than letters and digits.
 const ENTITIES: &[(&str, char)] = &[
     ("amp", '&'),
     ("apos", '\''),
@@ -46,21 +45,21 @@ const ENTITIES: &[(&str, char)] = &[
     ("vert", '|'),
 ];
 
-/// The most digits of a number in an escape; what has more is not an escape.
+/// The most digits of a number in an escape; a longer number is not an escape.
 const MAX_DIGITS: usize = 8;
 
-/// One form of a secret. Letter case is ignored throughout.
+/// One form of a secret. Letter case is ignored.
 pub(super) struct Pattern {
-    /// Its characters, in lower case.
+    /// The characters of the form, in lower case.
     characters: Vec<char>,
-    /// Bytes that may stand between two characters, such as the ends of lines.
+    /// Bytes that may occur between two characters, such as line breaks.
     between: &'static [u8],
-    /// Whether `-` and `_` stand for `+` and `/`.
+    /// Whether `-` and `_` are equivalent to `+` and `/`.
     is_base64: bool,
 }
 
 impl Pattern {
-    /// Every form of a secret.
+    /// Returns every form of a secret.
     pub(super) fn all_of(secret: &str) -> Vec<Self> {
         let bytes = secret.as_bytes();
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -86,7 +85,7 @@ impl Pattern {
         self.characters.len()
     }
 
-    /// The bytes with which it may begin.
+    /// Returns the bytes with which the form can begin.
     pub(super) fn first_bytes(&self) -> impl Iterator<Item = u8> {
         let first = self.characters.first().copied().unwrap_or_default();
         let mut buffer = [0; 4];
@@ -101,12 +100,11 @@ impl Pattern {
         bytes.into_iter()
     }
 
-    /// Reads its character number `at` from the beginning of the text, in each way in which
-    /// it may be written, and passes the lengths on. Returns whether the text ends within
-    /// one of them.
+    /// Reads character number `at` at the beginning of the text. Passes the length of each possible
+    /// spelling to `length`. Returns whether the text ends within a spelling.
     pub(super) fn read(&self, at: usize, text: &[u8], mut length: impl FnMut(usize)) -> bool {
         let mut skipped = 0;
-        // The end of a line has at most two bytes.
+        // A line break has at most two bytes.
         while at > 0 && skipped < 2 && text.get(skipped).is_some_and(|byte| self.between.contains(byte)) {
             skipped += 1;
         }
@@ -142,7 +140,7 @@ impl Pattern {
             }
             _ => {}
         }
-        // A byte that introduces the escape of a byte may stand for itself, too.
+        // A byte that introduces an escape may also be literal.
         if let [b'%' | b'=', ..] | [b'\\'] | [b'\\', b'x' | b'X', ..] = text {
             take(Read::Character(char::from(*first), 1));
         }
@@ -158,17 +156,17 @@ impl Pattern {
     }
 }
 
-/// What stands at the beginning of a text.
+/// The result of reading one character at the beginning of a text.
 #[derive(Clone, Copy)]
 enum Read {
     Not,
-    /// The text ends before it shows.
+    /// The text ends before the character is complete.
     Cut,
-    /// This character, in so many bytes.
+    /// The character and the number of bytes it takes.
     Character(char, usize),
 }
 
-/// A character whose bytes are written as they are or as `%41`, `=41` or `\x41`.
+/// Reads a character whose bytes are literal or written as `%41`, `=41` or `\x41`.
 fn as_bytes(text: &[u8]) -> Read {
     let (first, mut length) = match byte(text) {
         Ok(read) => read,
@@ -195,7 +193,7 @@ fn as_bytes(text: &[u8]) -> Read {
     character.map_or(Read::Not, |character| Read::Character(character, length))
 }
 
-/// One byte and its length as written.
+/// Reads one byte and returns it with its length as written.
 fn byte(text: &[u8]) -> Result<(u8, usize), Read> {
     let lead: &[u8] = match text {
         [] => return Err(Read::Cut),
@@ -216,7 +214,7 @@ fn byte(text: &[u8]) -> Result<(u8, usize), Read> {
     }
 }
 
-/// `\"`, `\/` and the like.
+/// Reads `\"`, `\/` and the like.
 fn after_backslash(text: &[u8]) -> Read {
     match text {
         [_] => Read::Cut,
@@ -226,7 +224,7 @@ fn after_backslash(text: &[u8]) -> Read {
     }
 }
 
-/// `\u0041`, or two of them for a character beyond 16 bits.
+/// Reads `\u0041`, or two such escapes for a character beyond 16 bits.
 fn utf16(text: &[u8]) -> Read {
     let high = match unit(text) {
         Ok(unit) => unit,
@@ -259,7 +257,7 @@ fn unit(text: &[u8]) -> Result<u32, Read> {
     text.get(2..6).map(|digits| number(digits, 16)).ok_or(Read::Cut)
 }
 
-/// `\u{41}`.
+/// Reads `\u{41}`.
 fn braced(text: &[u8]) -> Read {
     let lead = b"\\u{";
     if !zip(text, lead).all(|(byte, wanted)| byte.eq_ignore_ascii_case(wanted)) {
@@ -276,7 +274,7 @@ fn braced(text: &[u8]) -> Read {
     }
 }
 
-/// `&#65;`, `&#x41;` or `&quot;`, and the same without the semicolon.
+/// Reads `&#65;`, `&#x41;` or `&quot;`, and the same without the semicolon.
 fn entity(text: &[u8]) -> [Read; 2] {
     let (lead, base) = match text {
         [_] | [_, b'#'] => return [Read::Cut, Read::Not],
@@ -311,7 +309,7 @@ fn begins(name: &str, with: &[u8]) -> bool {
     name.as_bytes().get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with))
 }
 
-/// An entity without its semicolon, and with it if it is there.
+/// Returns the readings of an entity without its semicolon and, if it has one, with it.
 fn ending(character: Option<char>, after: Option<&u8>, length: usize) -> [Read; 2] {
     let read = |length| character.map_or(Read::Not, |c| Read::Character(c, length));
     let with = match after {
@@ -326,14 +324,14 @@ fn hex(digit: u8) -> Option<u32> {
     char::from(digit).to_digit(16)
 }
 
-/// The number that these digits write; they are at most [`MAX_DIGITS`].
+/// Parses the digits, of which there are at most [`MAX_DIGITS`].
 fn number(digits: &[u8], base: u32) -> u32 {
     let digit = |byte: &u8| char::from(*byte).to_digit(base).unwrap_or_default();
     digits.iter().fold(0, |number: u32, byte| number.wrapping_mul(base).wrapping_add(digit(byte)))
 }
 
-/// The characters of base64 that depend on the secret alone, where it stands at this
-/// offset (modulo three) of a longer text.
+/// Returns the base64 characters that depend on the secret alone if it occurs at this offset
+/// (modulo three) of a longer text.
 fn base64_within(secret: &[u8], offset: usize) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let bit = |at: usize| {

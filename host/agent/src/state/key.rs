@@ -1,4 +1,4 @@
-//! What a key is: its name, who defined it, how updates join it, how long it lives.
+//! Keys: their name, owner, reducer and lifetime.
 
 use super::change::MAX_THREAD_STATE_BYTES;
 use super::size::json_bytes;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The most bytes of a key's initial value.
 pub const MAX_INITIAL_BYTES: usize = 64 * 1024;
 
-/// How long a key lives.
+/// The lifetime of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyScope {
@@ -24,29 +24,29 @@ pub enum KeyScope {
     Thread,
 }
 
-/// Why a key's definition is refused.
+/// The reason why a key's definition is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KeyError(pub(crate) String);
 
-/// A key whose definition was checked.
+/// A checked definition of a key.
 #[derive(Debug, Clone)]
 pub struct KeyDefinition {
     /// `OWNER-ID.NAME`.
     pub name: Arc<str>,
     /// The value before the first update.
     pub initial: Value,
-    /// The schema as it was written, for people and exports.
+    /// The schema as written, for people and exports.
     pub schema_json: Option<Value>,
-    /// Every value that the key takes fits it.
+    /// The compiled schema, which every value of the key must fit.
     pub schema: Option<Schema>,
-    /// How an update joins the value.
+    /// The reducer that joins an update with the value.
     pub reducer: KeyReducer,
-    /// How long the key lives.
+    /// The lifetime of the key.
     pub scope: KeyScope,
-    /// Whether the key survives the host's process.
+    /// Whether the key survives a restart of the host.
     pub persistent: bool,
-    /// Whether updates stay valid, without another check, in whatever order they are folded.
+    /// Whether updates stay valid in any order of folding, without another check.
     pub folds_freely: bool,
 }
 
@@ -54,8 +54,8 @@ impl KeyDefinition {
     /// Checks a definition.
     ///
     /// # Errors
-    /// The name does not fit, the schema is refused, or the initial value fits
-    /// neither schema nor reducer.
+    /// The name is invalid, the schema is refused, or the initial value does not fit the schema or
+    /// the reducer.
     pub fn new(
         name: impl Into<Arc<str>>,
         initial: Value,
@@ -68,8 +68,8 @@ impl KeyDefinition {
         Self::new_within(name, initial, schema_json, reducer, (scope, persistent), patterns)
     }
 
-    /// Checks a definition as [`KeyDefinition::new`] does, where the patterns of its schema may
-    /// take so many bytes.
+    /// Checks a definition as [`KeyDefinition::new`] does, with a limit on the bytes of the
+    /// schema's compiled patterns.
     pub(crate) fn new_within(
         name: impl Into<Arc<str>>,
         initial: Value,
@@ -112,8 +112,8 @@ impl KeyDefinition {
 }
 
 impl KeyDefinition {
-    /// Whether the key is a list whose schema asks nothing of it but of its elements, so
-    /// that what is added is checked without the rest.
+    /// Returns whether the key is a list whose schema constrains only its elements, so that added
+    /// elements are checked without the rest.
     #[must_use]
     pub(crate) fn grows_alone(&self) -> bool {
         let is_list = matches!(self.reducer, KeyReducer::Standard(Reducer::Append | Reducer::Union));
@@ -121,7 +121,7 @@ impl KeyDefinition {
     }
 }
 
-/// Whether the text is `OWNER-ID.NAME`.
+/// Returns whether the text has the form `OWNER-ID.NAME`.
 pub(crate) fn is_key(name: &str) -> bool {
     let Some((owner, rest)) = name.split_once('.') else {
         return false;
@@ -132,13 +132,13 @@ pub(crate) fn is_key(name: &str) -> bool {
         && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
 }
 
-/// The id of the owner of a key, which is the key's beginning.
+/// Returns the id of a key's owner, which is the first part of the key.
 #[must_use]
 pub fn owner_of(key: &str) -> &str {
     key.split_once('.').map_or(key, |(owner, _)| owner)
 }
 
-/// Every key that something loaded defines. Cloning is cheap.
+/// The keys that all loaded components define. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct KeySet {
     definitions: Arc<BTreeMap<Arc<str>, Arc<KeyDefinition>>>,
@@ -152,7 +152,7 @@ impl Default for KeySet {
 }
 
 impl KeySet {
-    /// The most bytes that the values of one component's keys have in one thread.
+    /// Returns the most bytes that the values of one component's keys may have in one thread.
     #[must_use]
     pub fn thread_state_bytes(&self) -> usize {
         self.thread_state_bytes
@@ -162,18 +162,18 @@ impl KeySet {
         self.thread_state_bytes = bytes;
     }
 
-    /// The definition of a key.
+    /// Returns the definition of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&KeyDefinition> {
         self.definitions.get(key).map(AsRef::as_ref)
     }
 
-    /// The definition of a key, to be shared.
+    /// Returns the shared definition of a key.
     pub(super) fn shared(&self, key: &str) -> Option<&Arc<KeyDefinition>> {
         self.definitions.get(key)
     }
 
-    /// Every definition, sorted by name.
+    /// Returns every definition, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &KeyDefinition> {
         self.definitions.values().map(AsRef::as_ref)
     }
@@ -181,7 +181,7 @@ impl KeySet {
     /// Adds a key.
     ///
     /// # Errors
-    /// A key of this name is defined already.
+    /// A key of this name is already defined.
     pub fn insert(&mut self, definition: KeyDefinition) -> Result<(), KeyError> {
         if self.definitions.contains_key(&definition.name) {
             return Err(KeyError(format!("the state key \"{}\" is defined twice", definition.name)));
@@ -192,7 +192,8 @@ impl KeySet {
 
     /// Removes the keys that this owner defined.
     pub(crate) fn remove_of(&mut self, owner_id: &str) {
-        // An id has no point, and `/` follows the point: these are all keys of the owner.
+        // Ids contain no `.`, and `/` is the character after `.`, so the range holds all keys of
+        // the owner.
         let (first, end) = (format!("{owner_id}."), format!("{owner_id}/"));
         let of_owner = (Bound::Included(first.as_str()), Bound::Excluded(end.as_str()));
         let gone: Vec<Arc<str>> =
@@ -212,7 +213,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Lets it read and write as said. Keys under `host.` stay out of reach.
+    /// Allows reading and writing the key as given. Keys under `host.` are never accessible.
     pub fn allow(&mut self, key: &str, read: bool, write: bool) {
         if key.starts_with("host.") {
             return;
@@ -225,23 +226,23 @@ impl Access {
         }
     }
 
-    /// The readable keys, sorted.
+    /// Returns the readable keys, sorted.
     pub fn reads(&self) -> impl Iterator<Item = &str> {
         self.reads.iter().map(String::as_str)
     }
 
-    /// The writable keys, sorted.
+    /// Returns the writable keys, sorted.
     pub fn writes(&self) -> impl Iterator<Item = &str> {
         self.writes.iter().map(String::as_str)
     }
 
-    /// Whether it may read the key.
+    /// Returns whether the key may be read.
     #[must_use]
     pub fn may_read(&self, key: &str) -> bool {
         self.reads.contains(key)
     }
 
-    /// Whether it may write the key.
+    /// Returns whether the key may be written.
     #[must_use]
     pub fn may_write(&self, key: &str) -> bool {
         self.writes.contains(key)

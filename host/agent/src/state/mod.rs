@@ -1,12 +1,11 @@
-//! The state that tools share: typed keys, frozen snapshots, and mutations that
-//! commit together or not at all.
+//! The state that tools share: typed keys, immutable snapshots, and mutations that commit together
+//! or not at all.
 //!
-//! A tool never touches state. It reads a [`Snapshot`] and returns
-//! [`Mutation`](crate::outcome::Mutation)s; [`change::propose`] checks all of them
-//! against the keys' definitions and answers one [`StateChange`], which an event
-//! records and [`State::apply`] folds in. Folding needs no tool and no definition:
-//! the change holds each key's resulting value, or names the built-in reducer by which
-//! the value follows from the update.
+//! A tool never accesses the state directly. It reads a [`Snapshot`] and returns
+//! [`Mutation`](crate::outcome::Mutation)s. [`change::propose`] checks all of them against the
+//! keys' definitions and returns one [`StateChange`], which an event records and [`State::apply`]
+//! folds in. Folding needs neither tools nor definitions: the change holds each key's resulting
+//! value, or names the built-in reducer that derives the value from the update.
 
 pub mod change;
 pub mod key;
@@ -30,10 +29,10 @@ use serde_json::Value;
 use std::sync::Arc;
 use stored_value::Held;
 
-/// Values by their keys: few, so that a sorted list is smaller and faster than a tree.
+/// Values by key. There are few, so a sorted list is smaller and faster than a tree.
 type Values = LiteMap<Arc<str>, Held>;
 
-/// The values of a thread's keys, or of a run's, and how often they changed.
+/// The values of a thread's or run's keys, and their revision.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
     revision: u64,
@@ -41,48 +40,47 @@ pub struct State {
 }
 
 impl State {
-    /// How many changes were applied.
+    /// Returns the number of changes that were applied.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The value of a key that was ever set.
+    /// Returns the value of a key that was set.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(key).map(|held| held.value().as_ref())
     }
 
-    /// The value of a key that was ever set, to be shared.
+    /// Returns the shared value of a key that was set.
     #[must_use]
     pub fn shared(&self, key: &str) -> Option<&Arc<Value>> {
         self.values.get(key).map(Held::value)
     }
 
-    /// Every key that was ever set, sorted.
+    /// Returns every key that was set, sorted.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.values.iter().map(|(key, _)| key.as_ref())
     }
 
-    /// Every key that was ever set, sorted, with its value.
+    /// Returns every key that was set, sorted, with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values.iter().map(|(key, held)| (key.as_ref(), held.value().as_ref()))
     }
 
-    /// The keys of an owner that were ever set, and how many bytes the value of each has, at
-    /// most.
+    /// Returns an owner's keys that were set, with an upper bound of each value's size in bytes.
     pub fn sizes_of<'a>(&'a self, owner_id: &'a str) -> impl Iterator<Item = (&'a str, usize)> {
         let values = self.values.iter().filter(move |(key, _)| key::owner_of(key) == owner_id);
         values.map(|(key, held)| (key.as_ref(), held.bytes()))
     }
 
-    /// Folds in one change; the revision becomes the change's.
+    /// Folds in a change and takes over its revision.
     pub fn apply(&mut self, change: &StateChange) {
         self.fold(change, |_| true);
     }
 
-    /// Folds in what a change does to keys of one scope; the revision becomes the
-    /// change's all the same.
+    /// Folds in a change's updates to keys of one scope. The revision becomes the change's in any
+    /// case.
     pub fn apply_scope(&mut self, change: &StateChange, scope: KeyScope) {
         self.fold(change, |update| update.scope == scope);
     }
@@ -91,14 +89,14 @@ impl State {
         self.revision = change.revision;
         let values = Arc::make_mut(&mut self.values);
         for update in change.updates.iter().filter(|update| wanted(update)) {
-            // The value is taken out, so that a list that nobody else holds grows in place.
+            // The value is moved out so that a list without other owners grows in place.
             if let Some(held) = Held::after(values.remove(&update.key), update) {
                 values.insert(Arc::clone(&update.key), held);
             }
         }
     }
 
-    /// Takes over the values of another state, and its revision.
+    /// Takes over the values and the revision of another state.
     pub fn adopt(&mut self, other: &State) {
         self.revision = other.revision;
         let values = Arc::make_mut(&mut self.values);
@@ -107,32 +105,32 @@ impl State {
         }
     }
 
-    /// A state as a store kept it.
+    /// Restores a state from a store.
     #[must_use]
     pub fn restored(revision: u64, values: impl IntoIterator<Item = (String, Value)>) -> Self {
         let values = values.into_iter().map(|(key, value)| (Arc::from(key), Held::new(Arc::new(value))));
         Self { revision, values: Arc::new(values.collect()) }
     }
 
-    /// Sets a key without a change of its own: seeds and restored values.
+    /// Sets a key without a change, for seeds and restored values.
     pub fn set(&mut self, key: &str, value: Value) {
         Arc::make_mut(&mut self.values).insert(Arc::from(key), Held::new(Arc::new(value)));
     }
 
-    /// Forgets the keys of this scope, as at the end of a run.
+    /// Removes the keys of this scope, as at the end of a run.
     pub fn forget(&mut self, keys: &KeySet, scope: KeyScope) {
         Arc::make_mut(&mut self.values)
             .retain(|key, _| keys.get(key).is_none_or(|definition| definition.scope != scope));
     }
 
-    /// The values as they stand now; cheap, and later changes do not reach it.
+    /// Returns a snapshot of the current values. It is cheap and later changes do not affect it.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { revision: self.revision, values: Arc::clone(&self.values) }
     }
 }
 
-/// The state as it stood at one moment. Cloning is cheap.
+/// The state at one moment. Cloning is cheap.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     revision: u64,
@@ -140,19 +138,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The state's revision at that moment.
+    /// Returns the state's revision at that moment.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Whether the key was ever set.
+    /// Returns whether the key was set.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.values.contains_key(key)
     }
 
-    /// The key's value, or its initial one where it was never set.
+    /// Returns the key's value, or its initial value if it was never set.
     #[must_use]
     pub fn get<'a>(&'a self, keys: &'a KeySet, key: &str) -> Option<&'a Value> {
         self.values
@@ -161,24 +159,25 @@ impl Snapshot {
             .or_else(|| keys.get(key).map(|definition| &definition.initial))
     }
 
-    /// How many bytes the values of an owner's keys have, at most, without these.
+    /// Returns an upper bound of the bytes that an owner's values have, except those of the keys
+    /// for which `without` returns true.
     pub(crate) fn bytes_of(&self, owner_id: &str, without: impl Fn(&str) -> bool) -> usize {
         let is_of = |key: &str| key.split_once('.').is_some_and(|(owner, _)| owner == owner_id);
         let counted = self.values.iter().filter(|(key, _)| is_of(key) && !without(key));
         counted.map(|(_, held)| held.bytes()).sum()
     }
 
-    /// Whether the value of a key that was ever set is a list.
+    /// Returns whether the key was set and its value is a list.
     pub(crate) fn is_list(&self, key: &str) -> bool {
         self.values.get(key).is_some_and(Held::is_list)
     }
 
-    /// How many bytes the value of a key has, at most.
+    /// Returns an upper bound of the bytes that a key's value has.
     pub(crate) fn bytes(&self, key: &str) -> usize {
         self.values.get(key).map_or(0, Held::bytes)
     }
 
-    /// What one reader may see: the keys that it may read and that have a value.
+    /// Returns the keys that a reader with this access may read, with their values.
     pub fn visible<'a>(
         &'a self,
         keys: &'a KeySet,

@@ -1,42 +1,41 @@
-//! Keys whose updates are joined by code of the embedding program.
+//! Reducers that the embedding program implements in code.
 //!
-//! Such code runs when a call's changes are decided on, and never again: the event
-//! holds the value that came of it, so that folding a record needs none of it.
+//! This code runs when a call's changes are decided, and never again. The event holds the resulting
+//! value, so that folding a record does not need the code.
 
 use super::Reducer;
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// How updates join the values of a key, in code. It must be pure: the same value and
-/// update give the same result, and nothing else is read or touched.
+/// A reducer in code. It must be pure: the same value and update give the same result, without
+/// reading or changing anything else.
 pub trait NativeReducer: Send + Sync {
-    /// Whether two updates lead to the same value in either order, so that calls of
-    /// one batch may both write the key.
+    /// Returns whether two updates lead to the same value in either order, so that calls of one
+    /// batch may both write the key.
     fn commutes(&self) -> bool;
 
-    /// Whether the key may hold the value.
+    /// Returns whether the key may hold the value.
     fn accepts(&self, value: &Value) -> bool;
 
     /// Joins an update with a value.
     ///
     /// # Errors
-    /// The update does not fit, in words.
+    /// The update is invalid, for the reason in the text.
     fn join(&self, value: &Value, update: &Value) -> Result<Value, String>;
 }
 
-/// How updates join a key's value: in one of the six ways that everybody has, or by
-/// code of the embedding program.
+/// The reducer of a key: one of the six built-in ones, or one of the embedding program.
 #[derive(Clone)]
 pub enum KeyReducer {
-    /// One of the six.
+    /// A built-in reducer.
     Standard(Reducer),
-    /// The embedding program's own.
+    /// A reducer of the embedding program.
     Native(Arc<dyn NativeReducer>),
 }
 
 impl KeyReducer {
-    /// The reducer's name, for people; of the program's own `native`.
+    /// Returns the reducer's name for people; `native` for one of the embedding program.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -45,7 +44,7 @@ impl KeyReducer {
         }
     }
 
-    /// Whether calls of one batch may all write the key.
+    /// Returns whether calls of one batch may all write the key.
     #[must_use]
     pub fn commutes(&self) -> bool {
         match self {
@@ -54,7 +53,7 @@ impl KeyReducer {
         }
     }
 
-    /// Whether the key may hold the value.
+    /// Returns whether the key may hold the value.
     #[must_use]
     pub fn accepts(&self, value: &Value) -> bool {
         match self {
@@ -66,7 +65,7 @@ impl KeyReducer {
     /// Joins an update with a value.
     ///
     /// # Errors
-    /// The update does not fit, in words.
+    /// The update is invalid, for the reason in the text.
     pub fn join(&self, value: &Value, update: &Value) -> Result<Value, String> {
         match self {
             KeyReducer::Standard(reducer) => reducer.join(value, update).map_err(str::to_owned),
@@ -74,7 +73,7 @@ impl KeyReducer {
         }
     }
 
-    /// Whether two updates of one batch must not both be applied as they are.
+    /// Returns whether two updates of one batch conflict and cannot both be applied unchanged.
     #[must_use]
     pub fn conflicts(&self, earlier: &Value, later: &Value) -> bool {
         match self {
@@ -111,7 +110,7 @@ mod tests {
     use crate::state::{Access, KeyDefinition, KeyScope, KeySet, State};
     use serde_json::json;
 
-    /// Keeps the longer of two texts.
+    /// Keeps the longer of two strings.
     struct Longer(bool);
 
     impl NativeReducer for Longer {

@@ -1,32 +1,32 @@
-//! Mutations that wait in a record until their call ends.
+//! Mutations that a record holds until their call ends.
 
 use super::KeySet;
 use crate::outcome::Mutation;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A mutation that waits in the record for its call's end. Of a key that does not
-/// persist a record holds the name alone, and after a restart nothing is joined.
+/// A mutation that a record holds until its call ends. For a key that is not persistent the record
+/// has only its name, so after a restart nothing is joined.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct PendingMutation {
     /// The key.
     pub key: String,
-    /// Whether the update goes into the record.
+    /// Whether the update is recorded.
     pub persistent: bool,
-    /// The update; none where the record did not hold it.
+    /// The update; `None` if the record did not hold it.
     #[serde(default, deserialize_with = "present_value")]
     pub update: Option<Value>,
 }
 
 impl PendingMutation {
-    /// The mutation, as far as the key's definition lets it be recorded.
+    /// Creates the pending form of a mutation; the key's definition decides what is recorded.
     #[must_use]
     pub fn of(keys: &KeySet, mutation: &Mutation) -> Self {
         let persistent = keys.get(&mutation.key).is_none_or(|key| key.persistent);
         Self { key: mutation.key.clone(), persistent, update: Some(mutation.update.clone()) }
     }
 
-    /// What is left to join of these.
+    /// Returns the mutations that can still be joined.
     #[must_use]
     pub fn mutations(pending: &[Self]) -> Vec<Mutation> {
         let left =

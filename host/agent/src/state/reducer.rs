@@ -1,10 +1,10 @@
-//! How an update becomes part of a key's value.
+//! The built-in reducers, which join an update with a key's value.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 use std::collections::BTreeMap;
 
-/// The six ways to join an update with a value. The last four commute.
+/// The six built-in ways to join an update with a value. The last four commute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reducer {
@@ -12,19 +12,19 @@ pub enum Reducer {
     Replace,
     /// JSON Merge Patch (RFC 7396).
     MergePatch,
-    /// The update is one element, put at the end of a list.
+    /// The update is one element, appended to a list.
     Append,
     /// The update is a number, added to a number.
     Add,
-    /// The update is a list; what the list lacks of it is added, and the list
-    /// stays sorted by the elements' serialization.
+    /// The update is a list; its missing elements are added, and the result is sorted by the
+    /// elements' serialization.
     Union,
-    /// The update is a number; the greater of the two stays.
+    /// The update is a number; the greater of the two is kept.
     Max,
 }
 
 impl Reducer {
-    /// The reducer as configuration and descriptors spell it.
+    /// Returns the reducer's name in configuration and descriptors.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,13 +37,13 @@ impl Reducer {
         }
     }
 
-    /// Whether calls of one batch may all write a key of this reducer.
+    /// Returns whether calls of one batch may all write a key with this reducer.
     #[must_use]
     pub fn commutes(self) -> bool {
         !matches!(self, Reducer::Replace | Reducer::MergePatch)
     }
 
-    /// Whether a key of this reducer may hold the value.
+    /// Returns whether a key with this reducer may hold the value.
     #[must_use]
     pub fn accepts(self, value: &Value) -> bool {
         match self {
@@ -53,10 +53,10 @@ impl Reducer {
         }
     }
 
-    /// Joins an update with a value.
+    /// Joins an update with a value and returns the result.
     ///
     /// # Errors
-    /// The update is not what this reducer takes; the text says what it is.
+    /// The reducer does not accept the update; the text states what it accepts.
     pub fn join(self, value: &Value, update: &Value) -> Result<Value, &'static str> {
         let mut joined = value.clone();
         self.join_in_place(&mut joined, update).map(|()| joined)
@@ -83,7 +83,7 @@ impl Reducer {
         Ok(())
     }
 
-    /// The value on which an update is folded if nobody knows the one before.
+    /// Returns the value onto which an update is folded if the previous one is unknown.
     pub(super) fn beginning(self, update: &Value) -> Value {
         match self {
             Reducer::Append | Reducer::Union => Value::Array(Vec::new()),
@@ -92,8 +92,8 @@ impl Reducer {
         }
     }
 
-    /// Whether two updates of one batch, to one key, must not both be applied
-    /// as they are.
+    /// Returns whether two updates to one key in one batch conflict and cannot both be applied
+    /// unchanged.
     #[must_use]
     pub fn conflicts(self, earlier: &Value, later: &Value) -> bool {
         match self {
@@ -144,8 +144,7 @@ fn union(items: &[Value], more: &[Value]) -> Value {
     Value::Array(keyed.into_values().collect())
 }
 
-/// A text that is the same for the same value, in whatever order its members were
-/// written.
+/// Serializes a value so that equal values give equal texts, regardless of the order of members.
 fn canonical(value: &Value) -> String {
     match value {
         Value::Object(map) => {
@@ -182,7 +181,7 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Whether two merge patches touch different members all the way down.
+/// Returns whether two merge patches touch different members at every level.
 fn disjoint(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {

@@ -1,9 +1,8 @@
-//! Values that a key's present definition does not take: they are set aside, and
-//! the key starts anew.
+//! Sets aside values that do not fit their key's current definition, and resets the key.
 //!
-//! A component's new version may want another shape of a key than the value that an
-//! older version left. Nothing is dropped then: the value goes to a key of the
-//! host's own, which names the revision that still had it.
+//! A component's new version may define a key with another shape than the value that an older
+//! version left. Nothing is lost then: the value moves to a key of the host, whose name contains
+//! the last revision that had it.
 
 use super::stored_value::Held;
 use super::{KeyDefinition, KeySet, KeyUpdate, State, StateChange};
@@ -12,30 +11,29 @@ use crate::schema::parts;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// How the names of the keys begin under which values are set aside. No tool reads
-/// or writes them.
+/// The prefix of the keys under which values are set aside. No tool can read or write them.
 pub const SET_ASIDE: &str = "host.set-aside/";
 
-/// A value that its key does not take.
+/// A value that does not fit its key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Misfit<'a> {
     /// The key.
     pub key: &'a str,
     /// The value.
     pub value: &'a Value,
-    /// What is wrong with it, in words.
+    /// The reason why it does not fit.
     pub why: String,
-    /// What the key starts from.
+    /// The initial value to which the key is reset.
     pub initial: &'a Value,
 }
 
-/// The values of a state that their keys do not take, sorted by key. What no key is
-/// defined for is kept as it is: it belongs to something that is not loaded.
+/// Returns the values of a state that do not fit their keys, sorted by key. A value without a
+/// definition is kept as it is, because its component is not loaded.
 #[must_use]
 pub fn misfits<'a>(keys: &'a KeySet, state: &'a State) -> Vec<Misfit<'a>> {
     let misfit = |(key, held): (&'a Arc<str>, &'a Held)| {
         let definition = keys.shared(key)?;
-        // It is asked for each call, and a value that only grew by what fits still does.
+        // This runs for each call, and a value that only grew by fitting elements still fits.
         if held.is_known_to_fit(definition) {
             return None;
         }
@@ -49,7 +47,7 @@ pub fn misfits<'a>(keys: &'a KeySet, state: &'a State) -> Vec<Misfit<'a>> {
     state.values.iter().filter_map(misfit).collect()
 }
 
-/// Whether finding the misfits of a state could take more than a few milliseconds.
+/// Returns whether finding the misfits of a state could take more than a few milliseconds.
 #[must_use]
 pub fn takes_long(keys: &KeySet, state: &State) -> bool {
     let mut left = SHORT_STEPS;
@@ -64,7 +62,7 @@ pub fn takes_long(keys: &KeySet, state: &State) -> bool {
     fits.is_none()
 }
 
-/// The change that sets aside what does not fit; none where everything does.
+/// Returns the change that sets the misfits aside, or `None` if there are none.
 #[must_use]
 pub fn set_aside(misfits: &[Misfit<'_>], revision: u64) -> Option<StateChange> {
     let updates = misfits.iter().flat_map(|misfit| {
@@ -79,7 +77,7 @@ pub fn set_aside(misfits: &[Misfit<'_>], revision: u64) -> Option<StateChange> {
 }
 
 impl KeyDefinition {
-    /// Why the key does not take a value; none where it does.
+    /// Returns the reason why the key does not accept a value, or `None` if it does.
     #[must_use]
     pub fn refusal(&self, value: &Value) -> Option<String> {
         let violations = self.schema.as_ref().map(|schema| schema.violations(value)).unwrap_or_default();

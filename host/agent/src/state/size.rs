@@ -1,8 +1,8 @@
-//! How large values are.
+//! The sizes of values.
 
 use serde_json::Value;
 
-/// The length of a value's serialization, without making it.
+/// Returns the length of a value's serialization without building it.
 pub(super) fn json_bytes(value: &Value) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {

@@ -1,8 +1,7 @@
-//! A key's value as a state holds it: updates of a long list are folded in when somebody
-//! looks at it.
+//! A key's value within a state. Updates of a long list are folded in on first access.
 //!
-//! Many calls at once each have the state as it stood when they began. They share the
-//! list, and each has only the updates since then of its own.
+//! Many concurrent calls each hold the state at which they began. They share the list, and each
+//! holds only the updates made since.
 
 use super::{KeyDefinition, KeyUpdate, Reducer, size::json_bytes};
 use serde_json::Value;
@@ -15,9 +14,9 @@ const MAX_WAITING: usize = 64;
 pub(super) struct Held {
     base: Arc<Value>,
     waiting: Vec<(Reducer, Arc<Value>)>,
-    /// How long the serialization is, at most.
+    /// An upper bound of the serialization's length.
     bytes: usize,
-    /// The value with all updates, once somebody looked at it.
+    /// The value with all updates, computed on first access.
     whole: OnceLock<Arc<Value>>,
     /// The definition that the value is known to fit.
     fits: OnceLock<Arc<KeyDefinition>>,
@@ -29,7 +28,7 @@ impl Held {
         Self { base: value, waiting: Vec::new(), bytes, whole: OnceLock::new(), fits: OnceLock::new() }
     }
 
-    /// The value that follows from an update. `None` if it is unknown.
+    /// Returns the value that follows from an update, or `None` if it is unknown.
     pub(super) fn after(before: Option<Self>, update: &KeyUpdate) -> Option<Self> {
         let Some(before) = before else { return update.folded(None).map(Self::new) };
         let (Some(fold), Some(body), None) = (&update.fold, &update.update, &update.value) else {
@@ -75,14 +74,14 @@ impl Held {
         self.base.is_array()
     }
 
-    /// Whether the value was found to fit this very definition.
+    /// Returns whether the value is known to fit exactly this definition.
     pub(super) fn is_known_to_fit(&self, definition: &Arc<KeyDefinition>) -> bool {
         self.fits.get().is_some_and(|known| Arc::ptr_eq(known, definition))
     }
 
-    /// Notes that the value fits.
+    /// Records that the value fits the definition.
     pub(super) fn note_fit(&self, definition: &Arc<KeyDefinition>) {
-        // Another definition that it fits is as good.
+        // If another definition is already recorded, it is kept.
         let _ = self.fits.set(Arc::clone(definition));
     }
 }
@@ -98,7 +97,7 @@ fn folded(mut value: Arc<Value>, updates: &[(Reducer, Arc<Value>)]) -> Arc<Value
     value
 }
 
-/// What was counted, and how far it was folded, depends on the way to the value.
+/// Compares only the values: size bounds and pending updates depend on the value's history.
 impl PartialEq for Held {
     fn eq(&self, other: &Self) -> bool {
         self.value() == other.value()

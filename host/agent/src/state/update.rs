@@ -7,45 +7,45 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One key's update. A record holds only the key's name if the key does not persist, and
-/// listeners are told only the name if the key is not visible.
+/// One key's update. A record holds only the key's name if the key is not persistent. Listeners
+/// receive only the name if the key is not visible.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "StoredUpdate")]
 pub struct KeyUpdate {
     /// The key.
     pub key: Arc<str>,
-    /// Whether the key ends with the run or lives with the thread.
+    /// Whether the key ends with the run or with the thread.
     pub scope: KeyScope,
-    /// Whether update and value go into the record.
+    /// Whether update and value are recorded.
     pub persistent: bool,
-    /// What was asked for.
+    /// The requested update.
     pub update: Option<Arc<Value>>,
-    /// What the key's value became. A record leaves it out if it follows from the update.
+    /// The key's resulting value. A record omits it if it follows from the update.
     pub value: Option<Arc<Value>>,
     /// How the value follows from the update. `None` if the value itself is recorded.
     pub fold: Option<Fold>,
 }
 
-/// How a key's value follows from an update.
+/// The way in which a key's value follows from an update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fold {
     /// A built-in reducer that commutes.
     pub reducer: Reducer,
     /// The key's value before its first update, if this may be the first.
     pub initial: Option<Arc<Value>>,
-    /// Whether the update stays valid, without another check, on a value that others
-    /// changed with the same reducer. It is not recorded.
+    /// Whether the update stays valid, without another check, on a value that others changed with
+    /// the same reducer. This is not recorded.
     pub is_free: bool,
 }
 
 impl KeyUpdate {
-    /// An update whose value is recorded.
+    /// Creates an update whose value is recorded.
     #[must_use]
     pub fn set(definition: &KeyDefinition, update: &Value, value: Arc<Value>) -> Self {
         Self { value: Some(value), ..Self::unfolded(definition, update) }
     }
 
-    /// An update whose value nobody has worked out.
+    /// Creates an update whose value has not been computed.
     pub(super) fn unfolded(definition: &KeyDefinition, update: &Value) -> Self {
         Self {
             key: Arc::clone(&definition.name),
@@ -57,7 +57,7 @@ impl KeyUpdate {
         }
     }
 
-    /// A thread's persistent key that is set to a value from outside.
+    /// Creates an update that sets a thread's persistent key to a value from outside.
     #[must_use]
     pub fn restored(key: &str, value: Value) -> Self {
         let value = Some(Arc::new(value));
@@ -65,8 +65,8 @@ impl KeyUpdate {
         Self { key, scope: KeyScope::Thread, persistent: true, update, value, fold: None }
     }
 
-    /// The same update, with the value left out if it follows from the update.
-    /// `is_first` says that the key had no value before.
+    /// Returns the update without its value if the value follows from the update. `is_first` means
+    /// that the key had no value before.
     #[must_use]
     pub(super) fn reduced(self, definition: &KeyDefinition, is_first: bool) -> Self {
         match definition.reducer {
@@ -79,7 +79,8 @@ impl KeyUpdate {
         }
     }
 
-    /// The key's value after this update, given its value before. `None` if it is unknown.
+    /// Returns the key's value after this update, given the value before, or `None` if it is
+    /// unknown.
     #[must_use]
     pub fn folded(&self, before: Option<Arc<Value>>) -> Option<Arc<Value>> {
         if self.value.is_some() {
@@ -89,24 +90,24 @@ impl KeyUpdate {
         let mut value = before
             .or_else(|| fold.initial.clone())
             .unwrap_or_else(|| Arc::new(fold.reducer.beginning(update)));
-        // The update was checked before it was recorded; on a value of another kind it
-        // changes nothing.
+        // The update was checked before it was recorded. On a value of another kind it changes
+        // nothing.
         let _ = fold.reducer.join_in_place(Arc::make_mut(&mut value), update);
         Some(value)
     }
 
-    /// How many bytes the value has that the key is set to, or that are added to it at most.
+    /// Returns the size in bytes of the value that is set, or an upper bound of the bytes added.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match (&self.value, &self.update) {
             (Some(value), _) => json_bytes(value),
-            // An element more of a list has a comma before it.
+            // A further list element is preceded by a comma.
             (None, Some(update)) => json_bytes(update) + 1,
             (None, None) => 0,
         }
     }
 
-    /// Whether this says what the key's value becomes.
+    /// Returns whether the update determines the key's value.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.value.is_some() || (self.fold.is_some() && self.update.is_some())
@@ -114,8 +115,8 @@ impl KeyUpdate {
 }
 
 impl StateChange {
-    /// The same change with every value that follows from it on this state, for those who
-    /// show it. A record does not hold them.
+    /// Returns the change with every value that follows from it on this state, for display. Records
+    /// omit these values.
     #[must_use]
     pub fn resolved(&self, state: &State) -> Self {
         if self.updates.iter().all(|update| update.fold.is_none()) {
@@ -132,7 +133,7 @@ impl StateChange {
         Self { revision: self.revision, updates: self.updates.iter().map(resolved).collect() }
     }
 
-    /// The same change, with the values as they stand in a later state.
+    /// Returns the change with the values of a later state.
     #[must_use]
     pub fn standing(&self, state: &State) -> Self {
         let standing = |(at, update): (usize, &KeyUpdate)| {
@@ -145,7 +146,7 @@ impl StateChange {
     }
 }
 
-/// An update as a record holds it.
+/// The recorded form of an update.
 #[derive(Deserialize)]
 struct StoredUpdate {
     key: Arc<str>,
@@ -169,7 +170,7 @@ impl From<StoredUpdate> for KeyUpdate {
     }
 }
 
-/// A field that is there has a value, and `null` is one.
+/// Deserializes a field that is present as a value, even if it is `null`.
 fn present<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<Arc<Value>>, D::Error> {
     Value::deserialize(reader).map(|value| Some(Arc::new(value)))
 }
@@ -197,13 +198,13 @@ impl Serialize for KeyUpdate {
     }
 }
 
-/// Whether updates of a key stay valid in whatever order they are folded: its schema, if
-/// any, asks nothing of the value that the reducer could break.
+/// Returns whether a key's updates stay valid in any order of folding: its schema, if any, has no
+/// constraint that the reducer could violate.
 pub(super) fn folds_freely(reducer: &KeyReducer, schema: Option<&Value>) -> bool {
     let KeyReducer::Standard(reducer) = reducer else { return false };
     let (kinds, more): (&[&str], &[&str]) = match reducer {
         Reducer::Replace | Reducer::MergePatch => return false,
-        // A list only grows, and each element was checked by itself.
+        // A list only grows, and each element was checked separately.
         Reducer::Append | Reducer::Union => (&["array"], &["items"]),
         Reducer::Add => (&["number", "integer"], &[]),
         Reducer::Max => (&["number", "integer"], &["minimum", "exclusiveMinimum"]),

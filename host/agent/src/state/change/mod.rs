@@ -1,4 +1,4 @@
-//! From mutations to one change: all of them, or none.
+//! Turns mutations into one change: all of them or none.
 
 use super::size::json_bytes;
 use super::{Access, KeyDefinition, KeyReducer, KeySet, KeyUpdate, Reducer, Snapshot};
@@ -13,33 +13,32 @@ use std::sync::Arc;
 
 /// The most mutations that one call may return.
 pub const MAX_MUTATIONS: usize = 64;
-/// The most bytes of one mutation's update.
+/// The most bytes of a single update.
 pub const MAX_MUTATION_BYTES: usize = 256 * 1024;
-/// The most bytes of all updates of one call.
+/// The most bytes of all updates of one call together.
 pub const MAX_MUTATIONS_BYTES: usize = 1024 * 1024;
 /// The most bytes of one key's value.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
-/// The most bytes of all values of one component in one thread, if nothing else is said.
+/// The most bytes of all values of one component in one thread, unless configured otherwise.
 pub const MAX_THREAD_STATE_BYTES: usize = 64 * 1024 * 1024;
-/// The most bytes of all values that the mutations of one call lead to, of hooks around it
-/// too: small updates to a large value would lead to 64 such values.
+/// The most bytes of all values that result from the mutations of one call and the hooks around it.
+/// Without this limit, small updates to a large value could produce 64 such values.
 pub const MAX_VALUES_BYTES: usize = 4 * MAX_VALUE_BYTES;
 
-/// One event's worth of change to the state.
+/// The state updates of one event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateChange {
-    /// The state's revision once this is applied.
+    /// The state's revision after the change is applied.
     pub revision: u64,
-    /// Each update, in the order of the mutations.
+    /// The updates, in the order of the mutations.
     pub updates: Arc<[KeyUpdate]>,
 }
 
-/// Checks the mutations of one call against what it may write and what the keys are, and
-/// joins them onto the state as it stands now. None where there are no mutations.
+/// Checks the mutations of one call against its access and the keys' definitions, and joins them
+/// onto the current state. Returns `None` if there are no mutations.
 ///
 /// # Errors
-/// `bad_mutation`, with a sentence that names the key: then nothing of the call
-/// may be applied.
+/// `bad_mutation` with a sentence that names the key. Nothing of the call may be applied then.
 pub fn propose(
     keys: &KeySet,
     access: &Access,
@@ -51,22 +50,22 @@ pub fn propose(
     Ok(joining.into_change())
 }
 
-/// Mutations of several parts, such as a tool's and those of the hooks around it,
-/// joined one part after the other. One change comes of them.
+/// Joins the mutations of several parts, such as a tool and the hooks around it, one part after the
+/// other, into one change.
 pub struct Joining<'a> {
     keys: &'a KeySet,
     now: &'a Snapshot,
     updates: Vec<KeyUpdate>,
-    /// How many bytes the values have that they lead to.
+    /// The total bytes of the resulting values.
     led_to: usize,
-    /// The steps that are left for checking those values against their schemas.
+    /// The steps left for checking the resulting values against their schemas.
     steps_left: u64,
-    /// How many bytes each written key comes to.
+    /// The resulting size of each written key, in bytes.
     sizes: BTreeMap<Arc<str>, usize>,
 }
 
 impl<'a> Joining<'a> {
-    /// Nothing yet, on the state as it stands.
+    /// Starts with no updates on the current state.
     #[must_use]
     pub fn on(keys: &'a KeySet, now: &'a Snapshot) -> Self {
         let (sizes, steps_left) = (BTreeMap::new(), MAX_STEPS);
@@ -76,13 +75,13 @@ impl<'a> Joining<'a> {
     /// Joins one part, all of it or nothing.
     ///
     /// # Errors
-    /// As [`propose`]; what was joined before stays.
+    /// As [`propose`]; parts that were joined before are kept.
     pub fn add(&mut self, access: &Access, mutations: &[Mutation]) -> Result<(), Fault> {
         if mutations.is_empty() {
             return Ok(());
         }
         check_sizes(mutations)?;
-        // So few that they are looked through for what a key came to last.
+        // The list is short enough to be searched for a key's latest value.
         let mut updates: Vec<KeyUpdate> = Vec::with_capacity(mutations.len());
         let mut led_to = self.led_to;
         let mut sizes = self.sizes.clone();
@@ -100,7 +99,7 @@ impl<'a> Joining<'a> {
                     let value = known.or_else(|| self.now.get(self.keys, key)).unwrap_or(&definition.initial);
                     let next = joined_value(definition, value, &mutation.update, &mut self.steps_left)?;
                     let bytes = json_bytes(&next);
-                    // Only what a key comes to is kept, so only that has to be small enough.
+                    // Only a key's final value is kept, so only that must be within the limit.
                     if mutations[at + 1..].iter().all(|later| later.key != mutation.key) {
                         check_value(key, &next, bytes)?;
                     }
@@ -126,9 +125,9 @@ impl<'a> Joining<'a> {
         Ok(())
     }
 
-    /// An update that adds to a list whose schema asks nothing of the list but of its
-    /// elements, with what the list comes to in bytes. What it costs does not depend on the
-    /// list. `None` for any other.
+    /// Returns an update that adds elements to a list, with the list's resulting size in bytes, if
+    /// the schema constrains only the list's elements. The cost does not depend on the list's
+    /// length. Returns `None` for any other update.
     fn grown(
         &mut self,
         definition: &KeyDefinition,
@@ -158,7 +157,7 @@ impl<'a> Joining<'a> {
         Ok(Some((KeyUpdate::unfolded(definition, update), bytes)))
     }
 
-    /// What comes of it; none where nothing was joined.
+    /// Returns the change, or `None` if there are no updates.
     #[must_use]
     pub fn into_change(self) -> Option<StateChange> {
         let revision = self.now.revision() + 1;
@@ -176,8 +175,8 @@ impl<'a> Joining<'a> {
     }
 }
 
-/// That no component whose keys are written has more state in the thread than it may. What
-/// makes it smaller is taken.
+/// Checks that no component whose keys are written exceeds its state limit in the thread. A change
+/// that does not enlarge the state is accepted even above the limit.
 fn check_owners(keys: &KeySet, now: &Snapshot, sizes: &BTreeMap<Arc<str>, usize>) -> Result<(), Fault> {
     let limit = keys.thread_state_bytes();
     for key in sizes.keys() {
@@ -200,7 +199,7 @@ fn check_owners(keys: &KeySet, now: &Snapshot, sizes: &BTreeMap<Arc<str>, usize>
     Ok(())
 }
 
-/// What the key came to with these updates; none where none is of it.
+/// Returns the latest value of the key in these updates, or `None` if none of them has one.
 fn last_of<'a>(key: &str, updates: &'a [KeyUpdate]) -> Option<&'a Value> {
     updates.iter().rfind(|update| *update.key == *key)?.value.as_deref()
 }
@@ -230,15 +229,15 @@ fn check_value(key: &str, value: &Value, bytes: usize) -> Result<(), Fault> {
     if bytes > MAX_VALUE_BYTES {
         return Err(bad(key, &format!("its value would be larger than {MAX_VALUE_BYTES} bytes")));
     }
-    // An element that is appended stands one level deeper than it was sent.
+    // An appended element is nested one level deeper than it was sent.
     if json::depth(value) > json::MAX_DEPTH {
         return Err(bad(key, &format!("its value would nest deeper than {} levels", json::MAX_DEPTH)));
     }
     Ok(())
 }
 
-/// Whether mutations meant for an older snapshot may still be applied after a
-/// change: the first key for which they may not.
+/// Returns the first key for which mutations of an older snapshot conflict with the changes made
+/// since, or `None` if they may still be applied.
 #[must_use]
 pub fn conflict<'a>(keys: &KeySet, since: &[&StateChange], mutations: &'a [Mutation]) -> Option<&'a str> {
     mutations.iter().map(|m| (m.key.as_str(), &m.update)).find_map(|(key, update)| {
@@ -255,7 +254,7 @@ pub fn conflict<'a>(keys: &KeySet, since: &[&StateChange], mutations: &'a [Mutat
     })
 }
 
-/// Whether so many mutations, and so large ones, are taken from one tool or hook.
+/// Checks the number and the sizes of the mutations from one tool or hook.
 pub(crate) fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
     if mutations.len() > MAX_MUTATIONS {
         return Err(Fault::new(

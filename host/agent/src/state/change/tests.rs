@@ -1,4 +1,4 @@
-//! Mutations that become one change, or are refused.
+//! Tests of mutations that become one change or are refused.
 #![allow(clippy::unwrap_used)]
 use super::super::{KeyDefinition, KeyScope, Reducer, State};
 use super::*;
@@ -140,7 +140,7 @@ fn z8_the_state_of_one_component_in_one_thread_is_bounded() {
     let fault = write(&[mutation("t.one", text(1_000))]).unwrap_err();
     assert_eq!(fault.code, Code::BadMutation);
     assert!(fault.message.contains("thread_state_bytes = 10000 in [store]"), "{}", fault.message);
-    // Another component has room of its own, and what makes room is taken.
+    // Another component has a limit of its own, and a change that frees space is accepted.
     write(&[mutation("other.one", text(9_000))]).unwrap();
     write(&[mutation("t.two", text(100))]).unwrap();
     write(&[mutation("t.one", text(1_000)), mutation("t.one", text(1_000))]).unwrap();
