@@ -7,7 +7,7 @@ use crate::state::Access;
 use std::sync::Arc;
 
 impl Catalog {
-    /// Adds an owner with what was checked of it, or nothing of it.
+    /// Adds an owner with its checked tools and keys, all or nothing.
     pub(super) fn join(
         &mut self,
         owner: &Owner,
@@ -26,7 +26,7 @@ impl Catalog {
     }
 
     /// Adds the state keys and tools of an owner. `added` receives each tool that was added,
-    /// also if a later one is refused.
+    /// even if a later one is refused.
     fn claim(
         &mut self,
         owner: &Owner,
@@ -64,8 +64,8 @@ impl Catalog {
         }
     }
 
-    /// Takes out an owner with all its tools and state keys. What the state holds under
-    /// those keys stays there.
+    /// Removes an owner with all its tools and state keys. Values that the state holds
+    /// under those keys stay there.
     pub fn remove(&mut self, owner_id: &str) {
         if self.owners.remove(owner_id).is_none() {
             return;
@@ -103,7 +103,7 @@ impl Catalog {
         self.disabled.remove(tool_name);
     }
 
-    /// Why the tool of this name is out of use; none where it is in use.
+    /// Returns the reason why the tool is out of use; `None` if it is in use.
     #[must_use]
     pub fn disabled(&self, tool_name: &str) -> Option<&str> {
         self.disabled.get(tool_name).map(String::as_str)

@@ -1,8 +1,8 @@
-//! Everything that can be called, under names that nobody can confuse.
+//! Everything that can be called, under names that cannot be confused.
 //!
 //! A catalog is a value: the host builds a new one when something is loaded or
-//! removed, and publishes it by a swap. Calls in flight keep the tools that they
-//! began with.
+//! removed, and publishes it by a swap. Calls in flight keep the tools with which
+//! they began.
 
 mod changes;
 mod own;
@@ -29,21 +29,21 @@ use std::sync::Arc;
 /// The owner of the host's own tools.
 pub const HOST_ID: &str = "host";
 
-/// Who brings a tool.
+/// The owner of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// The component's, plugin's, server's or agent's id.
     pub id: SmolStr,
-    /// What kind of thing it is.
+    /// The kind of owner.
     pub kind: OwnerKind,
-    /// Where it came from, for people: a file name, a plugin's id, a server's name.
+    /// Its origin, for people: a file name, a plugin's id, a server's name.
     pub origin: String,
-    /// What tells one version from another: a component's digest. A call keeps to
-    /// the version on which it began.
+    /// The version, such as a component's digest. A call keeps to the version on which
+    /// it began.
     pub version: SmolStr,
 }
 
-/// The four places from which tools come.
+/// The four kinds of owners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwnerKind {
@@ -57,7 +57,7 @@ pub enum OwnerKind {
     Agent,
 }
 
-/// Which actions a component was granted.
+/// The actions that a component was granted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionGrants {
     /// May hand the thread to another agent.
@@ -66,12 +66,12 @@ pub struct ActionGrants {
     pub escalate: bool,
     /// May leave a note for the model.
     pub add_context: bool,
-    /// May say which tools the model is told of in its next turn.
+    /// May choose which tools the model is offered in its next turn.
     #[serde(default)]
     pub filter_tools: bool,
 }
 
-/// What a person granted to the owner of tools, as far as the catalog cares.
+/// The grants of an owner of tools that matter to the catalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CatalogGrants {
     /// Other owners' state keys that it may read.
@@ -80,7 +80,7 @@ pub struct CatalogGrants {
     pub writes: BTreeSet<String>,
     /// Actions.
     pub actions: ActionGrants,
-    /// Which agents its tools may run, and the keys that go along.
+    /// The agents that its tools may run, with the keys that may be passed.
     pub delegates: Delegates,
 }
 
@@ -105,29 +105,29 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The tool of this name.
+    /// Returns the tool with this name.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
         self.tools.get(name)
     }
 
-    /// Every tool, sorted by name.
+    /// Returns all tools, sorted by name.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tools.values()
     }
 
-    /// Everybody who brings tools, sorted by id.
+    /// Returns all owners of tools, sorted by id.
     pub fn owners(&self) -> impl Iterator<Item = &Arc<Owner>> {
         self.owners.values()
     }
 
-    /// The owner of this id.
+    /// Returns the owner with this id.
     #[must_use]
     pub fn owner(&self, id: &str) -> Option<&Arc<Owner>> {
         self.owners.get(id)
     }
 
-    /// Every state key that something loaded defines.
+    /// Returns all state keys that loaded owners define.
     #[must_use]
     pub fn keys(&self) -> &KeySet {
         &self.keys
@@ -138,11 +138,11 @@ impl Catalog {
         self.keys.set_thread_state_bytes(bytes);
     }
 
-    /// Adds an owner with all its tools and state keys, or nothing of it.
+    /// Adds an owner with all its tools and state keys, or nothing.
     ///
     /// # Errors
-    /// A word does not fit or is reserved, a schema is refused, or an id, name or
-    /// key collides with one that is there already; the sentence names both.
+    /// An id or name is invalid or reserved, a schema is refused, or an id, name or
+    /// key collides with an existing one; the message names both.
     pub fn add(
         &mut self,
         owner: Owner,
@@ -152,11 +152,11 @@ impl Catalog {
         self.add_prepared(owner, Prepared::new(descriptor)?, grants)
     }
 
-    /// Adds an owner with what was checked of it, or nothing of it. This does not take long.
+    /// Adds an owner with its checked tools and keys, or nothing. This does not take long.
     ///
     /// # Errors
-    /// A name is reserved, or an id, name or key collides with one that is there already; the
-    /// sentence names both.
+    /// A name is reserved, or an id, name or key collides with an existing one; the message
+    /// names both.
     pub fn add_prepared(
         &mut self,
         owner: Owner,

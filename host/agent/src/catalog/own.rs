@@ -1,5 +1,5 @@
-//! What the host itself adds to a catalog: its own tools, and the agents that runs may
-//! be handed to and made of.
+//! The host's additions to a catalog: its own tools, and the agents to which runs may be
+//! handed or of which they may be composed.
 
 use super::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Natives, Owner, OwnerKind, Prepared};
 use crate::child::Delegates;
@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Catalog {
-    /// The agent of this id, where a run may be handed to it or made of it.
+    /// Returns the agent with this id if runs may be handed to it or composed of it.
     #[must_use]
     pub fn agent(&self, id: &str) -> Option<&KnownAgent> {
         self.agents.get(id)
     }
 
-    /// Sets the agents that runs may be handed to and made of.
+    /// Sets the agents to which runs may be handed or of which they may be composed.
     pub fn set_agents(&mut self, agents: BTreeMap<String, KnownAgent>) {
         self.agents = Arc::new(agents);
     }

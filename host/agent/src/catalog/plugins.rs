@@ -1,5 +1,5 @@
-//! Plugins in a catalog: their tools and keys like a component's, and whose hooks are
-//! asked about calls.
+//! Plugins in a catalog: their tools and keys, like a component's, and the plugins whose
+//! hooks are asked about calls.
 
 use super::{Catalog, CatalogGrants, Owner, Prepared};
 use crate::descriptor::{ComponentDescriptor, DescriptorError};
@@ -13,12 +13,12 @@ use std::sync::Arc;
 pub type Natives = BTreeMap<String, Arc<dyn NativeReducer>>;
 
 impl Catalog {
-    /// Adds a plugin of the embedding program with its tools, of which it may have
-    /// none, and its state keys; `natives` joins the updates of those keys that it
-    /// names. Hooks at these points are asked about every call.
+    /// Adds a plugin of the embedding program with its tools, if any, and its state
+    /// keys. `natives` joins the updates of the keys that it names. Hooks at these
+    /// points are asked about every call.
     ///
     /// # Errors
-    /// As [`Catalog::add`].
+    /// Same as [`Catalog::add`].
     pub fn add_plugin(
         &mut self,
         owner: Owner,
@@ -37,13 +37,13 @@ impl Catalog {
         Ok(())
     }
 
-    /// The plugin of this name, where it has hooks.
+    /// Returns the plugin with this name if it has hooks.
     #[must_use]
     pub fn hook_owner(&self, plugin: &str) -> Option<&HookOwner> {
         self.hooks.get(plugin)
     }
 
-    /// Whether hooks are asked on this side of calls.
+    /// Returns whether hooks are asked on this side of calls.
     #[must_use]
     pub fn has_hooks(&self, point: HookPoint) -> bool {
         self.hooks.values().any(|owner| match point {
@@ -52,8 +52,8 @@ impl Catalog {
         })
     }
 
-    /// The same catalog, with hooks after calls or without: what a replay asks, where
-    /// nobody is asked again.
+    /// Returns the same catalog, with or without hooks after calls. A replay uses it to
+    /// ask no hook again.
     pub(crate) fn as_recorded(&self, hooks_after: bool) -> Self {
         let mut catalog = self.clone();
         catalog.hooks = Arc::default();

@@ -1,5 +1,5 @@
-//! What can be checked of a component without knowing what else is loaded. It can take long, so
-//! it happens before the component joins a catalog for which others wait.
+//! The checks of a component that do not depend on what else is loaded. They can take long, so
+//! they run before the component joins a catalog for which others wait.
 
 use super::Natives;
 use crate::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, StateKey, ToolDescriptor};
@@ -7,7 +7,7 @@ use crate::schema::{MAX_PATTERNS_BYTES, Schema};
 use crate::state::{KeyDefinition, KeyReducer};
 use std::sync::Arc;
 
-/// A component whose words, schemas and state keys were checked.
+/// A component whose descriptions, schemas and state keys were checked.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     pub(super) id: String,
@@ -18,16 +18,16 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Checks a component's words, schemas and initial values. This can take long.
+    /// Checks a component's descriptions, schemas and initial values. This can take long.
     ///
     /// # Errors
-    /// A word does not fit, a schema or an initial value is refused, or the compiled patterns
-    /// of all schemas take more than [`MAX_PATTERNS_BYTES`].
+    /// An id or name is invalid, a schema or an initial value is refused, or the compiled
+    /// patterns of all schemas take more than [`MAX_PATTERNS_BYTES`].
     pub fn new(descriptor: ComponentDescriptor) -> Result<Self, DescriptorError> {
         Self::of(descriptor.checked()?, &Natives::new())
     }
 
-    /// Compiles the schemas of a descriptor whose words were checked.
+    /// Compiles the schemas of a descriptor that was checked.
     pub(super) fn of(descriptor: ComponentDescriptor, natives: &Natives) -> Result<Self, DescriptorError> {
         let mut pattern_bytes = MAX_PATTERNS_BYTES;
         let mut state = Vec::with_capacity(descriptor.state.len());
@@ -55,7 +55,7 @@ impl Prepared {
         Ok(Self { id: descriptor.id, tools, state })
     }
 
-    /// The bytes that the compiled patterns of all its schemas take.
+    /// Returns the size of the compiled patterns of all its schemas, in bytes.
     #[must_use]
     pub fn pattern_bytes(&self) -> usize {
         let keys = self.state.iter().filter_map(|(_, definition)| definition.as_ref()?.schema.as_ref());
@@ -63,7 +63,7 @@ impl Prepared {
         schemas.map(Schema::pattern_bytes).sum()
     }
 
-    /// Sets the time that each tool may take, as the operator has it.
+    /// Sets the time that each tool may take, as the operator configured it.
     pub fn set_timeouts(&mut self, timeout_ms: impl Fn(&str) -> Option<u32>) {
         for (tool, _) in &mut self.tools {
             if let Some(timeout_ms) = timeout_ms(&tool.name) {
@@ -104,7 +104,7 @@ mod tests {
     use crate::schema::{MAX_PATTERN_BYTES, MAX_PATTERNS};
     use serde_json::{Value, json};
 
-    /// A tool whose schema has so many patterns, each of them nearly as large as one may be.
+    /// A tool whose schema has this many patterns, each close to the largest allowed size.
     fn tool(name: &str, patterns: usize) -> ToolDescriptor {
         let patterns: Value = (0..patterns)
             .map(|n| (format!("p{n}"), json!({"pattern": format!("[a-z]{{3000}}{name}{n}")})))

@@ -1,6 +1,6 @@
 //! Names that configured servers have, connected or not: the server's own name, as an id,
 //! all names of tools that begin with `SERVER__`, and all ids of tools that begin with
-//! `SERVER--`. Nobody else may use them, in any spelling that looks alike.
+//! `SERVER--`. No other owner may use them, in any spelling that looks alike.
 
 use super::{Catalog, Owner, OwnerKind};
 use crate::descriptor::{DescriptorError, ToolDescriptor};
@@ -8,7 +8,7 @@ use crate::name;
 use std::sync::Arc;
 
 impl Catalog {
-    /// Reserves the names of these servers for them. What was added before stays.
+    /// Reserves the names of these servers for them. Names that were added earlier stay.
     pub fn reserve_servers<'a>(&mut self, servers: impl IntoIterator<Item = &'a str>) {
         Arc::make_mut(&mut self.servers).extend(servers.into_iter().map(str::to_owned));
     }

@@ -1,4 +1,4 @@
-//! One tool of a catalog, and what tells its versions apart.
+//! One tool of a catalog, and how its versions are distinguished.
 
 use super::{ActionGrants, Owner, OwnerKind};
 use crate::child::Delegates;
@@ -9,27 +9,27 @@ use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A tool that was checked, with what the host needs to judge its calls.
+/// A checked tool, with everything that the host needs to judge its calls.
 #[derive(Debug)]
 pub struct Tool {
-    /// What it says about itself, cleaned.
+    /// Its own description, cleaned.
     pub descriptor: ToolDescriptor,
     /// The compiled schema of its arguments.
     pub arguments: Schema,
-    /// Who brings it.
+    /// Its owner.
     pub owner: Arc<Owner>,
-    /// The state that it may see and change.
+    /// The state that it may read and write.
     pub access: Arc<Access>,
-    /// What it may ask of the loop beside its result.
+    /// The actions that it may request besides its result.
     pub actions: ActionGrants,
-    /// Which agents it may run.
+    /// The agents that it may run.
     pub delegates: Arc<Delegates>,
 }
 
 impl Tool {
-    /// Tells one version of the tool from another: the version of its owner, such as a
-    /// component's digest. For a tool of a remote server it is the SHA-256 of the tool's
-    /// name, description and parameters.
+    /// Returns a digest that differs between versions of the tool: the version of its owner,
+    /// such as a component's digest. For a tool of a remote server it is the SHA-256 of the
+    /// tool's name, description and parameters.
     #[must_use]
     pub fn digest(&self) -> Cow<'_, str> {
         if self.owner.kind != OwnerKind::Mcp {

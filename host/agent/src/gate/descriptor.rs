@@ -1,5 +1,5 @@
-//! What a gate that is a component says of itself, and the checks before any of it
-//! is believed.
+//! The description that a component gate gives of itself, and the checks before any of it
+//! is trusted.
 
 use crate::name;
 use crate::state::{Access, key};
@@ -11,12 +11,12 @@ pub const MAX_GATE_READS: usize = 64;
 /// The longest description of a gate, in bytes; a longer one is cut.
 pub const MAX_GATE_DESCRIPTION_BYTES: usize = 4 * 1024;
 
-/// A gate, as it was checked.
+/// A checked description of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateDescriptor {
-    /// `[a-z][a-z0-9-]{0,63}`, and none of the host's own.
+    /// `[a-z][a-z0-9-]{0,63}`, and not one of the host's own ids.
     pub id: String,
-    /// What it holds back, for people.
+    /// The calls that it holds back, in words for people.
     pub description: String,
     /// The state keys that it is shown.
     pub reads: Vec<String>,
@@ -28,11 +28,11 @@ pub struct GateDescriptor {
 pub struct GateDescriptorError(String);
 
 impl GateDescriptor {
-    /// Checks a gate's words, and cleans what people will read.
+    /// Checks a gate's description, and cleans the text that people will read.
     ///
     /// # Errors
-    /// The id does not fit or is the host's own, the keys are too many, or one of
-    /// them is no key or the host's own.
+    /// The id is invalid or is the host's own, there are too many keys, or one of
+    /// them is not a valid key or is the host's own.
     pub fn checked(id: &str, description: &str, reads: Vec<String>) -> Result<Self, GateDescriptorError> {
         if !name::is_id(id) || name::is_reserved_id(id) || is_reserved_gate(id) {
             let shown = clean(id, 100);
@@ -64,7 +64,7 @@ impl GateDescriptor {
         Ok(Self { id: id.to_owned(), description, reads })
     }
 
-    /// What it may read.
+    /// Returns the state that it may read.
     #[must_use]
     pub fn access(&self) -> Access {
         let mut access = Access::default();
@@ -73,7 +73,7 @@ impl GateDescriptor {
     }
 }
 
-/// The ids of the host's own gates, and of its own things.
+/// The ids of the host's own gates and components.
 const RESERVED: [&str; 4] = ["host", "tollgate", super::ToolList::ID, super::PERMISSIONS_ID];
 
 fn is_reserved_gate(id: &str) -> bool {

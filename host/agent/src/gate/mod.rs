@@ -1,4 +1,4 @@
-//! May this call run? What gates answer, how their answers join, and the
+//! Decides whether a call may run: the gates' verdicts, how they are joined, and the
 //! [`Permit`] that only the join can make.
 
 mod descriptor;
@@ -16,24 +16,24 @@ use serde_json::Value;
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// What one gate answers about one call.
+/// The answer of one gate about one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Ends the call and the run, with this reason.
     Block(String),
-    /// Ends the call; the model reads this reason and the run goes on.
+    /// Ends the call; the model reads this reason and the run continues.
     Deny(String),
     /// Parks the call until a person decides.
     Suspend(Box<Ticket>),
     /// Answers the call without running the tool.
     SetResult(Box<ToolResult>),
-    /// Nothing against it.
+    /// Lets the call run.
     Allow,
 }
 
 impl Verdict {
-    /// How severe the verdict is; of several, the severest stands.
+    /// Returns how severe the verdict is; of several, the most severe wins.
     #[must_use]
     pub fn severity(&self) -> u8 {
         match self {
@@ -45,7 +45,7 @@ impl Verdict {
         }
     }
 
-    /// Whether it asks a person: a suspension, or a supplied result that waits.
+    /// Returns whether it asks a person: a suspension, or a supplied result that waits.
     #[must_use]
     pub fn asks(&self) -> bool {
         match self {
@@ -73,33 +73,33 @@ impl GateVerdict {
     }
 }
 
-/// What a gate is shown.
+/// A call as a gate sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct ProposedCall<'a> {
     /// The call's id, unique within the run.
     pub call_id: &'a str,
-    /// The tool that it asks for.
+    /// The requested tool.
     pub tool: &'a Tool,
     /// Its arguments, checked.
     pub arguments: &'a Arguments,
-    /// Where the call stands.
+    /// The run, thread and agent of the call.
     pub identity: &'a RunIdentity,
     /// The agent that calls.
     pub agent: &'a AgentView,
-    /// The state as it stands now.
+    /// The current state.
     pub snapshot: &'a Snapshot,
-    /// What the state's keys are.
+    /// The definitions of the state's keys.
     pub keys: &'a KeySet,
-    /// How many other calls of the run were let through.
+    /// The number of other calls of the run that were let through.
     pub calls_before: CallsBefore,
     /// Milliseconds since the Unix epoch.
     pub now_ms: u64,
-    /// The value decided, where a person has let a suspended call go on.
+    /// The value decided, if a person has let a suspended call continue.
     pub decided: Option<&'a Value>,
 }
 
 impl ProposedCall<'_> {
-    /// The component that brings the tool; none for a tool that is no component.
+    /// Returns the component that owns the tool; `None` if its owner is not a component.
     #[must_use]
     pub fn component_id(&self) -> Option<&str> {
         let owner = &self.tool.owner;
@@ -107,27 +107,27 @@ impl ProposedCall<'_> {
     }
 }
 
-/// How many other calls of a run the gates let through. A call counts from then on,
-/// whatever came of it, and once, however often it was attempted. Those that stand
-/// before a call in its turn, and will run at once with it, count for it.
+/// The number of other calls of a run that the gates let through. A call counts from then
+/// on, whatever its outcome, and once, however often it was attempted. Calls that precede
+/// this one in its turn, and will run concurrently with it, count as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallsBefore {
-    /// Of the tool that is called.
+    /// Calls of the same tool.
     pub of_tool: u32,
-    /// Of all tools.
+    /// Calls of all tools.
     pub in_run: u32,
 }
 
-/// The id of the gate that knows the operator's permission rules.
+/// The id of the gate that applies the operator's permission rules.
 pub const PERMISSIONS_ID: &str = "permissions";
 
-/// A gate in Rust. It looks and answers; it does nothing else.
+/// A gate in Rust. It inspects a call and answers; it has no other effect.
 ///
 /// ```
 /// use tollgate_agent::gate::{Gate, ProposedCall, GateVerdict, Resolution, Verdict, resolve};
 /// use tollgate_agent::outcome::Ticket;
 ///
-/// /// Wants a person's word before anything is deleted.
+/// /// Asks a person before anything is deleted.
 /// struct Careful;
 ///
 /// impl Gate for Careful {
@@ -143,7 +143,7 @@ pub const PERMISSIONS_ID: &str = "permissions";
 ///     }
 /// }
 ///
-/// // Every gate is asked, and the severest answer stands, in whatever order they came.
+/// // Every gate is asked, and the most severe answer wins, whatever their order.
 /// let asks = GateVerdict::new("careful", Verdict::Suspend(Box::new(Ticket::confirm("Sure?"))));
 /// let denies = GateVerdict::new("strict", Verdict::Deny("Never.".to_owned()));
 /// let answers = [asks, GateVerdict::new("mild", Verdict::Allow), denies.clone()];
@@ -153,21 +153,21 @@ pub trait Gate: Send + Sync {
     /// `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.
     fn id(&self) -> &str;
 
-    /// Whether this call may run. A panic denies the call.
+    /// Decides whether this call may run. A panic denies the call.
     fn judge(&self, call: &ProposedCall<'_>) -> Verdict;
 }
 
-/// What the gates' answers come to.
+/// The joined result of the gates' answers.
 #[derive(Debug)]
 pub enum Judgement {
     /// No gate holds the call back.
     Permitted(Permit),
-    /// The verdict that stands, with the gate that gave it.
+    /// The deciding verdict, with the gate that gave it.
     Held(Box<Proposal>, GateVerdict),
 }
 
-/// Leave to run one call with these arguments. Only [`judge`] makes one, and
-/// nothing else runs a tool.
+/// Permission to run one call with these arguments. Only [`judge`] makes one, and a tool
+/// cannot run without it.
 #[derive(Debug, Clone)]
 pub struct Permit {
     proposal: Proposal,
@@ -193,11 +193,11 @@ impl Permit {
     }
 }
 
-/// Joins the answers of all gates about one call. The severest stands; of two of
-/// one weight, the one whose gate's id sorts first. No answer at all means deny.
+/// Joins the answers of all gates about one call. The most severe wins; of equally severe
+/// ones, that of the gate whose id sorts first. No answer at all means deny.
 ///
-/// Where a person has answered gates' questions about this very call,
-/// `approved_gates` names those gates: their `suspend` counts as allowed.
+/// If a person has answered gates' questions about this very call, `approved_gates` names
+/// those gates: their `suspend` counts as allowed.
 #[must_use]
 pub fn judge(proposal: Proposal, recorded: &[GateVerdict], approved_gates: &[SmolStr]) -> Judgement {
     match resolve(recorded, approved_gates) {
@@ -210,18 +210,18 @@ pub fn judge(proposal: Proposal, recorded: &[GateVerdict], approved_gates: &[Smo
     }
 }
 
-/// What stands among the answers of all gates.
+/// The deciding answer among those of all gates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Resolution<'a> {
-    /// Nobody answered.
+    /// No gate answered.
     Unasked,
-    /// Nobody holds the call back.
+    /// No gate holds the call back.
     Allowed,
-    /// This answer does.
+    /// This answer holds the call back.
     Held(&'a GateVerdict),
 }
 
-/// What stands among the answers of all gates; see [`judge`].
+/// Returns the deciding answer among those of all gates; see [`judge`].
 #[must_use]
 pub fn resolve<'a>(recorded: &'a [GateVerdict], approved_gates: &[SmolStr]) -> Resolution<'a> {
     let severity = |r: &GateVerdict| {
@@ -254,7 +254,7 @@ impl ToolList {
         self
     }
 
-    /// Whether the agent lists the tool.
+    /// Returns whether the agent lists the tool.
     #[must_use]
     pub fn lists(&self, agent_id: &str, tool_name: &str) -> bool {
         self.agents.get(agent_id).is_some_and(|tools| crate::run::spec::lists(tools, tool_name))

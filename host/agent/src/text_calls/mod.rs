@@ -1,11 +1,10 @@
-//! Tool calls as text, for models that have no calls of their own.
+//! Tool calls as text, for models without native tool calls.
 //!
-//! The model is told of its tools in words and writes
-//! `[TOOL_CALL]{"name": "...", "args": {...}}[/TOOL_CALL]`; what it reads as the
-//! answer is `Tool result (NAME): ...`. [`as_text`] makes such a request of an
-//! ordinary one, [`read`] takes the calls out of the reply. Only what the model
-//! itself wrote in that reply is ever read for calls: tags in what a user or a tool
-//! said are text like any other.
+//! The prompt describes the tools, and the model writes
+//! `[TOOL_CALL]{"name": "...", "args": {...}}[/TOOL_CALL]`. It reads the answer as
+//! `Tool result (NAME): ...`. [`as_text`] converts an ordinary request, and [`read`]
+//! extracts the calls from the reply. Only the model's own text in that reply is
+//! parsed for calls: tags in the text of a user or a tool are ordinary text.
 
 mod reader;
 
@@ -18,10 +17,10 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// The longest part of a malformed call that the model is shown again, in bytes.
+/// The longest part of a malformed call that is quoted to the model, in bytes.
 const MAX_QUOTED_BYTES: usize = 500;
 
-/// The request as a model reads it that has no calls of its own.
+/// Converts a request for a model without native tool calls.
 #[must_use]
 pub fn as_text(request: &ModelRequest) -> ModelRequest {
     ModelRequest {
@@ -31,9 +30,9 @@ pub fn as_text(request: &ModelRequest) -> ModelRequest {
     }
 }
 
-/// The reply with the calls that its text holds. A call that cannot be read has no
-/// id by which it could be answered: the reply then carries a correction for the
-/// next request.
+/// Extracts the calls from the reply's text. A call that cannot be parsed has no id by
+/// which it could be answered: the reply then carries a correction for the next
+/// request.
 #[must_use]
 pub fn read(mut reply: ModelReply) -> ModelReply {
     let written = std::mem::take(&mut reply.message.text);
@@ -114,7 +113,7 @@ fn with_calls(text: &str, calls: &[ModelCall]) -> String {
         if !words.is_empty() {
             words.push('\n');
         }
-        // What was no JSON is shown as the text that it was.
+        // Text that is not valid JSON is shown unchanged.
         let args = crate::json::parse(&call.arguments).unwrap_or_else(|_| json!(call.arguments));
         let _ = write!(words, "{OPEN}{}{CLOSE}", json!({"name": call.name, "args": args}));
     }

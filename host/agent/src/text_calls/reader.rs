@@ -1,19 +1,19 @@
-//! Reads a reply for calls: a scan that looks at each byte a bounded number of
-//! times, whatever the model wrote.
+//! Scans a reply for calls. Each byte is examined a bounded number of times, whatever the
+//! model wrote.
 
 use crate::json;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// What begins a call.
+/// The start tag of a call.
 pub const OPEN: &str = "[TOOL_CALL]";
-/// What ends one; a model may leave it out.
+/// The end tag; a model may omit it.
 pub const CLOSE: &str = "[/TOOL_CALL]";
 
 /// The most tags of one reply that are read.
 const MAX_TAGS: usize = 64;
 
-/// A part of what a model wrote.
+/// A part of a model's text.
 #[derive(Debug, PartialEq)]
 pub(super) enum Piece<'a> {
     Text(&'a str),
@@ -21,7 +21,7 @@ pub(super) enum Piece<'a> {
     Malformed { why: String, sent: &'a str },
 }
 
-/// The parts of a reply, in order.
+/// Splits a reply into its parts, in order.
 pub(super) fn pieces(reply: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = reply;
@@ -42,9 +42,9 @@ pub(super) fn pieces(reply: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// Reads what follows a tag, and says where it ends.
+/// Parses the text after a tag, and returns where it ends.
 fn read_body<'a>(body: &'a str, pieces: &mut Vec<Piece<'a>>, before: &'a str) -> usize {
-    // A fence may stand around the whole, or between the tags.
+    // A fence may enclose the whole call, or only the JSON between the tags.
     let (before, is_fenced) = without_fence_at_end(before);
     pieces.push(Piece::Text(before));
     let start = body.len() - after_opening_fence(body).len();
@@ -66,7 +66,7 @@ fn read_body<'a>(body: &'a str, pieces: &mut Vec<Piece<'a>>, before: &'a str) ->
             after_the_call(body, end, is_fenced)
         }
         _ => {
-            // It ends where it says, or where the next one begins.
+            // It ends at its end tag, or where the next call begins.
             let end = [body.find(CLOSE), body.find(OPEN)].into_iter().flatten().min().unwrap_or(body.len());
             let why = match read {
                 Some(Err(why)) => format!("it is not JSON: {why}"),
@@ -93,8 +93,8 @@ fn one(call: Value, sent: &str) -> Piece<'_> {
     }
 }
 
-/// Where the text goes on after a call: after closing fences and the end tag, where
-/// they are there.
+/// Returns where the text continues after a call: after closing fences and the end tag, if
+/// present.
 fn after_the_call(body: &str, end: usize, is_fenced: bool) -> usize {
     let mut rest = body[end..].trim_start();
     if rest.starts_with("```") && !is_fenced {
@@ -114,7 +114,7 @@ fn after_the_call(body: &str, end: usize, is_fenced: bool) -> usize {
     }
 }
 
-/// The text without a fence that opens at its end, and whether there is one.
+/// Returns the text without a fence that opens at its end, and whether there was one.
 fn without_fence_at_end(text: &str) -> (&str, bool) {
     let trimmed = text.trim_end();
     let line_start = trimmed.rfind('\n').map_or(0, |at| at + 1);

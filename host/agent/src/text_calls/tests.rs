@@ -1,4 +1,4 @@
-//! What models write, and what is made of it.
+//! Tests of parsing models' texts for calls.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -10,7 +10,7 @@ fn reply(text: &str) -> ModelReply {
     read(ModelReply { message, ..ModelReply::default() })
 }
 
-/// The names and arguments of the calls that a text holds.
+/// Returns the names and arguments of the calls in a text.
 fn calls(text: &str) -> Vec<(String, String)> {
     reply(text).message.calls.iter().map(|call| (call.name.clone(), call.arguments.clone())).collect()
 }
