@@ -1,18 +1,18 @@
-//! What the backend of an agent can do: whoever replies for it, here or elsewhere.
+//! The capabilities of an agent's backend, which produces its replies here or elsewhere.
 //!
-//! Tollgate's own loop can do everything. A model that is an agent of its own,
-//! behind a wire, often cannot; what a request needs and the backend lacks is
-//! refused before anything starts, all of it at once.
+//! Tollgate's own loop supports everything. A remote model that is an agent itself often
+//! does not. A request that needs capabilities which the backend lacks is refused before
+//! anything starts, and the refusal names all of them.
 
 use serde::{Deserialize, Serialize};
 
-/// What a backend can do, or what a request needs of one.
+/// The capabilities of a backend, or those that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Capabilities {
-    /// Can be stopped while it works.
+    /// Can be cancelled while it works.
     pub cancellation: bool,
-    /// Goes on with a conversation that it has answered in before.
+    /// Continues a conversation in which it has answered before.
     pub continuation: bool,
     /// Takes a person's decision about a call.
     pub decisions: bool,
@@ -20,16 +20,16 @@ pub struct Capabilities {
     pub persistence: bool,
     /// Can be left waiting for a person.
     pub waits: bool,
-    /// Takes a whole conversation, not only one message.
+    /// Accepts a whole conversation, not only one message.
     pub transcript: bool,
-    /// Answers in the shape of a schema.
+    /// Gives answers that fit a schema.
     pub output: bool,
-    /// Takes state to begin with, and hands state back.
+    /// Accepts initial state, and returns state.
     pub state: bool,
 }
 
 impl Capabilities {
-    /// Nothing: where a request needs nothing, or a backend can only answer.
+    /// Nothing: for a request without needs, or a backend that can only answer.
     pub const NONE: Self = Self {
         cancellation: false,
         continuation: false,
@@ -52,7 +52,7 @@ impl Capabilities {
         state: true,
     };
 
-    /// What of these needs is lacking, by name; empty where nothing is.
+    /// Returns the names of the missing capabilities; empty if none is missing.
     #[must_use]
     pub fn lacking(self, needs: Self) -> Vec<String> {
         [

@@ -1,42 +1,42 @@
-//! What a call asks of another agent, and what it gets back.
+//! Requests of a call to other agents, and their outcomes.
 //!
-//! A child is a run of its own. It belongs to the call that asked for it and to
-//! the place of the request among that call's requests: whoever asks again in that
-//! place, after a retry or a decision, gets the same child.
+//! A child is a run of its own. It is identified by the call that requested it and the
+//! position of the request among that call's requests: the same request after a retry or
+//! a decision gets the same child.
 
 use crate::message::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many agents may stand below one another, the first one not counted.
+/// The deepest nesting of agents, not counting the first one.
 pub const MAX_DEPTH: u32 = 4;
-/// How many children one call may ask for.
+/// The most children that one call may request.
 pub const MAX_CHILDREN: u32 = 64;
 /// The most messages that a child begins with.
 pub const MAX_CHILD_MESSAGES: usize = 64;
 /// The most bytes of all those messages.
 pub const MAX_CHILD_MESSAGES_BYTES: usize = 1024 * 1024;
-/// The most bytes of one text of a child that its parent is handed.
+/// The longest text of a child that its parent receives, in bytes.
 pub const MAX_CHILD_TEXT_BYTES: usize = 1024 * 1024;
 
-/// A run of another agent, as a call asks for it.
+/// A call's request for a run of another agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChildRequest {
     /// The agent.
     pub agent_id: String,
-    /// The conversation that it begins with; the last word is the user's.
+    /// The initial conversation; the last message is the user's.
     pub messages: Vec<Message>,
     /// Becomes the child's state before its first step.
     pub seed: Vec<(String, Value)>,
-    /// Keys to hand back.
+    /// Keys to return.
     pub exports: Vec<String>,
-    /// What the parent's clients see of the child's text.
+    /// How much of the child's text the parent's clients see.
     pub streaming: Streaming,
 }
 
 impl ChildRequest {
-    /// This agent is asked this: silent, without seed and exports.
+    /// Asks this agent one question: silent, without seed and exports.
     #[must_use]
     pub fn new(agent_id: impl Into<String>, prompt: impl Into<String>) -> Self {
         Self {
@@ -48,14 +48,14 @@ impl ChildRequest {
         }
     }
 
-    /// Begins with this value of the key.
+    /// Sets the initial value of a key.
     #[must_use]
     pub fn with_seed(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.seed.push((key.into(), value.into()));
         self
     }
 
-    /// Hands this key back.
+    /// Returns this key to the parent.
     #[must_use]
     pub fn with_export(mut self, key: impl Into<String>) -> Self {
         self.exports.push(key.into());
@@ -77,7 +77,7 @@ pub enum Streaming {
     /// Nothing.
     #[default]
     Silent,
-    /// It goes out as the call's output; errors arrive wrapped as text.
+    /// The text is sent as the call's output; errors arrive wrapped as text.
     Passthrough,
     /// The same, with the child's errors as errors.
     PassthroughRawErrors,
@@ -88,16 +88,16 @@ pub enum Streaming {
 pub struct ChildOutcome {
     /// The child's run.
     pub run_id: String,
-    /// How it stands.
+    /// Its status.
     pub status: ChildStatus,
     /// Its last text.
     pub response: Option<String>,
-    /// Structured output, where its agent declares a schema for it.
+    /// Structured output, if its agent declares a schema for it.
     pub output: Option<Value>,
-    /// Turns of the model.
+    /// The number of the model's turns.
     pub steps: u32,
-    /// The exported run-scoped keys as they ended; none where the agent's backend
-    /// has no state to hand back.
+    /// The final values of the exported run-scoped keys; empty if the agent's backend
+    /// cannot return state.
     pub state: Option<BTreeMap<String, Value>>,
     /// The exported thread-scoped keys, likewise.
     pub thread_state: Option<BTreeMap<String, Value>>,
@@ -106,10 +106,10 @@ pub struct ChildOutcome {
 }
 
 impl ChildOutcome {
-    /// The checked form: the outcome of a child that completed.
+    /// Returns the outcome if the child completed.
     ///
     /// # Errors
-    /// How it stands, in words, where it did not complete.
+    /// A description of its status if it did not complete.
     pub fn completed(self) -> Result<Self, ChildError> {
         match self.status.words() {
             None => Ok(self),
@@ -118,8 +118,8 @@ impl ChildOutcome {
     }
 }
 
-/// How a child stands. One that does not complete is an outcome, not an error: the
-/// tool decides what follows.
+/// The status of a child. A child that does not complete is an outcome, not an error: the
+/// tool decides how to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChildStatus {
@@ -127,7 +127,7 @@ pub enum ChildStatus {
     Completed,
     /// It ended by asking for more input.
     WaitingInput(Option<String>),
-    /// It ended by asking somebody to sign in.
+    /// It ended by asking for a sign-in.
     WaitingAuth(Option<String>),
     /// It waits for a person to decide this.
     Suspended(Option<String>),
@@ -140,7 +140,7 @@ pub enum ChildStatus {
 }
 
 impl ChildStatus {
-    /// How it stands, for a sentence about the child; none where it completed.
+    /// Describes the status for a sentence about the child; `None` if it completed.
     #[must_use]
     pub fn words(&self) -> Option<String> {
         let waits = |how: &str, what: &Option<String>| match what {
@@ -159,7 +159,7 @@ impl ChildStatus {
     }
 }
 
-/// Why there is no child.
+/// The reason why a child could not be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChildError {
     /// No agent of this id is configured.
@@ -171,7 +171,7 @@ pub enum ChildError {
     /// A seeded key that the child does not register, or a value that it refuses.
     #[error("the child agent refuses its first state: {0}")]
     BadSeed(String),
-    /// What the request needs and the agent's backend lacks, all of it.
+    /// All capabilities that the request needs and the agent's backend lacks.
     #[error("the child agent's backend cannot do what is asked: {}", .0.join(", "))]
     Unsupported(Vec<String>),
     /// The depth that this child would have had.
@@ -183,14 +183,14 @@ pub enum ChildError {
 }
 
 impl ChildError {
-    /// This agent, or this key, is not granted; its name as people may read it.
+    /// An agent or key that is not granted; its name is cleaned for people.
     #[must_use]
     pub fn not_granted(what: &str) -> Self {
         ChildError::NotGranted(crate::text::clean(what, 140))
     }
 }
 
-/// What a component may hand to one other agent, and take back from it.
+/// The keys that a component may pass to another agent, and read from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelegateGrant {
     /// Keys that may be set before the child's first step.
@@ -199,20 +199,20 @@ pub struct DelegateGrant {
     pub export: BTreeSet<String>,
 }
 
-/// Which agents the tools of one owner may run.
+/// The agents that the tools of one owner may run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Delegates {
-    /// Nobody.
+    /// No agent.
     #[default]
     None,
-    /// These, with the keys that go along.
+    /// These agents, with the keys that may be passed.
     Granted(BTreeMap<String, DelegateGrant>),
     /// Every agent, with every key: code of the embedding program.
     Any,
 }
 
 impl Delegates {
-    /// Whether the request stays within the grant.
+    /// Checks that the request stays within the grant.
     ///
     /// # Errors
     /// The first thing that is not granted: the agent, or a key.

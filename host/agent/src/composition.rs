@@ -1,46 +1,46 @@
-//! Agents that are made of others: one after the other, side by side, or round and
-//! round. Which is to run next follows from the conversation alone, so a run of
-//! such an agent can be taken up from its record like any other.
+//! Agents that are composed of others: in sequence, in parallel, or in a loop. The next
+//! agent to run follows from the conversation alone, so a run of such an agent can be
+//! resumed from its record like any other.
 
 use crate::message::Message;
 use crate::name::RUN_AGENT;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The most agents that one agent is made of.
+/// The most agents in one composition.
 pub const MAX_PARTS: usize = 32;
 /// The most rounds of a loop.
 pub const MAX_ROUNDS: u32 = 64;
 
-/// How an agent is made of others.
+/// The composition of an agent from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Composition {
-    /// One after the other; each is asked what the one before it answered.
+    /// One after the other; each receives the answer of the one before it.
     Sequential(Vec<String>),
-    /// All at once; each is asked the same.
+    /// All at once; each receives the same question.
     Parallel(Vec<String>),
     /// One after the other, again and again, until one escalates or the rounds are
     /// used up.
     Loop {
         /// The agents of one round.
         agents: Vec<String>,
-        /// How many rounds there are at most; at least one.
+        /// The maximum number of rounds; at least one.
         max_rounds: u32,
     },
 }
 
-/// What follows for an agent that is made of others.
+/// The next step of a composed agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Following {
-    /// These agents are asked this, at once. The number tells one time from another.
+    /// Ask these agents this question, concurrently. The number identifies the step.
     Run(usize, Vec<(String, String)>),
-    /// It is done, with this answer.
+    /// Finish with this answer.
     Done(String),
-    /// It cannot go on, for this reason.
+    /// Fail for this reason.
     Failed(String),
 }
 
-/// What the tool that runs an agent answers.
+/// The answer of the tool that runs an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartAnswer {
     /// The agent.
@@ -52,7 +52,7 @@ pub struct PartAnswer {
 }
 
 impl Composition {
-    /// The agents, in their order.
+    /// Returns the agents, in order.
     #[must_use]
     pub fn agents(&self) -> &[String] {
         match self {
@@ -62,7 +62,7 @@ impl Composition {
         }
     }
 
-    /// What follows from the conversation so far.
+    /// Derives the next step from the conversation so far.
     #[must_use]
     pub fn next(&self, messages: &[Message]) -> Following {
         let asked = messages.iter().rposition(|message| matches!(message, Message::User(_)));

@@ -1,10 +1,10 @@
-//! What a call is told about where it stands.
+//! The context of a call: its run, thread and agent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use smol_str::SmolStr;
 
-/// Which run, thread and agent a call belongs to.
+/// The run, thread and agent that a call belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunIdentity {
     /// The run; of a direct call, an id of its own.
@@ -22,10 +22,10 @@ pub struct RunIdentity {
     /// The call that started this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_call_id: Option<SmolStr>,
-    /// How many runs stand above this one.
+    /// The number of ancestors of this run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
-    /// Whether the run is part of a loop that its calls may end.
+    /// Returns whether the run is part of a loop that its calls may end.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_loop: bool,
 }
@@ -45,18 +45,18 @@ fn is_false(flag: &bool) -> bool {
 pub struct AgentView {
     /// The agent's id.
     pub id: String,
-    /// What it is for.
+    /// Its purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The agents that it may hand to.
+    /// The agents to which it may hand the conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delegates: Vec<String>,
 }
 
-/// A person's decision, as the call that goes on sees it.
+/// A person's decision, as the continued call sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resumption {
-    /// Which suspension was answered.
+    /// The suspension that was answered.
     pub suspension_id: String,
     /// The ticket's action, as it was asked.
     pub action: String,
@@ -66,7 +66,7 @@ pub struct Resumption {
     pub decision_id: String,
     /// The answer; it fits the ticket's schema.
     pub value: Value,
-    /// Why, in the person's words.
+    /// The person's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When, in milliseconds since the Unix epoch.

@@ -1,5 +1,5 @@
-//! What a component says about itself and its tools, and the checks before any
-//! of it is believed.
+//! The description that a component gives of itself and its tools, and the checks before
+//! any of it is trusted.
 
 use crate::name;
 use crate::schema::make_readable;
@@ -17,32 +17,32 @@ pub const MAX_DESCRIPTION_BYTES: usize = 4 * 1024;
 /// The longest category and version, in bytes; longer ones are cut.
 pub const MAX_LABEL_BYTES: usize = 64;
 
-/// Why a descriptor is refused: a sentence that names the tool or key.
+/// The reason why a descriptor is refused, naming the tool or key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DescriptorError(pub(crate) String);
 
-/// What a tool is, for the model and for the host.
+/// A tool's description, for the model and for the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDescriptor {
     /// Identity in the registry: `[a-z][a-z0-9-]{0,63}`.
     pub id: String,
     /// The name that the model calls: `[a-zA-Z0-9_-]{1,64}`.
     pub name: String,
-    /// What it does, for the model.
+    /// A description of its effect, for the model.
     pub description: String,
     /// JSON Schema 2020-12 of the arguments, of type `object`.
     pub parameters: Value,
     /// For grouping, and for gates to match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// How it wants to be run.
+    /// How it asks to be run.
     #[serde(default)]
     pub execution: ExecutionPolicy,
 }
 
 impl ToolDescriptor {
-    /// A tool that takes any object.
+    /// Creates a tool that accepts any object.
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
@@ -69,18 +69,18 @@ impl ToolDescriptor {
         self
     }
 
-    /// Sets how it wants to be run.
+    /// Sets how it asks to be run.
     #[must_use]
     pub fn with_execution(mut self, execution: ExecutionPolicy) -> Self {
         self.execution = execution;
         self
     }
 
-    /// Checks id and name, and cleans what people and models will read.
+    /// Checks id and name, and cleans the text that people and models will read.
     ///
     /// # Errors
-    /// The id or the name does not fit its pattern, or is reserved; or what decides
-    /// which arguments fit holds characters that a reader does not see.
+    /// The id or the name does not fit its pattern or is reserved, or the part of the
+    /// schema that decides which arguments fit contains invisible characters.
     pub(crate) fn checked(mut self) -> Result<Self, DescriptorError> {
         if !name::is_id(&self.id) || name::is_reserved_id(&self.id) {
             return Err(bad_word(
@@ -101,10 +101,10 @@ impl ToolDescriptor {
     }
 }
 
-/// How a tool wants to be run: requests, not rights. The host clamps each.
+/// How a tool asks to be run: requests, not rights. The host clamps each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionPolicy {
-    /// Milliseconds for one attempt; none or zero means the run's.
+    /// Milliseconds for one attempt; `None` or zero means the run's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u32>,
     /// Attempts after the first, for idempotent tools after a timeout.
@@ -113,12 +113,12 @@ pub struct ExecutionPolicy {
     /// Whether it may run again without harm.
     #[serde(default)]
     pub idempotent: bool,
-    /// Whether `validate-args` is to be asked before the gate.
+    /// Whether the host calls `validate-args` before the gate.
     #[serde(default)]
     pub validates: bool,
 }
 
-/// A state key that a component reads, writes or brings with it.
+/// A state key that a component reads, writes or defines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateAccess {
     /// `COMPONENT-ID.NAME`.
@@ -127,7 +127,7 @@ pub struct StateAccess {
     pub read: bool,
     /// Whether its tools write the key.
     pub write: bool,
-    /// Present where this component brings the key with it.
+    /// Present if this component defines the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defines: Option<StateKey>,
 }
@@ -137,10 +137,10 @@ pub struct StateAccess {
 pub struct StateKey {
     /// The value before the first update.
     pub initial: Value,
-    /// Every value that the key takes must fit it.
+    /// The schema that every value of the key must fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// How an update joins the value.
+    /// How an update is combined with the value.
     pub reducer: Reducer,
     /// How long the key lives.
     pub scope: KeyScope,
@@ -148,7 +148,7 @@ pub struct StateKey {
     pub persistent: bool,
 }
 
-/// What a component says about itself.
+/// A component's description of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ComponentDescriptor {
     /// `[a-z][a-z0-9-]{0,63}`; grants and state keys belong to it.
@@ -157,18 +157,18 @@ pub struct ComponentDescriptor {
     pub version: String,
     /// Its tools, 1 to [`MAX_TOOLS`].
     pub tools: Vec<ToolDescriptor>,
-    /// The only state that its tools may see or change.
+    /// The only state that its tools may read or write.
     #[serde(default)]
     pub state: Vec<StateAccess>,
 }
 
 impl ComponentDescriptor {
-    /// Checks and cleans the component's own words; what depends on the rest of
-    /// the host (collisions, grants, schemas) is checked by
-    /// [`Catalog::add`](crate::catalog::Catalog::add).
+    /// Checks and cleans the component's own text.
+    /// [`Catalog::add`](crate::catalog::Catalog::add) checks everything that depends on the
+    /// rest of the host (collisions, grants, schemas).
     ///
     /// # Errors
-    /// The id does not fit or is reserved, there are no tools or too many, or too
+    /// The id is invalid or reserved, there are no tools or too many, or there are too
     /// many state keys.
     pub(crate) fn checked(self) -> Result<Self, DescriptorError> {
         if self.tools.is_empty() {

@@ -1,10 +1,10 @@
-//! The operator's permission rules: which calls may run, which are asked about,
-//! which may not. Deny is stronger than ask, and ask than allow.
+//! The operator's permission rules: which calls are allowed, asked about or denied. Deny
+//! outweighs ask, and ask outweighs allow.
 //!
-//! What a person answers may be remembered: for the run and the thread as keys of
-//! the host's own state, which no tool reads, and for always in the configuration.
-//! A remembered answer answers the question again; it never outweighs a deny. It is
-//! bound to the version of the tool that was asked about.
+//! A person's answer may be remembered: for the run and the thread in keys of the host's
+//! own state, which no tool reads, and permanently in the configuration. A remembered
+//! answer answers the same question again; it never outweighs a deny. It is bound to the
+//! version of the tool that was asked about.
 
 mod path;
 mod pattern;
@@ -23,11 +23,11 @@ use pattern::Rule;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What happens with calls that no rule matches.
+/// The treatment of calls that no rule matches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Otherwise {
-    /// They run, as far as this gate is concerned.
+    /// This gate lets them run.
     Allow,
     /// A person is asked.
     #[default]
@@ -36,57 +36,57 @@ pub enum Otherwise {
     Deny,
 }
 
-/// The gate that knows the rules.
+/// The gate that applies the rules.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
     allow: Vec<Rule>,
     ask: Vec<Rule>,
     deny: Vec<Rule>,
     remembered: Vec<Rule>,
-    /// Remembered answers that name no version, and are asked for again.
+    /// The number of remembered answers without a version, whose question is asked again.
     unbound: usize,
     otherwise: Otherwise,
 }
 
 impl Permissions {
-    /// Without rules: every call comes to this.
+    /// Creates a gate without rules: every call gets this treatment.
     #[must_use]
     pub fn new(otherwise: Otherwise) -> Self {
         Self { otherwise, ..Self::default() }
     }
 
-    /// Calls that match may run without a question.
+    /// Lets matching calls run without a question.
     ///
     /// # Errors
-    /// The rule cannot be meant.
+    /// The rule is invalid.
     pub fn allow(mut self, rule: RuleSpec) -> Result<Self, RuleError> {
         self.allow.push(Rule::new(rule)?);
         Ok(self)
     }
 
-    /// A person is asked about calls that match.
+    /// Asks a person about matching calls.
     ///
     /// # Errors
-    /// The rule cannot be meant.
+    /// The rule is invalid.
     pub fn ask(mut self, rule: RuleSpec) -> Result<Self, RuleError> {
         self.ask.push(Rule::new(rule)?);
         Ok(self)
     }
 
-    /// Calls that match are denied.
+    /// Denies matching calls.
     ///
     /// # Errors
-    /// The rule cannot be meant.
+    /// The rule is invalid.
     pub fn deny(mut self, rule: RuleSpec) -> Result<Self, RuleError> {
         self.deny.push(Rule::new(rule)?);
         Ok(self)
     }
 
-    /// Questions about calls that match were answered for always. An answer that names
+    /// Adds a permanent answer to questions about matching calls. An answer that names
     /// no owner and no digest is counted and otherwise ignored.
     ///
     /// # Errors
-    /// The rule cannot be meant, or there are more than [`MAX_REMEMBERED`].
+    /// The rule is invalid, or there are more than [`MAX_REMEMBERED`].
     pub fn remembered(mut self, rule: RuleSpec) -> Result<Self, RuleError> {
         let rule = Rule::new(rule)?;
         if !rule.spec().is_bound() {
@@ -100,14 +100,14 @@ impl Permissions {
         Ok(self)
     }
 
-    /// The number of remembered answers that name no owner or no digest, and are asked
-    /// for again.
+    /// Returns the number of remembered answers without an owner or digest, whose question
+    /// is asked again.
     #[must_use]
     pub fn unbound_answers(&self) -> usize {
         self.unbound
     }
 
-    /// The tools that allowing rules name, letter by letter and without an owner.
+    /// Returns the tools that allow rules name literally and without an owner.
     pub fn tools_allowed_by_name(&self) -> impl Iterator<Item = &str> {
         let rules = self.allow.iter().map(Rule::spec).filter(|spec| spec.owner.is_none());
         rules.map(|spec| spec.tool.as_str()).filter(|tool| !tool.contains(['*', '?']))
@@ -143,7 +143,7 @@ impl Gate for Permissions {
     }
 }
 
-/// What a person is asked. To say no is to cancel the call.
+/// Returns the question to a person. Cancelling the call means no.
 fn question(tool: &str, arguments: &Value) -> Ticket {
     Ticket {
         action: "permit".to_owned(),

@@ -1,8 +1,8 @@
 //! Paths and URLs as permission rules compare them.
 
-/// Whether a text that a glob matched has no empty, `.` or `..` segment, so that it
-/// cannot lead out of what the glob names. Backslashes count as separators here, and
-/// percent-encoded dots and separators as what they stand for: in doubt, no.
+/// Returns whether a text that a glob matched has no empty, `.` or `..` segment, so that
+/// it cannot lead outside the glob's path. Backslashes count as separators here, and
+/// percent-encoded dots and separators are decoded: in doubt, the answer is no.
 ///
 /// One leading slash is the root, and a scheme that the glob itself spells out
 /// (`https://`) is not a segment.
@@ -15,7 +15,7 @@ pub(super) fn is_plain(text: &str, glob: &str) -> bool {
     text.split(['/', '\\']).all(|segment| !matches!(segment, "" | "." | ".."))
 }
 
-/// The text with its empty, `.` and `..` segments resolved; `None` if it has none.
+/// Resolves empty, `.` and `..` segments; `None` if the text has none.
 pub(super) fn normalized(text: &str) -> Option<String> {
     let (root, path) = match scheme(text) {
         None => ("", text),
@@ -42,7 +42,7 @@ pub(super) fn normalized(text: &str) -> Option<String> {
     Some(format!("{root}{slash}{}", kept.join("/")))
 }
 
-/// The scheme with which a URL begins, `://` included.
+/// Returns the scheme with which a URL begins, including `://`.
 fn scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once("://")?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -50,7 +50,7 @@ fn scheme(text: &str) -> Option<&str> {
     is_scheme.then(|| &text[..scheme.len() + 3])
 }
 
-/// The text with its percent-encoded dots and separators decoded.
+/// Decodes percent-encoded dots and separators.
 fn decoded(text: &str) -> std::borrow::Cow<'_, str> {
     if !text.contains('%') {
         return text.into();

@@ -13,54 +13,54 @@ use std::fmt;
 /// The largest compiled pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// A rule as it is written.
+/// A rule as it is configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSpec {
-    /// The tool's name; `*` stands for any letters, `?` for one.
+    /// The tool's name; `*` matches any characters, `?` one.
     pub tool: String,
-    /// The id of the component, plugin, server or agent that brings the tool.
+    /// The id of the component, plugin, server or agent that owns the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// The tool's version, as [`Tool::digest`](crate::catalog::Tool::digest) gives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// These very arguments, in the host's own writing.
+    /// Exactly these arguments, in the host's serialization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
-    /// A JSON pointer into the arguments, such as `/path`; all of them where it is
-    /// absent and a pattern is there.
+    /// A JSON pointer into the arguments, such as `/path`. If it is absent and a
+    /// pattern is present, the rule examines all arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// What stands there, whole: `*` is any letters but `/`, `**` any at all.
+    /// A glob for the whole value: `*` matches any characters except `/`, `**` any at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub glob: Option<String>,
-    /// A regular expression that is found in what stands there.
+    /// A regular expression that matches anywhere in the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matches: Option<String>,
 }
 
 impl RuleSpec {
-    /// Every call of the tools of this name.
+    /// Creates a rule for every call of the tools with this name.
     #[must_use]
     pub fn of_tool(tool: impl Into<String>) -> Self {
         Self { tool: tool.into(), ..Self::default() }
     }
 
-    /// Whether it names one version of one owner's tool. A remembered answer that does
-    /// not is asked for again.
+    /// Returns whether it names one version of one owner's tool. For a remembered answer
+    /// that does not, the question is asked again.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.owner.is_some() && self.digest.is_some()
     }
 }
 
-/// Why a rule cannot be meant: a sentence that says what to write.
+/// The reason why a rule is invalid, with a suggested fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RuleError(pub(super) String);
 
-/// A rule whose patterns are compiled.
+/// A rule with compiled patterns.
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
     spec: RuleSpec,
@@ -102,14 +102,14 @@ impl Rule {
         &self.spec
     }
 
-    /// Whether any part of what the rule examines matches, as written or normalized: for
-    /// rules that hold back.
+    /// Returns whether any part of the examined value matches, as written or normalized:
+    /// for rules that deny or ask.
     pub(super) fn matches_any(&self, call: &ProposedCall<'_>) -> bool {
         self.is_about(call) && self.examines(call, Pattern::matches_any)
     }
 
-    /// Whether what the rule examines is present, is not empty and matches in every
-    /// part: for rules that let through.
+    /// Returns whether the examined value is present, is not empty and matches in every
+    /// part: for rules that allow.
     pub(super) fn matches_all(&self, call: &ProposedCall<'_>) -> bool {
         self.is_about(call) && self.examines(call, Pattern::matches_all)
     }
@@ -147,7 +147,7 @@ impl fmt::Display for Rule {
 #[derive(Debug, Clone)]
 struct Pattern {
     regex: Regex,
-    /// The glob that it was made of, unless it was a regular expression.
+    /// The glob that it was compiled from, unless it was a regular expression.
     glob: Option<String>,
 }
 
@@ -192,7 +192,7 @@ impl Pattern {
     }
 }
 
-/// The regular expression that a glob stands for.
+/// Translates a glob into a regular expression.
 fn of_glob(glob: &str) -> String {
     let mut pattern = String::from("(?s)^");
     let mut rest = glob;

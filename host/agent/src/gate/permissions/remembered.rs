@@ -14,11 +14,10 @@ use std::sync::Arc;
 pub const REMEMBERED_IN_RUN: &str = "host.permissions-run";
 /// The host's own key with the answers of this thread.
 pub const REMEMBERED_IN_THREAD: &str = "host.permissions";
-/// The most answers that one scope holds. Of a run and a thread, the oldest are
-/// forgotten.
+/// The most answers that one scope holds. For a run or a thread, the oldest are dropped.
 pub const MAX_REMEMBERED: usize = 256;
 
-/// For how long an answer holds.
+/// The scope in which an answer is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -26,11 +25,11 @@ pub enum Scope {
     Run,
     /// For this thread.
     Thread,
-    /// From now on: for this thread, and in the configuration.
+    /// Permanently: for this thread, and in the configuration.
     Always,
 }
 
-/// The answer of somebody who wants to be asked less often.
+/// An answer of a person who wants to be asked less often.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
@@ -47,7 +46,7 @@ enum About {
     Tool,
 }
 
-/// What fits as an answer.
+/// The schema of an answer.
 pub(super) fn answer_schema() -> Value {
     json!({"anyOf": [
         {"const": true},
@@ -63,23 +62,23 @@ pub(super) fn answer_schema() -> Value {
     ]})
 }
 
-/// Whether the question is whether a call may run, asked by the permission rules: those
-/// of this run, or those of a child.
+/// Returns whether the permission rules asked this question, those of this run or those of
+/// a child.
 #[must_use]
 pub fn asks_to_permit(asked: &Suspended) -> bool {
     asked.gate.as_deref() == Some(PERMISSIONS_ID)
         || asked.ticket.response_schema.as_ref() == Some(&answer_schema())
 }
 
-/// Whether this answer to the permission rules' question says more than yes to one call.
+/// Returns whether this answer to the permission rules covers more than one call.
 #[must_use]
 pub fn wants_more(asked: &Suspended, answer: &Value) -> bool {
     asks_to_permit(asked) && *answer != Value::Bool(true)
 }
 
-/// What a person wants to be remembered with this answer, and for how long: bound to
-/// the version of the tool that was asked about. `None` if another gate asked, if the
-/// answer is for once, or if the tool has changed since.
+/// Returns the rule to remember for this answer, with its scope, bound to the version of
+/// the tool that was asked about. `None` if another gate asked, if the answer covers one
+/// call only, or if the tool has changed since.
 #[must_use]
 pub fn answered(catalog: &Catalog, asked: &Suspended, answer: &Value) -> Option<(Scope, RuleSpec)> {
     if asked.gate.as_deref() != Some(PERMISSIONS_ID) {
@@ -98,7 +97,7 @@ pub fn answered(catalog: &Catalog, asked: &Suspended, answer: &Value) -> Option<
     Some((remember, rule))
 }
 
-/// The change of the host's own keys that an answer makes.
+/// Returns the change to the host's own keys that stores an answer.
 pub(crate) fn change(
     state: &State,
     catalog: &Catalog,
@@ -128,11 +127,11 @@ pub(crate) fn change(
     Some(StateChange { revision: state.revision() + 1, updates: [update].into() })
 }
 
-/// Whether an answer that this run or thread remembers is about the call.
+/// Returns whether an answer that this run or thread remembers covers the call.
 pub(super) fn in_state(call: &ProposedCall<'_>) -> bool {
     [REMEMBERED_IN_RUN, REMEMBERED_IN_THREAD].into_iter().any(|key| {
         let rules = call.snapshot.get(call.keys, key).and_then(Value::as_array);
-        // Most are about other tools: their patterns are not compiled.
+        // Most are about other tools, so their patterns need not be compiled.
         let is_about = |rule: &&Value| rule["tool"].as_str() == Some(call.tool.descriptor.name.as_str());
         rules.into_iter().flatten().filter(is_about).any(|rule| {
             let spec = RuleSpec::deserialize(rule).ok().filter(RuleSpec::is_bound);

@@ -1,4 +1,4 @@
-//! Which calls which rules let through, ask about and deny.
+//! Tests of the calls that rules allow, ask about and deny.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -262,7 +262,7 @@ fn z10_a_rule_with_an_owner_is_about_that_owners_tools_alone() {
     assert_eq!(rules.tools_allowed_by_name().collect::<Vec<_>>(), ["delete"]);
 }
 
-/// A thread that remembers this answer about `delete`, as this catalog has it.
+/// A thread that remembers this answer about this catalog's version of `delete`.
 fn remembering(catalog: &Catalog, answer: &Value) -> State {
     let owner = &catalog.tool("delete").unwrap().owner;
     let version = ToolVersion { id: owner.id.clone(), version: owner.version.clone() };
@@ -286,7 +286,7 @@ fn z11_an_answer_is_remembered_for_the_version_that_was_asked_about() {
             assert!(matches!(verdict, Verdict::Suspend(_)), "{answer}: {verdict:?}");
         }
     }
-    // A server's list may change as long as it says the same of this tool.
+    // A server's list may change as long as this tool stays the same.
     let server = catalog_of("files", OwnerKind::Mcp, "list 1", "Deletes.");
     let state = remembering(&server, &answers[0]);
     let longer = catalog_of("files", OwnerKind::Mcp, "list 2", "Deletes.");
