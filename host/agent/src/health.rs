@@ -1,24 +1,24 @@
-//! When a tool has failed so often that it is taken out of use.
+//! The rule by which a tool that failed too often is taken out of use.
 
 use crate::code::Code;
 
-/// So many traps in a row take a tool out of use.
+/// The number of consecutive traps after which a tool is taken out of use.
 pub const TRAPS_THAT_DISABLE: u32 = 5;
 
-/// What the end of a call says about its tool's health.
+/// The evidence that a call's end gives about its tool's health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
     /// It trapped, which no arguments excuse.
     Trapped,
     /// It ran to an answer of its own.
     Well,
-    /// Nothing: it did not run, it was stopped from without, or it met a limit, which may
-    /// be the arguments' fault.
+    /// Nothing: it did not run, it was stopped from outside, or it reached a limit, which
+    /// the arguments may have caused.
     Nothing,
 }
 
 impl Sign {
-    /// Reads it off the code with which a call ended; none is a result.
+    /// Derives it from the code with which a call ended; `None` is a result.
     #[must_use]
     pub fn of(code: Option<Code>) -> Self {
         match code {
@@ -37,7 +37,7 @@ impl Sign {
     }
 }
 
-/// Traps in a row after one more call.
+/// Returns the number of consecutive traps after one more call.
 #[must_use]
 pub fn traps_after(traps: u32, sign: Sign) -> u32 {
     match sign {
@@ -47,8 +47,8 @@ pub fn traps_after(traps: u32, sign: Sign) -> u32 {
     }
 }
 
-/// Why a tool with so many traps in a row takes no calls, for people; none while it
-/// takes them.
+/// Returns why a tool with this many consecutive traps accepts no calls, for people; `None`
+/// while it accepts them.
 #[must_use]
 pub fn reason_to_disable(traps: u32) -> Option<String> {
     (traps >= TRAPS_THAT_DISABLE).then(|| format!("it trapped {traps} times in a row"))

@@ -1,14 +1,13 @@
-//! How much of a conversation a model is shown.
+//! Shortening of a conversation before a model sees it.
 //!
-//! A long conversation is shortened at turn boundaries only: no answer is shown
-//! without its call, no call without its answers, and the current question is
-//! always there.
+//! A long conversation is shortened at turn boundaries only: no answer is shown without
+//! its call, no call without its answers, and the current question is always kept.
 
 use crate::message::Message;
 use std::sync::Arc;
 
-/// A conversation that grows, with how long it has become: most are never shortened,
-/// and then only what is new is looked at.
+/// A growing conversation with its length. Most are never shortened, and then only new
+/// messages are examined.
 #[derive(Debug, Default)]
 pub struct History {
     counted: usize,
@@ -16,9 +15,9 @@ pub struct History {
 }
 
 impl History {
-    /// What a model is shown of it, shortened to about `max_bytes`: the oldest exchanges
-    /// go first, then the oldest turns since the current question. What is indispensable
-    /// (the question, the last turn) stays, however large it is.
+    /// Returns the conversation, shortened to about `max_bytes`. The oldest exchanges are
+    /// dropped first, then the oldest turns since the current question. The question and
+    /// the last turn stay, however large they are.
     pub fn shown(&mut self, messages: &Arc<Vec<Message>>, max_bytes: usize) -> Arc<Vec<Message>> {
         if messages.len() < self.counted {
             *self = Self::default();
@@ -29,7 +28,7 @@ impl History {
     }
 }
 
-/// The conversation without what is oldest in it.
+/// Returns the conversation without its oldest parts.
 fn shorten(messages: &Arc<Vec<Message>>, max_bytes: usize) -> Arc<Vec<Message>> {
     let sizes: Vec<usize> = messages.iter().map(bytes).collect();
     let total: usize = sizes.iter().sum();
@@ -49,8 +48,8 @@ fn shorten(messages: &Arc<Vec<Message>>, max_bytes: usize) -> Arc<Vec<Message>> 
     Arc::clone(messages)
 }
 
-/// Keeps what begins at `from`; where that begins with the current question and is
-/// still too large, turns after the question go, the oldest first.
+/// Keeps the messages from `from` on. If they begin with the current question and are
+/// still too large, drops turns after the question, the oldest first.
 fn keep_after(
     messages: &[Message],
     sizes: &[usize],
@@ -76,7 +75,7 @@ fn keep_after(
     Arc::new(kept)
 }
 
-/// What a message weighs: its text, without the provider's framing.
+/// Returns the size of a message's text, without the provider's framing.
 fn bytes(message: &Message) -> usize {
     match message {
         Message::User(text) | Message::Note(text) => text.len(),

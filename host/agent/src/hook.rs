@@ -1,8 +1,8 @@
-//! What hooks answer: code of the embedding program that is asked before and after
+//! Hooks' answers. A hook is code of the embedding program that is asked before and after
 //! calls and turns of the model, and may add to them.
 //!
-//! Hooks are asked as an effect, like gates, and what they answered is recorded. A
-//! run that is folded from its record asks nobody a second time.
+//! Hooks are asked as an effect, like gates, and their answers are recorded. A run that is
+//! folded from its record asks no hook a second time.
 
 use crate::catalog::ActionGrants;
 use crate::message::ModelReply;
@@ -22,17 +22,17 @@ pub const MAX_ACTIONS_BYTES: usize = 256 * 1024;
 /// The longest reason of a hook that failed, in bytes; a longer one is cut.
 pub const MAX_FAILURE_BYTES: usize = 2 * 1024;
 
-/// On which side of a call hooks are asked.
+/// The side of a call on which hooks are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookPoint {
     /// After the gates let the call through, before its first attempt.
     Before,
-    /// Once it is known how the call ends.
+    /// Once the call's outcome is known.
     After,
 }
 
-/// What the hook of one plugin answered about a call, as it is recorded.
+/// The recorded answer of one plugin's hook about a call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HookAnswer {
     /// The plugin.
@@ -40,28 +40,28 @@ pub struct HookAnswer {
     /// Commit with the call's end, or with its question to a person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mutations: Vec<PendingMutation>,
-    /// What is asked of the loop.
+    /// The actions requested from the loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,
-    /// What subscribers are told as `custom`.
+    /// The events that subscribers receive as `custom`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<CustomEvent>,
-    /// What the model reads in the place of the call's result; after a call alone.
+    /// The text that the model reads in place of the call's result; only after a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<ToolResult>>,
-    /// Why the hook failed, for the operator; nothing else of its answer counts then.
+    /// Why the hook failed, for the operator; the rest of its answer is then ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
 impl HookAnswer {
-    /// An answer of this plugin that changes nothing.
+    /// Creates an answer of this plugin that changes nothing.
     #[must_use]
     pub fn new(plugin: impl Into<String>) -> Self {
         Self { plugin: plugin.into(), ..Self::default() }
     }
 
-    /// A hook of this plugin failed, for this reason.
+    /// Creates the answer of a hook of this plugin that failed for this reason.
     #[must_use]
     pub fn failed(plugin: impl Into<String>, why: &str) -> Self {
         let why = crate::text::clean(why, MAX_FAILURE_BYTES);
@@ -69,47 +69,47 @@ impl HookAnswer {
     }
 }
 
-/// An event of a plugin's own: stored with the call, and told to subscribers.
+/// A plugin's own event: stored with the call, and sent to subscribers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CustomEvent {
-    /// What it is, in the plugin's words; at most 64 bytes.
+    /// Its name, chosen by the plugin; at most 64 bytes.
     pub name: String,
-    /// What it holds; at most 16 KiB as JSON.
+    /// Its data; at most 16 KiB as JSON.
     #[serde(default)]
     pub data: Value,
 }
 
-/// What hooks did to one turn of the model, as it is recorded.
+/// The recorded effects of hooks on one turn of the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelHooked {
-    /// The plugins whose hooks changed what the model was asked.
+    /// The plugins whose hooks changed the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub request_changed_by: Vec<String>,
-    /// Tools that the model was not told of in this turn.
+    /// Tools that were hidden from the model in this turn.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub hidden: BTreeSet<String>,
     /// Notes that the model read in this turn, marked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The plugin that answered in the model's place.
+    /// The plugin that answered in place of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<String>,
     /// The plugins whose hooks changed the reply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reply_changed_by: Vec<String>,
-    /// What was replied before it was changed.
+    /// The reply before it was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_reply: Option<Arc<ModelReply>>,
     /// Plugins whose hooks failed, each with the reason, for the operator. The turn
-    /// went on without them.
+    /// continued without them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failed: BTreeMap<String, String>,
 }
 
-/// Which tools the model is told of in a turn, out of those that its agent lists.
+/// The tools that the model is offered in a turn, out of those that its agent lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFilter {
-    /// Only these, where it says so.
+    /// If present, only these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<BTreeSet<String>>,
     /// None of these.
@@ -118,31 +118,31 @@ pub struct ToolFilter {
 }
 
 impl ToolFilter {
-    /// These tools and no other.
+    /// Offers only these tools.
     #[must_use]
     pub fn only(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { only: Some(names.into_iter().map(Into::into).collect()), hidden: BTreeSet::new() }
     }
 
-    /// All tools but these.
+    /// Offers all tools except these.
     #[must_use]
     pub fn without(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { only: None, hidden: names.into_iter().map(Into::into).collect() }
     }
 
-    /// Whether the model is told of the tool.
+    /// Returns whether the model is offered the tool.
     #[must_use]
     pub fn shows(&self, tool_name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(tool_name)) && !self.hidden.contains(tool_name)
     }
 
-    /// Whether it leaves every tool in sight.
+    /// Returns whether it hides no tool.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.only.is_none() && self.hidden.is_empty()
     }
 
-    /// What both show.
+    /// Returns the tools that both offer.
     #[must_use]
     pub fn and(mut self, other: &ToolFilter) -> Self {
         self.only = match (self.only, &other.only) {
@@ -154,12 +154,12 @@ impl ToolFilter {
     }
 }
 
-/// Which hooks of a plugin are asked.
+/// The points at which a plugin's hooks are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HookPoints {
     /// Before each call.
     pub before_call: bool,
-    /// After each call. It costs each call one commit more.
+    /// After each call. This costs one more commit per call.
     pub after_call: bool,
     /// Before each turn of the model.
     pub before_model: bool,
@@ -178,11 +178,11 @@ impl HookPoints {
 /// A plugin whose hooks are asked about calls, as the catalog knows it.
 #[derive(Debug, Clone)]
 pub struct HookOwner {
-    /// Which of them.
+    /// The points at which they are asked.
     pub points: HookPoints,
-    /// The state that they may see and change.
+    /// The state that they may read and write.
     pub access: Arc<Access>,
-    /// What they may ask of the loop.
+    /// The actions that they may request.
     pub actions: ActionGrants,
 }
 

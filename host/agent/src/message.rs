@@ -9,24 +9,24 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// What a person said.
+    /// A message of a person.
     User(String),
-    /// What the model said, with the calls that it asked for.
+    /// A message of the model, with the calls that it requested.
     Assistant(AssistantMessage),
     /// The one answer to one call.
     Answer(Answer),
-    /// A word of the host to the model: a correction, or a note that a tool or
+    /// A message of the host to the model: a correction, or a note that a tool or
     /// hook left, marked as such. It never becomes part of the system prompt.
     Note(String),
 }
 
-/// What a model said in one turn.
+/// A model's message in one turn.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AssistantMessage {
-    /// The text; may be empty where there are calls.
+    /// The text; may be empty if there are calls.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// What it thought aloud, where the provider shows it.
+    /// Its reasoning, if the provider shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
     /// The calls, in the order in which the model asked. Shared by the record of the run
@@ -39,23 +39,23 @@ fn is_empty(calls: &Arc<Vec<ModelCall>>) -> bool {
     calls.is_empty()
 }
 
-/// A call as the model wrote it; nothing of it has been checked.
+/// A call as the model wrote it, unchecked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelCall {
     /// The provider's id, or one that the host made; unique within the run once
     /// the reply is recorded.
     pub id: String,
-    /// The tool that is asked for.
+    /// The requested tool.
     pub name: String,
     /// The arguments as text, exactly as they came.
     pub arguments: String,
-    /// What the provider wants to see again beside the call (thinking
-    /// signatures); opaque.
+    /// Opaque data that the provider expects back with the call (thinking
+    /// signatures).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_data: Option<Value>,
 }
 
-/// What the model reads as the result of a call.
+/// The result of a call as the model reads it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The call that is answered.
@@ -69,18 +69,18 @@ pub struct Answer {
     pub is_error: bool,
 }
 
-/// A tool as the model is told of it: nothing but name, description, parameters.
+/// A tool as the model sees it: only name, description and parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// The name to call.
     pub name: String,
-    /// What it does.
+    /// A description of its effect.
     pub description: String,
     /// JSON Schema of the arguments.
     pub parameters: Value,
 }
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Debug, Clone, Default)]
 pub struct ModelRequest {
     /// The agent's instructions; empty for none.
@@ -91,18 +91,18 @@ pub struct ModelRequest {
     pub tools: Arc<Vec<ToolSpec>>,
 }
 
-/// What a model replied, once the whole of it is there.
+/// A model's complete reply.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelReply {
     /// Text, reasoning and calls.
     pub message: AssistantMessage,
     /// Why it stopped.
     pub finish: Finish,
-    /// What it cost.
+    /// The tokens that it used.
     #[serde(default)]
     pub usage: TokenUsage,
-    /// What was wrong with a call that has no id to be answered by: the model reads
-    /// it with its next request. Only [`text_calls`](crate::text_calls) has such.
+    /// The error of a call that has no id by which it could be answered. The model reads
+    /// it with its next request. Only [`text_calls`](crate::text_calls) sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correction: Option<String>,
 }
@@ -111,7 +111,7 @@ pub struct ModelReply {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// It was done, or it wants its calls answered.
+    /// It was done, or it waits for the results of its calls.
     #[default]
     Stop,
     /// Its output reached the provider's limit in mid-sentence.
@@ -120,7 +120,7 @@ pub enum Finish {
     Filtered,
 }
 
-/// Tokens, as the provider counts them; zero where it does not say.
+/// Tokens, as the provider counts them; zero if it does not report them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
     /// Tokens read.

@@ -72,7 +72,7 @@ codes! {
     SeveralLayers = "several_layers",
     /// The index has several Wasm manifests.
     SeveralManifests = "several_manifests",
-    /// A layer that lies on other servers.
+    /// A layer that is stored on other servers.
     ForeignLayer = "foreign_layer",
     /// A digest by an algorithm that is not supported, or that is malformed.
     UnsupportedDigest = "unsupported_digest",
@@ -120,7 +120,7 @@ codes! {
     LockMismatch = "lock_mismatch",
     /// The name or id belongs to another component.
     NameTaken = "name_taken",
-    /// A file stands where one is to be written, and is not replaced.
+    /// A file exists at the target path and is not replaced.
     TargetRefused = "target_refused",
     /// The tag exists and points elsewhere.
     TagExists = "tag_exists",

@@ -12,7 +12,7 @@ use crate::trust::{Evidence, Trust, Verdict};
 use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
 use std::path::Path;
 
-/// What is asked for beside the source.
+/// The options of a fetch besides the source.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// The digest that the manifest or the component has to have.
@@ -23,7 +23,7 @@ pub struct Wanted {
     pub keys: Vec<PublicKey>,
 }
 
-/// A component that was fetched. Nobody has decided about it.
+/// A component that was fetched but not yet approved.
 #[derive(Debug, Clone)]
 pub struct Fetched {
     /// Its origin, as lock file and policy name it.

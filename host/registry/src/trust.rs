@@ -22,7 +22,7 @@ pub struct RawTrust {
     signers: Vec<RawSigner>,
 }
 
-/// What happens to a component whose signer no rule names.
+/// The treatment of a component whose signer no rule names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Otherwise {
@@ -68,7 +68,7 @@ pub enum Expected {
     Identity {
         /// The identity.
         identity: String,
-        /// Who vouches for it.
+        /// The issuer that vouches for it.
         issuer: String,
     },
     /// A key.
@@ -98,7 +98,7 @@ pub struct Evidence {
     pub faults: Vec<Error>,
 }
 
-/// What the policy says of a component.
+/// The policy's verdict on a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It is signed as required, or the policy accepts everything of this origin.

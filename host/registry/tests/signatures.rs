@@ -1,4 +1,4 @@
-//! Signatures: real bundles, bundles that somebody changed, keys of each kind, and the policy.
+//! Signatures: real bundles, tampered bundles, keys of each kind, and the policy.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use serde_json::{Value, json};
@@ -223,7 +223,7 @@ fn keys_of_each_kind_sign_and_verify_in_both_directions() {
         assert_eq!(id, public.id());
         assert!(!proof.is_logged);
 
-        // What was signed here verifies there, and the other way round.
+        // Signatures made here verify there, and vice versa.
         let value: Value = serde_json::from_str(&bundle).unwrap();
         let decode = |text: &Value| {
             base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text.as_str().unwrap())
@@ -433,7 +433,7 @@ fn a_version_by_another_signer_is_held_whatever_the_policy_says() {
     assert!(!held("", &by(vec![same.clone()])));
     for text in ["", "otherwise = \"allow\""] {
         assert!(held(text, &Evidence::default()), "no signature");
-        // The name was registered again by somebody else.
+        // The name was registered again by another owner.
         assert!(held(
             text,
             &by(vec![github("acme/tools", "2", ".github/workflows/release.yml", "refs/tags/v2")])

@@ -80,7 +80,7 @@ impl Client {
             let builder = builder
                 .redirect(reqwest::redirect::Policy::none())
                 .referer(false)
-                // What was hashed by a publisher is what is hashed here; nothing is unpacked.
+                // Bodies are hashed exactly as the publisher hashed them, so nothing is decompressed.
                 .no_gzip()
                 .no_brotli()
                 .no_deflate()

@@ -32,7 +32,7 @@ pub struct NewArtifact {
     manifest: Bytes,
 }
 
-/// What was published.
+/// A published artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
     /// The digest of the manifest.

@@ -85,7 +85,7 @@ impl Session {
         }
     }
 
-    /// The list under the tag that stands in for the protocol's own list.
+    /// Returns the list under the fallback tag, which replaces the protocol's own list.
     async fn fallback(&mut self, subject: &Digest) -> Result<Vec<Descriptor>> {
         let index = self.fallback_index(&fallback_tag(subject)).await?;
         Ok(index.map(|index| index.manifests).unwrap_or_default())

@@ -29,7 +29,7 @@ const MAX_ERROR_BYTES: u64 = 4 << 10;
 pub struct Session {
     pub(super) client: Client,
     pub(super) reference: Reference,
-    /// What messages call the artifact.
+    /// The artifact's name in messages.
     name: String,
     pub(super) authorization: Option<Authorization>,
     /// Whether tokens are asked for that allow pushing.
@@ -190,7 +190,7 @@ impl Session {
             let http = self.client_for(&url)?;
             let mut builder =
                 http.request(request.method.clone(), url.clone()).headers(request.headers.clone());
-            // Who gets the authorization is decided for each hop.
+            // The authorization is added or left out at each hop.
             if let Some(authorization) = authorization
                 && url.origin() == request.url.origin()
             {

@@ -105,7 +105,7 @@ impl Files {
     /// Installs a component, or replaces its version.
     ///
     /// # Errors
-    /// The entry changed meanwhile, a file stands in the way, or something cannot be written.
+    /// The entry changed meanwhile, a file exists at a target path, or a write fails.
     pub fn install(&self, new: &Installation<'_>) -> Result<()> {
         let _held = hold(&self.lock)?;
         let mut lock = self.read_lock()?;
@@ -149,7 +149,7 @@ impl Files {
     /// Puts the staged copy of a component in its place. Whether there was one.
     ///
     /// # Errors
-    /// Something else than a file stands in the way, or it cannot be replaced.
+    /// Something other than a file exists at the target path, or it cannot be replaced.
     pub fn complete(&self, entry: &Entry) -> Result<bool> {
         let (wasm, asks) = self.paths(entry);
         let (staged, staged_asks) = self.staged(entry);

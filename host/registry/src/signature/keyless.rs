@@ -74,7 +74,7 @@ impl TrustedRoot {
     }
 }
 
-/// Verifies a bundle with a certificate, whoever signed it.
+/// Verifies a bundle with a certificate, for any signer.
 pub(super) fn verify(
     bundle: &Bundle<'_>,
     subjects: Subjects<'_>,
@@ -112,7 +112,7 @@ pub(super) fn verify_log(
     root.verify(bundle, subjects, covers, &policy).map(|result| result.tlog_verified())
 }
 
-/// Who signed, by the certificate.
+/// Returns the signer that the certificate names.
 fn signer(certificate: &CertificateInfo, at: String, bundle: Digest) -> Result<Signed> {
     let invalid = |why: &str| Error::new(Code::InvalidCertificate, format!("the certificate {why}"));
     let issuer = certificate.issuer.clone().ok_or_else(|| invalid("names no issuer"))?;
@@ -132,7 +132,7 @@ fn signer(certificate: &CertificateInfo, at: String, bundle: Digest) -> Result<S
 
 fn github(claims: &FulcioCiClaims, at: &str, bundle: &Digest) -> Option<Signed> {
     let repository = claims.source_repository_uri.as_deref()?.strip_prefix(GITHUB)?;
-    // The workflow of the repository itself, also if it runs steps of somebody else's workflow.
+    // The workflow of the repository itself, even if it runs steps of another's workflow.
     let config = claims.build_config_uri.as_deref()?.strip_prefix(GITHUB)?;
     let (path, git_ref) = config.strip_prefix(repository)?.strip_prefix('/')?.split_once('@')?;
     Some(Signed::Github {

@@ -51,7 +51,7 @@ pub enum Signed {
     Identity {
         /// The identity: an address or a URI.
         identity: String,
-        /// Who vouches for the identity.
+        /// The issuer that vouches for the identity.
         issuer: String,
         /// When it was signed, as RFC 3339.
         at: String,
@@ -151,9 +151,9 @@ impl Subjects<'_> {
 /// A signature that was verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
-    /// Who signed.
+    /// The signer.
     pub signed: Signed,
-    /// What the signature covers.
+    /// The scope of the signature.
     pub covers: Covers,
     /// Whether the transparency log has it.
     pub is_logged: bool,

@@ -10,7 +10,7 @@ use tollgate_agent::text::clean;
 
 const V1: &str = "https://in-toto.io/Statement/v1";
 const V0_1: &str = "https://in-toto.io/Statement/v0.1";
-/// The kind of statement that says no more than that somebody signed, as cosign writes it.
+/// The predicate type of a plain signature without further claims, as cosign writes it.
 const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
 
 #[derive(Deserialize)]

@@ -30,7 +30,7 @@ fn client(settings: Settings) -> Client {
     Client::new(builder, settings).unwrap()
 }
 
-/// What a pull came to.
+/// The result of a pull.
 #[derive(Debug)]
 struct Pulled {
     artifact: Artifact,
