@@ -1,4 +1,4 @@
-//! What a call comes to: the tool's own words, or a fault with a stable code.
+//! The outcome of a call: the tool's own result, or a fault with a stable code.
 //!
 //! Nothing here is an `Err` of the host. A tool that fails, traps, runs out of
 //! its budget or answers nonsense has an [`Outcome`] like any other.
@@ -169,7 +169,7 @@ pub struct Mutation {
     pub update: Value,
 }
 
-/// What a tool asks of the agent loop beside its result.
+/// An action that a tool requests from the agent loop besides its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
@@ -181,7 +181,7 @@ pub enum Action {
     AddContext(String),
     /// A note for a later turn of the model in this run.
     ScheduleContext(ScheduledNote),
-    /// Which tools the model is told of in its next turn.
+    /// The tools that the model is offered in its next turn.
     FilterTools(ToolFilter),
 }
 
@@ -194,7 +194,7 @@ pub struct ScheduledNote {
     pub in_turns: u32,
 }
 
-/// What a tool hands back: its result, and what shall commit with it.
+/// A tool's return value: its result, and the changes that commit with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
     /// What the model reads. Shared with the record of the call, for it may be long.
@@ -218,9 +218,9 @@ impl From<ToolResult> for ToolOutput {
 pub struct Fault {
     /// The stable code.
     pub code: Code,
-    /// What the model and the user read: a sentence.
+    /// The message for the model and the user.
     pub message: String,
-    /// What the operator reads beside it; never the model.
+    /// Details for the operator; the model never reads them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -283,7 +283,7 @@ impl From<Fault> for Outcome {
     }
 }
 
-/// What a call used, summed over its attempts.
+/// The resources that a call used, summed over its attempts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Units of wasm fuel.

@@ -1,4 +1,4 @@
-//! What the gates' answers come to.
+//! Tests of how gates' answers are joined.
 
 use crate::world::{World, allow, block, deny, done, pends, sets, suspend};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What holds of every run, after every event.
+//! Invariants of every run, checked after every event.
 
 use crate::tools;
 use std::collections::BTreeMap;

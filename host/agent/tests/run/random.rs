@@ -250,7 +250,7 @@ fn ended() -> ChildEnd {
     ChildEnd::Ended { status: ChildStatus::Completed, steps: 1, tokens: TokenUsage::default() }
 }
 
-/// What another run commits to the thread meanwhile.
+/// A change that another run commits to the thread meanwhile.
 fn others_write(world: &mut World, key: u8, value: u8) {
     if world.run.is_finished() {
         return;
