@@ -32,7 +32,7 @@ pub struct Section {
     pub text: String,
 }
 
-/// What is wrong with a ticket, if it is larger than a person is asked to read.
+/// Checks that a ticket is not too large for a person to read.
 ///
 /// # Errors
 /// A sentence without its end, which names the limit.
@@ -54,7 +54,7 @@ pub fn check(ticket: &Ticket) -> Result<(), String> {
     }
 }
 
-/// Who asks, and what about.
+/// Names who asks, and about which call.
 #[must_use]
 pub fn asker(asked: &Suspended) -> String {
     let who = match (&asked.gate, &asked.child) {

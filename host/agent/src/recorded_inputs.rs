@@ -11,7 +11,7 @@ pub const MAX_READINGS: usize = 1_024;
 /// The most places of one wait's answer that are kept.
 const MAX_READY: usize = 16;
 
-/// What one attempt took from the world beside what its call gave it.
+/// The inputs that one attempt took from the world besides its call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedInputs {
     /// From what its random numbers were made; none where it asked for none.
@@ -79,7 +79,7 @@ impl RecordedInputs {
         }
     }
 
-    /// Why no record can give back what this took; none where one can.
+    /// Returns why no record can reproduce these inputs; `None` if one can.
     #[must_use]
     pub fn beyond_record(&self) -> Option<String> {
         if !self.powers.is_empty() {

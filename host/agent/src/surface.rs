@@ -47,7 +47,7 @@ impl Surface {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What it needs that not every component has.
+    /// Returns the powers and state that it needs beyond every component's own.
     #[must_use]
     pub fn needs(&self) -> Needs {
         let own = format!("{}.", self.id);

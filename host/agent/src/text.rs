@@ -1,4 +1,4 @@
-//! Text that a stranger wrote and that a person or a model will read.
+//! Untrusted text that a person or a model will read.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub fn seconds(span: Duration) -> String {
 /// cut to `max_bytes`.
 #[must_use]
 pub fn one_line(text: &str, max_bytes: usize) -> String {
-    // What is far too long is not gone through to its end.
+    // A text that is far too long is not scanned to its end.
     let mut line = clean(text, max_bytes.saturating_mul(4));
     line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.len() > max_bytes {
