@@ -1,4 +1,4 @@
-//! What registries, publishers and people who edit the lock file send: the first byte says which
+//! The input of registries, publishers and people who edit the lock file: the first byte says which
 //! of them the rest is.
 
 use std::sync::OnceLock;

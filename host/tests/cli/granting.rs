@@ -261,7 +261,7 @@ fn r1_a_person_says_which_of_two_files_has_an_id() {
         place.type_in(&typed).ends_with(2).says("several files claim the id version");
     }
     let approve = |file: &str| place.type_in(&["grant", "version", "--asked", "--file", file]);
-    approve("tools/echo.wasm").ends_with(2).says("tools/echo.wasm is no file");
+    approve("tools/echo.wasm").ends_with(2).says("tools/echo.wasm is not a file of the tools directory");
     for file in ["tools/b.wasm", "tools/a.wasm"] {
         approve(file).ends_with(0);
         let shown = place.type_in(&["tools", "--json"]).ends_with(0).json();

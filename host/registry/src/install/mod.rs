@@ -41,7 +41,7 @@ pub struct Installation<'a> {
     pub asks: Option<&'a str>,
     /// The bundle that the entry names.
     pub bundle: Option<&'a [u8]>,
-    /// The manifest that the entry names. What a signature of it covers is seen in it alone.
+    /// The manifest that the entry names. It alone shows the files that a signature of it covers.
     pub manifest: Option<&'a [u8]>,
     /// The key that the entry names.
     pub key: Option<&'a PublicKey>,
