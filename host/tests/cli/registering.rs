@@ -128,7 +128,7 @@ fn a_component_is_published_added_checked_restored_and_removed() {
     assert_eq!(seen["id"], "echo");
     assert!(!place.path().join("tools").exists(), "nothing is stored");
 
-    // Nobody vouches for it, and nobody is there to decide.
+    // no one vouches for it, and nobody is there to decide.
     place.type_in(&["add", &reference, "--yes"]).ends_with(3).says("a person has to decide");
     assert!(lock(&place).is_empty());
     place.type_in(&["add", &reference, "--key", "acme.pub", "--yes"]).ends_with(0).answers("installed echo");
@@ -185,9 +185,9 @@ fn another_machine_gets_the_same_tools_from_the_lock_file() {
         "what is there is not sent again, and the signature is made anew"
     );
     let digest = digest["digest"].as_str().unwrap().to_owned();
-    // It asks for something, so that nobody can confirm it in advance.
+    // It asks for something, so that no one can confirm it in advance.
     place.type_in(&["add", &reference, "--key", "acme.pub", "--yes", "--digest", &digest]).ends_with(3);
-    // What asks for nothing is confirmed by the digest of its bytes.
+    // The text that asks for nothing is confirmed by the digest of its bytes.
     publish(&place, &registry.echo("2"), 2, None, Some("acme")).ends_with(0);
     place.type_in(&["add", &registry.echo("2"), "--key", "acme.pub", "--yes"]).ends_with(0);
 
@@ -199,7 +199,7 @@ fn another_machine_gets_the_same_tools_from_the_lock_file() {
     other.type_in(&["sync"]).ends_with(0).answers("restored echo");
     other.type_in(&["verify"]).ends_with(0);
     other.type_in(&["call", "echo", r#"{"text": "hello"}"#]).ends_with(0);
-    // A lock file that somebody edited is not what was signed.
+    // A lock file that a person edited is not what was signed.
     let text = lock(&other);
     let wasm = text.lines().find(|line| line.starts_with("wasm = ")).unwrap();
     let edited = text.replace(wasm, &format!("wasm = \"sha256:{}\"", "0".repeat(64)));
@@ -226,7 +226,7 @@ fn the_policy_decides_who_may_sign() {
     add("evil").ends_with(2).says("expected was a signature by key sha256:");
     publish(&place, &registry.echo("1"), 3, None, Some("acme")).ends_with(0);
     add("1").ends_with(0);
-    // Who signed what was recorded is not replaced in silence, not even by an option.
+    // The person who signed what was recorded is not replaced in silence, not even by an option.
     publish(&place, &registry.echo("1"), 4, None, None).ends_with(0);
     place.type_in(&["update", "--yes"]).ends_with(2).says("no signature was found");
     let read = place.type_in(&["audit", "--json"]).ends_with(0).stdout;

@@ -58,7 +58,7 @@ async fn a_file_that_is_exchanged_is_refused_and_the_recorded_version_goes_on_se
     let changes = live.look().await;
     assert!(changes.iter().any(|change| matches!(change, Change::Served { .. })), "{changes:?}");
     assert_eq!(asked(&host).await, "2");
-    // A record that somebody edited takes no effect on what is served.
+    // A record that a person edited takes no effect on what is served.
     record(place.folder.path(), &version(3), None);
     live.look().await;
     assert_eq!(asked(&host).await, "2");
