@@ -128,7 +128,7 @@ fn a_component_is_published_added_checked_restored_and_removed() {
     assert_eq!(seen["id"], "echo");
     assert!(!place.path().join("tools").exists(), "nothing is stored");
 
-    // no one vouches for it, and nobody is there to decide.
+    // No one vouches for it, and no one is there to decide.
     place.type_in(&["add", &reference, "--yes"]).ends_with(3).says("a person has to decide");
     assert!(lock(&place).is_empty());
     place.type_in(&["add", &reference, "--key", "acme.pub", "--yes"]).ends_with(0).answers("installed echo");
@@ -187,7 +187,7 @@ fn another_machine_gets_the_same_tools_from_the_lock_file() {
     let digest = digest["digest"].as_str().unwrap().to_owned();
     // It asks for something, so that no one can confirm it in advance.
     place.type_in(&["add", &reference, "--key", "acme.pub", "--yes", "--digest", &digest]).ends_with(3);
-    // The text that asks for nothing is confirmed by the digest of its bytes.
+    // A component that asks for nothing is confirmed by the digest of its bytes.
     publish(&place, &registry.echo("2"), 2, None, Some("acme")).ends_with(0);
     place.type_in(&["add", &registry.echo("2"), "--key", "acme.pub", "--yes"]).ends_with(0);
 
@@ -226,7 +226,7 @@ fn the_policy_decides_who_may_sign() {
     add("evil").ends_with(2).says("expected was a signature by key sha256:");
     publish(&place, &registry.echo("1"), 3, None, Some("acme")).ends_with(0);
     add("1").ends_with(0);
-    // The person who signed what was recorded is not replaced in silence, not even by an option.
+    // The recorded signer is not replaced silently, not even by an option.
     publish(&place, &registry.echo("1"), 4, None, None).ends_with(0);
     place.type_in(&["update", "--yes"]).ends_with(2).says("no signature was found");
     let read = place.type_in(&["audit", "--json"]).ends_with(0).stdout;
