@@ -65,7 +65,7 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 /// use tollgate::store::{AuditFilter, AuditRecord, Commit, CommitError, Committed, RunFilter};
 /// use tollgate::store::{RunSummary, StoreError, ToolHealth};
-/// use tollgate::tollgate_agent::run::{Numbered, Thread};
+/// use tollgate::tollgate_agent::run::{StoredEvent, Thread};
 /// use tollgate::tollgate_agent::state::StateChange;
 /// use tollgate::{Agent, Host, MemoryStore, ScriptedModel, RunRequest, Store, ScriptedTurn, async_trait};
 ///
@@ -90,7 +90,7 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 ///     }
 ///
 ///     // The other functions hand on in the same way.
-/// #   async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<Numbered>>, StoreError> {
+/// #   async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
 /// #       self.store.events(run_id, after).await
 /// #   }
 /// #   async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {

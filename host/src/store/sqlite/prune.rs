@@ -45,7 +45,7 @@ impl SqliteStore {
         Self::prune_until(directory, pruning, &CancellationToken::new())
     }
 
-    /// Like [`prune`], until the token is cancelled. The next call removes the rest.
+    /// Like [`prune`](SqliteStore::prune), until the token is cancelled. The next call removes the rest.
     ///
     /// # Errors
     /// As for [`prune`](Self::prune).
