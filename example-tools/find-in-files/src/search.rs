@@ -62,10 +62,7 @@ pub struct Skipped {
 /// Compiles the query. Fails with `bad_pattern` or `pattern_too_large`.
 pub fn pattern(text: &str, is_regex: bool, ignore_case: bool) -> Result<Regex, CodedError> {
     if text.is_empty() || text.len() > MAX_PATTERN_BYTES {
-        return Err(CodedError::new(
-            "bad_pattern",
-            format!("The query has 1 to {MAX_PATTERN_BYTES} bytes."),
-        ));
+        return Err(CodedError::new("bad_pattern", format!("The query has 1 to {MAX_PATTERN_BYTES} bytes.")));
     }
     let pattern = if is_regex { text.to_owned() } else { regex::escape(text) };
     RegexBuilder::new(&pattern)
