@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The resources of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// Resident memory without the pool's.
     resident_bytes: u64,
     /// Memory that unused slots of the pool keep for later calls.
@@ -28,7 +28,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn by(rig: &Rig) -> Self {
+    pub(crate) fn by(rig: &Rig) -> Self {
         give_back_what_is_free();
         let pool = rig.sandbox().engine().pooling_allocator_metrics().unwrap();
         let counted = |count: usize| u64::try_from(count).unwrap();
@@ -59,7 +59,7 @@ impl Held {
     }
 
     /// Waits until all resources have been released.
-    pub(super) fn once_at_rest(rig: &Rig, before: &Self) -> Self {
+    pub(crate) fn once_at_rest(rig: &Rig, before: &Self) -> Self {
         let began = Instant::now();
         loop {
             let after = Self::by(rig);
@@ -80,7 +80,7 @@ impl Held {
             && self.resident_bytes.saturating_sub(before.resident_bytes) <= TOLERATED_BYTES
     }
 
-    pub(super) fn print(&self, when: &str) {
+    pub(crate) fn print(&self, when: &str) {
         println!(
             "{when:>7}: {:>5} MiB resident and {} MiB warm, {} descriptors, slots {:?}, {:?}",
             self.resident_bytes >> 20,

@@ -9,7 +9,7 @@
 
 mod lane;
 mod lateness;
-mod left_behind;
+pub(crate) mod left_behind;
 
 use crate::rig::{Loaded, Rig};
 use lane::{Cast, Done, Lane, Part};
@@ -34,15 +34,19 @@ fn scale(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Runs in a separate process whose allocator has one arena and returns large blocks immediately.
-/// Otherwise the allocator would keep each thread's peak between blocks in use, which could not
-/// be distinguished from a leak.
+/// Runs an ignored test in a separate process whose allocator has one arena and returns large
+/// blocks immediately. Otherwise the allocator would keep each thread's peak between blocks in
+/// use, which could not be distinguished from a leak.
+pub(crate) fn in_a_measured_process(test: &str) {
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.args(["--ignored", "--exact", test, "--nocapture"]).env("MALLOC_ARENA_MAX", "1");
+    process.env("MALLOC_MMAP_THRESHOLD_", "65536").env("MALLOC_TRIM_THRESHOLD_", "131072");
+    assert!(process.status().unwrap().success());
+}
+
 #[test]
 fn hostile_neighbours_cost_good_calls_their_fair_share_and_leave_nothing_behind() {
-    let mut soak = Command::new(std::env::current_exe().unwrap());
-    soak.args(["--ignored", "--exact", "soak::a_soak", "--nocapture"]).env("MALLOC_ARENA_MAX", "1");
-    soak.env("MALLOC_MMAP_THRESHOLD_", "65536").env("MALLOC_TRIM_THRESHOLD_", "131072");
-    assert!(soak.status().unwrap().success());
+    in_a_measured_process("soak::a_soak");
 }
 
 #[test]
