@@ -2,7 +2,7 @@
 
 use super::super::reader::MAX_MESSAGE_BYTES;
 use super::http::MeteredClient;
-use super::late_replies::Patient;
+use super::transport::OrderedTransport;
 use super::list_changes::Changes;
 use super::meter::{End, Message, Meter};
 use super::process::{Program, ServerProcess};
@@ -13,7 +13,7 @@ use crate::models::http_client;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ListToolsResult,
-    ProgressNotificationParam, ProtocolVersion, Tool as Listed,
+    ProtocolVersion, Tool as Listed,
 };
 use rmcp::service::{
     ClientCacheConfig, ClientLifecycleMode, NotificationContext, Peer, RequestContext, RunningService,
@@ -128,7 +128,7 @@ impl Connection {
                 let stdout = process.output().first_of(meter.lines(stdout));
                 let wire =
                     AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
-                let serving = serve_client_with_lifecycle(listener, Patient::new(wire), way.lifecycle());
+                let serving = serve_client_with_lifecycle(listener, OrderedTransport::new(wire, Arc::clone(link)), way.lifecycle());
                 match serving.await {
                     Ok(serving) => (serving, Some(process)),
                     Err(why) => return Err(unreached::process(&why, &mut process, link.server()).await),
@@ -147,8 +147,8 @@ impl Connection {
                 }
                 let wire =
                     StreamableHttpClientTransport::with_client(MeteredClient::new(client, meter), config);
-                let serving = serve_client_with_lifecycle(listener, wire, way.lifecycle());
-                let serving = serving.await;
+                let wire = OrderedTransport::new(wire, Arc::clone(link));
+                let serving = serve_client_with_lifecycle(listener, wire, way.lifecycle()).await;
                 (serving.map_err(|why| unreached::url(&why, &at, link.server()))?, None)
             }
         };
@@ -281,14 +281,6 @@ impl ClientHandler for Listener {
                 Err(ErrorData::invalid_request(words, None))
             }
         }
-    }
-
-    async fn on_progress(
-        &self,
-        params: ProgressNotificationParam,
-        _context: NotificationContext<RoleClient>,
-    ) {
-        self.link.progress(params);
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {

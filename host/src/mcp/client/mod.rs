@@ -9,7 +9,6 @@ mod backoff;
 mod call_result;
 mod connection;
 mod http;
-mod late_replies;
 mod list_changes;
 mod meter;
 mod negotiate;
@@ -18,6 +17,7 @@ mod process;
 mod questions;
 mod runner;
 mod tools;
+mod transport;
 mod unreached;
 mod weight;
 

@@ -15,11 +15,11 @@ use rmcp::model::{
     ElicitRequestParams, ErrorData, InputRequiredResult, ProgressNotificationParam, ProgressToken,
     ProtocolVersion, RequestId, ServerResult,
 };
-use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, ServiceError};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::RwLock;
 use tollgate_agent::catalog::Tool;
@@ -31,6 +31,8 @@ use tollgate_sandbox::{Console, ProgressStatus};
 
 /// The maximum size of a progress message that is passed on, in bytes.
 const MAX_PROGRESS_BYTES: usize = 4 * 1024;
+/// The maximum number of progress messages that are kept until the token of their call is known.
+const MAX_EARLY: usize = 16;
 /// How many times a call is repeated because its answer required input.
 const MAX_ROUNDS: u32 = 8;
 
@@ -39,7 +41,7 @@ pub(super) struct Link {
     server: String,
     answer_bytes: usize,
     peer: Mutex<Result<Peer<RoleClient>, String>>,
-    calls: Mutex<HashMap<ProgressToken, OpenCall>>,
+    calls: Mutex<OpenCalls>,
     /// The server has asked a person something.
     asks: AtomicBool,
     /// It was disconnected because it flooded.
@@ -52,8 +54,60 @@ pub(super) struct Link {
     alone: RwLock<()>,
 }
 
+/// The calls in flight on the server. A call is here before it is sent, because the server may
+/// answer before its token is known.
+#[derive(Default)]
+struct OpenCalls {
+    next: u64,
+    open: BTreeMap<u64, OpenCall>,
+    /// Progress that arrived before the token of its call was known.
+    early: Vec<(ProgressToken, Report)>,
+}
+
+impl OpenCalls {
+    fn add(&mut self, call: OpenCall) -> u64 {
+        self.next += 1;
+        self.open.insert(self.next, call);
+        self.next
+    }
+
+    /// Sets a call's token, and passes on its early progress.
+    fn identify(&mut self, number: u64, token: ProgressToken) {
+        if let Some(call) = self.open.get_mut(&number) {
+            for (_, report) in self.early.extract_if(.., |(of, _)| *of == token) {
+                call.reports.offer(report);
+            }
+            call.token = Some(token);
+        }
+        self.forget_early();
+    }
+
+    fn remove(&mut self, number: u64) -> Option<OpenCall> {
+        let call = self.open.remove(&number);
+        self.forget_early();
+        call
+    }
+
+    /// Forgets early progress once every call has its token: no call can claim it any more.
+    fn forget_early(&mut self) {
+        if self.open.values().all(|call| call.token.is_some()) {
+            self.early.clear();
+        }
+    }
+
+    fn report(&mut self, token: ProgressToken, report: Report) {
+        if let Some(call) = self.open.values().find(|call| call.token.as_ref() == Some(&token)) {
+            call.reports.offer(report);
+        } else if self.early.len() < MAX_EARLY && self.open.values().any(|call| call.token.is_none()) {
+            self.early.push((token, report));
+        }
+    }
+}
+
 /// A call in flight on the server.
 struct OpenCall {
+    /// Known once the call is sent.
+    token: Option<ProgressToken>,
     reports: Arc<dyn ReportSink>,
     heard: Heard,
 }
@@ -132,15 +186,18 @@ impl Link {
 
     /// Forwards a server's progress to the call's observer.
     pub(super) fn progress(&self, told: ProgressNotificationParam) {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(call) = calls.get(&told.progress_token) else { return };
         let fraction =
             told.total.filter(|total| *total > 0.0).map(|total| (told.progress / total).clamp(0.0, 1.0));
-        call.reports.offer(Report::Progress {
+        let report = Report::Progress {
             status: ProgressStatus::Running,
             message: told.message.map(|message| clean(&message, MAX_PROGRESS_BYTES)),
             progress: fraction.filter(|fraction| fraction.is_finite()),
-        });
+        };
+        self.open_calls().report(told.progress_token, report);
+    }
+
+    fn open_calls(&self) -> MutexGuard<'_, OpenCalls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Handles a server's question to a person. Returns the answer if one was given before.
@@ -155,11 +212,11 @@ impl Link {
             return Err(Unasked::NotAForm);
         }
         self.asks.store(true, Ordering::Relaxed);
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let several = calls.len() > 1;
-        let mut open = calls.values_mut();
+        let mut calls = self.open_calls();
+        let several = calls.open.len() > 1;
+        let mut open = calls.open.values_mut();
         let (Some(OpenCall { heard, .. }), false) = (open.next(), several) else {
-            calls.values_mut().for_each(|call| call.heard.may_have_asked = true);
+            calls.open.values_mut().for_each(|call| call.heard.may_have_asked = true);
             return Err(Unasked::Unclear);
         };
         match questions::asked(&self.server, params, &mut heard.decided) {
@@ -263,14 +320,14 @@ impl RemoteRunner {
     ) -> Result<Answered, Fault> {
         let link = &self.link;
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let heard = Heard { decided: std::mem::take(decided), ..Heard::default() };
+        let call = OpenCall { token: None, reports: Arc::clone(&attempt.reports), heard };
+        let mut open = Open::new(link, call);
         let handle = peer
             .send_request_with_option(request, PeerRequestOptions::no_options())
             .await
             .map_err(|e| link.gone(&e.to_string()))?;
-        let waiting = (handle.peer.clone(), handle.id.clone());
-        let heard = Heard { decided: std::mem::take(decided), ..Heard::default() };
-        let call = OpenCall { reports: Arc::clone(&attempt.reports), heard };
-        let open = Open::new(link, handle.progress_token.clone(), waiting, call);
+        open.was_sent(&handle);
         let answered = handle.await_response().await;
         let heard = open.close();
         *decided = heard.decided;
@@ -324,32 +381,31 @@ fn says_what_it_needs(peer: &Peer<RoleClient>) -> bool {
 /// the server is notified.
 struct Open<'a> {
     link: &'a Link,
-    token: ProgressToken,
+    number: u64,
     waiting: Option<(Peer<RoleClient>, RequestId)>,
 }
 
 impl<'a> Open<'a> {
-    fn new(
-        link: &'a Link,
-        token: ProgressToken,
-        waiting: (Peer<RoleClient>, RequestId),
-        call: OpenCall,
-    ) -> Self {
-        link.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), call);
-        Self { link, token, waiting: Some(waiting) }
+    fn new(link: &'a Link, call: OpenCall) -> Self {
+        let number = link.open_calls().add(call);
+        Self { link, number, waiting: None }
+    }
+
+    fn was_sent(&mut self, handle: &RequestHandle<RoleClient>) {
+        self.link.open_calls().identify(self.number, handle.progress_token.clone());
+        self.waiting = Some((handle.peer.clone(), handle.id.clone()));
     }
 
     /// Ends the call after the server answered; returns its questions.
     fn close(mut self) -> Heard {
         self.waiting = None;
-        let mut calls = self.link.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.remove(&self.token).map(|call| call.heard).unwrap_or_default()
+        self.link.open_calls().remove(self.number).map(|call| call.heard).unwrap_or_default()
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.link.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+        self.link.open_calls().remove(self.number);
         let Some((peer, id)) = self.waiting.take() else { return };
         tokio::spawn(async move {
             let why = Some("the answer is no longer awaited".to_owned());

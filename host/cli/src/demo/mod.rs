@@ -1,0 +1,109 @@
+//! `tollgate demo`: the tour. Builds the example tools, and an agent works with them on this
+//! repository's own documents. The model's replies are recorded; the tools' results are computed
+//! live.
+
+mod tour;
+
+use crate::project;
+use crate::render::narrate::{Narrator, outcome};
+use crate::terminal::output::{BOLD, DIM};
+use crate::terminal::{Exit, Failure, Output, program};
+use crate::globals::Globals;
+use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::verbs::call::follow;
+use clap::Args;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tollgate::RunRequest;
+use tollgate::models::ScriptedModel;
+
+/// Build the example tools and show an agent at work, with a recorded model and no API key
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Demo {
+    /// Use this checkout of Tollgate [default: the one that contains the working directory]
+    #[arg(long, value_name = "DIR")]
+    repository: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Example:
+  cargo run --release -- demo
+
+It needs a Rust toolchain, and for the first build a network for cargo.";
+
+impl Demo {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let repository = find_repository(self.repository.as_deref())?;
+        let place = tempfile::tempdir()
+            .map_err(|e| Failure::failed(format!("cannot create a temporary directory: {e}")))?;
+        build_tools(&repository, place.path(), output)?;
+
+        let recording = place.path().join("turns.toml");
+        fs::write(&recording, tour::TURNS).map_err(|e| unwritable(&recording, &e))?;
+        let model = ScriptedModel::open(&recording).map_err(|e| Failure::failed(e.to_string()))?;
+
+        let opened = Opened::load(globals.placed(tour::config(&repository, place.path()))?, output).await?;
+        opened.warn_of_refused(output);
+        let config = opened.config.clone();
+        let host =
+            host_with(opened, Some((tour::AGENT, Arc::new(model))), |builder| builder.gate(tour::KeepNotes))?;
+        output.say(&format!(
+            "\n{BOLD}The tour:{BOLD:#} {}\n{DIM}{}{DIM:#}\n",
+            tour::PROMPT,
+            tour::EXPLANATION
+        ));
+        let servers = with_servers(&host, &config, output).await?;
+        let work = async {
+            let handle = host.run(RunRequest::new(tour::AGENT, tour::PROMPT)).await?;
+            let mut narrator = Narrator::new(output);
+            let end = follow(handle, &mut narrator).await?;
+            narrator.finish(&end);
+            say_what_is_next(output);
+            Ok(outcome(&end))
+        };
+        shutdown::finish(&host, servers, work).await
+    }
+}
+
+/// Returns the checkout: the nearest directory upwards that has the example tools.
+fn find_repository(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let start = named.unwrap_or(Path::new("."));
+    let start = start
+        .canonicalize()
+        .map_err(|e| Failure::usage(format!("{} cannot be opened: {e}", start.display())))?;
+    let tools = project::find_upwards(&start, "example-tools").filter(|dir| dir.join("Cargo.toml").is_file());
+    tools.as_deref().and_then(Path::parent).map(Path::to_owned).ok_or_else(|| {
+        Failure::usage(
+            "the tour runs in a checkout of Tollgate, and there are no example-tools here or above. \
+             Go to the checkout and type `cargo run --release -- demo`, or name it: demo --repository DIR",
+        )
+    })
+}
+
+/// Compiles the example tools and copies the components into a tools directory.
+fn build_tools(repository: &Path, tools_dir: &Path, output: &Output) -> Result<(), Failure> {
+    let project = repository.join("example-tools");
+    output.say(&format!("{BOLD}building the example tools{BOLD:#} {DIM}(cargo build in example-tools; the first time takes a minute){DIM:#}"));
+    for artifact in project::compile(&project, &|words| output.say(words))? {
+        let name = artifact.file.file_name().unwrap_or_default().to_string_lossy().replace('_', "-");
+        let file = tools_dir.join(name);
+        fs::copy(&artifact.file, &file).map_err(|e| unwritable(&file, &e))?;
+    }
+    Ok(())
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("{} cannot be written: {error}", path.display()))
+}
+
+fn say_what_is_next(output: &Output) {
+    let program = program();
+    output.say(&format!(
+        "\n{BOLD}next{BOLD:#}\n  \
+         {program} build example-tools                  the same tools, for your own use\n  \
+         {program} call word_count '{{\"text\": \"one two\"}}'   one call\n  \
+         {program} new hello && {program} build hello   a tool of your own"
+    ));
+}

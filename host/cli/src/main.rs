@@ -1,0 +1,115 @@
+//! The `tollgate` program: parses the command line, runs one command, and exits with a code that
+//! reports the outcome.
+
+mod demo;
+mod globals;
+mod project;
+mod render;
+mod session;
+mod terminal;
+mod verbs;
+
+use clap::Parser;
+use crate::verbs::Cli;
+use crate::terminal::{Exit, Failure, Output};
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::SignalKind;
+#[cfg(feature = "otel")]
+use tollgate::telemetry::Export;
+use tracing::Subscriber;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer};
+
+/// The time that the program waits at its end for abandoned file operations. Those on a hung mount
+/// never end.
+const LEFT_BEHIND: Duration = Duration::from_secs(2);
+
+fn main() -> ExitCode {
+    if let Some(exit) = crate::session::as_child() {
+        return exit;
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(words) => return usage(&words),
+    };
+    let output = Output::new(cli.globals.json);
+    tollgate_sandbox::raise_open_files_limit();
+    let runtime = tollgate_sandbox::runtime();
+    let exit = match &runtime {
+        Ok(runtime) => logged(runtime, &output, || runtime.block_on(work(cli, &output))),
+        Err(e) => Err(crate::terminal::Failure::failed(format!("cannot start worker threads: {e}"))),
+    };
+    let exit = exit.unwrap_or_else(|failure| {
+        output.error(&failure);
+        failure.exit()
+    });
+    let code = output.close(exit);
+    if let Ok(runtime) = runtime {
+        runtime.shutdown_timeout(LEFT_BEHIND);
+    }
+    ExitCode::from(code)
+}
+
+/// Runs the command. A file that exceeds the size limit fails the write instead of ending the
+/// program.
+async fn work(cli: Cli, output: &Output) -> Result<Exit, Failure> {
+    let too_long = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+    // tokio's handler stays installed until the process ends.
+    if let Err(e) = tokio::signal::unix::signal(too_long) {
+        tracing::warn!("the limit on file sizes may end this program: {e}");
+    }
+    crate::verbs::run(cli, output).await
+}
+
+/// Prints clap's message: help and versions are answers, everything else is a usage error.
+fn usage(words: &clap::Error) -> ExitCode {
+    // There is no place to report that the stream is closed.
+    let _ = words.print();
+    let exit = if words.use_stderr() { Exit::Usage } else { Exit::Done };
+    ExitCode::from(exit.code())
+}
+
+/// Runs the work with its log on standard error, and exports its spans if the environment names a
+/// collector.
+#[cfg(feature = "otel")]
+fn logged(
+    runtime: &Runtime,
+    output: &Output,
+    work: impl FnOnce() -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let export = Export::from_environment(runtime.handle()).map_err(|e| Failure::usage(e.to_string()))?;
+    tracing_subscriber::registry().with(export.as_ref().map(Export::layer)).with(log()).init();
+    let done = work();
+    if let Some(Err(why)) = export.map(Export::shutdown) {
+        output.warn(&why.to_string());
+    }
+    done
+}
+
+/// Runs the work with its log on standard error.
+#[cfg(not(feature = "otel"))]
+fn logged(
+    _runtime: &Runtime,
+    _output: &Output,
+    work: impl FnOnce() -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    tracing_subscriber::registry().with(log()).init();
+    work()
+}
+
+/// Returns the log layer: warnings, or the filter in `TOLLGATE_LOG`. The MCP client logs nothing by
+/// default, because its server could make it log without bound. The span exporter logs only errors.
+fn log<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
+    let usual = || EnvFilter::new("warn,rmcp=off,opentelemetry=error");
+    let filter = EnvFilter::try_from_env("TOLLGATE_LOG").unwrap_or_else(|_| usual());
+    tracing_subscriber::fmt::layer()
+        .with_writer(crate::terminal::output::LogLine::default)
+        .with_target(false)
+        .with_ansi(crate::terminal::output::stderr_has_colours())
+        .compact()
+        .with_filter(filter)
+}

@@ -1,0 +1,187 @@
+//! Compiling languages other than Rust: one file per language, and what they share.
+
+mod c;
+mod component;
+mod go;
+mod javascript;
+mod program;
+mod python;
+mod sources;
+mod stamp;
+
+use super::recipe::{Language, Recipe};
+use super::{Artifact, BuildError, install};
+use program::Program;
+pub(super) use sources::of as sources_of;
+use stamp::Stamp;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The contract that a guest is compiled against, as files of a WIT package.
+const CONTRACT: [(&str, &str); 5] = [
+    ("types.wit", include_str!("../../../../../wit/types.wit")),
+    ("call.wit", include_str!("../../../../../wit/call.wit")),
+    ("agents.wit", include_str!("../../../../../wit/agents.wit")),
+    ("gate.wit", include_str!("../../../../../wit/gate.wit")),
+    ("world.wit", include_str!("../../../../../wit/world.wit")),
+];
+/// The world of ordinary tools.
+const WORLD: &str = "tollgate:tool/tool-component";
+
+/// Returns the programs that a language needs.
+fn compilers(language: Language) -> Vec<Program> {
+    match language {
+        Language::C => vec![c::ZIG],
+        Language::Go => vec![go::GO],
+        Language::JavaScript | Language::TypeScript => {
+            vec![javascript::NODE, javascript::TYPESCRIPT, javascript::ESBUILD, javascript::COMPONENTIZE]
+        }
+        Language::Python => vec![python::COMPONENTIZE],
+        Language::Wat => Vec::new(),
+    }
+}
+
+/// Returns this program's source for compiling a language, with all flags: a change there
+/// recompiles every project.
+fn recipe_text(language: Language) -> &'static str {
+    match language {
+        Language::C => concat!(include_str!("c.rs"), include_str!("component.rs")),
+        Language::Go => concat!(include_str!("go.rs"), include_str!("component.rs")),
+        Language::JavaScript | Language::TypeScript => include_str!("javascript.rs"),
+        Language::Python => include_str!("python.rs"),
+        Language::Wat => include_str!("component.rs"),
+    }
+}
+
+/// Compiles a project into `build/NAME.wasm` within it. Does nothing if that file was made of the
+/// same sources.
+///
+/// # Errors
+/// The recipe is wrong, a compiler is missing, or the code does not compile.
+pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildError> {
+    let recipe = Recipe::load(dir)?;
+    let out = recipe.dir.join("build");
+    let name = recipe.dir.file_name().and_then(|name| name.to_str()).unwrap_or("tool");
+    let file = out.join(name).with_extension("wasm");
+    let stamp = Stamp::of(&recipe, &compilers(recipe.language));
+    if stamp.stands(&file) {
+        return Ok(Artifact { file, fresh: true, project: Some(recipe.dir) });
+    }
+    let work = Workplace::new()?;
+    let bytes = match recipe.language {
+        Language::C => c::compile(&recipe, &work, say)?,
+        Language::Go => go::compile(&recipe, &work, say)?,
+        Language::JavaScript | Language::TypeScript => javascript::compile(&recipe, &work, say)?,
+        Language::Python => python::compile(&recipe, &work, say)?,
+        Language::Wat => component::of_text(&recipe.source)?,
+    };
+    // Remove the stamp first: an interrupted build leaves a component without one, which is
+    // rebuilt.
+    stamp::remove(&file)?;
+    install::put(&bytes, &file, &out)?;
+    stamp.keep(&file, &out, &work.read_beyond(&recipe))?;
+    Ok(Artifact { file, fresh: false, project: Some(recipe.dir) })
+}
+
+/// The directory for compilers' temporary files, which is removed on drop.
+struct Workplace {
+    dir: TempDir,
+    /// The files that compilers report reading.
+    read: RefCell<BTreeSet<PathBuf>>,
+}
+
+impl Workplace {
+    fn new() -> Result<Self, BuildError> {
+        let dir = tempfile::tempdir().map_err(BuildError::file(&std::env::temp_dir(), "written to"))?;
+        Ok(Self { dir, read: RefCell::default() })
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Adds a file that went into the component.
+    fn reads(&self, file: &Path) {
+        // A missing file was temporary.
+        if let Ok(file) = file.canonicalize() {
+            self.read.borrow_mut().insert(file);
+        }
+    }
+
+    /// Returns the files that were read, except those of the project, its library and this
+    /// directory.
+    fn read_beyond(&self, recipe: &Recipe) -> BTreeSet<PathBuf> {
+        let here = self.path().canonicalize().ok();
+        let known = [Some(recipe.dir.as_path()), recipe.sdk.as_deref(), here.as_deref()];
+        let is_known = |file: &PathBuf| known.into_iter().flatten().any(|dir| file.starts_with(dir));
+        self.read.borrow().iter().filter(|file| !is_known(file)).cloned().collect()
+    }
+
+    /// Writes the contract to a directory, for compilers that need one.
+    fn contract(&self) -> Result<PathBuf, BuildError> {
+        let wit = self.path().join("wit");
+        fs::create_dir_all(&wit).map_err(BuildError::file(&wit, "made"))?;
+        for (name, text) in CONTRACT {
+            let file = wit.join(name);
+            fs::write(&file, text).map_err(BuildError::file(&file, "written"))?;
+        }
+        Ok(wit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_build_that_breaks_off_leaves_no_stamp_of_an_earlier_component() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("tool.toml"), "language = \"wat\"\nsource = \"tool.wat\"\n").unwrap();
+        let source = |text: &str| fs::write(dir.path().join("tool.wat"), text).unwrap();
+        let build = || compile(dir.path(), &|_: &str| ());
+        source("(component)");
+        let component = build().unwrap().file;
+        assert!(build().unwrap().fresh);
+
+        source("(component (core module))");
+        // A directory cannot be replaced by a file.
+        fs::remove_file(&component).unwrap();
+        fs::create_dir(&component).unwrap();
+        assert!(build().is_err());
+        fs::remove_dir(&component).unwrap();
+        fs::write(&component, "what a later moment would have put there").unwrap();
+        source("(component)");
+        assert!(!build().unwrap().fresh, "the first stamp was gone");
+        assert!(build().unwrap().fresh);
+    }
+
+    #[test]
+    fn a_file_behind_a_link_and_one_in_a_folder_of_any_name_are_sources() {
+        let place = tempfile::tempdir().unwrap();
+        let project = place.path().join("tool");
+        fs::create_dir_all(project.join("src/build")).unwrap();
+        fs::write(project.join("tool.toml"), "language = \"wat\"\nsource = \"tool.wat\"\n").unwrap();
+        fs::write(project.join("tool.wat"), "(component)").unwrap();
+        std::os::unix::fs::symlink("../beside.wat", project.join("beside.wat")).unwrap();
+        let is_fresh = || compile(&project, &|_: &str| ()).unwrap().fresh;
+        for file in ["beside.wat", "tool/src/build/part.wat"] {
+            for text in ["one", "another"] {
+                fs::write(place.path().join(file), text).unwrap();
+                assert!(!is_fresh(), "{file}");
+                assert!(is_fresh(), "{file}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_of_the_contract_is_handed_to_compilers() {
+        let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
+        let files = fs::read_dir(wit).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let files: BTreeSet<String> = files.filter(|name| name.ends_with(".wit")).collect();
+        assert_eq!(files, CONTRACT.iter().map(|(name, _)| (*name).to_owned()).collect());
+    }
+}

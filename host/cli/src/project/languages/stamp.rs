@@ -1,0 +1,125 @@
+//! Stamps of components: a digest of everything that goes into a component, and its compilers,
+//! stored beside it to tell whether it is up to date.
+//!
+//! Compilers report the files that they read outside the project and the library, such as a header
+//! beside it. Each such file is stored with its own digest.
+//!
+//! Checking a stamp runs no program. A compiler is identified by its file's size and time, so
+//! another version is noticed. A compiler that was removed is no reason to rebuild.
+
+use super::super::{BuildError, install};
+use super::program::Program;
+use super::sources;
+use super::{CONTRACT, recipe_text};
+use crate::project::recipe::Recipe;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
+
+/// The inputs of a component.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// A digest of the project's files, its library's, the contract, and this program's own part.
+    /// `None` if not all of it can be read; the project is then rebuilt each time.
+    digest: Option<String>,
+    /// The installed compilers among those it needs.
+    compilers: Vec<String>,
+}
+
+impl Stamp {
+    /// Returns the stamp of the project's present inputs.
+    pub(super) fn of(recipe: &Recipe, compilers: &[Program]) -> Self {
+        Self { digest: digest(recipe), compilers: compilers.iter().filter_map(Program::identity).collect() }
+    }
+
+    /// Returns whether the component exists and was made of these inputs.
+    pub(super) fn stands(&self, component: &Path) -> bool {
+        let (Some(digest), Ok(kept)) = (&self.digest, fs::read_to_string(beside(component))) else {
+            return false;
+        };
+        let mut kept = kept.lines();
+        let is_same = kept.next() == Some(digest.as_str());
+        let (read, made_by): (Vec<&str>, Vec<&str>) = kept.partition(|line| line.starts_with(READ));
+        is_same
+            && component.is_file()
+            && self.compilers.iter().all(|one| made_by.contains(&one.as_str()))
+            && read.into_iter().all(is_as_it_was)
+    }
+
+    /// Stores the stamp beside the component, in this directory, atomically, with the other files
+    /// that a compiler read.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn keep(
+        &self,
+        component: &Path,
+        dir: &Path,
+        beyond: &BTreeSet<PathBuf>,
+    ) -> Result<(), BuildError> {
+        let read: Option<Vec<String>> = beyond.iter().map(|file| read_line(file)).collect();
+        let (Some(digest), Some(read)) = (&self.digest, read) else { return Ok(()) };
+        let lines = [std::slice::from_ref(digest), &self.compilers, &read].concat().join("\n");
+        install::put(lines.as_bytes(), &beside(component), dir)
+    }
+}
+
+/// The prefix of the line of a file that a compiler read.
+const READ: &str = "read ";
+
+/// Returns a file's line: its digest and path. `None` if it cannot be read, or its path cannot be
+/// stored.
+fn read_line(file: &Path) -> Option<String> {
+    let path = file.to_str().filter(|path| !path.contains('\n'))?;
+    Some(format!("{READ}{} {path}", hex(Sha256::digest(fs::read(file).ok()?).as_slice())))
+}
+
+fn is_as_it_was(line: &str) -> bool {
+    let path = line.strip_prefix(READ).and_then(|rest| rest.split_once(' '));
+    path.is_some_and(|(_, path)| read_line(Path::new(path)).as_deref() == Some(line))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn digest(recipe: &Recipe) -> Option<String> {
+    let mut digest = Sha256::new();
+    let mut add = |part: &[u8]| {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    };
+    add(env!("CARGO_PKG_VERSION").as_bytes());
+    add(recipe_text(recipe.language).as_bytes());
+    add(WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER);
+    for (name, text) in CONTRACT {
+        add(name.as_bytes());
+        add(text.as_bytes());
+    }
+    for root in [Some(recipe.dir.as_path()), recipe.sdk.as_deref()].into_iter().flatten() {
+        for file in sources::of(root)? {
+            add(file.strip_prefix(root).unwrap_or(&file).as_os_str().as_encoded_bytes());
+            add(&fs::read(&file).ok()?);
+        }
+    }
+    Some(hex(digest.finalize().as_slice()))
+}
+
+/// Removes the stamp before the component is replaced.
+///
+/// # Errors
+/// It exists and cannot be removed.
+pub(super) fn remove(component: &Path) -> Result<(), BuildError> {
+    let file = beside(component);
+    match fs::remove_file(&file) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(BuildError::file(&file, "removed")(e)),
+        _ => Ok(()),
+    }
+}
+
+fn beside(component: &Path) -> PathBuf {
+    component.with_extension("stamp")
+}

@@ -1,0 +1,91 @@
+//! Example arguments for a tool, made from its schema.
+
+use serde_json::{Map, Value, json};
+
+/// Returns an object with every required property, or with the first property if none is required.
+pub(crate) fn arguments(schema: &Value) -> Value {
+    let no_properties = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let chosen = match required.as_slice() {
+        [] => properties.keys().take(1).map(String::as_str).collect(),
+        required => required.to_vec(),
+    };
+    let values =
+        chosen.into_iter().map(|name| (name.to_owned(), properties.get(name).map_or(json!("..."), value)));
+    Value::Object(values.collect())
+}
+
+fn value(schema: &Value) -> Value {
+    let first = |key: &str| schema.get(key).and_then(|list| list.get(0)).cloned();
+    if let Some(given) =
+        schema.get("default").cloned().or_else(|| first("examples")).or_else(|| first("enum"))
+    {
+        return given;
+    }
+    match kind(schema) {
+        Some("string") if schema.get("maxLength").and_then(Value::as_u64).is_some_and(|most| most < 3) => {
+            json!("a")
+        }
+        Some("string") => json!("..."),
+        Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or(json!(1)),
+        Some("boolean") => json!(true),
+        Some("array") => {
+            let items = schema.get("prefixItems").and_then(Value::as_array);
+            items.into_iter().flatten().map(value).collect()
+        }
+        Some("object") => arguments(schema),
+        _ => first("anyOf").or_else(|| first("oneOf")).map_or(json!("..."), |form| value(&form)),
+    }
+}
+
+/// Returns the type; of several, the first that is not null.
+fn kind(schema: &Value) -> Option<&str> {
+    match schema.get("type")? {
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
+        kind => kind.as_str(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_required_is_shown() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "times": {"type": "integer", "minimum": 0},
+                "loud": {"type": "boolean"},
+            },
+            "required": ["name", "times"],
+        });
+        assert_eq!(arguments(&schema), json!({"name": "...", "times": 0}));
+    }
+
+    #[test]
+    fn what_is_within_is_shown_too() {
+        let of = |schema: Value| arguments(&json!({"properties": {"of": schema}}))["of"].clone();
+        let record =
+            json!({"type": "object", "properties": {"unit": {"enum": ["m", "s"]}}, "required": ["unit"]});
+        assert_eq!(of(record.clone()), json!({"unit": "m"}));
+        assert_eq!(of(json!({"anyOf": [record, {"type": "null"}]})), json!({"unit": "m"}));
+        let pair = json!({"type": "array", "prefixItems": [{"type": "boolean"}, {"type": "string", "maxLength": 1}]});
+        assert_eq!(of(pair), json!([true, "a"]));
+    }
+
+    #[test]
+    fn one_property_is_shown_where_none_is_required() {
+        let schema = json!({"properties": {"text": {"type": ["null", "string"]}}});
+        assert_eq!(arguments(&schema), json!({"text": "..."}));
+        assert_eq!(arguments(&json!({"type": "object"})), json!({}));
+    }
+}

@@ -1,0 +1,316 @@
+//! Narrates a run while a person follows it: turns, calls, gates, reports, results, state.
+//!
+//! The answer goes to standard output, everything else to standard error. If standard output is for
+//! a program, every event goes there as a line of JSON.
+
+use crate::verbs::call::used;
+use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line, shown_marked};
+use crate::terminal::{Exit, Output, quantity};
+use std::collections::HashMap;
+use tollgate::run::{ChildTold, LiveContent, RunEnd, RunUpdate};
+use tollgate_agent::gate::{GateVerdict, Verdict};
+use tollgate_agent::outcome::Usage;
+use tollgate_agent::question::MARK;
+use tollgate_agent::run::event::{Finished, Proposed, Suspended};
+use tollgate_agent::run::{CallEnd, Event, RunStatus, RunUsage};
+use tollgate_sandbox::Report;
+
+/// The maximum number of characters of arguments, results and reasons on one line.
+const LINE_CHARS: usize = 110;
+
+/// A narrator of one run.
+pub(crate) struct Narrator<'a> {
+    output: &'a Output,
+    reports_only: bool,
+    tools: HashMap<String, String>,
+    last_report: String,
+    /// Text of the current turn that has already been shown.
+    streamed: String,
+}
+
+impl<'a> Narrator<'a> {
+    pub(crate) fn new(output: &'a Output) -> Self {
+        Self {
+            output,
+            reports_only: false,
+            tools: HashMap::new(),
+            last_report: String::new(),
+            streamed: String::new(),
+        }
+    }
+
+    /// Narrates only the tools' reports, for a call whose result is shown separately.
+    pub(crate) fn reports_only(mut self) -> Self {
+        self.reports_only = true;
+        self
+    }
+
+    /// Narrates one update.
+    pub(crate) fn tell(&mut self, told: &RunUpdate) {
+        match told {
+            _ if self.output.is_json() && self.reports_only => {}
+            told if self.output.is_json() => self.output.json_line(told),
+            RunUpdate::Live(transient) => self.piece(&transient.piece),
+            RunUpdate::Child(told) => self.child(told),
+            RunUpdate::Stored(_) if self.reports_only => {}
+            RunUpdate::Stored(numbered) => self.event(&numbered.event),
+        }
+    }
+
+    /// Prints the answer, unless it is already on the screen, and how the run ended.
+    pub(crate) fn finish(&self, end: &RunEnd) {
+        if self.output.is_json() {
+            return;
+        }
+        if self.streamed.trim() != shown(&end.text).trim() {
+            self.output.line(&shown(&end.text));
+        }
+        if let Some(words) = how_it_ended(end) {
+            self.output.say(&words);
+        }
+        self.output.say(&format!("{DIM}{}{DIM:#}", spent(&end.usage)));
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::StepStarted { step } => {
+                self.streamed.clear();
+                self.say(&format!("{BOLD}turn {step}{BOLD:#}"));
+            }
+            Event::ModelReplied { reply, .. } => {
+                self.replied(&reply.message.text, !reply.message.calls.is_empty())
+            }
+            Event::CallProposed(proposed) => self.proposed(proposed),
+            Event::CallGated { call_id, verdicts } => self.gated(call_id, verdicts),
+            Event::CallRetried { call_id, fault, attempt, .. } => {
+                let words = shown_line(&fault.message, LINE_CHARS);
+                self.say_of(call_id, &format!("{WAITS}attempt {attempt}: {words}; retrying{WAITS:#}"));
+            }
+            Event::CallConflicted { call_id, key, .. } => {
+                let key = shown_line(key, LINE_CHARS);
+                self.say_of(call_id, &format!("{WAITS}{key} changed meanwhile; running again{WAITS:#}"));
+            }
+            Event::CallFinished(finished) => self.finished(finished),
+            Event::CallSuspended(suspended) => self.suspended(suspended),
+            Event::ChildStarted { call_id, agent_id, child_run_id, .. } => {
+                let agent = shown_line(agent_id, 64);
+                self.say_of(
+                    call_id,
+                    &format!("{NAME}⇣ agent {agent}{NAME:#} {DIM}run {child_run_id}{DIM:#}"),
+                );
+            }
+            Event::ChildFinished { call_id, status, steps, .. } => {
+                let words = status.words().unwrap_or_else(|| "answered".to_owned());
+                let turns = quantity::count(*steps, "turn");
+                let words = shown_line(&words, LINE_CHARS);
+                self.say_of(call_id, &format!("⇡ the agent {words} {DIM}({turns}){DIM:#}"));
+            }
+            Event::Transferred { from, agent, .. } => {
+                let (from, to) = (shown_line(from, 64), shown_line(&agent.view.id, 64));
+                self.say(&format!("  {NAME}⇒ {from} hands over to {to}{NAME:#}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn piece(&mut self, piece: &LiveContent) {
+        match piece {
+            LiveContent::TextDelta { text } if self.output.is_live() => {
+                let text = shown(text);
+                self.output.write(&text);
+                self.streamed.push_str(&text);
+            }
+            LiveContent::ReplyRestarted { pause_ms, reason, .. } => {
+                self.end_line();
+                self.streamed.clear();
+                let (pause, reason) = (quantity::millis(*pause_ms), shown_line(reason, LINE_CHARS));
+                self.output
+                    .say(&format!("  {WAITS}the reply broke off ({reason}); retrying in {pause}{WAITS:#}"));
+            }
+            LiveContent::CallReport { call_id, report, .. } => self.report(call_id, report),
+            LiveContent::CallConsole { call_id, console, .. } => {
+                for line in shown(&console.text).lines() {
+                    self.say_of(call_id, &format!("{DIM}{MARK}{}{DIM:#}", shown_line(line, LINE_CHARS)));
+                }
+            }
+            LiveContent::CallDenied { call_id, denied, .. } => {
+                for what in denied {
+                    self.say_of(
+                        call_id,
+                        &format!("{WAITS}not granted:{WAITS:#} {}", shown_line(what, LINE_CHARS)),
+                    );
+                }
+            }
+            LiveContent::TextDelta { .. } | LiveContent::ReasoningDelta { .. } => {}
+        }
+    }
+
+    /// Shows a child's calls and how they end, below the call that started it. Its text is shown as
+    /// the call's output, if the call shows it.
+    fn child(&self, told: &ChildTold) {
+        let words = match told.child.as_ref() {
+            RunUpdate::Stored(numbered) => match &numbered.event {
+                Event::CallProposed(proposed) => {
+                    let arguments = proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS));
+                    let name = shown_line(&proposed.tool_name, 64);
+                    format!("{NAME}→ {name}{NAME:#} {}", arguments.unwrap_or_default())
+                }
+                Event::CallFinished(finished) => {
+                    let name = shown_line(&finished.tool_name, 64);
+                    match finished.end.code() {
+                        None => format!("{GOOD}✓ {name}{GOOD:#}"),
+                        Some(code) => format!("{BAD}✗ {name} {code}{BAD:#}"),
+                    }
+                }
+                _ => return,
+            },
+            RunUpdate::Live(_) | RunUpdate::Child(_) => return,
+        };
+        self.say_of(&told.call_id, &format!("  {words}"));
+    }
+
+    fn replied(&mut self, text: &str, goes_on: bool) {
+        self.end_line();
+        if self.streamed.is_empty() && goes_on && !text.trim().is_empty() {
+            self.say(&format!("  {}", shown(text).trim().replace('\n', "\n  ")));
+        }
+    }
+
+    fn proposed(&mut self, proposed: &Proposed) {
+        let name = shown_line(&proposed.tool_name, 64);
+        let arguments =
+            proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS)).unwrap_or_default();
+        self.tools.insert(proposed.call_id.to_string(), name.clone());
+        self.say(&format!("  {NAME}→ {name}{NAME:#} {arguments}"));
+    }
+
+    fn gated(&self, call_id: &str, verdicts: &[GateVerdict]) {
+        for recorded in verdicts {
+            let (style, words) = match &recorded.verdict {
+                Verdict::Allow => (DIM, "allows".to_owned()),
+                Verdict::SetResult(_) => (WAITS, "answers in its place".to_owned()),
+                Verdict::Suspend(ticket) => {
+                    (WAITS, format!("asks: {}", shown_line(&ticket.message, LINE_CHARS)))
+                }
+                Verdict::Deny(why) => (BAD, format!("denies: {}", shown_line(why, LINE_CHARS))),
+                Verdict::Block(why) => (BAD, format!("blocks the run: {}", shown_line(why, LINE_CHARS))),
+            };
+            self.say_of(call_id, &format!("{style}gate {} {words}{style:#}", shown_line(&recorded.gate, 64)));
+        }
+    }
+
+    fn finished(&self, finished: &Finished) {
+        let name = shown_line(&finished.tool_name, 64);
+        let used = used(&finished.usage);
+        let line = match &finished.end {
+            CallEnd::Result(result) if result.is_success() => {
+                let data = (!result.data.is_null()).then(|| result.data.to_string());
+                let text = [result.message.clone(), data].into_iter().flatten().collect::<Vec<_>>().join(" ");
+                format!("  {GOOD}✓ {name}{GOOD:#} {} {DIM}({used}){DIM:#}", shown_line(&text, LINE_CHARS))
+            }
+            CallEnd::Result(result) => {
+                let words = result.message.clone().unwrap_or_else(|| result.data.to_string());
+                format!("  {BAD}✗ {name}{BAD:#} {} {DIM}({used}){DIM:#}", shown_line(&words, LINE_CHARS))
+            }
+            CallEnd::Fault(fault) => {
+                let words = shown_line(&fault.message, 2 * LINE_CHARS);
+                format!("  {BAD}✗ {name} {}{BAD:#} {words} {DIM}({used}){DIM:#}", fault.code)
+            }
+        };
+        self.say(&line);
+        if let Some(change) = &finished.change {
+            let keys: Vec<&str> = change.updates.iter().map(|update| &*update.key).collect();
+            let keys = shown_line(&keys.join(", "), 2 * LINE_CHARS);
+            let words = format!("state committed: {keys}, revision {}", change.revision);
+            self.say(&format!("    {words}"));
+        }
+    }
+
+    fn suspended(&self, suspended: &Suspended) {
+        let asks = suspended.gate.as_ref().unwrap_or(&suspended.tool_name);
+        let words = shown_line(&suspended.ticket.message, 2 * LINE_CHARS);
+        self.say(&format!("  {WAITS}? {} asks:{WAITS:#} {words}", shown_line(asks, 64)));
+    }
+
+    fn report(&mut self, call_id: &str, report: &Report) {
+        let words = match report {
+            Report::Progress { message, progress, .. } => {
+                let percent = progress.map(|p| format!("{:3.0} % ", p * 100.0)).unwrap_or_default();
+                format!("{percent}{}", shown_line(message.as_deref().unwrap_or_default(), LINE_CHARS))
+            }
+            Report::Activity { content, .. } => shown_line(content, LINE_CHARS),
+            Report::ActivityDelta { .. } => return,
+            Report::Output(text) => format!("{MARK}{}", shown_line(text, LINE_CHARS)),
+            Report::Log { level, message } => {
+                format!("{}: {}", format!("{level:?}").to_lowercase(), shown_line(message, LINE_CHARS))
+            }
+        };
+        if words.trim().is_empty() || words == self.last_report {
+            return;
+        }
+        self.say_of(call_id, &format!("{DIM}{words}{DIM:#}"));
+        self.last_report = words;
+    }
+
+    fn say_of(&self, call_id: &str, words: &str) {
+        match self.tools.get(call_id).filter(|_| self.tools.len() > 1) {
+            Some(name) => self.say(&format!("    {DIM}{name}{DIM:#} {words}")),
+            None => self.say(&format!("    {words}")),
+        }
+    }
+
+    /// Prints a line to standard error.
+    fn say(&self, words: &str) {
+        self.output.say(words);
+    }
+
+    fn end_line(&self) {
+        if !self.streamed.is_empty() && !self.streamed.ends_with('\n') {
+            self.output.write("\n");
+        }
+    }
+}
+
+/// Returns the exit code after a run.
+pub(crate) fn outcome(end: &RunEnd) -> Exit {
+    match &end.status {
+        None => Exit::Waiting,
+        Some(RunStatus::Completed) => Exit::Done,
+        Some(_) => Exit::Failed,
+    }
+}
+
+fn how_it_ended(end: &RunEnd) -> Option<String> {
+    let words = match &end.status {
+        Some(RunStatus::Completed) => return None,
+        Some(RunStatus::Blocked { reason }) => format!("{BAD}blocked:{BAD:#} {}", shown_marked(reason)),
+        Some(RunStatus::Stopped { limit }) => format!(
+            "{BAD}stopped:{BAD:#} it met its limit `{limit}`; change it in [limits], or in [agents.ID.limits], of tollgate.toml"
+        ),
+        Some(RunStatus::Cancelled { reason }) => format!("{BAD}cancelled:{BAD:#} {}", shown_marked(reason)),
+        Some(RunStatus::Failed { error }) => format!("{BAD}failed:{BAD:#} {}", shown_marked(error)),
+        None => format!(
+            "{WAITS}the run waits for {}{WAITS:#}",
+            quantity::count(end.waiting.len() as u64, "decision")
+        ),
+    };
+    Some(words)
+}
+
+/// Returns fuel in words, marked if it is a lower bound.
+fn fuel(usage: &Usage) -> String {
+    let at_least = if usage.at_least { "at least " } else { "" };
+    format!("{at_least}{}", quantity::fuel(usage.fuel))
+}
+
+/// Returns the usage of a run in words.
+pub(crate) fn spent(usage: &RunUsage) -> String {
+    format!(
+        "{}, {}, {} fuel, {} in tools, {}",
+        quantity::count(usage.steps, "turn"),
+        quantity::count(usage.calls, "call"),
+        fuel(&usage.tools),
+        quantity::micros(usage.tools.wall_us),
+        quantity::count(usage.tokens.total(), "token"),
+    )
+}

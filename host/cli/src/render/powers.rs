@@ -1,0 +1,83 @@
+//! Grants in words for people and as JSON for programs.
+
+use crate::terminal::output::shown_line;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use tollgate::config::ComponentGrants;
+use tollgate::grants::{MissingGrant, RequestedGrants};
+use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess, Import, Power};
+
+/// Returns the grants in words, one phrase each.
+pub(crate) fn in_words(grants: &ComponentGrants) -> Vec<String> {
+    let files = grants.files.iter().map(|file| {
+        let access = match file.access {
+            FileAccess::Read => "read".to_owned(),
+            FileAccess::ReadWrite if file.quota_bytes == DEFAULT_QUOTA_BYTES => "read-write".to_owned(),
+            FileAccess::ReadWrite => format!("read-write, {} bytes", file.quota_bytes),
+        };
+        let host = shown_line(&file.host.display().to_string(), 60);
+        format!("{} is {host} ({access})", shown_line(&file.guest, 60))
+    });
+    let http = grants.http.iter().map(|pattern| format!("http {pattern}"));
+    let addresses = grants.addresses.iter().map(|range| format!("addresses {range}"));
+    let secrets = grants.secrets.iter().map(|name| format!("secret {name}"));
+    let settings = grants.settings.iter();
+    let settings =
+        settings.map(|(name, value)| format!("{} = {}", shown_line(name, 60), shown_line(value, 60)));
+    let variables = grants.environment.iter().map(|name| format!("variable {}", shown_line(name, 60)));
+    let reads = grants.catalog.reads.iter().map(|key| format!("reads {key}"));
+    let writes = grants.catalog.writes.iter().map(|key| format!("writes {key}"));
+    let actions = grants.catalog.actions.names().map(str::to_owned);
+    let agents = grants.delegates().map(|(agent, _)| format!("runs the agent {agent}"));
+    files
+        .chain(http)
+        .chain(addresses)
+        .chain(secrets)
+        .chain(settings)
+        .chain(variables)
+        .chain(reads)
+        .chain(writes)
+        .chain(actions)
+        .chain(agents)
+        .collect()
+}
+
+/// Returns the grants as the configuration writes them.
+pub(crate) fn as_json(grants: &ComponentGrants) -> Value {
+    json!({
+        "files": grants.files,
+        "http": grants.http,
+        "addresses": grants.addresses,
+        "secrets": grants.secrets,
+        "settings": grants.settings,
+        "environment": grants.environment,
+        "state": {"read": grants.catalog.reads, "write": grants.catalog.writes},
+        "actions": grants.catalog.actions.names().collect::<Vec<_>>(),
+        "delegates": grants.delegates().collect::<BTreeMap<_, _>>(),
+    })
+}
+
+/// Returns the powers that are imported and not granted. Toolchains import what tools never use, so
+/// a manifest's requests take precedence if there is one.
+pub(crate) fn lacking(imports: &[Import], grants: &ComponentGrants) -> Vec<&'static str> {
+    let powers: BTreeSet<Power> = imports.iter().filter_map(|import| import.power).collect();
+    powers.into_iter().filter(|power| !has(*power, grants)).map(Power::as_str).collect()
+}
+
+/// Returns the requests of the manifest that were not granted.
+pub(crate) fn asked_and_lacking(
+    asks: Option<&RequestedGrants>,
+    grants: &ComponentGrants,
+) -> Vec<MissingGrant> {
+    asks.map(|asks| asks.lacking(grants)).unwrap_or_default()
+}
+
+fn has(power: Power, grants: &ComponentGrants) -> bool {
+    match power {
+        Power::Files => !grants.files.is_empty(),
+        Power::Http => !grants.http.is_empty(),
+        Power::Settings => !grants.settings.is_empty(),
+        Power::Delegates => grants.delegates().next().is_some(),
+        Power::Sockets => false,
+    }
+}

@@ -1,0 +1,329 @@
+//! The timeline of a past run: each line with the time since the run began, calls under their turn
+//! with their outcome.
+
+use crate::verbs::call::used;
+use crate::render::narrate::spent;
+use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line};
+use crate::terminal::quantity;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tollgate_agent::gate::{GateVerdict, Verdict};
+use tollgate_agent::hook::{HookAnswer, HookPoint, ModelHooked};
+use tollgate_agent::message::ModelReply;
+use tollgate_agent::run::event::{Finished, Proposed, Suspended};
+use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus, StoredEvent};
+use tollgate_agent::state::StateChange;
+
+/// The maximum number of characters of arguments, results and reasons on one line.
+const LINE_CHARS: usize = 100;
+
+/// Returns the lines of a run's events, without the questions that are open at its end.
+pub(crate) fn timeline(events: &[Arc<StoredEvent>]) -> String {
+    let mut timeline = Timeline::default();
+    for event in events {
+        timeline.began_ms.get_or_insert(event.at_ms);
+        timeline.at_ms = event.at_ms;
+        timeline.event(&event.event);
+    }
+    timeline.text
+}
+
+#[derive(Default)]
+struct Timeline {
+    text: String,
+    began_ms: Option<u64>,
+    at_ms: u64,
+    /// The time of the last line.
+    stamped: String,
+    /// Names of tools by call id.
+    tools: HashMap<String, String>,
+    /// The last text of the model.
+    said: String,
+}
+
+impl Timeline {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::MessageAdded { text } => {
+                self.blank();
+                self.lines(&format!("{BOLD}>{BOLD:#} "), "  ", text);
+            }
+            Event::StepStarted { step } => {
+                self.blank();
+                self.line(&format!("{BOLD}turn {step}{BOLD:#}"));
+            }
+            Event::ModelReplied { reply, .. } => self.replied(reply),
+            Event::CallProposed(proposed) => self.proposed(proposed),
+            Event::CallGated { call_id, verdicts } => self.gated(call_id, verdicts),
+            Event::BatchStarted { call_ids, revision } if call_ids.len() > 1 => {
+                self.line(&format!("{DIM}{} calls at once, on revision {revision}{DIM:#}", call_ids.len()));
+            }
+            Event::CallStarted { call_id, attempt, .. } if *attempt > 1 => {
+                self.of_call(call_id, &format!("{DIM}attempt {attempt}{DIM:#}"));
+            }
+            Event::ChildStarted { call_id, agent_id, child_run_id, .. } => {
+                let agent = shown_line(agent_id, 64);
+                self.of_call(call_id, &format!("agent {agent} {DIM}run {child_run_id}{DIM:#}"));
+            }
+            Event::CallRetried { call_id, attempt, fault, usage } => {
+                let words = shown_line(&fault.message, LINE_CHARS);
+                let used = used(usage);
+                self.of_call(
+                    call_id,
+                    &format!("{WAITS}attempt {attempt} failed:{WAITS:#} {words} {DIM}({used}){DIM:#}"),
+                );
+            }
+            Event::CallConflicted { call_id, key, .. } => {
+                let key = shown_line(key, LINE_CHARS);
+                self.of_call(call_id, &format!("{WAITS}{key} was changed meanwhile:{WAITS:#} it runs again"));
+            }
+            Event::CallReturned { call_id, .. } => {
+                self.of_call(call_id, &format!("{DIM}returned; calls before it are not done{DIM:#}"));
+            }
+            Event::CallHooked { call_id, point, answers } => self.hooked(call_id, *point, answers),
+            Event::ModelHooked { hooked, .. } => self.model_hooked(hooked),
+            Event::CallFinished(finished) => self.finished(finished),
+            Event::CallSuspended(suspended) => self.suspended(suspended),
+            Event::CallDecided { call_id, decision, .. } => self.decided(call_id, decision),
+            Event::RunWaiting => self.line(&format!("{WAITS}waits for a person{WAITS:#}")),
+            Event::RunFinished { status, text, usage } => {
+                self.ended(status, text);
+                self.line(&format!("{DIM}{}{DIM:#}", spent(usage)));
+            }
+            _ => {}
+        }
+    }
+
+    fn replied(&mut self, reply: &ModelReply) {
+        let text = reply.message.text.trim();
+        if !text.is_empty() {
+            self.lines("", "", text);
+        }
+        let tokens = reply.usage;
+        if tokens.total() > 0 {
+            self.line(&format!("{DIM}{}{DIM:#}", quantity::count(tokens.total(), "token")));
+        }
+        text.clone_into(&mut self.said);
+    }
+
+    fn proposed(&mut self, proposed: &Proposed) {
+        let name = shown_line(&proposed.tool_name, 64);
+        let arguments =
+            proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS)).unwrap_or_default();
+        let call = shown_line(&proposed.call_id, 40);
+        self.line(&format!("{NAME}→ {name}{NAME:#} {arguments} {DIM}{call}{DIM:#}"));
+        self.tools.insert(proposed.call_id.to_string(), name);
+    }
+
+    /// Shows the gates that allow on one line, and each other verdict on its own.
+    fn gated(&mut self, call_id: &str, verdicts: &[GateVerdict]) {
+        let mut allow = Vec::new();
+        for recorded in verdicts {
+            let gate = shown_line(&recorded.gate, 64);
+            let reason = |words: &str| shown_line(words, LINE_CHARS);
+            let (style, words) = match &recorded.verdict {
+                Verdict::Allow => {
+                    allow.push(gate);
+                    continue;
+                }
+                Verdict::SetResult(_) => (WAITS, "answers in its place".to_owned()),
+                Verdict::Suspend(ticket) => (WAITS, format!("asks: {}", reason(&ticket.message))),
+                Verdict::Deny(why) => (BAD, format!("denies: {}", reason(why))),
+                Verdict::Block(why) => (BAD, format!("blocks the run: {}", reason(why))),
+            };
+            self.of_call(call_id, &format!("{style}gate {gate} {words}{style:#}"));
+        }
+        if !allow.is_empty() {
+            let verb = if allow.len() == 1 { "gate" } else { "gates" };
+            self.of_call(call_id, &format!("{DIM}let through by {verb} {}{DIM:#}", allow.join(", ")));
+        }
+    }
+
+    fn finished(&mut self, finished: &Finished) {
+        let name = shown_line(&finished.tool_name, 64);
+        let (style, mark, words) = match &finished.end {
+            CallEnd::Result(result) => {
+                let data = (!result.data.is_null()).then(|| result.data.to_string());
+                let words: Vec<String> = [result.message.clone(), data].into_iter().flatten().collect();
+                let words = shown_line(&words.join(" "), LINE_CHARS);
+                if result.is_success() { (GOOD, "✓", words) } else { (BAD, "✗", words) }
+            }
+            CallEnd::Fault(fault) => {
+                let words = shown_line(&fault.message, 2 * LINE_CHARS);
+                (BAD, "✗", format!("{BAD}{}{BAD:#} {words}", fault.code))
+            }
+        };
+        let call = self.call_among_equals(&finished.call_id);
+        let used = used(&finished.usage);
+        self.line(&format!("{style}{mark} {name}{style:#}{call} {words} {DIM}({used}){DIM:#}"));
+        if let Some(own) = &finished.replaced {
+            let own = own.code().map_or("success", |code| code.as_str());
+            self.line(&format!("  {WAITS}made of it by hooks;{WAITS:#} the call itself ended as {own}"));
+        }
+        self.changed(finished.change.as_ref());
+        for note in &finished.notes {
+            self.line(&format!("  {DIM}note for the model:{DIM:#} {}", shown_line(note, LINE_CHARS)));
+        }
+        for later in &finished.scheduled {
+            let (turns, note) = (later.in_turns, shown_line(&later.note, LINE_CHARS));
+            self.line(&format!("  {DIM}note for the model in {turns} turns:{DIM:#} {note}"));
+        }
+        if let Some(filter) = &finished.filter {
+            let only = filter.only.iter().flatten().map(|name| shown_line(name, 64));
+            let hidden = filter.hidden.iter().map(|name| format!("not {}", shown_line(name, 64)));
+            let tools: Vec<String> = only.chain(hidden).collect();
+            self.line(&format!("  {DIM}tools of the next turn:{DIM:#} {}", tools.join(", ")));
+        }
+    }
+
+    /// Shows hooks that failed or emitted their own events. The state they wrote is shown with the
+    /// call's end.
+    fn hooked(&mut self, call_id: &str, point: HookPoint, answers: &[HookAnswer]) {
+        let side = if point == HookPoint::Before { "before" } else { "after" };
+        for answer in answers {
+            let plugin = shown_line(&answer.plugin, 64);
+            if let Some(why) = &answer.failed {
+                let why = shown_line(why, LINE_CHARS);
+                self.of_call(call_id, &format!("{BAD}hook {plugin} {side} it failed:{BAD:#} {why}"));
+            }
+            for event in &answer.events {
+                let (name, data) =
+                    (shown_line(&event.name, 64), shown_line(&event.data.to_string(), LINE_CHARS));
+                self.of_call(call_id, &format!("{DIM}hook {plugin} tells {name}{DIM:#} {data}"));
+            }
+        }
+    }
+
+    fn model_hooked(&mut self, hooked: &ModelHooked) {
+        let mut said = Vec::new();
+        if let Some(plugin) = &hooked.answered_by {
+            said.push(format!("{plugin} answers in the model's place"));
+        }
+        if !hooked.hidden.is_empty() {
+            said.push(format!("hidden: {}", hooked.hidden.iter().cloned().collect::<Vec<_>>().join(", ")));
+        }
+        let changed = [("request", &hooked.request_changed_by), ("reply", &hooked.reply_changed_by)];
+        for (what, by) in changed.into_iter().filter(|(_, by)| !by.is_empty()) {
+            said.push(format!("{what} changed by {}", by.join(", ")));
+        }
+        said.extend(hooked.notes.iter().map(|note| format!("note: {note}")));
+        for words in said {
+            self.line(&format!("{DIM}hooks: {}{DIM:#}", shown_line(&words, LINE_CHARS)));
+        }
+        for (plugin, why) in &hooked.failed {
+            let words = shown_line(&format!("{plugin} failed: {why}"), 2 * LINE_CHARS);
+            self.line(&format!("{BAD}hook {words}{BAD:#}"));
+        }
+    }
+
+    fn suspended(&mut self, suspended: &Suspended) {
+        let asks = match &suspended.gate {
+            Some(gate) => {
+                format!("gate {} about {}", shown_line(gate, 64), shown_line(&suspended.tool_name, 64))
+            }
+            None => shown_line(&suspended.tool_name, 64),
+        };
+        let call = self.call_among_equals(&suspended.call_id);
+        let ticket = &suspended.ticket;
+        let (action, words) = (shown_line(&ticket.action, 64), shown_line(&ticket.message, 2 * LINE_CHARS));
+        self.line(&format!("{WAITS}? {asks}{WAITS:#}{call} asks ({action}): {words}"));
+        self.changed(suspended.change.as_ref());
+    }
+
+    fn decided(&mut self, call_id: &str, decision: &Decision) {
+        let answer = match &decision.answer {
+            DecisionAnswer::Resume(value) => {
+                format!("it goes on with {}", shown_line(&value.to_string(), LINE_CHARS))
+            }
+            DecisionAnswer::Cancel => "it is cancelled".to_owned(),
+        };
+        let reason =
+            decision.reason.as_deref().map(|why| format!(", because: {}", shown_line(why, LINE_CHARS)));
+        let words = format!("{BOLD}a person decided:{BOLD:#} {answer}{}", reason.unwrap_or_default());
+        self.of_call(call_id, &words);
+    }
+
+    /// Shows the keys that a call changed, with their new values.
+    fn changed(&mut self, change: Option<&StateChange>) {
+        let Some(change) = change else { return };
+        for update in change.updates.iter() {
+            let shown = |value: &Value| shown_line(&value.to_string(), LINE_CHARS);
+            let became = match (&update.value, &update.fold, &update.update) {
+                (Some(value), ..) => format!("= {}", shown(value)),
+                // The record holds the update alone.
+                (None, Some(fold), Some(update)) => format!("{} {}", fold.reducer.as_str(), shown(update)),
+                _ => "= (not kept)".to_owned(),
+            };
+            let (key, revision) = (shown_line(&update.key, 130), change.revision);
+            self.line(&format!("  {DIM}state{DIM:#} {key} {became} {DIM}(revision {revision}){DIM:#}"));
+        }
+    }
+
+    fn ended(&mut self, status: &RunStatus, text: &str) {
+        self.blank();
+        if !text.trim().is_empty() && text.trim() != self.said {
+            self.lines("", "", text.trim());
+        }
+        let (style, words) = match status {
+            RunStatus::Completed => (GOOD, "completed".to_owned()),
+            RunStatus::Blocked { reason } => {
+                (BAD, format!("blocked: {}", shown_line(reason, 2 * LINE_CHARS)))
+            }
+            RunStatus::Stopped { limit } => (BAD, format!("stopped: it met its limit {limit}")),
+            RunStatus::Cancelled { reason } => {
+                (BAD, format!("cancelled: {}", shown_line(reason, 2 * LINE_CHARS)))
+            }
+            RunStatus::Failed { error } => (BAD, format!("failed: {}", shown_line(error, 4 * LINE_CHARS))),
+        };
+        self.line(&format!("{style}{words}{style:#}"));
+    }
+
+    /// Returns the call's id if the tool's name alone is ambiguous.
+    fn call_among_equals(&self, call_id: &str) -> String {
+        let name = self.tools.get(call_id);
+        let equals = self.tools.values().filter(|other| Some(*other) == name).count();
+        if equals > 1 { format!(" {DIM}{}{DIM:#}", shown_line(call_id, 40)) } else { String::new() }
+    }
+
+    fn of_call(&mut self, call_id: &str, words: &str) {
+        let name = self.tools.get(call_id).cloned().unwrap_or_default();
+        let call = self.call_among_equals(call_id);
+        self.line(&format!("  {name}{call} {words}"));
+    }
+
+    /// Prints a text of several lines, each cleaned of terminal escapes.
+    fn lines(&mut self, first: &str, others: &str, text: &str) {
+        for (at, line) in shown(text).lines().enumerate() {
+            self.line(&format!("{}{line}", if at == 0 { first } else { others }));
+        }
+    }
+
+    /// Prints a line, with the time if it differs from the previous line's.
+    fn line(&mut self, words: &str) {
+        let since = stamp(self.at_ms.saturating_sub(self.began_ms.unwrap_or(self.at_ms)));
+        let shown = if self.stamped == since { "" } else { &since };
+        let line = format!("{DIM}{shown:>9}{DIM:#}  {words}");
+        self.stamped = since;
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    fn blank(&mut self) {
+        self.text.push('\n');
+    }
+}
+
+/// Formats the time since the run began: `1.240 s`, and from a minute on `1:02:03`.
+fn stamp(since_ms: u64) -> String {
+    let (seconds, ms) = (since_ms / 1_000, since_ms % 1_000);
+    match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, s) => format!("{s}.{ms:03} s"),
+        (0, m, s) => format!("{m}:{s:02}"),
+        (h, m, s) => format!("{h}:{m:02}:{s:02}"),
+    }
+}
+
+#[cfg(test)]
+#[path = "timeline_tests.rs"]
+mod tests;

@@ -1,0 +1,384 @@
+//! Asking a person to approve a component's requests. The host words the request itself; the
+//! component's own words are cleaned, cut, and marked as such.
+
+use crate::session::ask::somebody_is_there;
+use crate::session::data::open_store;
+use crate::session::grant_audit::About;
+use crate::terminal::output::{BOLD, DIM, WAITS, shown_line};
+use crate::terminal::{Failure, Output, program};
+use crate::globals::Globals;
+use crate::session::Opened;
+use crate::verbs::grant;
+use std::fmt::Display;
+use std::io::{self, BufRead as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tollgate::config::{Changes, Config, Edit, FileValue, Powers, granted_path};
+use tollgate::grants::{Approvals, Approved, Decision, MissingGrant, RequestedGrants};
+use tollgate::store::{AuditRecord, Store};
+use tollgate::tools::Loaded;
+use tollgate::tools::directory::HeldComponent;
+use tollgate_agent::question::continued;
+use tollgate_agent::surface::Surface;
+
+/// The longest description that is shown with a question, in characters.
+const MAX_SHOWN_DESCRIPTION: usize = 240;
+
+/// The maximum number of columns that the host's own words take before a stranger's.
+const INDENT: usize = 16;
+
+/// The component under decision.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    pub(crate) id: String,
+    file: PathBuf,
+    digest: String,
+    /// `None` if it has no manifest; it then requests whatever it is granted.
+    pub(crate) asks: Option<RequestedGrants>,
+    surface: Surface,
+    /// Requests and needs that are not approved yet.
+    news: Vec<String>,
+    /// Tools whose descriptions differ from the approved ones.
+    reworded: Vec<String>,
+    stands: Stands,
+}
+
+/// The approval state of a component before anyone is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stands {
+    /// It is not served because it requests more than was approved.
+    held: bool,
+    /// A person is to be asked about it.
+    open: bool,
+}
+
+/// Returns the component with this id, whether or not it is served.
+///
+/// # Errors
+/// Several files claim the id, and no decision says which one has it.
+pub(crate) fn subject(loaded: &Loaded, id: &str) -> Result<Option<Subject>, Failure> {
+    let found = subjects(loaded).into_iter().find(|subject| subject.id == id);
+    let contested = contested(loaded).find(|subject| subject.id == id);
+    match (found, contested) {
+        (None, Some(contested)) => Err(Failure::usage(format!(
+            "several files claim the id {id}; say which one has it: {} grant {id} --asked --file {}",
+            program(),
+            shown_line(&contested.file.display().to_string(), 300)
+        ))),
+        (found, _) => Ok(found),
+    }
+}
+
+/// Returns the component with this id in this file, whether or not it is served.
+///
+/// # Errors
+/// The file does not contain this component.
+pub(crate) fn subject_in(loaded: &Loaded, id: &str, file: &Path) -> Result<Subject, Failure> {
+    let same = |subject: &Subject| {
+        let is_file = match (subject.file.canonicalize(), file.canonicalize()) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => subject.file == file,
+        };
+        is_file && subject.id == id
+    };
+    subjects(loaded).into_iter().chain(contested(loaded)).find(same).ok_or_else(|| {
+        Failure::usage(format!(
+            "{} is not a file of the tools directory with the component {id}; see `{} tools`",
+            shown_line(&file.display().to_string(), 300),
+            program()
+        ))
+    })
+}
+
+/// Asks about every undecided component if a person is there to answer. Returns whether anything
+/// changed.
+pub(crate) async fn ask_all(opened: &Opened, globals: &Globals, output: &Output) -> Result<bool, Failure> {
+    let open: Vec<_> = subjects(&opened.loaded).into_iter().filter(|subject| subject.stands.open).collect();
+    if open.is_empty() || !somebody_is_there(output) {
+        return Ok(false);
+    }
+    // No decision without a record: open the store first.
+    let store = open_store(globals)?;
+    let mut approvals = opened.loaded.approvals.clone();
+    let mut changed = false;
+    for subject in open {
+        let mut answer = |question: &str| {
+            output.say(question);
+            read_line()
+        };
+        if let Some(decided) = decide(&subject, &opened.config, &mut approvals, &mut answer)? {
+            settle(&store, subject.about(), decided.noted, decided.changes).await?;
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// A person's decision before it takes effect.
+struct Decided {
+    noted: Vec<AuditRecord>,
+    changes: Changes,
+}
+
+/// Shows the requests of one component and prepares the person's decision; `None` if nothing was
+/// decided.
+fn decide(
+    subject: &Subject,
+    config: &Config,
+    approvals: &mut Approvals,
+    answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
+) -> Result<Option<Decided>, Failure> {
+    let question = format!(
+        "{}\ngrant this? [y]es, [n]o and do not ask again, or nothing to decide later:",
+        subject.question()
+    );
+    let decision = match answer(&question)?.to_ascii_lowercase().as_str() {
+        "y" | "yes" => Decision::Approved,
+        "n" | "no" => Decision::Declined,
+        _ => return Ok(None),
+    };
+    let path = grant::file_of(config);
+    let begin = || Changes::begin(&path).map_err(|e| not_written(&e));
+    if decision == Decision::Declined {
+        let mut changes = begin()?;
+        record(approvals, &mut changes, subject, decision)?;
+        let noted = subject.about().declined(subject.asks.as_ref(), &subject.news);
+        return Ok(Some(Decided { noted, changes }));
+    }
+    let before = config.grants_of(&subject.id);
+    let edit = match subject.asks.as_ref().filter(|asks| !asks.is_empty()) {
+        Some(asks) => Some(granted_by_answers(subject, asks, config, answer)?),
+        None => None,
+    };
+    let mut changes = begin()?;
+    record(approvals, &mut changes, subject, decision)?;
+    let mut noted = vec![subject.approval()];
+    if let Some(edit) = edit {
+        let after = edit.prepare(&mut changes).map_err(|e| not_written(&e))?.grants_of(&subject.id);
+        if before != after {
+            noted.extend(subject.about().granted(&before, &after));
+        }
+    }
+    Ok(Some(Decided { noted, changes }))
+}
+
+/// Returns the grants for a yes, with the directories that the person names.
+fn granted_by_answers(
+    subject: &Subject,
+    asks: &RequestedGrants,
+    config: &Config,
+    answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
+) -> Result<Edit, Failure> {
+    let mut edit = Edit::open(&grant::file_of(config)).map_err(Failure::usage)?;
+    grant_asked(&mut edit, subject);
+    let before = config.grants_of(&subject.id);
+    let mut files = Vec::new();
+    for file in asks.files.iter().filter(|file| before.files.iter().all(|given| given.guest != file.guest)) {
+        let guest = shown_line(&file.guest, 200);
+        let typed = answer(&format!("which directory should it see at {guest}? (empty: none)"))?;
+        if !typed.is_empty() {
+            let host = granted_path(&PathBuf::from(typed), &config.base_dir);
+            files.push(FileValue { host, guest: file.guest.clone(), access: file.access, quota_bytes: None });
+        }
+    }
+    edit.grant(&subject.id, &Powers { files: files.clone(), ..Powers::default() });
+    grant::check(&edit, &subject.id, &files, config)?;
+    Ok(edit)
+}
+
+/// Records the decision, then applies it. If applying fails, the audit says so.
+pub(crate) async fn settle(
+    store: &Arc<dyn Store>,
+    about: About<'_>,
+    noted: Vec<AuditRecord>,
+    changes: Changes,
+) -> Result<(), Failure> {
+    store.note(noted).await.map_err(|e| not_recorded(&e))?;
+    if let Err(why) = changes.commit() {
+        store.note(vec![about.not_written(&why)]).await?;
+        return Err(not_written(&why));
+    }
+    Ok(())
+}
+
+/// The failure for a configuration that could not be changed.
+pub(crate) fn not_written(why: &dyn Display) -> Failure {
+    Failure::usage(format!("nothing was changed: {why}"))
+}
+
+/// The failure for a decision that could not be recorded.
+fn not_recorded(why: &dyn Display) -> Failure {
+    Failure::failed(format!("nothing was changed: {why}"))
+}
+
+/// Grants everything that needs no further questions: requests, existing secrets, variables,
+/// actions, existing agents.
+pub(crate) fn grant_asked(edit: &mut Edit, subject: &Subject) {
+    let Some(asks) = &subject.asks else { return };
+    let http = asks.http.iter().map(|pattern| ("http", pattern.to_string()));
+    let secrets = asks.secrets.iter().filter(|name| edit.has_secret(name));
+    let secrets: Vec<_> = secrets.map(|name| ("secrets", name.clone())).collect();
+    let variables = asks.environment.iter().map(|name| ("environment", name.clone()));
+    let actions = asks.actions.iter().map(|name| ("actions", name.clone()));
+    let lists = http.chain(secrets).chain(variables).chain(actions).collect();
+    let delegates = asks.delegates.iter().filter(|agent| edit.has_agent(agent)).cloned().collect();
+    edit.grant(&subject.id, &Powers { lists, delegates, ..Powers::default() });
+}
+
+/// Prepares the record of the decision. A grant on the command line does not decide about a version
+/// that waits for approval, and does not withdraw an approval. Declining a later version leaves the
+/// earlier approval in force.
+pub(crate) fn record(
+    approvals: &mut Approvals,
+    changes: &mut Changes,
+    subject: &Subject,
+    decision: Decision,
+) -> Result<(), Failure> {
+    let before = approvals.of(&subject.id).map(|before| before.decision);
+    let is_approved = matches!(before, Some(Decision::Approved | Decision::Declined));
+    let recorded = match decision {
+        Decision::Granted if subject.stands.held || is_approved => return Ok(()),
+        Decision::Declined if subject.stands.held => {
+            approvals.prepare_decline(changes, &subject.id, &subject.digest)
+        }
+        _ => {
+            let asks = subject.asks.clone();
+            let approved = Approved::now(decision, &subject.digest, asks, &subject.surface);
+            approvals.prepare(changes, &subject.id, approved)
+        }
+    };
+    recorded.map_err(|e| not_recorded(&format!("the record of approvals cannot be written: {e}")))
+}
+
+/// Prints the commands that grant what a component requests and lacks.
+pub(crate) fn say_lacking(id: &str, lacking: &[MissingGrant], output: &Output) {
+    for lack in lacking {
+        let what = shown_line(&lack.what, 300);
+        output.say(&format!(
+            "{DIM}{id} also asks to {what}:{DIM:#} {} grant {id} {}",
+            program(),
+            shown_line(&lack.grant, 2_000)
+        ));
+    }
+}
+
+fn subjects(loaded: &Loaded) -> Vec<Subject> {
+    let approvals = &loaded.approvals;
+    let served = loaded.components.iter().map(|component| {
+        let asks = component.asks.clone();
+        let decided = approvals.of(&component.id).map(|approved| approved.decision);
+        let news: Vec<_> = match (decided, &asks) {
+            (None | Some(Decision::Granted), Some(asks)) => {
+                asks.lacking(&component.grants).into_iter().map(|lack| lack.what).collect()
+            }
+            _ => Vec::new(),
+        };
+        let asks_something = asks.as_ref().is_some_and(|asks| !asks.is_empty());
+        let open = if decided.is_none() { asks_something } else { !news.is_empty() };
+        Subject {
+            id: component.id.clone(),
+            file: component.file.clone(),
+            digest: component.digest.clone(),
+            asks,
+            surface: component.surface.clone(),
+            news,
+            reworded: component.reworded.clone(),
+            stands: Stands { held: false, open },
+        }
+    });
+    let others = loaded.held.iter().map(|held| (held, true));
+    let others = others.chain(loaded.unopened.iter().map(|unopened| (unopened, false)));
+    let others = others.map(|(found, held)| {
+        let declined = approvals.of(&found.id).and_then(|approved| approved.declined.as_ref());
+        Subject::of(found, approvals, Stands { held, open: held && declined != Some(&found.digest) })
+    });
+    served.chain(others).collect()
+}
+
+/// Returns the components whose id several files claim. No one is asked about them: a person looks
+/// at the files first.
+fn contested(loaded: &Loaded) -> impl Iterator<Item = Subject> {
+    let stands = Stands { held: true, open: false };
+    loaded.contested.iter().map(move |found| Subject::of(found, &loaded.approvals, stands))
+}
+
+impl Subject {
+    fn of(found: &HeldComponent, approvals: &Approvals, stands: Stands) -> Self {
+        Self {
+            id: found.id.clone(),
+            file: found.file.clone(),
+            digest: found.digest.clone(),
+            asks: found.asks.clone(),
+            surface: found.surface.clone(),
+            news: approvals.beyond(found.asks.as_ref(), &found.surface),
+            reworded: approvals.reworded(&found.surface),
+            stands,
+        }
+    }
+
+    /// Returns the component as the audit names it.
+    pub(crate) fn about(&self) -> About<'_> {
+        About { id: &self.id, digest: Some(&self.digest) }
+    }
+
+    /// Returns the audit record of the approval.
+    pub(crate) fn approval(&self) -> AuditRecord {
+        let asks = self.asks.as_ref().map(RequestedGrants::each).unwrap_or_default();
+        self.about().approved(&[asks, self.surface.needs().each()].concat())
+    }
+
+    /// Returns the question, with the requests last, next to where the answer is typed.
+    fn question(&self) -> String {
+        let mut lines = vec![format!("{WAITS}the component {}{WAITS:#} says of its tools", self.id)];
+        lines.extend(self.surface.tools.iter().map(|tool| {
+            let mark = mark("new words: ", self.reworded.contains(&tool.name));
+            let (name, said) =
+                (shown_line(&tool.name, 64), shown_line(&tool.description, MAX_SHOWN_DESCRIPTION));
+            format!("  {mark}{name}: {}", continued(&format!("\"{said}\""), name.len() + INDENT))
+        }));
+        let file = shown_line(&self.file.display().to_string(), 200);
+        let inspect = continued(&format!("{} inspect {file}", program()), INDENT);
+        lines.push(format!("{DIM}all of it: {inspect}{DIM:#}"));
+        let listed = |what: &String| {
+            format!("  - {}{}", mark("new: ", self.news.contains(what)), continued(what, INDENT))
+        };
+        let needs = self.surface.needs().each();
+        let asked = self.asks.as_ref().map(RequestedGrants::each).unwrap_or_default();
+        let others: Vec<_> =
+            self.news.iter().filter(|what| !needs.contains(what) && !asked.contains(what)).collect();
+        if !others.is_empty() {
+            lines.push("it would take".to_owned());
+            lines.extend(others.into_iter().map(listed));
+        }
+        if !needs.is_empty() {
+            lines.push("it can use, if granted".to_owned());
+            lines.extend(needs.iter().map(listed));
+        }
+        lines.push(format!("{WAITS}it asks to{WAITS:#}"));
+        match &self.asks {
+            Some(_) => lines.extend(asked.iter().map(listed)),
+            None => lines.push("  - do whatever it is granted: it has no manifest".to_owned()),
+        }
+        if let Some(why) = self.asks.as_ref().and_then(|asks| asks.why.as_ref()) {
+            let why = continued(&format!("\"{}\"", shown_line(why, 500)), INDENT + 18);
+            lines.push(format!("{DIM}in its own words: {why}{DIM:#}"));
+        }
+        lines.push(format!("{DIM}sha256:{}{DIM:#}", self.digest));
+        lines.join("\n")
+    }
+}
+
+fn mark(words: &str, is_so: bool) -> String {
+    if is_so { format!("{BOLD}{words}{BOLD:#}") } else { String::new() }
+}
+
+pub(crate) fn read_line() -> Result<String, Failure> {
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    read.map_err(|e| Failure::failed(format!("the terminal cannot be read: {e}")))?;
+    Ok(line.trim().to_owned())
+}
+
+#[cfg(test)]
+#[path = "approve_tests.rs"]
+mod tests;

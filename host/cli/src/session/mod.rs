@@ -1,0 +1,15 @@
+//! Opens the configured tools, store and host, and asks the person at the terminal.
+
+pub(crate) mod always;
+pub(crate) mod approve;
+pub(crate) mod ask;
+pub(crate) mod data;
+pub(crate) mod grant_audit;
+pub(crate) mod offer;
+pub(crate) mod open;
+pub(crate) mod origin;
+pub(crate) mod place;
+pub(crate) mod shutdown;
+
+pub(crate) use open::{Opened, Servers, host_with, with_servers};
+pub(crate) use place::as_child;

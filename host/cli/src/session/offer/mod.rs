@@ -1,0 +1,206 @@
+//! A component that `add` or `update` fetched: what it would change, and whether it is accepted.
+
+mod checks;
+mod view;
+
+use crate::session::approve::{not_written, read_line, settle};
+use crate::session::ask::somebody_is_there;
+use crate::session::data::open_store;
+use crate::verbs::grant;
+use crate::session::grant_audit::About;
+use crate::session::origin::Origins;
+use crate::terminal::{Failure, Output};
+use crate::globals::Globals;
+use checks::{check_descriptor, check_installed, check_origin, entry, load, older};
+use tollgate::config::Changes;
+use tollgate::grants::{Approvals, Approved, Decision, RequestedGrants, parse_manifest};
+use tollgate::store::{AuditKind, AuditRecord};
+use tollgate_agent::descriptor::ComponentDescriptor;
+use tollgate_agent::surface::Surface;
+use tollgate_registry::{Entry, Expected, Fetched, Installation, Lock, Proof, PublicKey, Signed, Verdict};
+use tollgate_sandbox::{Power, Sandbox};
+
+/// A component that was fetched and looked at, and that a person decides about.
+pub(crate) struct Offer {
+    pub(crate) fetched: Fetched,
+    pub(crate) descriptor: ComponentDescriptor,
+    surface: Surface,
+    asks: Option<RequestedGrants>,
+    verdict: Verdict,
+    /// Its entry, if it is accepted.
+    pub(crate) entry: Entry,
+    /// The entry that it replaces.
+    pub(crate) before: Option<Entry>,
+    /// What it asks for and needs that was not approved.
+    pub(crate) news: Vec<String>,
+    /// Its tools whose words were not approved.
+    reworded: Vec<String>,
+    /// Why it may be older than the version that is there.
+    pub(crate) older: Option<String>,
+    keys: Vec<PublicKey>,
+}
+
+/// What the person who typed the verb said in advance.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Consent {
+    pub(crate) yes: bool,
+    /// The bytes were named by their digest.
+    pub(crate) pinned: bool,
+    pub(crate) unsigned: bool,
+    /// The version was named.
+    pub(crate) older: bool,
+}
+
+/// A signer that a person names, and the name of the file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Named<'a> {
+    pub(crate) signer: Option<&'a Expected>,
+    pub(crate) file: Option<&'a str>,
+}
+
+impl Offer {
+    /// Loads a component that was fetched, as any file of a stranger, and judges it.
+    pub(crate) async fn new(
+        fetched: Fetched,
+        origins: &Origins,
+        lock: &Lock,
+        named: Named<'_>,
+    ) -> Result<Self, Failure> {
+        let config = &origins.config;
+        let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
+        let component = load(&sandbox, &fetched).await?;
+        let descriptor = component.descriptor().clone();
+        check_descriptor(&component, &fetched.origin, config)?;
+        let asks = fetched.asks.as_deref().map(parse_manifest).transpose();
+        let asks = asks.map_err(|why| Failure::usage(format!("its manifest is refused: {why}")))?;
+        let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
+        let surface = Surface::new(&descriptor, powers);
+        let before = lock.of(&descriptor.id).cloned();
+        check_origin(before.as_ref(), &fetched.origin)?;
+        let recorded = before.as_ref().map(|before| before.signed.as_ref());
+        let verdict = config.trust.judge(&fetched.origin, &fetched.evidence, named.signer, recorded)?;
+        let file = match (named.file, &before) {
+            (Some(name), _) => format!("{}.wasm", name.trim_end_matches(".wasm")),
+            (None, Some(before)) => before.file.clone(),
+            (None, None) => format!("{}.wasm", descriptor.id),
+        };
+        let entry = entry(&fetched, &descriptor.id, file, &surface, &verdict)?;
+        lock.clone().set(entry.clone())?;
+        if before.is_none() {
+            check_installed(&sandbox, &entry, config).await?;
+        }
+        let approvals = Approvals::load(config).map_err(Failure::usage)?;
+        let mut news = approvals.beyond(asks.as_ref(), &surface);
+        let approved = approvals.of(&descriptor.id).and_then(|approved| approved.asks.as_ref());
+        if asks.is_none() && approved.is_some() {
+            // Its manifest held back what it was granted and did not ask for.
+            news.push("do whatever it is granted: its manifest is gone".to_owned());
+        }
+        let older = older(&sandbox, origins, before.as_ref(), &entry, &descriptor).await;
+        let mut keys = config.trust.keys_of(&fetched.origin);
+        keys.extend(named.signer.and_then(Expected::key).cloned());
+        if let Some(before) = &before {
+            keys.extend(origins.files.kept(before).ok().flatten().and_then(|kept| kept.key));
+        }
+        Ok(Self {
+            news,
+            reworded: approvals.reworded(&surface),
+            fetched,
+            descriptor,
+            surface,
+            asks,
+            verdict,
+            entry,
+            before,
+            older,
+            keys,
+        })
+    }
+
+    /// Whether it differs from what is recorded.
+    pub(crate) fn is_new(&self) -> bool {
+        self.before.as_ref() != Some(&self.entry)
+    }
+
+    /// Whether its manifest asks for something.
+    pub(crate) fn asks_something(&self) -> bool {
+        self.asks.as_ref().is_some_and(|asks| !asks.is_empty())
+    }
+
+    fn proof(&self) -> Option<&Proof> {
+        match &self.verdict {
+            Verdict::Accepted { proof, .. } | Verdict::Ask { proof, .. } => proof.as_ref(),
+        }
+    }
+
+    /// Whether it is accepted: by what was said in advance, or by the person at the terminal.
+    ///
+    /// # Errors
+    /// A person has to decide, and nobody is there.
+    pub(crate) fn decide(&self, consent: Consent, output: &Output) -> Result<bool, Failure> {
+        if self.is_agreed(consent) {
+            return Ok(true);
+        }
+        if !somebody_is_there(output) {
+            let id = &self.entry.id;
+            return Err(Failure::undecided(format!(
+                "{id} was not installed: a person has to decide about it; run the command on a terminal"
+            )));
+        }
+        if matches!(self.verdict, Verdict::Ask { is_held: true, .. }) {
+            output.say(&format!(
+                "type the id {} to accept the new signer, or nothing to leave it:",
+                self.entry.id
+            ));
+            return Ok(read_line()? == self.entry.id);
+        }
+        output.say("install it? [y]es, or nothing to leave it:");
+        Ok(matches!(read_line()?.to_ascii_lowercase().as_str(), "y" | "yes"))
+    }
+
+    fn is_agreed(&self, consent: Consent) -> bool {
+        let asks_nothing = match &self.before {
+            Some(_) => self.news.is_empty() && self.reworded.is_empty(),
+            None => self.asks.as_ref().is_none_or(RequestedGrants::is_empty),
+        };
+        let vouched = match &self.verdict {
+            Verdict::Accepted { vouched, .. } => *vouched || consent.pinned,
+            Verdict::Ask { is_held: true, .. } => false,
+            Verdict::Ask { proof: Some(_), .. } => consent.pinned,
+            Verdict::Ask { proof: None, .. } => consent.pinned && consent.unsigned,
+        };
+        consent.yes && asks_nothing && vouched && (self.older.is_none() || consent.older)
+    }
+
+    /// Installs it, and notes that it was approved.
+    pub(crate) async fn install(&self, origins: &Origins, globals: &Globals) -> Result<(), Failure> {
+        // What cannot be noted is not installed.
+        let store = open_store(globals)?;
+        let key = self.entry.signed.as_ref().and_then(|signed| match signed {
+            Signed::Key { key, .. } => self.keys.iter().find(|known| known.id() == key),
+            _ => None,
+        });
+        let bundle = self.entry.signed.as_ref().and_then(|signed| self.fetched.bundle(signed.bundle()));
+        let manifest = self.fetched.artifact.as_ref().map(|artifact| artifact.manifest.as_slice());
+        origins.files.install(&Installation {
+            entry: &self.entry,
+            wasm: &self.fetched.wasm,
+            asks: self.fetched.asks.as_deref(),
+            bundle,
+            manifest,
+            key,
+            replaces: self.before.as_ref(),
+        })?;
+        let mut approvals = Approvals::load(&origins.config).map_err(Failure::usage)?;
+        let mut changes = Changes::begin(&grant::file_of(&origins.config)).map_err(|e| not_written(&e))?;
+        let digest = self.fetched.digest.hex();
+        let approved = Approved::now(Decision::Approved, digest, self.asks.clone(), &self.surface);
+        approvals.prepare(&mut changes, &self.entry.id, approved).map_err(|e| not_written(&e))?;
+        let signer = self.proof().map_or_else(|| "nobody".to_owned(), |proof| proof.signed.to_string());
+        let record = AuditRecord::new(AuditKind::Grant, "person", "approved")
+            .of_component(self.entry.id.as_str(), Some(digest.into()))
+            .because(&format!("installed from {}, signed by {signer}", self.entry.from));
+        let about = About { id: &self.entry.id, digest: Some(digest) };
+        settle(&store, about, vec![record], changes).await
+    }
+}

@@ -1,0 +1,99 @@
+//! An offer as a person and as a program sees it. Words of strangers are cleaned and cut.
+
+use crate::terminal::Output;
+use crate::terminal::output::{BOLD, DIM, GOOD, WAITS, shown_line, shown_marked};
+use super::Offer;
+use serde_json::{Value, json};
+use tollgate_registry::{Covers, Verdict};
+
+impl Offer {
+    /// Shows what a person decides about.
+    pub(crate) fn show(&self, output: &Output) {
+        let Self { descriptor, entry, fetched, .. } = self;
+        let (id, version) = (shown_line(&descriptor.id, 64), shown_line(&descriptor.version, 64));
+        output.say(&format!("{BOLD}{id}{BOLD:#} {version}"));
+        let tag = entry.tag.as_ref().map(|tag| format!(":{tag}")).unwrap_or_default();
+        output.say(&format!("  from      {}{tag}", shown_line(&entry.from, 300)));
+        output.say(&format!("  digest    {}", entry.manifest.as_ref().unwrap_or(&entry.wasm)));
+        match (self.proof(), &self.verdict) {
+            (Some(proof), Verdict::Accepted { vouched: true, .. }) => {
+                output.say(&format!(
+                    "  signed    {GOOD}{}{GOOD:#}",
+                    shown_line(&proof.signed.to_string(), 400)
+                ));
+            }
+            (Some(proof), _) => {
+                output.say(&format!("  signed    {}", shown_line(&proof.signed.to_string(), 400)))
+            }
+            (None, _) => output.say(&format!("  signed    {WAITS}no{WAITS:#}")),
+        }
+        for fault in &fetched.evidence.faults {
+            output.say(&format!(
+                "            {DIM}a signature does not count: {}{DIM:#}",
+                shown_marked(&fault.to_string())
+            ));
+        }
+        let covers_component = self.proof().is_some_and(|proof| proof.covers == Covers::Component);
+        let unsigned = if covers_component && entry.manifest.is_some() { " (not signed)" } else { "" };
+        if let Some(licence) = &entry.licence {
+            output.say(&format!("  licence   {}{unsigned}", shown_line(licence, 200)));
+        }
+        for tool in &descriptor.tools {
+            let mark = if self.reworded.contains(&tool.name) { "new words: " } else { "" };
+            let words = shown_line(&tool.description, 240);
+            output.say(&format!("  tool      {mark}{}: \"{words}\"", shown_line(&tool.name, 64)));
+        }
+        for need in self.surface.needs().each() {
+            output.say(&format!("  can use   {}, where that is granted", shown_line(&need, 300)));
+        }
+        match &self.asks {
+            None => {
+                let mark = if self.news.is_empty() { "" } else { "new: " };
+                let words = "do whatever it is granted: it has no manifest";
+                output.say(&format!("  asks to   {mark}{words}{unsigned}"))
+            }
+            Some(asks) if asks.is_empty() => {
+                output.say(&format!("  asks to   do nothing but compute{unsigned}"))
+            }
+            Some(asks) => {
+                for what in asks.each() {
+                    let mark = if self.before.is_some() && self.news.contains(&what) { "new: " } else { "" };
+                    output.say(&format!("  asks to   {mark}{}{unsigned}", shown_line(&what, 300)));
+                }
+            }
+        }
+        if let Some(why) = &self.older {
+            output.say(&format!("  {WAITS}older{WAITS:#}     {why}"));
+        }
+        if let Verdict::Ask { why, .. } = &self.verdict {
+            output.say(&format!("  {WAITS}decide{WAITS:#}    {}", shown_marked(why)));
+        }
+    }
+
+    /// What there is to see of it, for programs.
+    pub(crate) fn as_json(&self) -> Value {
+        let (decision, why) = match &self.verdict {
+            Verdict::Accepted { vouched: true, .. } => ("vouched", None),
+            Verdict::Accepted { .. } => ("accepted", None),
+            Verdict::Ask { is_held: true, why, .. } => ("held", Some(why)),
+            Verdict::Ask { why, .. } => ("ask", Some(why)),
+        };
+        json!({
+            "id": self.entry.id,
+            "version": self.descriptor.version,
+            "entry": self.entry,
+            "before": self.before,
+            "changed": self.is_new(),
+            "signer": self.proof().map(|proof| proof.signed.to_string()),
+            "verdict": decision,
+            "why": why,
+            "older": self.older,
+            "asks": self.asks,
+            "news": self.news,
+            "reworded": self.reworded,
+            "faults": self.fetched.evidence.faults.iter()
+                .map(|fault| json!({ "code": fault.code.as_str(), "message": fault.to_string() }))
+                .collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! Loading the tools and building the host from a configuration.
+
+use crate::session::data::OpeningStore;
+use crate::terminal::progress::Progress;
+use crate::verbs::run::configured_model;
+use crate::terminal::{Failure, Output};
+use crate::globals::Globals;
+use std::sync::Arc;
+use tollgate::config::{AgentConfig, Config};
+use tollgate::gates::{self, LoadedGates};
+use tollgate::models::Model;
+use tollgate::tools::{Loaded, directory};
+use tollgate::{Agent, Host, HostBuilder};
+use tollgate_agent::child::Delegates;
+use tollgate_sandbox::Sandbox;
+
+/// The configuration with everything that it loads.
+pub(crate) struct Opened {
+    pub(crate) config: Config,
+    pub(crate) loaded: Loaded,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) gates: LoadedGates,
+}
+
+impl Opened {
+    /// Reads the configuration that the options name, and loads its tools and gates.
+    pub(crate) async fn open(globals: &Globals, output: &Output) -> Result<Self, Failure> {
+        Self::approved(globals.read_config()?, globals, output).await
+    }
+
+    /// Like [`open`](Self::open), while another thread opens the store.
+    pub(crate) async fn open_with_store(
+        globals: &Globals,
+        output: &Output,
+    ) -> Result<(Self, OpeningStore), Failure> {
+        let config = globals.read_config()?;
+        let store = OpeningStore::begin(globals, &config)?;
+        Ok((Self::approved(config, globals, output).await?, store))
+    }
+
+    /// Loads a configuration. If a person is there, asks them for missing approvals and loads it
+    /// again.
+    async fn approved(config: Config, globals: &Globals, output: &Output) -> Result<Self, Failure> {
+        let opened = Self::load(config, output).await?;
+        if crate::session::approve::ask_all(&opened, globals, output).await? {
+            return Self::load(globals.read_config()?, output).await;
+        }
+        Ok(opened)
+    }
+
+    /// Loads the tools and gates of a configuration.
+    pub(crate) async fn load(config: Config, output: &Output) -> Result<Self, Failure> {
+        // The validator is needed soon; another core builds it meanwhile.
+        drop(tokio::task::spawn_blocking(tollgate_agent::schema::warm_up));
+        let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
+        let progress = Progress::new("loading tools");
+        let told = |done, total, file: &std::path::Path| progress.file(done, total, file);
+        let loaded = directory::load(&sandbox, &config, &told).await?;
+        let gates = gates::directory::load(&sandbox, &config).await;
+        drop(progress);
+        for notice in sandbox.take_notices().iter().chain(&loaded.notices) {
+            output.warn(notice);
+        }
+        Ok(Self { config, loaded, sandbox, gates })
+    }
+
+    /// Warns which files are not served, and why.
+    pub(crate) fn warn_of_refused(&self, output: &Output) {
+        for refused in self.loaded.toolbox.refused() {
+            let name = crate::terminal::output::shown_line(&refused.file.display().to_string(), 200);
+            output.warn(&format!("{name} is not served: {}", crate::terminal::output::shown_marked(&refused.reason)));
+        }
+    }
+}
+
+/// The MCP servers of a host.
+#[cfg(feature = "mcp")]
+pub(crate) type Servers = tollgate::mcp::Servers;
+/// The servers of a program built without MCP: none.
+#[cfg(not(feature = "mcp"))]
+pub(crate) struct Servers;
+
+/// Connects the host to the configured servers for as long as the result lives. From here on,
+/// signals shut the program down in order.
+#[cfg(feature = "mcp")]
+pub(crate) async fn with_servers(host: &Host, config: &Config, output: &Output) -> Result<Servers, Failure> {
+    crate::session::shutdown::take_signals();
+    let connect = async { Ok::<_, Failure>(Servers::connect(host, config).await) };
+    let servers = crate::session::shutdown::unless_asked(connect).await?;
+    servers.notices.iter().for_each(|notice| output.warn(notice));
+    Ok(servers)
+}
+
+#[cfg(not(feature = "mcp"))]
+pub(crate) async fn with_servers(
+    _host: &Host,
+    _config: &Config,
+    _output: &Output,
+) -> Result<Servers, Failure> {
+    crate::session::shutdown::take_signals();
+    Ok(Servers)
+}
+
+/// Shuts the servers down in order.
+#[cfg(feature = "mcp")]
+pub(crate) async fn end_servers(servers: Servers) {
+    servers.end().await;
+}
+
+#[cfg(not(feature = "mcp"))]
+pub(crate) async fn end_servers(_: Servers) {}
+
+/// Builds a host with the tools and agents of the configuration. The agent to run must have a
+/// model. The agents that it may run use their own, and a missing one is reported only on use.
+/// `more` adds what the configuration cannot express. Fails while a gate is not in force.
+pub(crate) fn host_with(
+    opened: Opened,
+    running: Option<(&str, Arc<dyn Model>)>,
+    more: impl FnOnce(HostBuilder) -> HostBuilder,
+) -> Result<Host, Failure> {
+    let calls_agents = running.is_some()
+        || opened.config.agents.values().any(|agent| agent.offered_as.is_some())
+        || opened.config.grants.values().any(|grants| grants.catalog.delegates != Delegates::None);
+    let mut builder = Host::builder().toolbox(opened.loaded.toolbox);
+    builder = builder.visible_keys(&opened.config.visible_keys);
+    builder = builder.memory_budget(opened.sandbox.memory_budget().clone());
+    builder = builder.thread_state_bytes(opened.config.store.thread_state_bytes);
+    if let Some(permissions) = opened.config.permissions.clone() {
+        builder = builder.gate(permissions);
+    }
+    for gate in opened.gates.all()? {
+        builder = builder.asked_gate(gate);
+    }
+    for (id, agent) in &opened.config.agents {
+        let model = match &running {
+            Some((runs, model)) if runs == id => Some(Arc::clone(model)),
+            _ if calls_agents && id != tollgate::DIRECT_AGENT => configured_model(id, &opened.config).ok(),
+            _ => None,
+        };
+        builder = builder.agent(agent_of(id, agent.clone(), model));
+    }
+    Ok(more(builder).build()?)
+}
+
+pub(crate) fn agent_of(id: &str, config: AgentConfig, model: Option<Arc<dyn Model>>) -> Agent {
+    let made = config.made_of.map(|composition| Agent::made_of(id, composition));
+    let mut agent = made.unwrap_or_else(|| Agent::without_model(id, config.tools));
+    let spec = Arc::make_mut(&mut agent.spec);
+    spec.view.description = config.description;
+    spec.view.delegates = config.delegates;
+    spec.instructions = config.instructions.into();
+    spec.output = config.output.map(Arc::new);
+    agent.offered_as = config.offered_as;
+    agent.limits = config.limits;
+    agent.model = agent.model.or(model);
+    agent
+}

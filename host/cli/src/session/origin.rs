@@ -1,0 +1,69 @@
+//! Components with an origin: what the verbs about the lock file and registries share.
+
+use crate::session::data::open_store;
+use crate::terminal::{Exit, Failure};
+use crate::globals::Globals;
+use etcetera::BaseStrategy;
+use std::path::PathBuf;
+use tollgate::config::Config;
+use tollgate::registry;
+use tollgate::store::{AuditKind, AuditRecord};
+use tollgate_registry::{Client, Error, Files};
+
+/// The places and the client of a configuration.
+pub(crate) struct Origins {
+    pub(crate) config: Config,
+    pub(crate) files: Files,
+    pub(crate) client: Client,
+}
+
+impl Origins {
+    pub(crate) fn open(globals: &Globals) -> Result<Self, Failure> {
+        let config = globals.read_config()?;
+        let client = registry::client(&config, docker_config(), None)?;
+        Ok(Self { files: registry::files(&config), client, config })
+    }
+}
+
+/// The file in which `docker login` stores credentials.
+pub(crate) fn docker_config() -> Option<PathBuf> {
+    let named = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
+    let directory = named.or_else(|| Some(etcetera::choose_base_strategy().ok()?.home_dir().join(".docker")));
+    directory.map(|directory| directory.join("config.json"))
+}
+
+/// Notes that a component was refused, where there is a store to note it in.
+pub(crate) async fn note_refusal(globals: &Globals, origin: &str, why: &Failure) {
+    let record = AuditRecord::new(AuditKind::Denial, "host", "refused").because(&format!("{origin}: {why}"));
+    if let Ok(store) = open_store(globals)
+        && let Err(e) = store.note(vec![record]).await
+    {
+        tracing::warn!("a refusal cannot be noted: {e}");
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        use tollgate_registry::Code;
+        let is_of_the_world = matches!(
+            error.code,
+            Code::NotFound
+                | Code::AccessDenied
+                | Code::CredentialsMissing
+                | Code::Unreachable
+                | Code::TimedOut
+                | Code::TooManyRedirects
+                | Code::RateLimited
+                | Code::RegistryFailed
+                | Code::UnexpectedStatus
+                | Code::InvalidToken
+                | Code::Io
+        );
+        if is_of_the_world { Self::failed(error.to_string()) } else { Self::usage(error.to_string()) }
+    }
+}
+
+/// How a verb about several components ends.
+pub(crate) fn exit_of(failed: bool) -> Exit {
+    if failed { Exit::Failed } else { Exit::Done }
+}

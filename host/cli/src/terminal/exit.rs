@@ -1,0 +1,103 @@
+//! The exit codes of the program, and its failures.
+
+use tollgate::HostError;
+use tollgate::config::ConfigError;
+use tollgate::gates::GatesRefused;
+use tollgate::tools::directory::DirectoryError;
+use tollgate_sandbox::{Refusal, SandboxError};
+
+/// The exit codes, which scripts rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done,
+    /// The tool or the run failed and reported it.
+    Failed,
+    /// Usage or configuration error.
+    Usage,
+    /// Suspended, waiting for a decision.
+    Waiting,
+}
+
+impl Exit {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Waiting => 3,
+        }
+    }
+}
+
+/// The reason why a command failed: a sentence, and the exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+pub(crate) struct Failure {
+    exit: Exit,
+    words: String,
+}
+
+impl Failure {
+    /// Creates a usage failure: the command line or the configuration is invalid.
+    pub(crate) fn usage(words: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, words: words.into() }
+    }
+
+    /// Creates a failure of something that was tried and did not work.
+    pub(crate) fn failed(words: impl Into<String>) -> Self {
+        Self { exit: Exit::Failed, words: words.into() }
+    }
+
+    /// A person has to decide, and nobody is there.
+    pub(crate) fn undecided(words: impl Into<String>) -> Self {
+        Self { exit: Exit::Waiting, words: words.into() }
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl From<GatesRefused> for Failure {
+    fn from(error: GatesRefused) -> Self {
+        Self::usage(crate::terminal::output::shown(&error.to_string()))
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<DirectoryError> for Failure {
+    fn from(error: DirectoryError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<SandboxError> for Failure {
+    fn from(error: SandboxError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::failed(refusal.to_string())
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        match &error {
+            HostError::Setup(_) | HostError::Refused(_) => Self::usage(error.to_string()),
+            HostError::Busy(_)
+            | HostError::Overloaded(_)
+            | HostError::Store(_)
+            | HostError::Run(_)
+            | HostError::Waiting(_) => Self::failed(error.to_string()),
+        }
+    }
+}

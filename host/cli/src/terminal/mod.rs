@@ -1,0 +1,10 @@
+//! What the program writes to the terminal: output, errors and exit codes.
+
+pub(crate) mod exit;
+pub(crate) mod output;
+pub(crate) mod progress;
+pub(crate) mod quantity;
+pub(crate) mod table;
+
+pub(crate) use exit::{Exit, Failure};
+pub(crate) use output::{Output, program};

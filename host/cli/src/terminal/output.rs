@@ -1,0 +1,242 @@
+//! Output: answers to standard output, everything else to standard error. A reader that closed the
+//! pipe is not a failure, and colours are only for terminals.
+
+use crate::terminal::{Exit, Failure};
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+use tollgate_agent::question::MARK;
+use tollgate_agent::text::{clean, cleaned, escaped_json};
+
+/// The maximum number of bytes of a stranger's text shown in one place.
+const MAX_SHOWN_BYTES: usize = 64 * 1024;
+
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+pub(crate) const WAITS: Style = AnsiColor::Yellow.on_default();
+pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
+
+/// The program's two streams.
+#[derive(Debug)]
+pub(crate) struct Output {
+    json: bool,
+    /// The first error of standard output.
+    broken: Mutex<Option<io::ErrorKind>>,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json, broken: Mutex::new(None) }
+    }
+
+    /// Returns whether standard output is for a program to read.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Returns whether a person sees standard output as it is written.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.json && io::stdout().is_terminal()
+    }
+
+    /// Prints a line of the answer.
+    pub(crate) fn line(&self, text: &str) {
+        self.write(&format!("{text}\n"));
+    }
+
+    /// Prints a piece of the answer at once.
+    pub(crate) fn write(&self, text: &str) {
+        let mut stdout = anstream::stdout().lock();
+        let written = stdout.write_all(safe(text).as_bytes()).and_then(|()| stdout.flush());
+        if let Err(e) = written
+            && let Ok(mut broken) = self.broken.lock()
+        {
+            broken.get_or_insert(e.kind());
+        }
+    }
+
+    /// Prints the whole answer as indented JSON.
+    pub(crate) fn json(&self, value: &impl Serialize) {
+        match serde_json::to_string_pretty(value) {
+            Ok(text) => self.line(&escaped_json(text)),
+            Err(e) => self.say(&format!("the answer cannot be written as JSON: {e}")),
+        }
+    }
+
+    /// Prints one JSON value on one line.
+    pub(crate) fn json_line(&self, value: &impl Serialize) {
+        match serde_json::to_string(value) {
+            Ok(text) => self.line(&escaped_json(text)),
+            Err(e) => self.say(&format!("an event cannot be written as JSON: {e}")),
+        }
+    }
+
+    /// Prints a line for people to standard error.
+    pub(crate) fn say(&self, text: &str) {
+        // There is no place to report that standard error is closed.
+        let _ = writeln!(anstream::stderr().lock(), "{}", safe(text));
+    }
+
+    /// Prints a warning. It may quote a stranger, whose lines are indented.
+    pub(crate) fn warn(&self, text: &str) {
+        self.say(&format!("{WAITS}warning:{WAITS:#} {}", indented(text)));
+    }
+
+    /// Prints why the program failed. It may quote a stranger, whose lines are indented.
+    pub(crate) fn error(&self, failure: &Failure) {
+        self.say(&format!("{BAD}error:{BAD:#} {}", indented(&failure.to_string())));
+    }
+
+    /// Returns the exit code. A reader that left early does not change it; output lost for another
+    /// reason is a failure.
+    pub(crate) fn close(&self, exit: Exit) -> u8 {
+        let broken = self.broken.lock().map(|kind| *kind).unwrap_or_default();
+        match broken {
+            None | Some(io::ErrorKind::BrokenPipe) => exit.code(),
+            Some(kind) => {
+                self.say(&format!("{BAD}error:{BAD:#} standard output cannot be written: {kind}"));
+                Exit::Failed.code()
+            }
+        }
+    }
+}
+
+/// A log writer to standard error. A record may quote strangers; each is one line, cleaned like all
+/// other output.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LogLine;
+
+impl Write for LogLine {
+    /// Writes one record: the log passes each in a single call.
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(record);
+        let line = indented(safe(text.trim_end_matches('\n')).trim_end());
+        writeln!(io::stderr().lock(), "{line}").map(|()| record.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// Returns whether standard error shows colours.
+pub(crate) fn stderr_has_colours() -> bool {
+    anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never
+}
+
+/// Removes everything that a terminal obeys except colours, which are the host's own. Strangers'
+/// texts are cleaned before they get here; this is a second line of defence.
+fn safe(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return cleaned(text, usize::MAX);
+    }
+    let mut safe = String::with_capacity(text.len());
+    for (at, part) in text.split('\u{1b}').enumerate() {
+        let colour = part.strip_prefix('[').filter(|_| at > 0).and_then(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+            (rest.as_bytes()[end] == b'm').then_some(end + 2)
+        });
+        if let Some(end) = colour {
+            safe.push('\u{1b}');
+            safe.push_str(&part[..end]);
+        }
+        safe.push_str(&cleaned(&part[colour.unwrap_or(0)..], usize::MAX));
+    }
+    Cow::Owned(safe)
+}
+
+/// Indents every line but the first, so that none can be mistaken for the host's.
+fn indented(text: &str) -> String {
+    text.replace('\n', "\n  ")
+}
+
+/// Returns a stranger's text cleaned for display, with a mark on each line but the first, so that
+/// none can be mistaken for the host's.
+pub(crate) fn shown_marked(text: &str) -> String {
+    shown(text.trim_end()).replace('\n', &format!("\n{MARK}"))
+}
+
+/// Returns a stranger's text cleaned for display: no escapes, nothing invisible.
+pub(crate) fn shown(text: &str) -> String {
+    clean(text, MAX_SHOWN_BYTES)
+}
+
+/// Returns a stranger's text on one line of at most `max_chars` characters.
+pub(crate) fn shown_line(text: &str, max_chars: usize) -> String {
+    let cleaned = shown(text);
+    let line = cleaned.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(max_chars.saturating_sub(1)) {
+        Some((at, _)) if line[at..].chars().count() > 1 => format!("{}…", &line[..at]),
+        _ => line,
+    }
+}
+
+/// The `--config` and `--data` options of this command line, for commands that are shown.
+static NAMED: OnceLock<String> = OnceLock::new();
+
+/// Adds these options, with absolute paths, to all commands that are shown from now on.
+pub(crate) fn remember_named(config: Option<&Path>, data: Option<&Path>) {
+    let mut words = String::new();
+    for (option, path) in [("--config", config), ("--data", data)] {
+        if let Some(path) = path.and_then(|path| std::path::absolute(path).ok()) {
+            words.push_str(&format!(" {option} {}", quoted(&clean(&path.display().to_string(), 4_096))));
+        }
+    }
+    // Set only once, before any command runs.
+    let _ = NAMED.set(words);
+}
+
+/// Returns how this program was called, with its configuration and store, so that a command that is
+/// shown can be typed.
+pub(crate) fn program() -> String {
+    let typed = std::env::args_os().next().unwrap_or_default().to_string_lossy().into_owned();
+    let relative = std::env::current_dir()
+        .ok()
+        .and_then(|here| Path::new(&typed).strip_prefix(here).ok().map(|path| path.display().to_string()));
+    let program = match relative.unwrap_or(typed) {
+        typed if typed.is_empty() => "tollgate".to_owned(),
+        typed => clean(&typed, 300),
+    };
+    program + NAMED.get().map_or("", String::as_str)
+}
+
+/// Quotes a word for a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn z14_only_colours_get_through_to_the_terminal() {
+        let said = format!("{BAD}error:{BAD:#} a\u{1b}]0;title\u{7}b\u{1b}[2Jc\u{9b}31md\u{202e}\u{1b}");
+        assert_eq!(safe(&said), format!("{BAD}error:{BAD:#} a]0;titleb[2Jc31md"));
+        assert_eq!(safe("plain ä\n"), "plain ä\n");
+    }
+
+    #[test]
+    fn z14_no_line_of_a_strangers_text_stands_where_the_hosts_do() {
+        let text = "fine\nerror: not the host's\r\nwarning: nor this\u{2028}x\n";
+        assert_eq!(shown_marked(text), "fine\n| error: not the host's\n| warning: nor thisx");
+        assert_eq!(indented("one\ntwo"), "one\n  two");
+    }
+
+    #[test]
+    fn a_strangers_text_is_cleaned_and_cut() {
+        assert_eq!(shown("a\x1b[31mb\u{202e}"), "a[31mb");
+        assert_eq!(shown_line("one\n two\tthree", 80), "one two three");
+        assert_eq!(shown_line("abcdef", 6), "abcdef");
+        assert_eq!(shown_line("abcdefg", 6), "abcde…");
+    }
+}

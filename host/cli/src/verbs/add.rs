@@ -1,0 +1,113 @@
+//! `tollgate add`: a component from a registry, a URL or a file, with proof of its origin.
+
+use crate::session::offer::{Consent, Named, Offer};
+use crate::session::origin::{Origins, note_refusal};
+use crate::terminal::output::GOOD;
+use crate::terminal::{Exit, Failure, Output, program};
+use crate::globals::Globals;
+use clap::Args;
+use std::path::PathBuf;
+use tollgate_registry::{Digest, Expected, Github, Source, Wanted, fetch, read_bundle, read_key};
+
+/// Installs a component and records where it came from and who signed it
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AddVerb {
+    /// The component: a reference of a registry, an https URL, or a file
+    source: String,
+    /// Name its file NAME.wasm
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
+    /// Require a signature by the public key in this file (PEM)
+    #[arg(long, value_name = "FILE", conflicts_with = "github")]
+    key: Option<PathBuf>,
+    /// Require a signature by a workflow of this repository of GitHub
+    #[arg(long, value_name = "OWNER/REPOSITORY")]
+    github: Option<String>,
+    /// Use the signature in this file, in addition to those of the registry
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
+    /// Require this digest of the manifest, or of the component if it comes from no registry
+    #[arg(long, value_name = "DIGEST")]
+    digest: Option<Digest>,
+    /// Accept a component without a signature whose digest was named, if the policy asks about it
+    #[arg(long, requires = "digest")]
+    allow_unsigned: bool,
+    /// Confirm without a question, if somebody vouches for the bytes and the component asks for nothing
+    #[arg(long, short)]
+    yes: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate add ghcr.io/acme/weather:1.2
+  tollgate add ghcr.io/acme/weather:1.2 --github acme/tools
+  tollgate add localhost:5000/weather:1 --key acme.pub --yes
+  tollgate add https://tools.example.com/weather.wasm --digest sha256:9f86d0...
+  tollgate add ./weather.wasm --bundle weather.sigstore.json --key acme.pub
+
+The exit code is 3 if a person has to decide and there is no terminal.";
+
+impl AddVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let added = self.add(globals, output).await;
+        if let Err(why) = &added
+            && why.exit() == Exit::Usage
+        {
+            note_refusal(globals, &self.source, why).await;
+        }
+        added
+    }
+
+    async fn add(&self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let source: Source = self.source.parse()?;
+        let origins = Origins::open(globals)?;
+        let lock = origins.files.read_lock()?;
+        let signer = self.signer()?;
+        let trust = &origins.config.trust;
+        let mut keys = trust.keys_of(&source.origin());
+        keys.extend(signer.as_ref().and_then(Expected::key).cloned());
+        // A version by the recorded key is recognised as such.
+        let recorded = lock.entries().filter(|entry| entry.from == source.origin());
+        keys.extend(recorded.filter_map(|entry| origins.files.kept(entry).ok().flatten()?.key));
+        let bundle = self.bundle.as_deref().map(read_bundle).transpose()?;
+        let wanted = Wanted { digest: self.digest.clone(), bundle, keys };
+        let fetched = fetch(&origins.client, &source, wanted, &trust.root()?).await?;
+        let named = Named { signer: signer.as_ref(), file: self.name.as_deref() };
+        let offer = Offer::new(fetched, &origins, &lock, named).await?;
+        let consent = Consent {
+            yes: self.yes,
+            pinned: self.digest.is_some(),
+            unsigned: self.allow_unsigned,
+            older: self.digest.is_some(),
+        };
+        if !output.is_json() {
+            offer.show(output);
+        }
+        let accepted = offer.decide(consent, output)?;
+        if accepted {
+            offer.install(&origins, globals).await?;
+        }
+        if output.is_json() {
+            output.json(&offer.as_json());
+        } else if accepted {
+            let (id, file) = (&offer.entry.id, &offer.entry.file);
+            output.line(&format!("{GOOD}installed{GOOD:#} {id} as {file}"));
+            if offer.asks_something() {
+                output.say(&format!("grant what it asks for: {} grant {id} --asked", program()));
+            }
+        } else {
+            output.say("nothing was installed");
+        }
+        Ok(Exit::Done)
+    }
+
+    fn signer(&self) -> Result<Option<Expected>, Failure> {
+        if let Some(file) = &self.key {
+            return Ok(Some(Expected::Key { key: read_key(file)?, log: false }));
+        }
+        let github =
+            |repository: &String| Github { repository: repository.clone(), workflow: None, refs: None };
+        Ok(self.github.as_ref().map(github).map(Expected::Github))
+    }
+}

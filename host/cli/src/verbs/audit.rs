@@ -1,0 +1,156 @@
+//! `tollgate audit`: shows what was loaded, granted, refused, called and denied; and `tollgate
+//! enable`: puts a disabled tool back into use.
+
+use crate::session::data::{open_store, open_store_to_read};
+use crate::terminal::output::shown_line;
+use crate::verbs::runs::started;
+use crate::terminal::table::{table, text_of};
+use crate::terminal::{Exit, Failure, Output, quantity};
+use crate::globals::Globals;
+use crate::session::{Opened, host_with};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tollgate::config::read_period;
+use tollgate::store::{AuditFilter, AuditKind, AuditRecord};
+use tollgate_agent::outcome::Usage;
+
+/// Show what was loaded, granted, refused, called and denied, newest first
+#[derive(Debug, Args)]
+#[command(after_help = AUDIT_EXAMPLES)]
+pub(crate) struct AuditVerb {
+    /// Show only records of this kind
+    #[arg(long, value_name = "KIND", value_parser = kinds())]
+    kind: Option<String>,
+    /// Show only records about this component
+    #[arg(long, value_name = "ID")]
+    component: Option<String>,
+    /// Show only records about this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Show only calls of runs whose id starts with RUN
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// Show only this outcome: `success`, `served`, or a code such as `denied`
+    #[arg(long, value_name = "DECISION")]
+    decision: Option<String>,
+    /// Show only records about this power, such as `http` or `files`
+    #[arg(long, value_name = "POWER")]
+    power: Option<String>,
+    /// Show only records of the last minutes, hours or days, such as 30m, 12h or 7d
+    #[arg(long, value_name = "TIME", value_parser = read_period)]
+    since: Option<Duration>,
+    /// Show at most N records
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+}
+
+const AUDIT_EXAMPLES: &str = "\
+Examples:
+  tollgate audit
+  tollgate audit --kind denial --since 7d
+  tollgate audit --kind grant --power http
+  tollgate audit --tool word_count --json | jq '.[] | {decision, usage}'
+  tollgate audit --kind load --component notes";
+
+/// Put a tool back into use that was disabled because it trapped too often
+#[derive(Debug, Args)]
+#[command(after_help = ENABLE_EXAMPLES)]
+pub(crate) struct EnableVerb {
+    /// The tool's name, as `tollgate tools` shows it
+    tool: String,
+}
+
+const ENABLE_EXAMPLES: &str = "\
+Example:
+  tollgate audit --tool word_count --decision trapped    what went wrong
+  tollgate enable word_count
+
+A new version of its component is enabled automatically.";
+
+impl AuditVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let store = open_store_to_read(globals)?;
+        let kind = |typed: String| AuditKind::ALL.iter().copied().find(|kind| kind.as_str() == typed);
+        let records = store
+            .audit(AuditFilter {
+                kind: self.kind.and_then(kind),
+                component_id: self.component,
+                tool_name: self.tool,
+                run_id_prefix: self.run,
+                decision: self.decision,
+                power: self.power,
+                since_ms: self.since.map_or(0, since_ms),
+                limit: self.limit,
+            })
+            .await?;
+        if output.is_json() {
+            output.json(&records);
+        } else if records.is_empty() {
+            output.say("no matching audit records");
+        } else {
+            output.line(&listing(&records));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl EnableVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let opened = Opened::open(globals, output).await?;
+        let store = open_store(globals)?;
+        let host = host_with(opened, None, |builder| builder.store(store))?;
+        host.enable(&self.tool).await?;
+        if output.is_json() {
+            output.json(&serde_json::json!({"tool": self.tool, "enabled": true}));
+        } else {
+            output.say(&format!("{} is enabled", shown_line(&self.tool, 80)));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn kinds() -> PossibleValuesParser {
+    PossibleValuesParser::new(AuditKind::ALL.iter().map(|kind| kind.as_str()))
+}
+
+pub(crate) fn since_ms(period: Duration) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.saturating_sub(period).as_millis()).unwrap_or(u64::MAX)
+}
+
+fn listing(records: &[AuditRecord]) -> String {
+    let mut rows = table(&["WHEN", "WHAT", "WHO", "DECISION", "ABOUT", "DIGEST", "COST", "WHY"]);
+    for record in records {
+        rows.add_row([
+            started(record.at_ms),
+            record.kind.as_str().to_owned(),
+            shown_line(&record.who, 24),
+            shown_line(&record.decision, 24),
+            about(record),
+            record.digest.as_deref().map(|digest| digest.chars().take(12).collect()).unwrap_or_default(),
+            record.usage.map(|usage| cost(&usage)).unwrap_or_default(),
+            record.detail.as_deref().map(|detail| shown_line(detail, 80)).unwrap_or_default(),
+        ]);
+    }
+    text_of(&rows)
+}
+
+/// Returns the fuel of a call, marked if it is a lower bound.
+fn cost(usage: &Usage) -> String {
+    let at_least = if usage.at_least { ">=" } else { "" };
+    format!("{at_least}{}", quantity::fuel(usage.fuel))
+}
+
+/// Returns the tool, the component or the file, with the power if there is one.
+fn about(record: &AuditRecord) -> String {
+    let subject = [record.tool_name.as_deref(), record.component_id.as_deref(), record.file.as_deref()]
+        .into_iter()
+        .flatten()
+        .next();
+    let subject = subject.map(|subject| shown_line(subject, 40)).unwrap_or_default();
+    match &record.power {
+        Some(power) => format!("{subject} {}", shown_line(power, 40)),
+        None => subject,
+    }
+}

@@ -1,0 +1,271 @@
+//! `tollgate call`: makes one call without a model.
+
+use crate::session::ask::say_how_to_decide;
+use crate::render::narrate::Narrator;
+use crate::terminal::output::{BAD, BOLD, DIM, shown, shown_line, shown_marked};
+use crate::terminal::{Exit, Failure, Output, program, quantity};
+use crate::globals::Globals;
+use crate::session::{Opened, host_with, shutdown, with_servers};
+use clap::Args;
+use serde_json::{Value, json};
+use std::io::Read;
+use std::sync::Arc;
+use tollgate::run::{RunEnd, RunHandle};
+use tollgate::{CallRequest, Host};
+use tollgate_agent::code::Code;
+use tollgate_agent::outcome::Usage;
+use tollgate_agent::proposal::Arguments;
+use tollgate_agent::run::CallEnd;
+use tollgate_agent::run::event::{Finished, Suspended};
+use tollgate_agent::state::StateChange;
+
+/// Call one tool: arguments, gate, sandbox and commit as in a run, but no model
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CallVerb {
+    /// The tool's name, as `tollgate tools` shows it
+    tool: String,
+    /// The arguments as a JSON object; `-` reads them from standard input
+    #[arg(allow_hyphen_values = true)]
+    args: Option<String>,
+    /// Use the state of this conversation
+    #[arg(long, value_name = "ID")]
+    thread: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate call word_count '{\"text\": \"one two three\"}'
+  tollgate call json_query - < arguments.json
+  tollgate call word_count '{\"path\": \"/docs/README.md\"}' --json | jq .data.words
+
+With --json, one object is printed:
+  {\"tool\", \"call_id\", \"status\", \"data\", \"message\", \"suspension\", \"error\", \"mutations\", \"usage\"}
+where status is success, pending or error. The exit code is 0, 3 or 1; it is 2 if the
+arguments are not JSON.";
+
+impl CallVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let arguments = read_arguments(self.args)?;
+        let (opened, store) = Opened::open_with_store(globals, output).await?;
+        if opened.loaded.toolbox.catalog().tool(&self.tool).is_none() {
+            opened.warn_of_refused(output);
+        }
+        let store = store.opened().await?;
+        let loaded = opened.loaded.to_audit();
+        let config = opened.config.clone();
+        let host = host_with(opened, None, |builder| builder.store(store))?;
+        host.record_loaded(loaded).await?;
+        let servers = with_servers(&host, &config, output).await?;
+        let mut request = CallRequest::new(self.tool, arguments);
+        request.thread_id = self.thread;
+        let work = async {
+            let handle = host.start_call(request).await?;
+            let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
+            answer(&valued(&host, end, output).await, output)
+        };
+        shutdown::finish(&host, servers, work).await
+    }
+}
+
+/// Narrates the call until it has ended; a signal that ends the program cancels it.
+pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -> Result<RunEnd, Failure> {
+    let cancellation = handle.cancellation();
+    let interrupt = async move {
+        shutdown::asked().await;
+        cancellation.cancel();
+        std::future::pending::<()>().await;
+    };
+    let told = async {
+        while let Some(told) = handle.events.next().await {
+            narrator.tell(&told);
+        }
+    };
+    tokio::select! {
+        () = told => {}
+        () = interrupt => {}
+    }
+    handle.wait().await.map_err(|e| Failure::failed(e.to_string()))
+}
+
+/// Returns the same end with the values that the call's updates produced: a record may hold the
+/// updates alone. If the thread cannot be read, only the updates are shown: the call ran.
+pub(crate) async fn valued(host: &Host, mut end: RunEnd, output: &Output) -> RunEnd {
+    let state = match host.store().thread(&end.thread_id).await {
+        Ok(thread) => thread.state,
+        Err(why) => {
+            output.warn(&format!("cannot read the state after the call: {why}"));
+            return end;
+        }
+    };
+    let finished = end.last_call.iter_mut().filter_map(|finished| Arc::make_mut(finished).change.as_mut());
+    let waiting = end.waiting.iter_mut().filter_map(|waiting| Arc::make_mut(waiting).change.as_mut());
+    finished.chain(waiting).for_each(|change| *change = change.standing(&state));
+    end
+}
+
+fn read_arguments(typed: Option<String>) -> Result<Arc<str>, Failure> {
+    let text: Arc<str> = match typed.as_deref() {
+        None => Arc::default(),
+        Some("-") => read_stdin(MAX_INPUT_BYTES)?.into(),
+        Some(text) => text.into(),
+    };
+    let read = Arguments::read(Arc::clone(&text)).map_err(|fault| Failure::usage(fault.message))?;
+    match read.value() {
+        Value::Object(_) => Ok(text),
+        other => Err(Failure::usage(format!(
+            "the arguments are {}, and must be a JSON object, such as '{{\"text\": \"one two\"}}'",
+            kind_of(other)
+        ))),
+    }
+}
+
+/// The maximum size of arguments or a prompt on standard input, in bytes: every limit is at most
+/// this.
+pub(crate) const MAX_INPUT_BYTES: u64 = 64 << 20;
+
+/// Reads standard input to its end, up to this many bytes.
+pub(crate) fn read_stdin(limit_bytes: u64) -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .take(limit_bytes + 1)
+        .read_to_string(&mut text)
+        .map_err(|e| Failure::usage(format!("standard input cannot be read: {e}")))?;
+    if text.len() as u64 > limit_bytes {
+        return Err(Failure::usage(format!(
+            "standard input has more than {} MiB; send less",
+            limit_bytes >> 20
+        )));
+    }
+    Ok(text)
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+pub(crate) fn answer(end: &RunEnd, output: &Output) -> Result<Exit, Failure> {
+    if let Some(waiting) = end.waiting.first() {
+        pending(end, waiting, output);
+        return Ok(Exit::Waiting);
+    }
+    let Some(finished) = &end.last_call else {
+        return Err(Failure::failed(format!("the call did not end: {:?}", end.status)));
+    };
+    if output.is_json() {
+        output.json(&finished_json(finished));
+    } else {
+        show(finished, output);
+    }
+    Ok(if finished.end.code().is_none() { Exit::Done } else { Exit::Failed })
+}
+
+/// The longest value that is printed over several lines, in bytes.
+const MAX_LAID_OUT_BYTES: usize = 256 * 1024;
+
+fn show(finished: &Finished, output: &Output) {
+    match &finished.end {
+        CallEnd::Result(result) => {
+            if let Some(message) = &result.message {
+                let style = if result.is_error() { BAD } else { BOLD };
+                output.say(&format!("{style}{}{style:#}", shown_marked(message)));
+            }
+            // Print a large value as it is: formatting it takes many times its memory.
+            match result.data.as_str() {
+                _ if result.data.is_null() => {}
+                Some(text) => output.line(&shown(text)),
+                None if result.data.text().len() > MAX_LAID_OUT_BYTES => {
+                    output.line(&shown(&result.data.text()));
+                }
+                None => {
+                    output.line(&shown(&serde_json::to_string_pretty(&*result.data).unwrap_or_default()));
+                }
+            }
+        }
+        CallEnd::Fault(fault) => {
+            output.say(&format!("{BAD}{}:{BAD:#} {}", fault.code, shown_marked(&fault.message)));
+            if fault.code == Code::NotFound {
+                output.say(&format!("{DIM}`{} tools` lists what there is{DIM:#}", program()));
+            }
+            if let Some(detail) = &fault.detail {
+                output.say(&format!("{DIM}{}{DIM:#}", shown_marked(detail)));
+            }
+        }
+    }
+    for update in finished.change.iter().flat_map(|change| change.updates.iter()) {
+        output.say(&format!("{DIM}state {} changed{DIM:#}", shown_line(&update.key, 140)));
+    }
+    output.say(&format!("{DIM}{}{DIM:#}", used(&finished.usage)));
+}
+
+/// Returns the usage of a call in words.
+pub(crate) fn used(usage: &Usage) -> String {
+    let attempts = match usage.attempts {
+        0 => return "nothing ran".to_owned(),
+        1 => String::new(),
+        more => format!(" in {more} attempts"),
+    };
+    let at_least = if usage.at_least { "at least " } else { "" };
+    format!(
+        "{at_least}{} fuel, {}, {}{attempts}",
+        quantity::fuel(usage.fuel),
+        quantity::micros(usage.wall_us),
+        quantity::bytes(usage.memory_bytes)
+    )
+}
+
+fn finished_json(finished: &Finished) -> Value {
+    let (status, data, message, error) = match &finished.end {
+        CallEnd::Result(result) => {
+            let code = finished.end.code();
+            let words = result.message.clone().unwrap_or_default();
+            let error = code.map_or(Value::Null, |code| json!({"code": code, "message": words}));
+            let status = if result.is_error() { "error" } else { "success" };
+            (status, json!(result.data), json!(result.message), error)
+        }
+        CallEnd::Fault(fault) => {
+            ("error", Value::Null, Value::Null, json!({"code": fault.code, "message": fault.message}))
+        }
+    };
+    json!({
+        "tool": finished.tool_name,
+        "call_id": finished.call_id,
+        "status": status,
+        "data": data,
+        "message": message,
+        "suspension": null,
+        "error": error,
+        "mutations": mutations(finished.change.as_ref()),
+        "usage": finished.usage,
+    })
+}
+
+fn pending(end: &RunEnd, waiting: &Suspended, output: &Output) {
+    if !output.is_json() {
+        return say_how_to_decide(end, output);
+    }
+    output.json(&json!({
+        "tool": waiting.tool_name,
+        "call_id": waiting.call_id,
+        "run_id": end.run_id,
+        "status": "pending",
+        "data": null,
+        "message": waiting.ticket.message,
+        "suspension": {"id": waiting.suspension_id, "gate": waiting.gate, "ticket": waiting.ticket},
+        "error": null,
+        "mutations": mutations(waiting.change.as_ref()),
+        "usage": waiting.usage,
+    }));
+}
+
+fn mutations(change: Option<&StateChange>) -> Value {
+    let updates = change.into_iter().flat_map(|change| change.updates.iter());
+    updates.map(|u| json!({"key": u.key, "update": u.update, "value": u.value})).collect()
+}

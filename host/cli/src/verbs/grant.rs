@@ -1,0 +1,308 @@
+//! `tollgate grant` and `tollgate revoke`: a person's commands. They change `tollgate.toml` and
+//! keep its comments.
+
+use crate::session::approve::{self, Subject};
+use crate::session::data::open_store;
+use crate::session::grant_audit::About;
+use crate::terminal::output::{DIM, GOOD, quoted, shown_line};
+use crate::terminal::{Exit, Failure, Output, program};
+use crate::globals::Globals;
+use crate::session::Opened;
+use crate::render::powers;
+use clap::Args;
+use serde_json::json;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use tollgate::config::{Changes, Config, Edit, FILE_NAME, FileGrantConfig, FileValue, Powers, granted_path};
+use tollgate::grants::{Decision, check_files};
+use tollgate_agent::name;
+use tollgate_sandbox::{FileAccess, FileGrant};
+
+/// Grant a component more powers
+#[derive(Debug, Args)]
+#[command(after_help = GRANT_EXAMPLES)]
+pub(crate) struct GrantVerb {
+    /// The component's id, as `tollgate tools` shows it
+    component: String,
+    /// Let it read the files of a directory, which it sees at /PATH
+    #[arg(long, value_name = "DIRECTORY=/PATH", value_parser = directory)]
+    read: Vec<(PathBuf, String)>,
+    /// Let it read, change and delete the files of a directory
+    #[arg(long, value_name = "DIRECTORY=/PATH", value_parser = directory)]
+    write: Vec<(PathBuf, String)>,
+    /// Limit the bytes that it may write to the directories of `--write` until the tools are
+    /// reloaded
+    #[arg(long, value_name = "BYTES", requires = "write")]
+    quota: Option<u64>,
+    /// Set a setting that it reads
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    setting: Vec<(String, String)>,
+    #[command(flatten)]
+    lists: Lists,
+    /// Grant what its manifest asks for, if it has one, and approve the present version
+    #[arg(long)]
+    asked: bool,
+    /// Approve the version in this file, if several files claim the component's id
+    #[arg(long, value_name = "FILE", requires = "asked")]
+    file: Option<PathBuf>,
+}
+
+/// Revoke grants of a component
+#[derive(Debug, Args)]
+#[command(after_help = REVOKE_EXAMPLES)]
+pub(crate) struct RevokeVerb {
+    /// The component's id
+    component: String,
+    /// Revoke a directory, named by the path at which the component sees it
+    #[arg(long, value_name = "/PATH")]
+    files: Vec<String>,
+    /// Revoke a setting
+    #[arg(long, value_name = "NAME")]
+    setting: Vec<String>,
+    #[command(flatten)]
+    lists: Lists,
+    /// Revoke everything that it was granted
+    #[arg(long)]
+    all: bool,
+}
+
+/// Options that `grant` and `revoke` share.
+#[derive(Debug, Args)]
+struct Lists {
+    /// HTTP requests, such as 'GET,POST https://api.example.com/v1/'
+    #[arg(long, value_name = "PATTERN")]
+    http: Vec<String>,
+    /// A range of addresses that its requests may reach although it is not global
+    #[arg(long, value_name = "RANGE")]
+    address: Vec<String>,
+    /// A secret of [secrets.NAME] to add to its requests
+    #[arg(long, value_name = "NAME")]
+    secret: Vec<String>,
+    /// A variable of the host's environment
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
+    /// Another component's state key, to read
+    #[arg(long, value_name = "KEY")]
+    read_state: Vec<String>,
+    /// Another component's state key, to write
+    #[arg(long, value_name = "KEY")]
+    write_state: Vec<String>,
+    /// An action of the agent loop, such as add-context
+    #[arg(long, value_name = "ACTION")]
+    action: Vec<String>,
+    /// An agent of the configuration that its tools may run
+    #[arg(long, value_name = "AGENT")]
+    delegate: Vec<String>,
+}
+
+const GRANT_EXAMPLES: &str = "\
+Examples:
+  tollgate grant find-in-files --read docs=/docs
+  tollgate grant fetch --http 'https://*.example.com/' --http 'POST https://api.example.com/v1/'
+  tollgate grant weather --secret weather-key --setting units=metric
+  tollgate grant file-edit --write notes=/files --quota 10000000
+  tollgate grant panel --delegate reviewer
+  tollgate grant fetch --asked
+  tollgate grant fetch --asked --file tools/fetch.wasm    of several files that claim the id";
+
+const REVOKE_EXAMPLES: &str = "\
+Examples:
+  tollgate revoke find-in-files --files /docs
+  tollgate revoke fetch --http 'POST https://api.example.com/v1/'
+  tollgate revoke panel --delegate reviewer
+  tollgate revoke fetch --all";
+
+impl GrantVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let id = checked_id(&self.component)?;
+        let config = globals.read_config()?;
+        let path = file_of(&config);
+        let mut given = self.lists.powers();
+        let base_dir = config.base_dir.clone();
+        for (typed, access) in [(self.read, FileAccess::Read), (self.write, FileAccess::ReadWrite)] {
+            let files = typed.into_iter().map(|(host, guest)| FileValue {
+                host: granted_path(&host, &base_dir),
+                guest,
+                access,
+                quota_bytes: self.quota.filter(|_| access == FileAccess::ReadWrite),
+            });
+            given.files.extend(files);
+        }
+        given.settings = self.setting;
+        if given == Powers::default() && !self.asked {
+            return Err(Failure::usage("no grant is named; see `tollgate grant --help`"));
+        }
+        let mut edit = Edit::open(&path).map_err(Failure::usage)?;
+        edit.grant(&id, &given);
+        let before = config.grants_of(&id);
+        // No grant without a record: open the store first.
+        let store = open_store(globals)?;
+        let mut opened = Opened::load(config, output).await?;
+        let subject = match &self.file {
+            Some(file) => Some(approve::subject_in(&opened.loaded, &id, file)?),
+            None => approve::subject(&opened.loaded, &id)?,
+        };
+        if self.asked {
+            approve::grant_asked(&mut edit, subject.as_ref().ok_or_else(|| absent(&id, &opened.config))?);
+        }
+        check(&edit, &id, &given.files, &opened.config)?;
+        let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
+        let mut changes = Changes::begin(&path).map_err(|e| approve::not_written(&e))?;
+        let mut noted = Vec::new();
+        if let Some(subject) = &subject {
+            let decision = if self.asked { Decision::Approved } else { Decision::Granted };
+            approve::record(&mut opened.loaded.approvals, &mut changes, subject, decision)?;
+            noted.extend(self.asked.then(|| subject.approval()));
+        }
+        let config = edit.prepare(&mut changes).map_err(|e| approve::not_written(&e))?;
+        noted.extend(about.granted(&before, &config.grants_of(&id)));
+        approve::settle(&store, about, noted, changes).await?;
+        show(&id, &config, subject.as_ref().filter(|_| self.asked), output);
+        Ok(Exit::Done)
+    }
+}
+
+impl RevokeVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let id = checked_id(&self.component)?;
+        let config = globals.read_config()?;
+        let (path, before) = (file_of(&config), config.grants_of(&id));
+        let mut taken = self.lists.powers();
+        let by_path =
+            |guest| FileValue { host: PathBuf::new(), guest, access: FileAccess::Read, quota_bytes: None };
+        taken.files = self.files.into_iter().map(by_path).collect();
+        taken.settings = self.setting.into_iter().map(|name| (name, String::new())).collect();
+        if (taken == Powers::default()) != self.all {
+            return Err(Failure::usage("name what to revoke, or --all; see `tollgate revoke --help`"));
+        }
+        let mut edit = Edit::open(&path).map_err(Failure::usage)?;
+        let absent = match self.all {
+            true if edit.revoke_all(&id) => Vec::new(),
+            true => vec![format!("[grants.{id}]")],
+            false => edit.revoke(&id, &taken),
+        };
+        if let Some(what) = absent.first() {
+            let line = format!("{} grants {id}", program());
+            return Err(Failure::usage(format!(
+                "{what} was not granted to {id}; nothing was changed. See: {line}"
+            )));
+        }
+        let store = open_store(globals)?;
+        // Revoke the power even if the tools fail to load.
+        let loaded = Opened::load(config, output).await.ok().map(|opened| opened.loaded);
+        let subject = loaded.and_then(|loaded| approve::subject(&loaded, &id).ok().flatten());
+        let config = edit.save().map_err(Failure::usage)?;
+        let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
+        store.note(about.revoked(&before, &config.grants_of(&id))).await.map_err(|why| {
+            Failure::failed(format!("{id} has lost these powers, but the audit does not say so: {why}"))
+        })?;
+        show(&id, &config, None, output);
+        Ok(Exit::Done)
+    }
+}
+
+impl Lists {
+    fn powers(&self) -> Powers {
+        let lists = [
+            ("http", &self.http),
+            ("addresses", &self.address),
+            ("secrets", &self.secret),
+            ("environment", &self.env),
+            ("actions", &self.action),
+        ];
+        let state = [("read", &self.read_state), ("write", &self.write_state)];
+        let each = |(key, values): (&'static str, &Vec<String>)| -> Vec<_> {
+            values.iter().map(|value| (key, value.clone())).collect()
+        };
+        Powers {
+            lists: lists.into_iter().flat_map(each).collect(),
+            state: state.into_iter().flat_map(each).collect(),
+            delegates: self.delegate.clone(),
+            ..Powers::default()
+        }
+    }
+}
+
+/// Checks that a component may have what it is about to be granted. `typed` holds the directories
+/// that were just named; others may no longer exist. `placed` is the current configuration, with
+/// its paths on this machine.
+pub(crate) fn check(edit: &Edit, id: &str, typed: &[FileValue], placed: &Config) -> Result<(), Failure> {
+    let granted = edit.preview().map_err(Failure::usage)?.grants_of(id);
+    check_files(&granted, id, placed).map_err(Failure::usage)?;
+    let is_typed = |file: &&FileGrantConfig| typed.iter().any(|typed| typed.guest == file.guest);
+    granted.files.iter().filter(is_typed).try_for_each(|file| check_directory(file, id))
+}
+
+/// Opens a directory as it is opened for the component, to refuse a grant that would keep the
+/// component from being served.
+fn check_directory(file: &FileGrantConfig, id: &str) -> Result<(), Failure> {
+    let Err(why) = FileGrant::open(&file.host, file.guest.as_str(), file.access) else { return Ok(()) };
+    let shown = quoted(&shown_line(&file.host.display().to_string(), 300));
+    let correct = match std::fs::symlink_metadata(&file.host) {
+        Err(e) if e.kind() == ErrorKind::NotFound => format!("make it first: mkdir -p {shown}"),
+        Ok(found) if found.is_symlink() => format!("grant the directory itself: readlink -f {shown}"),
+        Ok(found) if !found.is_dir() => {
+            let option = if file.access == FileAccess::Read { "--read" } else { "--write" };
+            let holder = file.host.parent().map(|holder| holder.display().to_string());
+            let holder = holder.filter(|holder| !holder.is_empty()).unwrap_or_else(|| ".".to_owned());
+            let value = quoted(&format!("{}={}", shown_line(&holder, 300), shown_line(&file.guest, 300)));
+            format!("grant the directory that holds it: {} grant {id} {option} {value}", program())
+        }
+        _ => format!("look at its path and mode: ls -ld {shown}"),
+    };
+    Err(Failure::usage(format!("nothing was granted: {why}; {correct}")))
+}
+
+fn absent(id: &str, config: &Config) -> Failure {
+    Failure::usage(format!(
+        "no component {id} that can be loaded is in {}; see `{} tools`",
+        config.tools_dir.display(),
+        program()
+    ))
+}
+
+/// Returns the file that a configuration came from, or would come from.
+pub(crate) fn file_of(config: &Config) -> PathBuf {
+    config.file.clone().unwrap_or_else(|| PathBuf::from(FILE_NAME))
+}
+
+/// Shows the component's grants, and what it requests beyond them.
+fn show(id: &str, config: &Config, subject: Option<&Subject>, output: &Output) {
+    let grants = config.grants_of(id);
+    let asks = subject.and_then(|subject| subject.asks.as_ref());
+    let lacking = powers::asked_and_lacking(asks, &grants);
+    if output.is_json() {
+        output.json(&json!({"component": id, "grants": powers::as_json(&grants), "lacking": lacking}));
+        return;
+    }
+    let words = powers::in_words(&grants);
+    let words = if words.is_empty() { "nothing".to_owned() } else { words.join("; ") };
+    output.line(&format!("{GOOD}{id} has:{GOOD:#} {words}"));
+    approve::say_lacking(id, &lacking, output);
+    output
+        .say(&format!("{DIM}written to {}; a running host picks it up automatically{DIM:#}", config.name()));
+}
+
+fn checked_id(typed: &str) -> Result<String, Failure> {
+    if name::is_id(typed) {
+        return Ok(typed.to_owned());
+    }
+    let shown = shown_line(typed, 80);
+    Err(Failure::usage(format!(
+        "{shown} is not a component id; use lower-case letters, digits and hyphens, or see `{} tools`",
+        program()
+    )))
+}
+
+fn directory(typed: &str) -> Result<(PathBuf, String), String> {
+    let (host, guest) = typed
+        .rsplit_once('=')
+        .filter(|(host, guest)| !host.is_empty() && guest.starts_with('/'))
+        .ok_or("write the directory and the path at which the tool sees it, such as docs=/docs")?;
+    Ok((Path::new(host).to_owned(), guest.to_owned()))
+}
+
+fn setting(typed: &str) -> Result<(String, String), String> {
+    let (name, value) = typed.split_once('=').ok_or("write its name and its value, such as units=metric")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

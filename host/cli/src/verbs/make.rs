@@ -1,0 +1,155 @@
+//! `tollgate new` and `tollgate build`: starting a tool and compiling it.
+
+use crate::terminal::output::{BOLD, DIM, GOOD, shown_line};
+use crate::terminal::{Exit, Failure, Output, program, quantity};
+use crate::globals::Globals;
+use crate::render::example;
+use crate::project::{self, BuildError, Dirs, Installed, NewProject, Template};
+use clap::Args;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use tollgate::config::Config;
+use tollgate_sandbox::Sandbox;
+
+/// Start a tool: create a project with a test, ready to be built
+#[derive(Debug, Args)]
+#[command(after_help = NEW_EXAMPLES)]
+pub(crate) struct NewVerb {
+    /// The tool's name, such as word-count; the directory is created in the working directory
+    name: String,
+    /// Write the tool in this language
+    #[arg(long, value_enum, default_value_t = Template::Rust)]
+    lang: Template,
+    /// Use this SDK: the directory guest-sdk of a checkout of Tollgate [default: the nearest one]
+    #[arg(long, value_name = "PATH")]
+    sdk: Option<PathBuf>,
+}
+
+const NEW_EXAMPLES: &str = "\
+Examples:
+  tollgate new hello --lang rust
+  tollgate new hello --lang python
+  tollgate new hello --lang wat
+  tollgate new hello --sdk ~/src/tollgate/guest-sdk
+  tollgate build hello && tollgate call hello '{\"name\": \"Ada\"}'";
+
+/// Compile a tool into the tools directory, and check that it would be served
+#[derive(Debug, Args)]
+#[command(after_help = BUILD_EXAMPLES)]
+pub(crate) struct BuildVerb {
+    /// The project's directory; for a workspace, all its tools are built
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+}
+
+const BUILD_EXAMPLES: &str = "\
+Examples:
+  tollgate build hello
+  cd hello && tollgate build
+  tollgate build example-tools
+
+The tools directory is the one of tollgate.toml; without one it is `tools` in the working
+directory, or beside the project if the working directory is the project itself.";
+
+impl NewVerb {
+    pub(crate) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let source = self.lang.source();
+        let project = NewProject {
+            template: self.lang,
+            dir: PathBuf::from(&self.name),
+            name: self.name,
+            sdk: self.sdk,
+        };
+        project.write()?;
+        if output.is_json() {
+            output.json(&json!({"name": project.name, "dir": project.dir}));
+        } else {
+            let (name, program) = (&project.name, program());
+            output
+                .line(&format!("{GOOD}started{GOOD:#} {BOLD}{name}{BOLD:#}: the tool is in {name}/{source}"));
+            output.say(&format!("{DIM}next: {program} build {name}{DIM:#}"));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl BuildVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let config = globals.read_config()?;
+        let (tools, gates) =
+            (place(&config, &self.dir, &config.tools_dir), place(&config, &self.dir, &config.gates_dir.path));
+        let dirs = Dirs { tools: &tools, gates: &gates };
+        let dir = self.dir.clone();
+        let say = |words: &str| output.say(words);
+        tollgate::grants::check_sources(&project::sources(&dir), &config).map_err(Failure::usage)?;
+        let artifacts = project::compile(&dir, &say)?;
+        let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
+        let mut installed = Vec::with_capacity(artifacts.len());
+        for artifact in &artifacts {
+            let tool = project::install(&sandbox, artifact, dirs, &say).await?;
+            if !output.is_json() {
+                show(&tool, artifact.fresh, output);
+            }
+            installed.push(tool);
+        }
+        if output.is_json() {
+            output.json(&installed.iter().map(as_json).collect::<Vec<_>>());
+        } else if let Some(tool) = installed.iter().flat_map(|built| &built.tools).next() {
+            let arguments = example::arguments(&tool.parameters);
+            let place = if in_project(&config, &self.dir) { "cd .. && " } else { "" };
+            output.say(&format!("{DIM}next: {place}{} call {} '{arguments}'{DIM:#}", program(), tool.name));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Returns the directory for the component. If the working directory is the project, the tools
+/// directory is beside the project, not inside it.
+fn place(config: &Config, dir: &Path, home: &Path) -> PathBuf {
+    if in_project(config, dir) { Path::new("..").join(home) } else { home.to_owned() }
+}
+
+/// Returns whether the working directory is the project and the configuration names no tools
+/// directory.
+fn in_project(config: &Config, dir: &Path) -> bool {
+    let here = Path::new(".").canonicalize();
+    config.file.is_none()
+        && !config.tools_dir.exists()
+        && here.is_ok_and(|here| dir.canonicalize().is_ok_and(|dir| dir == here))
+}
+
+fn show(built: &Installed, fresh: bool, output: &Output) {
+    let what = match (built.unchanged, fresh) {
+        (true, _) => "unchanged",
+        (false, true) => "installed",
+        (false, false) => "built",
+    };
+    let names: Vec<&str> = built.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let brings = if names.is_empty() { "a gate".to_owned() } else { names.join(", ") };
+    output.line(&format!(
+        "{GOOD}{what}{GOOD:#} {BOLD}{}{BOLD:#} ({}) in {}: {}",
+        built.id,
+        quantity::bytes(built.bytes),
+        shown_line(&built.file.display().to_string(), 200),
+        brings
+    ));
+}
+
+fn as_json(built: &Installed) -> serde_json::Value {
+    json!({
+        "id": built.id,
+        "file": built.file,
+        "bytes": built.bytes,
+        "unchanged": built.unchanged,
+        "tools": built.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+    })
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        match &error {
+            BuildError::Usage(_) => Self::usage(error.to_string()),
+            BuildError::Failed(_) | BuildError::File { .. } => Self::failed(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! `tollgate mcp`: serves the tools over the Model Context Protocol.
+
+mod clients;
+
+use crate::session::data::OpeningStore;
+use crate::session::open::agent_of;
+use crate::terminal::output::quoted;
+use crate::verbs::run::configured_model;
+use crate::verbs::store::keep_pruned;
+use crate::terminal::{Exit, Failure, Output};
+use crate::globals::Globals;
+use crate::session::{Opened, host_with, shutdown, with_servers};
+use clap::Args;
+use clients::Client;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tollgate::Host;
+use tollgate::config::Config;
+use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, ToolList, new_token, serve_stdio_until};
+use tollgate::metrics::Metrics;
+
+/// Serve the tools to clients of the Model Context Protocol
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct McpVerb {
+    /// Serve over HTTP at this address instead of standard input and output
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
+    /// With --http: read the token that clients send from this variable [default: generate one and
+    /// print it]
+    #[arg(long, value_name = "VAR", requires = "http")]
+    token_env: Option<String>,
+    /// With --http: allow pages of this origin, such as https://example.com
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    allow_origin: Vec<String>,
+    /// With --http: allow this host name in requests, in addition to localhost
+    #[arg(long, value_name = "HOST", requires = "http")]
+    allow_host: Vec<String>,
+    /// Also serve this agent of tollgate.toml as a tool
+    #[arg(long, value_name = "ID")]
+    agent: Vec<String>,
+    /// Use the state of this conversation [default: one conversation per session]
+    #[arg(long, value_name = "ID")]
+    thread: Option<String>,
+    /// Print the configuration for this client, and exit
+    #[arg(long, value_name = "CLIENT", conflicts_with = "http")]
+    print_config: Option<Client>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate mcp --print-config claude-desktop         what to write into a client's configuration
+  tollgate mcp                                       one client, over standard input and output
+  tollgate mcp --thread work --agent reviewer        state that is kept; an agent as a tool
+  tollgate mcp --http 127.0.0.1:7300 --token-env TOLLGATE_TOKEN
+
+Standard output carries only the protocol. At the end of its input, and on SIGINT, SIGTERM or
+SIGHUP, the program ends and cancels the calls in progress.";
+
+impl McpVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        if let Some(client) = self.print_config {
+            clients::print(client, &self.served_with(globals)?, output);
+            return Ok(Exit::Done);
+        }
+        let token = self.token()?;
+        let globals = &Globals { token_variable: self.token_env.clone(), ..globals.clone() };
+        let (opened, store) = Opened::open_with_store(globals, output).await?;
+        opened.warn_of_refused(output);
+        let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
+        tokio::spawn(warn_of_gaps(sandbox.clone()));
+        // Keep one client from taking all call slots.
+        let session_calls = (config.limits.sandbox.concurrent_calls / 2) as usize;
+        let (loaded, decide) = (opened.loaded.clone(), decide_command(globals, &config)?);
+        let answers_may_be_remembered = config.clients_may_remember;
+        let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
+        let host = self.host(opened, metrics.as_ref(), store).await?;
+        host.record_loaded(loaded.to_audit()).await?;
+        let pruning = keep_pruned(globals, &config)?;
+        let servers = with_servers(&host, &config, output).await?;
+        let stop = shutdown::take_signals();
+        // Load tools that are added or replaced without a restart.
+        let (_watch, unwatched) = host.watch(sandbox, config, &loaded);
+        if let Some(why) = unwatched {
+            output.warn(&why.to_string());
+        }
+        let offer =
+            ToolList { agents: self.agent, thread_id: self.thread, decide, answers_may_be_remembered };
+        let work = async {
+            offer.check(&host).map_err(|e| Failure::usage(e.to_string()))?;
+            match self.http {
+                None => {
+                    let served = serve_stdio_until(host.clone(), offer, stop).await;
+                    served.map_err(|e| Failure::failed(e.to_string()))?;
+                }
+                Some(address) => {
+                    let options = HttpOptions {
+                        address,
+                        token,
+                        origins: self.allow_origin,
+                        hosts: self.allow_host,
+                        session_calls,
+                    };
+                    let show_token = self.token_env.is_none();
+                    serve_over_http((host.clone(), offer), options, metrics, show_token, stop, output)
+                        .await?;
+                }
+            }
+            // Stop pruning before the pending records are written.
+            drop(pruning);
+            Ok::<_, Failure>(Exit::Done)
+        };
+        shutdown::finish(&host, servers, work).await
+    }
+
+    fn token(&self) -> Result<String, Failure> {
+        let Some(name) = &self.token_env else { return Ok(new_token()) };
+        match std::env::var(name) {
+            Ok(token) if token.trim().len() >= 16 => Ok(token.trim().to_owned()),
+            Ok(_) => Err(Failure::usage(format!(
+                "the token in {name} is shorter than 16 characters; make one with `openssl rand -hex 32`"
+            ))),
+            Err(_) => Err(Failure::usage(format!("the variable {name} is not set; it holds the token"))),
+        }
+    }
+
+    async fn host(
+        &self,
+        opened: Opened,
+        metrics: Option<&Metrics>,
+        store: OpeningStore,
+    ) -> Result<Host, Failure> {
+        let mut agents = Vec::new();
+        for id in &self.agent {
+            if let Some(agent) = opened.config.agents.get(id) {
+                let model = configured_model(id, &opened.config)?;
+                agents.push(agent_of(id, agent.clone(), Some(model)));
+            }
+        }
+        let store = store.opened().await?;
+        let store =
+            metrics.map_or_else(|| Arc::clone(&store), |metrics| metrics.observing(Arc::clone(&store)));
+        host_with(opened, None, |builder| {
+            agents.into_iter().fold(builder.store(store), |b, agent| b.agent(agent))
+        })
+    }
+
+    /// Returns the command line with which a client starts the server from any directory.
+    fn served_with(&self, globals: &Globals) -> Result<Vec<String>, Failure> {
+        let config = globals.read_config()?;
+        let Some(file) = &config.file else {
+            return Err(Failure::usage(
+                "there is no tollgate.toml here. A client starts the server in a directory of its own, so the \
+                 tools have to be named by a file: `touch tollgate.toml` beside them, and try again"
+                    .to_owned(),
+            ));
+        };
+        let exe = std::env::current_exe()
+            .map_err(|e| Failure::failed(format!("cannot determine the path of this program: {e}")))?;
+        let mut command = vec![shown(&exe), "mcp".to_owned(), "--config".to_owned(), absolute(file)?];
+        if let Some(data) = &globals.data {
+            command.extend(["--data".to_owned(), absolute(data)?]);
+        }
+        if let Some(thread) = &self.thread {
+            command.extend(["--thread".to_owned(), thread.clone()]);
+        }
+        for agent in &self.agent {
+            command.extend(["--agent".to_owned(), agent.clone()]);
+        }
+        Ok(command)
+    }
+}
+
+/// Warns once if this system cannot fully confine the compiler process.
+async fn warn_of_gaps(sandbox: tollgate_sandbox::Sandbox) {
+    if let Some(gaps) = sandbox.compiler_gaps().await {
+        tracing::warn!("{gaps}");
+    }
+}
+
+async fn serve_over_http(
+    (host, offer): (Host, ToolList),
+    options: HttpOptions,
+    metrics: Option<Metrics>,
+    show_token: bool,
+    stop: CancellationToken,
+    output: &Output,
+) -> Result<(), Failure> {
+    let (wanted, token) = (options.address, options.token.clone());
+    let server = HttpServer::bind(options)
+        .await
+        .map_err(|e| Failure::usage(format!("cannot listen on {wanted}: {e}; choose another address")))?;
+    let server = match metrics {
+        Some(metrics) => server.with_metrics(metrics),
+        None => server,
+    };
+    let address = server.address().map_err(|e| Failure::failed(e.to_string()))?;
+    output.say(&format!("serving at http://{address}{HTTP_PATH}"));
+    if show_token {
+        output.say(&format!("clients send the header `Authorization: Bearer {token}`"));
+    }
+    if !address.ip().is_loopback() {
+        output.warn("traffic is not encrypted; put a TLS proxy in front");
+    }
+    server.serve(host, offer, stop).await.map_err(|e| Failure::failed(format!("the server failed: {e}")))
+}
+
+/// Returns the command line that decides about a waiting call from any directory: with this
+/// program, this configuration and this store.
+fn decide_command(globals: &Globals, config: &Config) -> Result<String, Failure> {
+    let program = std::env::current_exe().map_or_else(|_| "tollgate".to_owned(), |exe| shown(&exe));
+    let mut words = vec![program];
+    if let Some(file) = &config.file {
+        words.extend(["--config".to_owned(), absolute(file)?]);
+    }
+    if let Some(data) = &globals.data {
+        words.extend(["--data".to_owned(), absolute(data)?]);
+    }
+    words.push("decide".to_owned());
+    let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    // Without a configuration file, the tools directory is relative to the working directory.
+    match &config.file {
+        Some(_) => Ok(line),
+        None => Ok(format!("cd {} && {line}", quoted(&absolute(&config.base_dir)?))),
+    }
+}
+
+fn absolute(path: &Path) -> Result<String, Failure> {
+    let whole: Result<PathBuf, _> = std::path::absolute(path);
+    whole.map(|path| shown(&path)).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,149 @@
+//! The command line, with one file per command.
+
+pub(crate) mod add;
+pub(crate) mod audit;
+pub(crate) mod call;
+pub(crate) mod completions;
+pub(crate) mod decide;
+pub(crate) mod grant;
+pub(crate) mod grants;
+pub(crate) mod inspect;
+pub(crate) mod make;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
+pub(crate) mod publish;
+pub(crate) mod remove;
+pub(crate) mod replay;
+pub(crate) mod resume;
+pub(crate) mod run;
+pub(crate) mod runs;
+pub(crate) mod show;
+pub(crate) mod state;
+pub(crate) mod store;
+pub(crate) mod sync;
+pub(crate) mod tools;
+pub(crate) mod update;
+pub(crate) mod verify;
+
+use crate::globals::Globals;
+use crate::terminal::{Exit, Failure, Output};
+use clap::{Parser, Subcommand};
+
+/// Run untrusted agent tools.
+///
+/// A tool is a WebAssembly component in the tools directory. Every call of a tool passes a gate,
+/// runs in a fresh sandbox under limits, sees only what it was granted, and changes state only
+/// together with its result.
+#[derive(Debug, Parser)]
+#[command(name = "tollgate", version, after_help = EXAMPLES, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate demo                                      the tour, without a key
+  tollgate new hello && tollgate build hello         start a tool and compile it
+  tollgate call hello '{\"name\": \"Ada\"}'              one call, without a model
+  tollgate run \"How long is our README?\"             an agent, with the model of tollgate.toml
+
+Exit codes:
+  0  done
+  1  the tool or the run failed
+  2  wrong usage or configuration
+  3  suspended, waiting for a decision";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Demo(crate::demo::Demo),
+    Run(run::RunVerb),
+    Call(call::CallVerb),
+    Tools(tools::ToolsVerb),
+    Inspect(inspect::InspectVerb),
+    Add(add::AddVerb),
+    Update(update::UpdateVerb),
+    Remove(remove::RemoveVerb),
+    Sync(sync::SyncVerb),
+    Verify(verify::VerifyVerb),
+    Publish(publish::PublishVerb),
+    Audit(audit::AuditVerb),
+    Enable(audit::EnableVerb),
+    Grant(grant::GrantVerb),
+    Revoke(grant::RevokeVerb),
+    Grants(grants::GrantsVerb),
+    Runs(runs::RunsVerb),
+    Show(show::ShowVerb),
+    Replay(replay::ReplayVerb),
+    Decide(decide::DecideVerb),
+    Resume(resume::ResumeVerb),
+    State(state::StateVerb),
+    Store(store::StoreVerb),
+    Prune(store::PruneVerb),
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::McpVerb),
+    New(make::NewVerb),
+    Build(make::BuildVerb),
+    Completions(completions::CompletionsVerb),
+}
+
+/// Runs the command.
+pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
+    let Cli { globals, verb } = cli;
+    // Leave out a directory that the variable names: the next command reads the variable as well.
+    let of_variable = std::env::var_os("TOLLGATE_DATA");
+    let data = globals.data.as_deref().filter(|data| of_variable.as_deref() != Some(data.as_os_str()));
+    crate::terminal::output::remember_named(globals.config.as_deref(), data);
+    match verb {
+        Verb::Demo(verb) => verb.run(&globals, output).await,
+        Verb::Run(verb) => verb.run(&globals, output).await,
+        Verb::Call(verb) => verb.run(&globals, output).await,
+        Verb::Tools(verb) => verb.run(&globals, output).await,
+        Verb::Inspect(verb) => verb.run(&globals, output).await,
+        Verb::Add(verb) => verb.run(&globals, output).await,
+        Verb::Update(verb) => verb.run(&globals, output).await,
+        Verb::Remove(verb) => verb.run(&globals, output).await,
+        Verb::Sync(verb) => verb.run(&globals, output).await,
+        Verb::Verify(verb) => verb.run(&globals, output).await,
+        Verb::Publish(verb) => verb.run(&globals, output).await,
+        Verb::Audit(verb) => verb.run(&globals, output).await,
+        Verb::Enable(verb) => verb.run(&globals, output).await,
+        Verb::Grant(verb) => verb.run(&globals, output).await,
+        Verb::Revoke(verb) => verb.run(&globals, output).await,
+        Verb::Grants(verb) => verb.run(&globals, output).await,
+        Verb::Runs(verb) => verb.run(&globals, output).await,
+        Verb::Show(verb) => verb.run(&globals, output).await,
+        Verb::Replay(verb) => verb.run(&globals, output).await,
+        Verb::Decide(verb) => verb.run(&globals, output).await,
+        Verb::Resume(verb) => verb.run(&globals, output).await,
+        Verb::State(verb) => verb.run(&globals, output).await,
+        Verb::Store(verb) => verb.run(&globals, output).await,
+        Verb::Prune(verb) => verb.run(&globals, output).await,
+        #[cfg(feature = "mcp")]
+        Verb::Mcp(verb) => verb.run(&globals, output).await,
+        Verb::New(verb) => verb.run(output),
+        Verb::Build(verb) => verb.run(&globals, output).await,
+        Verb::Completions(verb) => verb.run(output),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_shows_an_example() {
+        for verb in Cli::command().get_subcommands() {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{} has no example", verb.get_name());
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `tollgate publish`: a component to a registry, with its signature.
+
+use crate::session::origin::docker_config;
+use crate::terminal::output::{GOOD, shown_line};
+use crate::terminal::{Exit, Failure, Output};
+use crate::globals::Globals;
+use clap::{ArgGroup, Args};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tollgate::grants::parse_manifest;
+use tollgate::registry;
+use tollgate_registry::{
+    NewArtifact, Reference, SigningKey, Source, Wanted, check_bundle, fetch, is_signed, read_bundle,
+};
+use tollgate_sandbox::{Guest, Sandbox};
+
+/// Publishes a component to a registry, with its signature
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("signature").required(true).args(["key", "bundle", "unsigned"]))]
+pub(crate) struct PublishVerb {
+    /// The place in the registry, with a tag
+    destination: Reference,
+    /// The component, a `.wasm` file; NAME.toml beside it says what it asks for
+    file: PathBuf,
+    /// Sign with the private key in this file (PEM, as `openssl genpkey` writes it)
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Attach the signature in this file, which another program made
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
+    /// Publish without a signature
+    #[arg(long)]
+    unsigned: bool,
+    /// Move the tag if it exists
+    #[arg(long)]
+    replace: bool,
+    /// Print the digest and publish nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out signing.key
+  tollgate publish localhost:5000/weather:1 tools/weather.wasm --key signing.key
+  tollgate publish ghcr.io/acme/weather:1.2 weather.wasm --unsigned --json | jq -r .digest";
+
+impl PublishVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let config = globals.read_config()?;
+        let client = registry::client(&config, docker_config(), None)?;
+        let source = Source::File(self.file.clone());
+        let trust = &config.trust;
+        let fetched = fetch(&client, &source, Wanted::default(), &trust.root()?).await?;
+        let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
+        let name = shown_line(&self.file.display().to_string(), 200);
+        let Guest::Tools(component) = sandbox.load_either(&name, fetched.wasm.clone()).await? else {
+            return Err(Failure::usage(format!(
+                "{name} is a gate, which cannot be added from a registry yet"
+            )));
+        };
+        if let Some(Err(why)) = fetched.asks.as_deref().map(parse_manifest) {
+            return Err(Failure::usage(format!("the manifest beside {name} is refused: {why}")));
+        }
+        let descriptor = component.descriptor();
+        let annotations = BTreeMap::from([
+            ("title".to_owned(), descriptor.id.clone()),
+            ("version".to_owned(), descriptor.version.clone()),
+        ]);
+        let asks = fetched.asks.as_deref();
+        let artifact = NewArtifact::new(fetched.wasm.clone(), asks, &annotations, &created()?)?;
+        let (digest, key) = (artifact.digest(), self.signing_key()?);
+        let bundle = match (&self.bundle, &key) {
+            (Some(file), _) => {
+                let bundle = read_bundle(file)?;
+                check_bundle(&bundle, &artifact, trust).await?;
+                Some(bundle)
+            }
+            (None, Some(key)) => Some(key.sign(&self.destination.origin(), &digest)?),
+            (None, None) => None,
+        };
+        let mut uploaded = 0;
+        if !self.dry_run {
+            let mut session = client.session(self.destination.clone());
+            // Signing again makes another signature, which would say nothing more.
+            let is_there = match &key {
+                Some(key) => is_signed(&mut session, &artifact, key.public()).await?,
+                None => false,
+            };
+            let new = bundle.as_deref().filter(|_| !is_there);
+            uploaded = session.publish(&artifact, new, self.replace).await?.uploaded;
+        }
+        let place = self.destination.at(digest.clone());
+        if output.is_json() {
+            output.json(&json!({
+                "reference": place.to_string(),
+                "digest": digest,
+                "uploaded_blobs": uploaded,
+                "signed": bundle.is_some(),
+                "dry_run": self.dry_run,
+            }));
+        } else {
+            let done = if self.dry_run { "would publish" } else { "published" };
+            output.line(&format!("{GOOD}{done}{GOOD:#} {place}"));
+        }
+        Ok(Exit::Done)
+    }
+
+    fn signing_key(&self) -> Result<Option<SigningKey>, Failure> {
+        let Some(file) = &self.key else { return Ok(None) };
+        let unreadable = |e| Failure::usage(format!("{} cannot be read: {e}", file.display()));
+        Ok(Some(SigningKey::from_pem(&std::fs::read_to_string(file).map_err(unreadable)?)?))
+    }
+}
+
+/// The time of the build, so that the same input always makes the same digest.
+fn created() -> Result<String, Failure> {
+    let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") else { return Ok("1970-01-01T00:00:00Z".to_owned()) };
+    let time = text.parse().ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    let time = time.ok_or_else(|| Failure::usage("SOURCE_DATE_EPOCH is not a number of seconds"))?;
+    Ok(time.to_string())
+}

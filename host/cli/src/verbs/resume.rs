@@ -1,0 +1,112 @@
+//! `tollgate resume`: resumes a run whose process has ended.
+
+use crate::session::ask::{ask, say_how_to_decide, somebody_is_there};
+use crate::verbs::call::{answer, follow};
+use crate::session::data::{find_run, open_limited_store};
+use crate::render::narrate::{Narrator, outcome};
+use crate::verbs::run::configured_model;
+use crate::verbs::runs::status;
+use crate::terminal::{Exit, Failure, Output};
+use crate::globals::Globals;
+use crate::session::{Opened, always, host_with, shutdown, with_servers};
+use clap::Args;
+use std::sync::Arc;
+use tollgate::run::{RunEnd, RunHandle};
+use tollgate::store::RunSummary;
+use tollgate::{Host, HostError};
+
+/// Resume an interrupted run, and ask what it waits for
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ResumeVerb {
+    /// The run's id, or its beginning
+    run: String,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate runs --status running                     interrupted runs are among them
+  tollgate resume 0192f0a1
+  tollgate resume 0192f0a1 --json
+
+A call that was in progress runs again if its tool is idempotent, and is answered as interrupted if
+it is not. On a terminal, the questions of the run are asked at once. With --json every event is
+one line of JSON. The exit code is 0 if the run completed, 3 if it waits for a decision, else 1.";
+
+impl ResumeVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let config = globals.read_config()?;
+        let store = open_limited_store(globals, &config)?;
+        let run = find_run(&store, &self.run).await?;
+        match status(&run) {
+            "interrupted" | "waiting" => {}
+            "running" => {
+                let words =
+                    format!("another process carries the run {}; wait until it has ended", run.run_id);
+                return Err(Failure::failed(words));
+            }
+            ended => {
+                output.say(&format!("the run {} has ended: {ended}", run.run_id));
+                return Ok(if ended == "completed" { Exit::Done } else { Exit::Failed });
+            }
+        }
+        let asks = config.agents.get(&run.agent_id).is_none_or(|agent| agent.made_of.is_none());
+        let model =
+            (run.kind == "prompt" && asks).then(|| configured_model(&run.agent_id, &config)).transpose()?;
+        let opened = Opened::load(config, output).await?;
+        opened.warn_of_refused(output);
+        let running = model.map(|model| (run.agent_id.as_str(), model));
+        let (loaded, config) = (opened.loaded.to_audit(), opened.config.clone());
+        let host = host_with(opened, running, |builder| builder.store(store))?;
+        host.note_loaded(loaded).await?;
+        let servers = with_servers(&host, &config, output).await?;
+        let work = async {
+            let exit = resume(&host, &run, globals, output).await?;
+            // The run itself may be a direct call that recovery runs again.
+            host.end_abandoned().await?;
+            Ok(exit)
+        };
+        shutdown::finish(&host, servers, work).await
+    }
+}
+
+async fn resume(host: &Host, run: &RunSummary, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+    let handle = host.recover(&run.run_id).await?;
+    if run.kind == "call" {
+        let mut narrator = Narrator::new(output).reports_only();
+        let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
+        return answer(&end, output);
+    }
+    let mut narrator = Narrator::new(output);
+    let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
+    narrator.finish(&end);
+    if !output.is_json() {
+        say_how_to_decide(&end, output);
+    }
+    Ok(outcome(&end))
+}
+
+/// Follows a run until it has ended. On a terminal, asks the person its questions; a question left
+/// open ends it as well.
+pub(crate) async fn follow_and_ask(
+    host: &Host,
+    handle: RunHandle,
+    narrator: &mut Narrator<'_>,
+    globals: &Globals,
+    output: &Output,
+) -> Result<RunEnd, Failure> {
+    let mut end = follow(handle, narrator).await?;
+    while somebody_is_there(output) && !end.waiting.is_empty() {
+        let asked = Arc::clone(&end.waiting[0]);
+        let Some(decision) = ask(&asked, output).await? else { break };
+        match host.decide(&end.run_id, decision.clone()).await {
+            Ok(handle) => {
+                always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
+                end = follow(handle, narrator).await?;
+            }
+            Err(HostError::Refused(why)) => output.warn(&why),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(end)
+}

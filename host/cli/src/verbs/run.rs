@@ -1,0 +1,196 @@
+//! `tollgate run`: runs an agent on a prompt.
+
+use crate::session::ask::say_how_to_decide;
+use crate::verbs::call::{MAX_INPUT_BYTES, read_stdin};
+use crate::session::data::OpeningStore;
+use crate::render::narrate::{Narrator, outcome};
+use crate::verbs::resume::follow_and_ask;
+use crate::terminal::{Exit, Failure, Output};
+use crate::globals::Globals;
+use crate::session::{Opened, host_with, shutdown, with_servers};
+use clap::Args;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+use tollgate::config::{Config, DEFAULT_AGENT};
+use tollgate::models::{Model, ModelConfig};
+use tollgate::run::RunEnd;
+use tollgate::{Busy, Host, HostError, RunRequest};
+use tollgate_agent::name;
+
+/// Run an agent, which answers the prompt and calls its tools on the way
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunVerb {
+    /// The prompt; `-` reads it from standard input
+    prompt: Option<String>,
+    /// Run this agent of [agents.ID] [default: `default`, or the only one]
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+    /// Continue this conversation
+    #[arg(long, value_name = "ID")]
+    thread: Option<String>,
+    /// Wait for the conversation's current run to finish instead of failing
+    #[arg(long)]
+    queue: bool,
+    /// Use this model instead of the configured one: NAME, or PROVIDER/NAME
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate run \"Which of our documents speaks of gates?\"
+  tollgate run --agent reviewer --model anthropic/claude-sonnet-4-5 \"Review CHANGES.md\"
+  tollgate run --model recorded/turns.toml \"Play what was written down\"
+  git log -5 | tollgate run - --json
+
+The answer goes to standard output, progress to standard error. With --json every event is one
+line of JSON on standard output. PROVIDER is openai, anthropic, gemini,
+ollama or recorded; the model of every run is set in [model] of tollgate.toml.";
+
+impl RunVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let prompt = read_prompt(self.prompt)?;
+        let config = globals.read_config()?;
+        let agent_id = chosen_agent(self.agent, &config)?;
+        let made_of_others = config.agents.get(&agent_id).is_some_and(|agent| agent.made_of.is_some());
+        let model = match made_of_others {
+            true => None,
+            false => Some(chosen_model(self.model.as_deref(), &agent_id, &config)?),
+        };
+        let store = OpeningStore::begin(globals, &config)?;
+        let opened = Opened::load(config, output).await?;
+        opened.warn_of_refused(output);
+        let store = store.opened().await?;
+        let sandbox = opened.sandbox.clone();
+        let watched = (Arc::new(opened.config.clone()), opened.loaded.clone());
+        let running = model.map(|model| (agent_id.as_str(), model));
+        let host = host_with(opened, running, |builder| builder.store(store))?;
+        host.record_loaded(watched.1.to_audit()).await?;
+        let servers = with_servers(&host, &watched.0, output).await?;
+        // A conversation may last: a tool that is built meanwhile is available from the next turn.
+        let (_watch, unwatched) = host.watch(sandbox, watched.0, &watched.1);
+        unwatched.iter().for_each(|why| tracing::debug!("{why}"));
+        let mut request = RunRequest::new(agent_id, prompt);
+        request.thread_id = self.thread;
+        request.busy = if self.queue { Busy::Queue } else { Busy::Refuse };
+        let work = async { Ok::<_, Failure>(outcome(&run(&host, &request, globals, output).await?)) };
+        shutdown::finish(&host, servers, work).await
+    }
+}
+
+/// Runs the agent. If the conversation's last run was interrupted and asks something after its
+/// recovery, that question comes first; while it is open, the message is not sent.
+async fn run(
+    host: &Host,
+    request: &RunRequest,
+    globals: &Globals,
+    output: &Output,
+) -> Result<RunEnd, Failure> {
+    let mut narrator = Narrator::new(output);
+    let end = loop {
+        let begun = async { Ok::<_, Failure>(host.run(request.clone()).await) };
+        let recovered = match shutdown::unless_asked(begun).await? {
+            Ok(handle) => break follow_and_ask(host, handle, &mut narrator, globals, output).await?,
+            Err(HostError::Waiting(run_id)) => run_id,
+            Err(e) => return Err(e.into()),
+        };
+        output.warn(&format!("the run {recovered} of this conversation was interrupted, and asks something"));
+        let handle = host.recover(&recovered).await?;
+        let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
+        if !end.waiting.is_empty() {
+            output.warn("the message was not sent; answer first, or send it again to leave the question");
+            break end;
+        }
+    };
+    narrator.finish(&end);
+    if !output.is_json() {
+        say_how_to_decide(&end, output);
+    }
+    Ok(end)
+}
+
+fn read_prompt(typed: Option<String>) -> Result<String, Failure> {
+    let piped = || !std::io::stdin().is_terminal();
+    let prompt = match typed.as_deref() {
+        Some("-") => read_stdin(MAX_INPUT_BYTES)?,
+        Some(prompt) => prompt.to_owned(),
+        None if piped() => read_stdin(MAX_INPUT_BYTES)?,
+        None => String::new(),
+    };
+    match prompt.trim() {
+        "" => Err(Failure::usage("missing prompt; pass it as an argument, or `-` to read standard input")),
+        prompt => Ok(prompt.to_owned()),
+    }
+}
+
+/// Returns the agent that the option names; else `default`; else the only configured one.
+fn chosen_agent(named: Option<String>, config: &Config) -> Result<String, Failure> {
+    let known: Vec<&str> =
+        config.agents.keys().map(String::as_str).filter(|id| *id != tollgate::DIRECT_AGENT).collect();
+    match named {
+        Some(id) if known.contains(&id.as_str()) => Ok(id),
+        Some(id) => {
+            let near = name::nearest(&id, known.iter().copied());
+            let hint = near.first().map(|near| format!(" Did you mean `{near}`?")).unwrap_or_default();
+            Err(Failure::usage(format!(
+                "there is no agent `{}` in {}.{hint} Known: {}.",
+                crate::terminal::output::shown_line(&id, 80),
+                config.name(),
+                known.join(", ")
+            )))
+        }
+        None => match known.as_slice() {
+            [only] => Ok((*only).to_owned()),
+            _ if known.contains(&DEFAULT_AGENT) => Ok(DEFAULT_AGENT.to_owned()),
+            _ => Err(Failure::usage(format!("choose an agent: --agent {}", known.join(" or --agent ")))),
+        },
+    }
+}
+
+/// Returns the model with which the configuration runs this agent.
+///
+/// # Errors
+/// No model is configured, or it cannot be created.
+pub(crate) fn configured_model(agent_id: &str, config: &Config) -> Result<Arc<dyn Model>, Failure> {
+    chosen_model(None, agent_id, config)
+}
+
+fn chosen_model(named: Option<&str>, agent_id: &str, config: &Config) -> Result<Arc<dyn Model>, Failure> {
+    let configured =
+        config.agents.get(agent_id).and_then(|agent| agent.model.as_ref()).or(config.model.as_ref());
+    let env = |name: &str| std::env::var(name).ok();
+    let built = match named {
+        None => configured.ok_or_else(|| no_model(config))?.build(&config.base_dir, env),
+        Some(named) => named_model(named, configured)?.build(Path::new("."), env),
+    };
+    built.map_err(|e| Failure::usage(e.to_string()))
+}
+
+fn no_model(config: &Config) -> Failure {
+    Failure::usage(format!(
+        "no model is configured. Add to {}:\n\n  [model]\n  provider = \"openai\"   # or anthropic, gemini, ollama, recorded\n  model = \"gpt-5-mini\"\n\nor name one: --model ollama/qwen3",
+        config.name()
+    ))
+}
+
+/// Parses `PROVIDER/NAME`, or another name for the configured provider.
+fn named_model(named: &str, configured: Option<&ModelConfig>) -> Result<ModelConfig, Failure> {
+    let with_provider = named.split_once('/').and_then(|(provider, name)| {
+        let key = if provider == "recorded" { "file" } else { "model" };
+        let table = toml::Table::from_iter([
+            ("provider".to_owned(), toml::Value::from(provider)),
+            (key.to_owned(), toml::Value::from(name)),
+        ]);
+        table.try_into::<ModelConfig>().ok()
+    });
+    match (with_provider, configured) {
+        (Some(model), _) => Ok(model),
+        (None, Some(configured)) => Ok(ModelConfig { model: Some(named.to_owned()), ..configured.clone() }),
+        (None, None) => Err(Failure::usage(format!(
+            "no provider for the model `{}`; write PROVIDER/NAME, such as --model openai/gpt-5-mini; providers are openai, anthropic, gemini, ollama and recorded",
+            crate::terminal::output::shown_line(named, 80)
+        ))),
+    }
+}

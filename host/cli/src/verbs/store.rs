@@ -1,0 +1,175 @@
+//! `tollgate prune`, which removes old runs, and `tollgate store verify`, which looks for damage.
+
+use crate::verbs::audit::since_ms;
+use crate::session::data::data_dir;
+use crate::terminal::{Exit, Failure, Output, program, quantity};
+use crate::globals::Globals;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+#[cfg(feature = "mcp")]
+use tokio_util::sync::DropGuard;
+#[cfg(feature = "mcp")]
+use tollgate::config::Config;
+use tollgate::config::read_period;
+use tollgate::store::{HoldsBack, Pruned, Pruning, SqliteStore, Verified};
+
+/// Remove old completed runs, their events and audit records, and free their disk space
+#[derive(Debug, Args)]
+#[command(after_help = PRUNE_EXAMPLES)]
+pub(crate) struct PruneVerb {
+    /// Remove runs older than this, such as 12h or 30d [default: `keep` in [store]]
+    #[arg(long, value_name = "TIME", value_parser = read_period)]
+    older_than: Option<Duration>,
+    /// Only count what would be removed
+    #[arg(long)]
+    dry_run: bool,
+}
+
+const PRUNE_EXAMPLES: &str = "\
+Examples:
+  tollgate prune --older-than 30d --dry-run
+  tollgate prune --older-than 30d
+  tollgate prune --json | jq .freed_bytes
+
+Runs in progress or waiting for a person stay, and so do the state and the conversation of every
+thread. A run that was removed can no longer be shown or replayed.";
+
+/// Check the store
+#[derive(Debug, Args)]
+#[command(after_help = STORE_EXAMPLES)]
+pub(crate) struct StoreVerb {
+    #[command(subcommand)]
+    way: Way,
+}
+
+#[derive(Debug, Subcommand)]
+enum Way {
+    /// Check the file and the checksums of every run
+    Verify,
+}
+
+const STORE_EXAMPLES: &str = "\
+Examples:
+  tollgate store verify
+  tollgate store verify --json | jq '.damaged[].run_id'
+
+The exit code is 0 if nothing is damaged, and 1 if something is.";
+
+impl PruneVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let keep = match self.older_than {
+            Some(period) => Some(period),
+            None => globals.read_config()?.store.keep,
+        };
+        let keep = keep.ok_or_else(|| {
+            Failure::usage("no age to prune by; pass --older-than 30d, or set keep = \"30d\" in [store]")
+        })?;
+        let pruning = Pruning { before_ms: since_ms(keep), dry_run: self.dry_run, give_back: true };
+        let pruned = prune(data_dir(globals)?, pruning, CancellationToken::new()).await?;
+        if output.is_json() {
+            output.json(&pruned);
+        } else {
+            output.say(&said(&pruned));
+            pruned.held_back.iter().for_each(|open| output.say(&held_back(open)));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+async fn prune(directory: PathBuf, pruning: Pruning, stop: CancellationToken) -> Result<Pruned, Failure> {
+    let pruning = tokio::task::spawn_blocking(move || SqliteStore::prune_until(&directory, pruning, &stop));
+    Ok(pruning.await.map_err(|e| Failure::failed(format!("pruning failed: {e}")))??)
+}
+
+/// Removes runs older than the configuration keeps, now and once a day, until the result is
+/// dropped. A server may run for months.
+#[cfg(feature = "mcp")]
+pub(crate) fn keep_pruned(globals: &Globals, config: &Config) -> Result<DropGuard, Failure> {
+    let stop = CancellationToken::new();
+    let Some(keep) = config.store.keep else { return Ok(stop.drop_guard()) };
+    let directory = data_dir(globals)?;
+    let stopped = stop.clone();
+    tokio::spawn(async move {
+        let mut days = tokio::time::interval(Duration::from_secs(86_400));
+        while stopped.run_until_cancelled(days.tick()).await.is_some() {
+            let pruning = Pruning { before_ms: since_ms(keep), dry_run: false, give_back: false };
+            if let Err(why) = prune(directory.clone(), pruning, stopped.clone()).await {
+                tracing::warn!("old runs could not be removed: {why}");
+            }
+        }
+    });
+    Ok(stop.drop_guard())
+}
+
+fn said(pruned: &Pruned) -> String {
+    let what = format!(
+        "{} with {}, {}",
+        quantity::count(pruned.runs, "run"),
+        quantity::count(pruned.events, "event"),
+        quantity::count(pruned.audit, "audit record")
+    );
+    match pruned.dry_run {
+        true => format!("would remove {what}"),
+        false if pruned.is_in_use => {
+            format!(
+                "removed {what}; the store keeps the space for later records because another process uses it"
+            )
+        }
+        false => format!("removed {what}; freed {} of disk", quantity::bytes(pruned.freed_bytes)),
+    }
+}
+
+/// Describes a run that keeps old runs from being removed, and how to end it.
+fn held_back(open: &HoldsBack) -> String {
+    let (program, run) = (program(), &open.run_id);
+    let kept = quantity::count(open.runs, "old run");
+    match open.status.as_str() {
+        "waiting" => {
+            format!("the run {run} waits, and keeps {kept}; `{program} show {run}` shows what to decide")
+        }
+        _ => format!(
+            "the run {run} is not over, and keeps {kept}; `{program} resume {run}` ends it if it was interrupted"
+        ),
+    }
+}
+
+impl StoreVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let Way::Verify = self.way;
+        let verified = SqliteStore::open(&data_dir(globals)?)?.verify().await?;
+        if output.is_json() {
+            output.json(&verified);
+        } else {
+            tell(&verified, output);
+        }
+        Ok(if verified.is_sound() { Exit::Done } else { Exit::Failed })
+    }
+}
+
+fn tell(verified: &Verified, output: &Output) {
+    for problem in &verified.database {
+        output.line(&format!("the file is damaged: {}", crate::terminal::output::shown_line(problem, 200)));
+    }
+    for run in &verified.damaged {
+        output.line(&format!("run {} is damaged: {}", run.run_id, run.problem));
+    }
+    let checked = format!(
+        "{} with {} checked, {} damaged",
+        quantity::count(verified.runs, "run"),
+        quantity::count(verified.events, "event"),
+        verified.damaged.len()
+    );
+    let old = match verified.without_checksum {
+        0 => String::new(),
+        number => format!("; {} of an earlier version have no checksum", quantity::count(number, "event")),
+    };
+    output.say(&format!("{checked}{old}"));
+    if !verified.is_sound() {
+        output.say(&format!(
+            "restore the store from a copy, or look at what is left with `{} show RUN`",
+            program()
+        ));
+    }
+}

@@ -1,0 +1,112 @@
+//! `tollgate sync`: makes the tools directory match the lock file.
+
+use crate::session::origin::{Origins, exit_of};
+use crate::terminal::output::{BAD, GOOD, shown_marked};
+use crate::terminal::{Exit, Failure, Output};
+use crate::globals::Globals;
+use clap::Args;
+use serde_json::json;
+use tollgate_registry::{Code, Entry, Error, LockMode, Placement, Source, Wanted, fetch, recheck};
+
+/// Makes the tools directory match the lock file, as on a new machine
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SyncVerb {
+    /// Change nothing, and fail if something is missing or differs
+    #[arg(long)]
+    locked: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate sync
+  tollgate sync --locked        in CI
+
+The exit code is 1 if a component cannot be restored, or with --locked if one is missing or differs.";
+
+impl SyncVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let origins = Origins::open(globals)?;
+        let lock = origins.files.read_lock()?;
+        let mut done = Vec::new();
+        for entry in lock.entries() {
+            let outcome = self.one(entry, &origins).await;
+            if !output.is_json() {
+                match &outcome {
+                    Ok(what) => output.line(&format!("{GOOD}{what}{GOOD:#} {}", entry.id)),
+                    Err(why) => output.line(&format!(
+                        "{BAD}failed{BAD:#} {}: {}",
+                        entry.id,
+                        shown_marked(&why.to_string())
+                    )),
+                }
+            }
+            done.push((entry.id.clone(), outcome));
+        }
+        let unlisted = self.unlisted(&origins, &lock)?;
+        for file in &unlisted {
+            output.say(&format!("{file} is not in the lock file"));
+        }
+        let is_strict = self.locked && origins.config.locked == LockMode::All;
+        let failed = done.iter().any(|(_, outcome)| outcome.is_err()) || (is_strict && !unlisted.is_empty());
+        if output.is_json() {
+            let one = |(id, outcome): &(String, Result<&str, Error>)| match outcome {
+                Ok(what) => json!({ "id": id, "outcome": what }),
+                Err(why) => json!({ "id": id, "code": why.code.as_str(), "message": why.to_string() }),
+            };
+            output.json(
+                &json!({ "components": done.iter().map(one).collect::<Vec<_>>(), "unlisted": unlisted }),
+            );
+        }
+        Ok(exit_of(failed))
+    }
+
+    async fn one(&self, entry: &Entry, origins: &Origins) -> Result<&'static str, Error> {
+        let (files, trust) = (&origins.files, &origins.config.trust);
+        // A lock file that was edited does not get around the policy.
+        recheck(entry, files.kept(entry)?, trust).await?;
+        let placement = files.placement(entry)?;
+        if placement == Placement::InPlace {
+            return Ok("in place");
+        }
+        if self.locked {
+            let what = if placement == Placement::Missing { "is missing" } else { "differs" };
+            return Err(Error::new(
+                Code::LockMismatch,
+                format!("{} {what}; restore it: tollgate sync", entry.file),
+            ));
+        }
+        if files.complete(entry)? {
+            return Ok("completed");
+        }
+        let source = source_of(entry)?;
+        let fetched = fetch(&origins.client, &source, Wanted::default(), &trust.root()?).await?;
+        files.restore(entry, &fetched.wasm, fetched.asks.as_deref())?;
+        Ok("restored")
+    }
+
+    /// The components in the tools directory that the lock file does not record.
+    fn unlisted(&self, origins: &Origins, lock: &tollgate_registry::Lock) -> Result<Vec<String>, Failure> {
+        let Ok(entries) = std::fs::read_dir(&origins.files.tools) else { return Ok(Vec::new()) };
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let is_component = |name: &String| name.ends_with(".wasm") && !name.starts_with('.');
+        let mut unlisted: Vec<_> =
+            names.filter(is_component).filter(|name| lock.of_file(name).is_none()).collect();
+        unlisted.sort();
+        Ok(unlisted)
+    }
+}
+
+/// Where the very bytes of an entry come from.
+fn source_of(entry: &Entry) -> Result<Source, Error> {
+    let text = match &entry.manifest {
+        Some(manifest) => format!("{}@{manifest}", entry.from),
+        None => entry.from.clone(),
+    };
+    if text.starts_with("file:") {
+        let what =
+            format!("{} came from a local file, and is nowhere to be fetched from; add it again", entry.id);
+        return Err(Error::new(Code::NotFound, what));
+    }
+    text.parse()
+}

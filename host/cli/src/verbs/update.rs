@@ -1,0 +1,144 @@
+//! `tollgate update`: newer versions of installed components, and what they change.
+
+use crate::session::offer::{Consent, Named, Offer};
+use crate::session::origin::{Origins, exit_of, note_refusal};
+use crate::terminal::output::{BAD, GOOD, shown_line, shown_marked};
+use crate::terminal::{Exit, Failure, Output, program};
+use crate::globals::Globals;
+use clap::Args;
+use serde_json::{Value, json};
+use tollgate_registry::{Digest, Entry, Lock, Reference, Source, Wanted, fetch};
+
+/// Looks for newer versions of installed components, and shows what they change
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct UpdateVerb {
+    /// The components, by their ids; all of them if none is named
+    ids: Vec<String>,
+    /// Change nothing, and exit with 1 if there is a difference
+    #[arg(long)]
+    check: bool,
+    /// Take this tag or digest, which may be older
+    #[arg(long, value_name = "TAG|DIGEST")]
+    to: Option<String>,
+    /// Confirm without a question what the same signer made and asks for nothing more
+    #[arg(long, short)]
+    yes: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate update
+  tollgate update weather --to 1.3
+  tollgate update --check --json        for a bot
+
+The exit code is 3 if a person has to decide and there is no terminal.";
+
+impl UpdateVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let origins = Origins::open(globals)?;
+        let lock = origins.files.read_lock()?;
+        if let Some(unknown) = self.ids.iter().find(|id| lock.of(id).is_none()) {
+            let id = shown_line(unknown, 64);
+            return Err(Failure::usage(format!(
+                "the lock file records no component {id}; see: {} verify",
+                program()
+            )));
+        }
+        if self.to.is_some() && self.ids.len() != 1 {
+            return Err(Failure::usage(
+                "--to belongs to one component; name it: tollgate update ID --to TAG",
+            ));
+        }
+        let wanted = |entry: &&Entry| self.ids.is_empty() || self.ids.contains(&entry.id);
+        let (mut seen, mut exit, mut differs) = (Vec::new(), Exit::Done, false);
+        for entry in lock.entries().filter(wanted) {
+            match self.one(entry, &lock, &origins, globals, output).await {
+                Ok(one) => {
+                    differs |= one["changed"] == true;
+                    seen.push(one);
+                }
+                Err(why) => {
+                    if why.exit() == Exit::Usage {
+                        note_refusal(globals, &entry.from, &why).await;
+                    }
+                    output.say(&format!(
+                        "{BAD}failed{BAD:#} {}: {}",
+                        entry.id,
+                        shown_marked(&why.to_string())
+                    ));
+                    seen.push(json!({ "id": entry.id, "message": why.to_string() }));
+                    exit = why.exit();
+                }
+            }
+        }
+        if output.is_json() {
+            output.json(&json!({ "components": seen }));
+        }
+        Ok(if self.check && exit == Exit::Done { exit_of(differs) } else { exit })
+    }
+
+    async fn one(
+        &self,
+        entry: &Entry,
+        lock: &Lock,
+        origins: &Origins,
+        globals: &Globals,
+        output: &Output,
+    ) -> Result<Value, Failure> {
+        let Some(source) = self.source(entry)? else {
+            return Ok(json!({ "id": entry.id, "changed": false }));
+        };
+        let trust = &origins.config.trust;
+        let mut keys = trust.keys_of(&entry.from);
+        keys.extend(origins.files.kept(entry)?.and_then(|kept| kept.key));
+        let wanted = Wanted { keys, ..Wanted::default() };
+        let mut fetched = fetch(&origins.client, &source, wanted, &trust.root()?).await?;
+        // A digest says nothing about the tag that is followed from now on.
+        fetched.tag = fetched.tag.or_else(|| entry.tag.clone());
+        let offer = Offer::new(fetched, origins, lock, Named { signer: None, file: None }).await?;
+        if offer.entry.id != entry.id {
+            return Err(Failure::usage(format!(
+                "{} is the component {} now; to take it, add it: {} add {}",
+                entry.from,
+                offer.entry.id,
+                program(),
+                entry.from
+            )));
+        }
+        if !offer.is_new() {
+            output.say(&format!("{GOOD}up to date{GOOD:#} {}", entry.id));
+            return Ok(offer.as_json());
+        }
+        if !output.is_json() {
+            offer.show(output);
+        }
+        let consent = Consent { yes: self.yes, older: self.to.is_some(), ..Consent::default() };
+        if !self.check && offer.decide(consent, output)? {
+            offer.install(origins, globals).await?;
+            output.say(&format!("{GOOD}updated{GOOD:#} {}", entry.id));
+        }
+        Ok(offer.as_json())
+    }
+
+    /// Where a newer version would be; `None` for a local file.
+    fn source(&self, entry: &Entry) -> Result<Option<Source>, Failure> {
+        if entry.from.starts_with("file:") {
+            return Ok(None);
+        }
+        if entry.manifest.is_none() {
+            return Ok(Some(entry.from.parse()?));
+        }
+        let reference: Reference = entry.from.parse()?;
+        let reference = match (&self.to, &entry.tag) {
+            (Some(to), _) if to.contains(':') => {
+                Reference { tag: None, ..reference.at(to.parse::<Digest>()?) }
+            }
+            (Some(to), _) => reference.tagged(to),
+            (None, Some(tag)) => reference.tagged(tag),
+            // It was added by its digest, and stays what it is.
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(Source::Registry(reference)))
+    }
+}

@@ -1,0 +1,88 @@
+//! `tollgate verify`: checks files and signatures against the lock file again, offline.
+
+use crate::session::origin::exit_of;
+use crate::terminal::output::{BAD, GOOD, shown_line, shown_marked};
+use crate::terminal::{Exit, Failure, Output, program};
+use crate::globals::Globals;
+use clap::Args;
+use serde_json::json;
+use tollgate::config::Config;
+use tollgate::registry;
+use tollgate_registry::{Code, Entry, Error, Files, Placement, recheck};
+
+/// Checks installed components and their signatures again, without a network
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct VerifyVerb {
+    /// The components, by their ids; all of them if none is named
+    ids: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate verify
+  tollgate verify weather --json
+
+The exit code is 1 if something is not as it was recorded.";
+
+impl VerifyVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let config = globals.read_config()?;
+        let files = registry::files(&config);
+        let lock = files.read_lock()?;
+        if let Some(unknown) = self.ids.iter().find(|id| lock.of(id).is_none()) {
+            let id = shown_line(unknown, 64);
+            return Err(Failure::usage(format!(
+                "the lock file records no component {id}; see: {} verify",
+                program()
+            )));
+        }
+        let wanted = |entry: &&Entry| self.ids.is_empty() || self.ids.contains(&entry.id);
+        let mut checked = Vec::new();
+        for entry in lock.entries().filter(wanted) {
+            let result = check(entry, &files, &config).await;
+            if !output.is_json() {
+                show(entry, &result, output);
+            }
+            checked.push((entry, result));
+        }
+        let failed = checked.iter().any(|(_, result)| result.is_err());
+        if output.is_json() {
+            let one = |(entry, result): &(&Entry, Result<(), Error>)| {
+                let fault = result.as_ref().err();
+                json!({
+                    "entry": entry,
+                    "ok": fault.is_none(),
+                    "code": fault.map(|fault| fault.code.as_str()),
+                    "message": fault.map(ToString::to_string),
+                })
+            };
+            output.json(&json!({ "components": checked.iter().map(one).collect::<Vec<_>>() }));
+        }
+        Ok(exit_of(failed))
+    }
+}
+
+async fn check(entry: &Entry, files: &Files, config: &Config) -> Result<(), Error> {
+    let what = match files.placement(entry)? {
+        Placement::InPlace => return recheck(entry, files.kept(entry)?, &config.trust).await,
+        Placement::Missing => "it or its manifest is missing",
+        Placement::Differs => "it or its manifest is another one than was recorded",
+    };
+    Err(Error::new(Code::LockMismatch, format!("{}: {what}; restore it: tollgate sync", entry.file)))
+}
+
+fn show(entry: &Entry, result: &Result<(), Error>, output: &Output) {
+    let id = &entry.id;
+    match result {
+        Ok(()) => {
+            let signer = entry.signed.as_ref().map_or_else(
+                || "not signed, accepted by a person".to_owned(),
+                |signed| format!("signed by {signed}"),
+            );
+            let from = shown_line(&entry.from, 300);
+            output.line(&format!("{GOOD}ok{GOOD:#} {id} from {from}: {}", shown_line(&signer, 400)));
+        }
+        Err(why) => output.line(&format!("{BAD}failed{BAD:#} {id}: {}", shown_marked(&why.to_string()))),
+    }
+}

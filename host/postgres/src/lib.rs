@@ -1,0 +1,1 @@
+//! A store that several hosts share: PostgreSQL 14 or later.
