@@ -93,7 +93,7 @@ fn in_turn(agents: &[String], all: usize, prompt: &str, answers: &[Result<PartAn
     };
     match agents.get(answers.len() % agents.len().max(1)) {
         Some(agent) => Following::Run(answers.len(), vec![(agent.clone(), asked)]),
-        None => Following::Failed("it is made of no agents".to_owned()),
+        None => Following::Failed("it has no agents".to_owned()),
     }
 }
 

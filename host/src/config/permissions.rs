@@ -177,7 +177,7 @@ mod tests {
     fn a_rule_that_cannot_be_meant_is_named_with_its_line() {
         for (text, words) in [
             ("deny = [{ tool = \"a\", at = \"path\", glob = \"x\" }]", "begins with /"),
-            ("deny = [{ tool = \"a\", matches = \"(\" }]", "is no pattern"),
+            ("deny = [{ tool = \"a\", matches = \"(\" }]", "is not a valid pattern"),
             ("deny = [{ tool = \"a\", glub = \"x\" }]", "did you mean `glob`"),
             ("deny = [{ at = \"/a\", glob = \"x\" }]", "`tool` is missing"),
             ("deny = [3]", "a rule is a tool's name"),
