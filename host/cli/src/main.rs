@@ -9,9 +9,9 @@ mod session;
 mod terminal;
 mod verbs;
 
-use crate::terminal::{Exit, Failure, Output};
-use crate::verbs::Cli;
 use clap::Parser;
+use crate::verbs::Cli;
+use crate::terminal::{Exit, Failure, Output};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Runtime;
