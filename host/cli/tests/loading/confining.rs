@@ -13,7 +13,7 @@ async fn z18_the_process_that_compiles_tries_to_get_out_and_cannot() {
     let config = SandboxConfig { compiler: shell(&line), concurrent_calls: 4, ..SandboxConfig::default() };
     let gaps = Sandbox::new(config).unwrap().compiler_gaps().await.unwrap_or_default();
     assert!(!gaps.contains("it can "), "{gaps}");
-    let answered = gaps.is_empty() || gaps.contains("not wholly confined: this system lacks ");
+    let answered = gaps.is_empty() || gaps.contains("not fully confined: this system lacks ");
     assert!(answered, "{gaps}");
     // Landlock and namespaces are not everywhere. The rest is wherever the tests run.
     for mechanism in ["no_new_privs", "seccomp", "descriptors", "capabilities"] {
@@ -26,7 +26,7 @@ async fn z18_the_process_that_compiles_tries_to_get_out_and_cannot() {
 async fn z18_a_process_that_is_not_confined_is_reported() {
     let other = SandboxConfig { compiler: shell("exit 1"), concurrent_calls: 4, ..SandboxConfig::default() };
     let gaps = Sandbox::new(other).unwrap().compiler_gaps().await.unwrap();
-    assert!(gaps.contains("not wholly confined"), "{gaps}");
+    assert!(gaps.contains("not fully confined"), "{gaps}");
     let own = SandboxConfig { concurrent_calls: 4, ..SandboxConfig::default() };
     let gaps = Sandbox::new(own).unwrap().compiler_gaps().await.unwrap();
     assert!(gaps.contains("the host's own process"), "{gaps}");
