@@ -268,7 +268,7 @@ fn met_limit(guest: &Guest<'_>, limit: &str, value: u64, what: &str) -> String {
 
 fn recursed_too_deep(guest: &Guest<'_>, host: &SandboxConfig) -> String {
     format!(
-        "{guest} recursed too deep: its limit is stack_bytes = {}for all calls, which no key of tollgate.toml \
+        "{guest} recursed too deep: its limit is stack_bytes = {} for all calls, which no key of tollgate.toml \
          changes.",
         host.stack_bytes
     )
