@@ -131,7 +131,7 @@ fn a_disk_that_takes_no_more_is_told_and_nothing_is_lost() {
     };
     let refused = limited(1).ends_with(1);
     assert!(refused.stdout.is_empty(), "nothing is answered that is not kept: {refused:?}");
-    refused.says("tollgate.db").says("the disk did not take it");
+    refused.says("tollgate.db").says("the disk refused the write");
     assert_eq!(add(&place).ends_with(0).stdout.trim(), "1", "the first was kept, the second was not");
 }
 
