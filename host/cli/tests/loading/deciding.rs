@@ -223,7 +223,7 @@ async fn tools_that_say_something_else_than_was_approved_are_told_of() {
     let changes = live.look().await;
     let [change @ Change::Served { reworded, .. }] = changes.as_slice() else { panic!("{changes:?}") };
     assert_eq!(reworded, &["version"]);
-    let words = "other words than were approved, of version";
+    let words = "descriptions that differ from the approved ones, of version";
     assert_eq!(change.to_audit().detail.as_deref(), Some(words));
     assert_eq!(asked(&host).await, "2");
 
