@@ -62,7 +62,7 @@ fn spec(source: &Source<'_>, rule: Spanned<toml::Value>) -> Result<RuleSpec, Con
 
 /// The reason why an "always" answer was not stored.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer is not remembered for always: {} {what}. For this thread it is; write it by hand: [permissions] remembered = [{rule}]", file.display())]
+#[error("the answer is remembered for this thread only: {} {what}; add it by hand: [permissions] remembered = [{rule}]", file.display())]
 pub struct NotRemembered {
     file: PathBuf,
     what: String,

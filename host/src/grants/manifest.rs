@@ -35,7 +35,8 @@ pub fn read_manifest(component: &Path) -> Result<Option<RequestedGrants>, String
     Ok(read_manifest_with_digest(component)?.map(|(asks, _)| asks))
 }
 
-/// The same with the SHA-256 of the manifest's text, in hexadecimal.
+/// Reads the requests like [`read_manifest`], with the SHA-256 of the manifest's text in
+/// hexadecimal.
 ///
 /// # Errors
 /// As [`read_manifest`].
@@ -46,7 +47,7 @@ pub(crate) fn read_manifest_with_digest(
     let refused = |why: &dyn std::fmt::Display| {
         let why = clean(&why.to_string(), 1_000);
         format!(
-            "its manifest {} is refused: {why}; correct it, or take another release of the tool",
+            "its manifest {} is refused: {why}; correct it, or use another release of the tool",
             path.display()
         )
     };
@@ -59,10 +60,10 @@ pub(crate) fn read_manifest_with_digest(
     Ok(Some((asks, tollgate_sandbox::digest(text.as_bytes()))))
 }
 
-/// What the text of a manifest asks for.
+/// Returns the requests in the text of a manifest.
 ///
 /// # Errors
-/// It cannot be meant; the sentence says why.
+/// The text is not a valid manifest; the sentence says why.
 pub fn parse_manifest(text: &str) -> Result<RequestedGrants, String> {
     let manifest: Manifest = toml::from_str(text).map_err(|e| e.message().to_owned())?;
     let mut asks = manifest.asks;

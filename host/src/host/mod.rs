@@ -182,9 +182,9 @@ impl Host {
     /// calls, and that run continues.
     ///
     /// # Errors
-    /// The agent is not known, the thread is busy, or the store cannot be used. If an
-    /// interrupted run waits for a person after its recovery, the error is
-    /// [`HostError::Waiting`]: nobody has seen its question yet.
+    /// The agent is not known, the thread is busy, or the store cannot be used. If an interrupted
+    /// run waits for a person after its recovery, the error is [`HostError::Waiting`]: no one has
+    /// seen its question yet.
     pub async fn run(&self, request: RunRequest) -> Result<RunHandle, HostError> {
         let agent = self.agent(&request.agent_id)?;
         let thread_id: Arc<str> = request.thread_id.as_deref().map_or_else(new_id, Arc::from);

@@ -260,7 +260,7 @@ fn r1_a_tool_whose_name_is_taken_is_refused_with_the_names_of_both() {
     let scout = || Agent::new("scout", ScriptedModel::new(Vec::new()));
     for (builder, one, other) in [
         (Host::builder().tool(tool("first", "read")).tool(tool("second", "Read")), "\"first\"", "\"second\""),
-        (Host::builder().tool(tool("same", "one")).tool(tool("same", "two")), "\"same\"", "both bring"),
+        (Host::builder().tool(tool("same", "one")).tool(tool("same", "two")), "\"same\"", "both define"),
         (
             Host::builder().tool(tool("mine", "ask_scout")).agent(scout().offered_as("ask_scout")),
             "plugin mine",

@@ -65,7 +65,7 @@ pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), String>
             if let Some(source) = first_held(&sources, file, &places) {
                 return Err(format!(
                     "{} is not compiled: the component {id} may change it, and with it what the compiler does; \
-                     take the directory {} from it: tollgate revoke {id} --files {}",
+                     revoke the directory {}: tollgate revoke {id} --files {}",
                     source.path.display(),
                     file.host.display(),
                     file.guest
