@@ -3,9 +3,9 @@
 //! The answer goes to standard output, everything else to standard error. If standard output is for
 //! a program, every event goes there as a line of JSON.
 
-use crate::verbs::call::used;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Output, quantity};
+use crate::verbs::call::used;
 use std::collections::HashMap;
 use tollgate::run::{ChildTold, LiveContent, RunEnd, RunUpdate};
 use tollgate_agent::gate::{GateVerdict, Verdict};
@@ -285,7 +285,7 @@ fn how_it_ended(end: &RunEnd) -> Option<String> {
         Some(RunStatus::Completed) => return None,
         Some(RunStatus::Blocked { reason }) => format!("{BAD}blocked:{BAD:#} {}", shown_marked(reason)),
         Some(RunStatus::Stopped { limit }) => format!(
-            "{BAD}stopped:{BAD:#} it met its limit `{limit}`; change it in [limits], or in [agents.ID.limits], of tollgate.toml"
+            "{BAD}stopped:{BAD:#} it reached its limit `{limit}`; change it in [limits], or in [agents.ID.limits], of tollgate.toml"
         ),
         Some(RunStatus::Cancelled { reason }) => format!("{BAD}cancelled:{BAD:#} {}", shown_marked(reason)),
         Some(RunStatus::Failed { error }) => format!("{BAD}failed:{BAD:#} {}", shown_marked(error)),

@@ -1,12 +1,12 @@
 //! `tollgate inspect`: shows what a component is and requests, before it is trusted with anything.
 //! None of its tools runs; it describes itself in a sealed instance.
 
+use crate::globals::Globals;
+use crate::render::powers::{asked_and_lacking, lacking};
+use crate::session::approve;
 use crate::session::origin::docker_config;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, shown, shown_line, shown_marked};
-use crate::render::powers::{asked_and_lacking, lacking};
 use crate::terminal::{Exit, Failure, Output};
-use crate::globals::Globals;
-use crate::session::approve;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl InspectVerb {
     }
 }
 
-/// Shows a component that lies elsewhere, and who signed it.
+/// Shows a component from a registry or URL, and who signed it.
 async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Result<Exit, Failure> {
     let client = registry::client(config, docker_config(), None)?;
     let keys = config.trust.keys_of(&source.origin());
@@ -80,7 +80,7 @@ async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Re
     let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
     let origin = shown_line(&fetched.origin, 200);
     let Guest::Tools(component) = sandbox.load_either(&origin, fetched.wasm.clone()).await? else {
-        return Err(Failure::usage(format!("{origin} is a gate, which is not added from elsewhere yet")));
+        return Err(Failure::usage(format!("{origin} is a gate, and `add` supports only tools")));
     };
     let manifest = fetched.asks.as_deref().map(parse_manifest).transpose();
     let seen = Seen::of(Path::new(&origin), &component, config, manifest);

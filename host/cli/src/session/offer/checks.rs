@@ -1,4 +1,4 @@
-//! Checks of a component that was fetched, before anybody is asked about it.
+//! Checks of a component that was fetched, before a person is asked about it.
 
 use crate::session::origin::Origins;
 use crate::terminal::output::shown_line;
@@ -17,7 +17,7 @@ pub(super) async fn load(sandbox: &Sandbox, fetched: &Fetched) -> Result<Compone
     match sandbox.load_either(&shown_line(&fetched.origin, 200), fetched.wasm.clone()).await? {
         Guest::Tools(component) => Ok(component),
         Guest::Gate(_) => Err(Failure::usage(format!(
-            "{} is a gate, which is not added from elsewhere yet; put its file into the gates directory",
+            "{} is a gate, and `add` supports only tools; put its file into the gates directory",
             shown_line(&fetched.origin, 200)
         ))),
     }
@@ -37,7 +37,7 @@ pub(super) fn check_descriptor(component: &Component, origin: &str, config: &Con
     added.map(drop).map_err(|e| Failure::usage(format!("it would not be served: {e}")))
 }
 
-/// One id has one origin.
+/// Refuses a component whose id is installed from another origin.
 pub(super) fn check_origin(before: Option<&Entry>, origin: &str) -> Result<(), Failure> {
     let Some(before) = before.filter(|before| before.from != origin) else { return Ok(()) };
     let (id, from) = (&before.id, shown_line(&before.from, 300));
@@ -48,7 +48,7 @@ pub(super) fn check_origin(before: Option<&Entry>, origin: &str) -> Result<(), F
     )))
 }
 
-/// Refuses the id, or a look-alike, of a component that is in the tools directory without an entry.
+/// Refuses the id, or a look-alike, of a component in the tools directory that has no entry.
 pub(super) async fn check_installed(
     sandbox: &Sandbox,
     entry: &Entry,
@@ -89,8 +89,8 @@ pub(super) fn entry(
     })
 }
 
-/// Why a version may be older than the one that is there: by the proven times of the signatures,
-/// or else by the versions that the components name.
+/// Returns the reason why a version may be older than the installed one: the proven times of the
+/// signatures, or else the versions that the components state.
 pub(super) async fn older(
     sandbox: &Sandbox,
     origins: &Origins,
@@ -102,7 +102,7 @@ pub(super) async fn older(
     let time = |entry: &Entry| entry.signed.as_ref()?.at()?.parse::<jiff::Timestamp>().ok();
     if let (Some(then), Some(now)) = (time(before), time(now)) {
         return (now < then)
-            .then(|| format!("it was signed at {now}, before the version that is there ({then})"));
+            .then(|| format!("it was signed at {now}, before the installed version ({then})"));
     }
     if origins.files.placement(before).ok()? != Placement::InPlace {
         return None;
@@ -111,5 +111,5 @@ pub(super) async fn older(
     let there = &there.descriptor().version;
     let (then, now) =
         (semver::Version::parse(there).ok()?, semver::Version::parse(&descriptor.version).ok()?);
-    (now < then).then(|| format!("its version {now} is below the one that is there ({then})"))
+    (now < then).then(|| format!("its version {now} is lower than the installed one ({then})"))
 }
