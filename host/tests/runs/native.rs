@@ -1,4 +1,4 @@
-//! Tools of the embedding program: closures, and names that are taken.
+//! Tests of tools of the embedding program: closures, and names that are taken.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -211,7 +211,7 @@ async fn x1_after_the_grace_a_native_call_that_goes_on_is_dropped() {
     assert_eq!(dropped.load(Relaxed), 1);
 }
 
-/// Wants an even number, and counts how often it runs.
+/// Requires an even number, and counts how often it runs.
 struct Even {
     ran: Arc<AtomicU32>,
 }
