@@ -3,9 +3,9 @@
 //! The answer goes to standard output, everything else to standard error. If standard output is for
 //! a program, every event goes there as a line of JSON.
 
-use crate::verbs::call::used;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Output, quantity};
+use crate::verbs::call::used;
 use std::collections::HashMap;
 use tollgate::run::{ChildTold, LiveContent, RunEnd, RunUpdate};
 use tollgate_agent::gate::{GateVerdict, Verdict};

@@ -1,10 +1,10 @@
 //! The timeline of a past run: each line with the time since the run began, calls under their turn
 //! with their outcome.
 
-use crate::verbs::call::used;
 use crate::render::narrate::spent;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line};
 use crate::terminal::quantity;
+use crate::verbs::call::used;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Components with an origin: what the verbs about the lock file and registries share.
 
+use crate::globals::Globals;
 use crate::session::data::open_store;
 use crate::terminal::{Exit, Failure};
-use crate::globals::Globals;
 use etcetera::BaseStrategy;
 use std::path::PathBuf;
 use tollgate::config::Config;

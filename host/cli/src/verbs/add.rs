@@ -1,10 +1,10 @@
 //! `tollgate add`: a component from a registry, a URL or a file, with proof of its origin.
 
+use crate::globals::Globals;
 use crate::session::offer::{Consent, Named, Offer};
 use crate::session::origin::{Origins, note_refusal};
 use crate::terminal::output::GOOD;
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::globals::Globals;
 use clap::Args;
 use std::path::PathBuf;
 use tollgate_registry::{Digest, Expected, Github, Source, Wanted, fetch, read_bundle, read_key};

@@ -1,12 +1,12 @@
 //! `tollgate inspect`: shows what a component is and requests, before it is trusted with anything.
 //! None of its tools runs; it describes itself in a sealed instance.
 
+use crate::globals::Globals;
+use crate::render::powers::{asked_and_lacking, lacking};
+use crate::session::approve;
 use crate::session::origin::docker_config;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, shown, shown_line, shown_marked};
-use crate::render::powers::{asked_and_lacking, lacking};
 use crate::terminal::{Exit, Failure, Output};
-use crate::globals::Globals;
-use crate::session::approve;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

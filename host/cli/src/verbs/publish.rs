@@ -1,9 +1,9 @@
 //! `tollgate publish`: a component to a registry, with its signature.
 
+use crate::globals::Globals;
 use crate::session::origin::docker_config;
 use crate::terminal::output::{GOOD, shown_line};
 use crate::terminal::{Exit, Failure, Output};
-use crate::globals::Globals;
 use clap::{ArgGroup, Args};
 use serde_json::json;
 use std::collections::BTreeMap;

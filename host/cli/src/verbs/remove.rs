@@ -1,11 +1,11 @@
 //! `tollgate remove`: a component, its entry in the lock file and its kept signature.
 
+use crate::globals::Globals;
+use crate::render::powers;
 use crate::session::data::open_store;
 use crate::session::origin::Origins;
 use crate::terminal::output::{GOOD, shown_line};
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::globals::Globals;
-use crate::render::powers;
 use clap::Args;
 use serde_json::json;
 use tollgate::store::{AuditKind, AuditRecord};

@@ -1,9 +1,9 @@
 //! `tollgate sync`: makes the tools directory match the lock file.
 
+use crate::globals::Globals;
 use crate::session::origin::{Origins, exit_of};
 use crate::terminal::output::{BAD, GOOD, shown_marked};
 use crate::terminal::{Exit, Failure, Output};
-use crate::globals::Globals;
 use clap::Args;
 use serde_json::json;
 use tollgate_registry::{Code, Entry, Error, LockMode, Placement, Source, Wanted, fetch, recheck};

@@ -1,10 +1,10 @@
 //! `tollgate update`: newer versions of installed components, and what they change.
 
+use crate::globals::Globals;
 use crate::session::offer::{Consent, Named, Offer};
 use crate::session::origin::{Origins, exit_of, note_refusal};
 use crate::terminal::output::{BAD, GOOD, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::globals::Globals;
 use clap::Args;
 use serde_json::{Value, json};
 use tollgate_registry::{Digest, Entry, Lock, Reference, Source, Wanted, fetch};

@@ -1,9 +1,9 @@
 //! `tollgate verify`: checks files and signatures against the lock file again, offline.
 
+use crate::globals::Globals;
 use crate::session::origin::exit_of;
 use crate::terminal::output::{BAD, GOOD, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::globals::Globals;
 use clap::Args;
 use serde_json::json;
 use tollgate::config::Config;

@@ -2,11 +2,11 @@
 
 use super::super::reader::MAX_MESSAGE_BYTES;
 use super::http::MeteredClient;
-use super::transport::OrderedTransport;
 use super::list_changes::Changes;
 use super::meter::{End, Message, Meter};
 use super::process::{Program, ServerProcess};
 use super::runner::{Link, Unasked};
+use super::transport::OrderedTransport;
 use super::unreached;
 use crate::config::ServerPlace;
 use crate::models::http_client;
@@ -128,7 +128,11 @@ impl Connection {
                 let stdout = process.output().first_of(meter.lines(stdout));
                 let wire =
                     AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
-                let serving = serve_client_with_lifecycle(listener, OrderedTransport::new(wire, Arc::clone(link)), way.lifecycle());
+                let serving = serve_client_with_lifecycle(
+                    listener,
+                    OrderedTransport::new(wire, Arc::clone(link)),
+                    way.lifecycle(),
+                );
                 match serving.await {
                     Ok(serving) => (serving, Some(process)),
                     Err(why) => return Err(unreached::process(&why, &mut process, link.server()).await),

@@ -3,14 +3,14 @@
 mod checks;
 mod view;
 
+use crate::globals::Globals;
 use crate::session::approve::{not_written, read_line, settle};
 use crate::session::ask::somebody_is_there;
 use crate::session::data::open_store;
-use crate::verbs::grant;
 use crate::session::grant_audit::About;
 use crate::session::origin::Origins;
 use crate::terminal::{Failure, Output};
-use crate::globals::Globals;
+use crate::verbs::grant;
 use checks::{check_descriptor, check_installed, check_origin, entry, load, older};
 use tollgate::config::Changes;
 use tollgate::grants::{Approvals, Approved, Decision, RequestedGrants, parse_manifest};

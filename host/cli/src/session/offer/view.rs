@@ -1,8 +1,8 @@
 //! An offer as a person and as a program sees it. Words of strangers are cleaned and cut.
 
+use super::Offer;
 use crate::terminal::Output;
 use crate::terminal::output::{BOLD, DIM, GOOD, WAITS, shown_line, shown_marked};
-use super::Offer;
 use serde_json::{Value, json};
 use tollgate_registry::{Covers, Verdict};
 
