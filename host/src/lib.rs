@@ -64,8 +64,6 @@ pub mod models;
 pub mod plugins;
 mod private_dir;
 pub mod registry;
-#[cfg(feature = "otel")]
-pub mod telemetry;
 pub mod tools;
 
 mod host;

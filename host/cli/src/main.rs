@@ -6,18 +6,20 @@ mod globals;
 mod project;
 mod render;
 mod session;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod terminal;
 mod verbs;
 
-use clap::Parser;
-use crate::verbs::Cli;
 use crate::terminal::{Exit, Failure, Output};
+use crate::verbs::Cli;
+use clap::Parser;
 use std::process::ExitCode;
 use std::time::Duration;
+#[cfg(feature = "otel")]
+use telemetry::Export;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::SignalKind;
-#[cfg(feature = "otel")]
-use tollgate::telemetry::Export;
 use tracing::Subscriber;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;

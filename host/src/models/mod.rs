@@ -14,10 +14,8 @@ mod text_calls;
 
 pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort, ToolCalls};
 pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
-#[cfg(any(feature = "mcp", feature = "otel"))]
-pub(crate) use providers::http_client;
 pub(crate) use providers::tls;
-pub use providers::{HttpModel, Provider};
+pub use providers::{HttpModel, Provider, http_client};
 pub use retry::{RetryPolicy, Retrying};
 pub use scripted::{RecordingError, ScriptedModel, ScriptedTurn};
 pub use secret::ApiKey;

@@ -4,12 +4,12 @@
 
 mod tour;
 
+use crate::globals::Globals;
 use crate::project;
 use crate::render::narrate::{Narrator, outcome};
+use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::output::{BOLD, DIM};
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::globals::Globals;
-use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::verbs::call::follow;
 use clap::Args;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The timeline of a run that contains everything.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::render::timeline;
+use crate::render::timeline::timeline;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate_agent::code::Code;

@@ -1,13 +1,13 @@
 //! Asking a person to approve a component's requests. The host words the request itself; the
 //! component's own words are cleaned, cut, and marked as such.
 
+use crate::globals::Globals;
+use crate::session::Opened;
 use crate::session::ask::somebody_is_there;
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
 use crate::terminal::output::{BOLD, DIM, WAITS, shown_line};
 use crate::terminal::{Failure, Output, program};
-use crate::globals::Globals;
-use crate::session::Opened;
 use crate::verbs::grant;
 use std::fmt::Display;
 use std::io::{self, BufRead as _};

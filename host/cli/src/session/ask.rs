@@ -1,8 +1,8 @@
 //! Questions that wait for a person: how they are shown, and asked on a terminal.
 
+use crate::session::shutdown;
 use crate::terminal::output::{BOLD, DIM, WAITS, quoted, shown_line};
 use crate::terminal::{Failure, Output, program};
-use crate::session::shutdown;
 use serde_json::Value;
 use std::io::{BufRead, IsTerminal};
 use tollgate::run::RunEnd;

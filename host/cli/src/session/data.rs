@@ -1,7 +1,7 @@
 //! The data directory, which holds runs, threads and state.
 
-use crate::terminal::Failure;
 use crate::globals::Globals;
+use crate::terminal::Failure;
 use etcetera::BaseStrategy;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,7 +65,10 @@ pub(crate) async fn find_run(store: &Arc<dyn Store>, typed: &str) -> Result<RunS
     let shown = crate::terminal::output::shown_line(typed, 80);
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(Failure::usage(format!("there is no run {shown}; `{} runs` lists them", crate::terminal::program()))),
+        0 => Err(Failure::usage(format!(
+            "there is no run {shown}; `{} runs` lists them",
+            crate::terminal::program()
+        ))),
         _ => Err(Failure::usage(format!(
             "several runs start with {shown}: {}; type more of the id",
             found.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>().join(", ")

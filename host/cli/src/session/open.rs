@@ -1,10 +1,10 @@
 //! Loading the tools and building the host from a configuration.
 
+use crate::globals::Globals;
 use crate::session::data::OpeningStore;
 use crate::terminal::progress::Progress;
-use crate::verbs::run::configured_model;
 use crate::terminal::{Failure, Output};
-use crate::globals::Globals;
+use crate::verbs::run::configured_model;
 use std::sync::Arc;
 use tollgate::config::{AgentConfig, Config};
 use tollgate::gates::{self, LoadedGates};
@@ -68,7 +68,10 @@ impl Opened {
     pub(crate) fn warn_of_refused(&self, output: &Output) {
         for refused in self.loaded.toolbox.refused() {
             let name = crate::terminal::output::shown_line(&refused.file.display().to_string(), 200);
-            output.warn(&format!("{name} is not served: {}", crate::terminal::output::shown_marked(&refused.reason)));
+            output.warn(&format!(
+                "{name} is not served: {}",
+                crate::terminal::output::shown_marked(&refused.reason)
+            ));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The program's own directories and its child processes, which the command line adds to a
 //! configuration.
 
+use crate::globals::Globals;
 use crate::session::data::data_dir;
 use crate::terminal::Failure;
-use crate::globals::Globals;
 use etcetera::BaseStrategy;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -2,8 +2,8 @@
 //! cancelled and recorded, pending records are written, and child processes end. The second one
 //! ends it at once.
 
-use crate::terminal::{Exit, Failure};
 use crate::session::Servers;
+use crate::terminal::{Exit, Failure};
 use std::sync::OnceLock;
 use std::task::Poll;
 use tokio::signal::unix::{Signal, SignalKind, signal};

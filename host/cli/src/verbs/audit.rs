@@ -1,13 +1,13 @@
 //! `tollgate audit`: shows what was loaded, granted, refused, called and denied; and `tollgate
 //! enable`: puts a disabled tool back into use.
 
+use crate::globals::Globals;
 use crate::session::data::{open_store, open_store_to_read};
+use crate::session::{Opened, host_with};
 use crate::terminal::output::shown_line;
-use crate::verbs::runs::started;
 use crate::terminal::table::{table, text_of};
 use crate::terminal::{Exit, Failure, Output, quantity};
-use crate::globals::Globals;
-use crate::session::{Opened, host_with};
+use crate::verbs::runs::started;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,11 +1,11 @@
 //! `tollgate call`: makes one call without a model.
 
-use crate::session::ask::say_how_to_decide;
+use crate::globals::Globals;
 use crate::render::narrate::Narrator;
+use crate::session::ask::say_how_to_decide;
+use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::output::{BAD, BOLD, DIM, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
-use crate::globals::Globals;
-use crate::session::{Opened, host_with, shutdown, with_servers};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! `tollgate completions`: shell completion scripts.
 
-use crate::verbs::Cli;
 use crate::terminal::{Exit, Failure, Output};
+use crate::verbs::Cli;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 

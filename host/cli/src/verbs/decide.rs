@@ -1,14 +1,14 @@
 //! `tollgate decide`: answers a suspended call.
 
+use crate::globals::Globals;
+use crate::render::narrate::{Narrator, outcome};
 use crate::session::always::{self, question_of};
 use crate::session::ask::{decision, read_answer, say_how_to_decide};
-use crate::verbs::call::{answer, follow, valued};
 use crate::session::data::{find_run, open_limited_store, recovered};
-use crate::render::narrate::{Narrator, outcome};
-use crate::verbs::run::configured_model;
-use crate::terminal::{Exit, Failure, Output};
-use crate::globals::Globals;
 use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::terminal::{Exit, Failure, Output};
+use crate::verbs::call::{answer, follow, valued};
+use crate::verbs::run::configured_model;
 use clap::Args;
 use tollgate::HostError;
 use tollgate_agent::run::DecisionAnswer;

@@ -1,14 +1,14 @@
 //! `tollgate grant` and `tollgate revoke`: a person's commands. They change `tollgate.toml` and
 //! keep its comments.
 
+use crate::globals::Globals;
+use crate::render::powers;
+use crate::session::Opened;
 use crate::session::approve::{self, Subject};
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
 use crate::terminal::output::{DIM, GOOD, quoted, shown_line};
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::globals::Globals;
-use crate::session::Opened;
-use crate::render::powers;
 use clap::Args;
 use serde_json::json;
 use std::io::ErrorKind;

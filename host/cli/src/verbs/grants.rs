@@ -1,11 +1,11 @@
 //! `tollgate grants`: shows what components were granted and what they lack.
 
+use crate::globals::Globals;
+use crate::render::powers;
+use crate::session::{Opened, approve};
 use crate::terminal::output::{DIM, shown_line};
 use crate::terminal::table::{table, text_of};
 use crate::terminal::{Exit, Failure, Output};
-use crate::globals::Globals;
-use crate::session::{Opened, approve};
-use crate::render::powers;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;

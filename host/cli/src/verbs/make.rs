@@ -1,10 +1,10 @@
 //! `tollgate new` and `tollgate build`: starting a tool and compiling it.
 
+use crate::globals::Globals;
+use crate::project::{self, BuildError, Dirs, Installed, NewProject, Template};
+use crate::render::example;
 use crate::terminal::output::{BOLD, DIM, GOOD, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
-use crate::globals::Globals;
-use crate::render::example;
-use crate::project::{self, BuildError, Dirs, Installed, NewProject, Template};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};

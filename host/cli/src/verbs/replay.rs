@@ -1,10 +1,10 @@
 //! `tollgate replay`: repeats a run's calls from the record.
 
+use crate::globals::Globals;
 use crate::session::data::{find_run, open_store};
+use crate::session::{Opened, host_with};
 use crate::terminal::output::{BAD, BOLD, GOOD, WAITS, shown_line};
 use crate::terminal::{Exit, Failure, Output};
-use crate::globals::Globals;
-use crate::session::{Opened, host_with};
 use clap::Args;
 use std::sync::Arc;
 use tollgate::replay::{Replayed, ReplayedAttempt};

@@ -1,14 +1,14 @@
 //! `tollgate resume`: resumes a run whose process has ended.
 
-use crate::session::ask::{ask, say_how_to_decide, somebody_is_there};
-use crate::verbs::call::{answer, follow};
-use crate::session::data::{find_run, open_limited_store};
+use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
+use crate::session::ask::{ask, say_how_to_decide, somebody_is_there};
+use crate::session::data::{find_run, open_limited_store};
+use crate::session::{Opened, always, host_with, shutdown, with_servers};
+use crate::terminal::{Exit, Failure, Output};
+use crate::verbs::call::{answer, follow};
 use crate::verbs::run::configured_model;
 use crate::verbs::runs::status;
-use crate::terminal::{Exit, Failure, Output};
-use crate::globals::Globals;
-use crate::session::{Opened, always, host_with, shutdown, with_servers};
 use clap::Args;
 use std::sync::Arc;
 use tollgate::run::{RunEnd, RunHandle};

@@ -1,13 +1,13 @@
 //! `tollgate run`: runs an agent on a prompt.
 
-use crate::session::ask::say_how_to_decide;
-use crate::verbs::call::{MAX_INPUT_BYTES, read_stdin};
-use crate::session::data::OpeningStore;
-use crate::render::narrate::{Narrator, outcome};
-use crate::verbs::resume::follow_and_ask;
-use crate::terminal::{Exit, Failure, Output};
 use crate::globals::Globals;
+use crate::render::narrate::{Narrator, outcome};
+use crate::session::ask::say_how_to_decide;
+use crate::session::data::OpeningStore;
 use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::terminal::{Exit, Failure, Output};
+use crate::verbs::call::{MAX_INPUT_BYTES, read_stdin};
+use crate::verbs::resume::follow_and_ask;
 use clap::Args;
 use std::io::IsTerminal;
 use std::path::Path;

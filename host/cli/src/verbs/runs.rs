@@ -1,10 +1,10 @@
 //! `tollgate runs`: lists runs, including those that wait for a person.
 
+use crate::globals::Globals;
 use crate::session::data::open_store_to_read;
 use crate::terminal::output::shown_line;
 use crate::terminal::table::{table, text_of};
 use crate::terminal::{Exit, Failure, Output};
-use crate::globals::Globals;
 use clap::Args;
 use tollgate::store::{RunFilter, RunSummary};
 

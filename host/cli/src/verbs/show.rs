@@ -1,12 +1,12 @@
 //! `tollgate show`: shows what happened in a run, as a timeline.
 
+use crate::globals::Globals;
+use crate::render::timeline::timeline;
 use crate::session::ask::{question_or_way, typed};
 use crate::session::data::{find_run, open_store_to_read};
 use crate::terminal::output::{BOLD, DIM, shown_line};
-use crate::verbs::runs::{started, status};
-use crate::render::timeline::timeline;
 use crate::terminal::{Exit, Failure, Output, program, quantity};
-use crate::globals::Globals;
+use crate::verbs::runs::{started, status};
 use clap::Args;
 use std::sync::Arc;
 use tollgate::store::{Record, RunSummary};

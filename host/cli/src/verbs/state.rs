@@ -1,10 +1,10 @@
 //! `tollgate state`: exports and imports a thread's persistent state as JSON.
 
-use crate::verbs::call::read_stdin;
-use crate::session::data::open_store;
-use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::globals::Globals;
 use crate::session::Opened;
+use crate::session::data::open_store;
+use crate::terminal::{Exit, Failure, Output, quantity};
+use crate::verbs::call::read_stdin;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use tollgate_agent::state::set_aside::{SET_ASIDE, misfits};
@@ -118,5 +118,8 @@ fn read_state(text: &str, keys: &KeySet, keep_unknown: bool) -> Result<State, Fa
         let aside = aside.map(|(key, value)| (format!("{SET_ASIDE}{key}"), value.clone()));
         return Ok(State::restored(0, values.chain(aside)));
     }
-    Err(Failure::usage(format!("nothing was imported:\n  {}", crate::terminal::output::shown(&wrong.join("\n  ")))))
+    Err(Failure::usage(format!(
+        "nothing was imported:\n  {}",
+        crate::terminal::output::shown(&wrong.join("\n  "))
+    )))
 }

@@ -1,9 +1,9 @@
 //! `tollgate prune`, which removes old runs, and `tollgate store verify`, which looks for damage.
 
-use crate::verbs::audit::since_ms;
+use crate::globals::Globals;
 use crate::session::data::data_dir;
 use crate::terminal::{Exit, Failure, Output, program, quantity};
-use crate::globals::Globals;
+use crate::verbs::audit::since_ms;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,14 +1,14 @@
 //! `tollgate tools`: lists what is loaded, with its grants and limits, what is refused, and the
 //! gates that judge calls.
 
+use crate::globals::Globals;
+use crate::render::{limits, powers};
 use crate::session::data::open_store;
 use crate::session::open::end_servers;
+use crate::session::{Opened, approve, with_servers};
 use crate::terminal::output::{BAD, BOLD, DIM, shown_line, shown_marked};
 use crate::terminal::table::{table, text_of};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
-use crate::globals::Globals;
-use crate::session::{Opened, approve, with_servers};
-use crate::render::{limits, powers};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use tollgate::Host;

@@ -5,7 +5,7 @@
 use super::runner::Link;
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId, ServerNotification};
+use rmcp::model::{ClientRequest, JsonRpcMessage, JsonRpcNotification, RequestId, ServerNotification};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use std::sync::Arc;
@@ -64,11 +64,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for OrderedTransport<T> {
         loop {
             let message = self.wire.receive().await?;
             match message {
-                JsonRpcMessage::Notification(notification)
-                    if let ServerNotification::ProgressNotification(progress) = notification.notification =>
-                {
-                    self.link.progress(progress.params);
-                }
+                JsonRpcMessage::Notification(JsonRpcNotification {
+                    notification: ServerNotification::ProgressNotification(progress),
+                    ..
+                }) => self.link.progress(progress.params),
                 message if self.is_late(&message) => {}
                 message => return Some(message),
             }

@@ -14,8 +14,13 @@ pub(super) fn client(options: &Options) -> Result<reqwest::Client, String> {
     http_client(&options.base_url, options.limits.connect)
 }
 
-/// Like [`client`], for any service at this address.
-pub(crate) fn http_client(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Client, String> {
+/// Returns an HTTP client for the service at an address, with the TLS and the certificate
+/// authorities that the model clients use. It follows no redirects, and requests to this machine
+/// never go through a proxy.
+///
+/// # Errors
+/// The reason why TLS or the client cannot be set up.
+pub fn http_client(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Client, String> {
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls().map_err(|e| format!("TLS cannot be set up: {e}."))?)
         .connect_timeout(connect_timeout)

@@ -9,8 +9,7 @@ mod provider;
 mod reader;
 mod retry_after;
 
-#[cfg(any(feature = "mcp", feature = "otel"))]
-pub(crate) use http_client::http_client;
+pub use http_client::http_client;
 pub(crate) use http_client::tls;
 pub use provider::Provider;
 

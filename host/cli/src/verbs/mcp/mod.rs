@@ -2,14 +2,14 @@
 
 mod clients;
 
+use crate::globals::Globals;
 use crate::session::data::OpeningStore;
 use crate::session::open::agent_of;
+use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::output::quoted;
+use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::run::configured_model;
 use crate::verbs::store::keep_pruned;
-use crate::terminal::{Exit, Failure, Output};
-use crate::globals::Globals;
-use crate::session::{Opened, host_with, shutdown, with_servers};
 use clap::Args;
 use clients::Client;
 use std::net::SocketAddr;

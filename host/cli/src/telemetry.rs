@@ -6,7 +6,6 @@
 //! Without an endpoint nothing is sent. Spans contain names, ids, codes and costs, never
 //! arguments, results or prompts.
 
-use crate::models::http_client;
 use async_trait::async_trait;
 use futures::TryStreamExt as _;
 use opentelemetry::trace::TracerProvider as _;
@@ -16,6 +15,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tollgate::models::http_client;
 use tracing::{Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
@@ -32,14 +32,14 @@ const LAST_SPANS: Duration = Duration::from_secs(5);
 
 /// An exporter that sends the spans of this process to a collector.
 #[derive(Debug)]
-pub struct Export {
+pub(crate) struct Export {
     provider: SdkTracerProvider,
 }
 
 /// The reason why spans cannot be sent.
 #[derive(Debug, thiserror::Error)]
 #[error("spans are not sent: {0}; correct OTEL_EXPORTER_OTLP_ENDPOINT, or unset it")]
-pub struct ExportError(String);
+pub(crate) struct ExportError(String);
 
 impl Export {
     /// Creates an exporter from the environment; `None` if no collector is configured. Requests
@@ -47,7 +47,7 @@ impl Export {
     ///
     /// # Errors
     /// The environment variables are not valid.
-    pub fn from_environment(runtime: &Handle) -> Result<Option<Self>, ExportError> {
+    pub(crate) fn from_environment(runtime: &Handle) -> Result<Option<Self>, ExportError> {
         let named = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let Some(endpoint) = ENDPOINTS.iter().find_map(named) else { return Ok(None) };
         let endpoint =
@@ -71,7 +71,7 @@ impl Export {
     }
 
     /// Returns a layer for a tracing subscriber that sends its spans.
-    pub fn layer<S>(&self) -> impl Layer<S> + use<S>
+    pub(crate) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
@@ -89,7 +89,7 @@ impl Export {
     ///
     /// # Errors
     /// The collector did not accept the spans.
-    pub fn shutdown(self) -> Result<(), ExportError> {
+    pub(crate) fn shutdown(self) -> Result<(), ExportError> {
         self.provider.shutdown_with_timeout(LAST_SPANS).map_err(|e| ExportError(e.to_string()))
     }
 }
