@@ -1,4 +1,4 @@
-//! `tollgate audit` and `tollgate enable`, and tools that trap too often.
+//! Tests of `tollgate audit` and `tollgate enable`, and of tools that trap too often.
 
 use crate::place::Place;
 use tollgate_artifacts::{good, hostile};

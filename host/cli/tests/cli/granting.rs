@@ -1,4 +1,4 @@
-//! `grant`, `revoke`, `grants`, and manifests that ask.
+//! Tests of `grant`, `revoke`, `grants`, and of manifests with requests.
 
 use crate::place::Place;
 use std::fs;
@@ -120,7 +120,7 @@ fn what_was_there_when_something_was_granted_measures_later_versions() {
     fs::remove_file(place.path().join("tools/echo.toml")).unwrap();
     let shown = place.type_in(&["tools", "--json"]).ends_with(0).json();
     assert_eq!(shown["tools"][0]["asks"]["http"], serde_json::json!(["https://a.test/"]));
-    // A grant that cannot be had is no way around it either.
+    // A grant that cannot be given does not get around it, either.
     place.write("tools/adder.wasm", good::ADDER.bytes());
     place.write("tools/adder.toml", "[asks]\nfiles = [{ guest = \"/x\" }]\n");
     fs::create_dir(place.path().join("docs")).unwrap();
