@@ -31,7 +31,7 @@ pub struct Budget;
 
 impl Gate for Budget {
     const ID: &'static str = "budget";
-    const DESCRIPTION: &'static str = "Lets each tool be called so often in a run, and no more.";
+    const DESCRIPTION: &'static str = "Limits how often each tool may be called in a run.";
     type Settings = Settings;
 
     fn check(settings: &Settings) -> Result<(), &'static str> {
