@@ -153,8 +153,8 @@ impl Subjects<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
     /// The signer.
-    /// The part of the artifact that it covers.
-    /// The scope of the signature.
+    pub signed: Signed,
+    /// The part of the artifact that the signature covers.
     pub covers: Covers,
     /// Whether the transparency log contains it.
     pub is_logged: bool,
