@@ -56,7 +56,9 @@ pub fn replace(text: &str, old: &str, new: &str, expected: usize) -> Result<Edit
 fn near(text: &str, old: &str) -> String {
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     match squeezed(text).contains(&squeezed(old)) {
-        true => "`old` occurs only with different whitespace or line endings. Copy it from the file.".to_owned(),
+        true => {
+            "`old` occurs only with different whitespace or line endings. Copy it from the file.".to_owned()
+        }
         false => "`old` does not occur in the file. Read the file first.".to_owned(),
     }
 }

@@ -12,7 +12,8 @@ use wasip2::io::streams::StreamError;
 const CHUNK_BYTES: usize = 4 << 10;
 
 pub(crate) fn send(request: &Request, max_bytes: usize) -> Result<Response, CodedError> {
-    let refused = |what: &str| CodedError::new("bad_request", format!("The host does not accept this {what}."));
+    let refused =
+        |what: &str| CodedError::new("bad_request", format!("The host does not accept this {what}."));
     let headers = Fields::new();
     for (name, value) in &request.headers {
         headers.append(name, value.as_bytes()).map_err(|_| refused("header"))?;
@@ -82,9 +83,7 @@ fn failed(request: &Request, why: &ErrorCode) -> CodedError {
         ErrorCode::ConnectionTimeout
         | ErrorCode::ConnectionReadTimeout
         | ErrorCode::HttpResponseTimeout
-        | ErrorCode::DnsTimeout => {
-            CodedError::new("timed_out", format!("{origin} took too long to answer."))
-        }
+        | ErrorCode::DnsTimeout => CodedError::new("timed_out", format!("{origin} took too long to answer.")),
         ErrorCode::HttpResponseBodySize(_) => {
             CodedError::new("too_large", format!("The response of {origin} is larger than the host allows."))
         }
