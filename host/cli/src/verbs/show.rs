@@ -35,7 +35,7 @@ impl ShowVerb {
         let Record { events, damage, .. } = store.record(&run.run_id).await?;
         if let Some(damage) = &damage {
             output.warn(&format!(
-                "the record of this run is damaged ({damage}): what follows is what is left of it; `{} store verify` checks every run",
+                "the record of this run is damaged ({damage}): the readable part follows; `{} store verify` checks every run",
                 program()
             ));
         }
@@ -75,7 +75,7 @@ fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], output: &Outp
         }
     }
     if status(run) == "interrupted" && run.kind != "child" {
-        output.line(&format!("\nits process is gone; it goes on with: {} resume {}", program(), run.run_id));
+        output.line(&format!("\nits process has ended; continue it with: {} resume {}", program(), run.run_id));
     }
 }
 
