@@ -192,7 +192,7 @@ fn show(finished: &Finished, output: &Output) {
         CallEnd::Fault(fault) => {
             output.say(&format!("{BAD}{}:{BAD:#} {}", fault.code, shown_marked(&fault.message)));
             if fault.code == Code::NotFound {
-                output.say(&format!("{DIM}`{} tools` lists the tools{DIM:#}", program()));
+                output.say(&format!("{DIM}`{} tools` lists what there is{DIM:#}", program()));
             }
             if let Some(detail) = &fault.detail {
                 output.say(&format!("{DIM}{}{DIM:#}", shown_marked(detail)));

@@ -75,7 +75,7 @@ fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], output: &Outp
         }
     }
     if status(run) == "interrupted" && run.kind != "child" {
-        output.line(&format!("\nits process has ended; continue it with: {} resume {}", program(), run.run_id));
+        output.line(&format!("\nits process is gone; it goes on with: {} resume {}", program(), run.run_id));
     }
 }
 

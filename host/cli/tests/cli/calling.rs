@@ -169,11 +169,11 @@ fn what_to_type_next_names_the_configuration_and_the_store_that_were_named() {
     place.write("a place/strict.toml", "");
     let file = std::fs::canonicalize(place.path().join("a place/strict.toml")).unwrap();
     let named = format!(" --config '{}'", file.display());
-    let line = format!("tollgate{named} tools` lists the tools");
+    let line = format!("tollgate{named} tools` lists what there is");
     place.type_in(&["call", "ecco", "--config", "a place/strict.toml"]).ends_with(1).says(&line);
     let store = std::fs::canonicalize(place.path()).unwrap().join("other");
     let both = format!("tollgate{named} --data {} tools`", store.display());
     let typed = ["call", "ecco", "--config", "a place/strict.toml", "--data", "other"];
     place.type_in(&typed).ends_with(1).says(&both);
-    place.type_in(&["call", "ecco"]).ends_with(1).says("tollgate tools` lists the tools");
+    place.type_in(&["call", "ecco"]).ends_with(1).says("tollgate tools` lists what there is");
 }
