@@ -1,5 +1,5 @@
-//! Input from registries, publishers and people who edit the lock file. The first byte selects
-//! which of them the rest comes from.
+//! The input of registries, publishers and people who edit the lock file: the first byte says which
+//! of them the rest is.
 
 use std::sync::OnceLock;
 use tollgate::tollgate_registry::{
@@ -18,7 +18,7 @@ pub(crate) fn run(bytes: &[u8]) {
     }
 }
 
-/// A lock file that can be read is written back with the same content.
+/// A lock file that is read is written, and reads back as the same.
 fn lock(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Lock::parse(text) {
@@ -36,7 +36,7 @@ fn lock(bytes: &[u8]) {
     }
 }
 
-/// A modified bundle never vouches for another component.
+/// No bundle that was changed vouches for another component.
 fn bundle(bytes: &[u8]) {
     static ROOT: OnceLock<TrustedRoot> = OnceLock::new();
     let root = ROOT.get_or_init(|| TrustedRoot::embedded().unwrap());
@@ -45,7 +45,7 @@ fn bundle(bytes: &[u8]) {
     assert!(verify(bytes, subjects, &[], root).is_err());
     let signed = "54303491a8418fbed24344b513546182c29b43bf282ceb433af65e2299f9271f";
     let component = Digest::from_sha256_hex(signed).unwrap();
-    // This component is signed, so a bundle without an important modification may verify.
+    // This one is signed, as long as nothing of importance was changed.
     drop(verify(bytes, Subjects { manifest: None, component: &component }, &[], root));
 }
 

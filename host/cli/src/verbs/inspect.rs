@@ -210,11 +210,11 @@ impl<'a> Seen<'a> {
         }
         let lines = self.lines_to_grant();
         if lines.is_empty() {
-            output.line(&format!("\n{GOOD}It has all that it asks for.{GOOD:#}"));
+            output.line(&format!("\n{GOOD}It has everything that it asks for.{GOOD:#}"));
             return;
         }
         output.line(&format!(
-            "\nIt runs without these; what it uses of them then refuses. To grant, in {}:",
+            "\nIt runs without these, but its attempts to use them fail. To grant them, in {}:",
             self.config.name()
         ));
         output.line(&format!("\n  [grants.{}]", self.descriptor.id));

@@ -46,7 +46,7 @@ fn s6_state_outlives_the_process_and_goes_out_and_in() {
     assert_eq!(place.type_in(&["call", "adder", "--thread", "copy"]).ends_with(0).stdout.trim(), "3");
 
     let unknown = r#"{"state": {"adder.total": 9, "gone.items": [1]}}"#;
-    import(unknown, &[]).ends_with(2).says("gone.items: nothing that is loaded defines it");
+    import(unknown, &[]).ends_with(2).says("gone.items: no loaded component defines it");
     import(r#"{"state": {"adder.total": "many"}}"#, &[])
         .ends_with(2)
         .says("adder.total")

@@ -181,6 +181,6 @@ fn a_compiler_without_a_module_is_told_with_what_to_type() {
     assert!(words.contains("tsc is not installed. Type: npm install --global typescript@6"), "{words}");
     fs::write(programs.join("tsc"), "").unwrap();
     let words = told();
-    assert!(words.contains("tsc is not of TypeScript 6, whose compiler reads the types"), "{words}");
+    assert!(words.contains("tsc is not from TypeScript 6, which reads the types"), "{words}");
     assert!(words.contains("Type: npm install --global typescript@6, or within the project: "), "{words}");
 }

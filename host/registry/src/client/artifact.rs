@@ -20,7 +20,7 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// The longest annotation that is shown, in bytes.
 const MAX_SHOWN_BYTES: usize = 500;
 
-/// An artifact as the registry describes it, before its component is fetched.
+/// An artifact that a registry described: what it would be, before its component was fetched.
 #[derive(Debug, Clone)]
 pub struct Artifact {
     /// The digest of the manifest, by which the artifact is pinned.
@@ -39,15 +39,15 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// Returns an annotation of the Open Container Initiative, such as `licenses`. It is a
-    /// statement of the publisher, cleaned and shortened.
+    /// An annotation of the Open Container Initiative, such as `licenses`: a statement of the
+    /// publisher, cleaned and cut.
     #[must_use]
     pub fn annotation(&self, name: &str) -> Option<String> {
         let value = self.annotations.get(&format!("org.opencontainers.image.{name}"))?;
         Some(clean(value, MAX_SHOWN_BYTES)).filter(|value| !value.is_empty())
     }
 
-    /// Compares the component's imports with those that the configuration lists.
+    /// Compares the imports of the component with those that the configuration lists.
     ///
     /// # Errors
     /// They differ.
@@ -67,8 +67,8 @@ impl Artifact {
             clean(&only.join(", "), 500)
         };
         let what = format!(
-            "the imports in the artifact's configuration differ from those of the component (only listed: \
-             {}; not listed: {}); ask the publisher to publish it again",
+            "the configuration of the artifact lists other imports than the component has (only listed: {}; not \
+             listed: {}); ask the publisher to publish it again",
             differ(&listed, &found),
             differ(&found, &listed)
         );
@@ -76,15 +76,14 @@ impl Artifact {
     }
 }
 
-/// Returns the digest of the component that a manifest describes, and the text of its manifest of
-/// asks.
+/// The component that a manifest describes, and the text of its manifest of asks.
 ///
-/// It does not describe exactly one component.
+/// # Errors
 /// It is not the manifest of one component.
 pub fn described_by(manifest: &[u8]) -> Result<(Digest, Option<String>)> {
     let manifest: Manifest = read("the manifest", manifest)?;
     let [layer] = manifest.layers.as_slice() else {
-        return Err(not_wasm("the manifest", "a manifest without exactly one layer"));
+        return Err(not_wasm("the manifest", "a manifest with another number of layers than one"));
     };
     let asks = manifest.annotations.and_then(|mut annotations| annotations.remove(ASKS));
     Ok((layer.digest()?, asks))
@@ -126,13 +125,13 @@ impl Session {
         if reply.status.is_success() { Ok(reply) } else { Err(self.failure(&reply)) }
     }
 
-    /// Returns the digest of the fetched manifest. The digest in a response header is not trusted.
+    /// The digest of what the reference resolved to. A digest in a header is not believed.
     fn digest_of(&self, body: &[u8]) -> Result<Digest> {
         let Some(expected) = &self.reference.digest else { return Ok(Digest::of(body)) };
         if expected.matches(body) { Ok(expected.clone()) } else { Err(mismatch("the manifest", expected)) }
     }
 
-    /// Fetches the single Wasm manifest that an index lists.
+    /// The one Wasm manifest of an index.
     async fn wasm_of_index(&mut self, what: &str, body: &[u8]) -> Result<(Digest, Vec<u8>)> {
         let index: Index = read(what, body)?;
         let is_wasm = |entry: &&Descriptor| {
@@ -176,7 +175,7 @@ impl Session {
             (WASM_CONFIG | WASM_CONFIG_V1 | EMPTY, other) | (other, _) => return Err(not_wasm(what, other)),
         }
         if !layer.urls.is_empty() || !manifest.config.urls.is_empty() {
-            let words = format!("{what} stores its component on other servers, which is not supported");
+            let words = format!("{what} keeps its component on other servers, which is not supported");
             return Err(Error::new(Code::ForeignLayer, words));
         }
         if layer.size > MAX_COMPONENT_BYTES {
@@ -222,7 +221,7 @@ impl Session {
         Ok(read.component.map(|component| component.imports))
     }
 
-    /// Fetches content with a known size and digest.
+    /// Fetches content of a known size and digest.
     pub(super) async fn blob(&mut self, what: &str, digest: &Digest, size: u64) -> Result<Vec<u8>> {
         let url = self.url(&format!("blobs/{digest}"))?;
         let reply = self.send(Request::get(url, "*/*", size)).await?;
@@ -234,7 +233,7 @@ impl Session {
     }
 }
 
-/// Checks content against its descriptor.
+/// Compares content with its description.
 pub(super) fn check(what: &str, body: &[u8], digest: &Digest, size: u64) -> Result<()> {
     if body.len() as u64 != size {
         let words = format!("{what} has {} bytes, and {size} were declared; try again", body.len());
@@ -246,7 +245,7 @@ pub(super) fn check(what: &str, body: &[u8], digest: &Digest, size: u64) -> Resu
 }
 
 fn mismatch(what: &str, digest: &Digest) -> Error {
-    let words = format!("{what} does not have the digest {digest}: the registry sent different content");
+    let words = format!("{what} does not have the digest {digest}: the registry sent other content");
     Error::new(Code::DigestMismatch, words)
 }
 

@@ -74,7 +74,7 @@ impl TrustedRoot {
     }
 }
 
-/// Verifies a bundle with a certificate, whoever the signer is.
+/// Verifies a bundle with a certificate, for any signer.
 pub(super) fn verify(
     bundle: &Bundle<'_>,
     subjects: Subjects<'_>,

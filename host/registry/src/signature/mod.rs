@@ -133,7 +133,7 @@ pub enum Covers {
     Component,
 }
 
-/// What a signature may be about. This program computes the digests itself.
+/// The possible subjects of a signature. This program computes the digests itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Subjects<'a> {
     /// The bytes of the manifest; `None` if the component does not come from a registry.

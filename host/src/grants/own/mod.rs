@@ -26,7 +26,7 @@ impl Own {
 /// Checks that none of a component's directories contains something of the host's own.
 ///
 /// # Errors
-/// One does. The message names the directory, its protected content, and the place to correct.
+/// A directory contains such content. The message names both, and the place to correct.
 pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Config) -> Result<(), String> {
     if granted.files.is_empty() {
         return Ok(());
