@@ -4,20 +4,23 @@
 //! Every request carries the key of a principal or the cookie of a session; access is never
 //! anonymous.
 
+pub mod api;
 pub mod auth;
+pub mod body;
+mod clock;
+mod http_guard;
+mod idempotency;
+mod load;
+pub mod operations;
 pub mod problem;
+mod router;
+pub mod runs;
+mod server;
+mod sse;
+mod state;
 
-use std::sync::Arc;
-use tollgate::Host;
-
-pub use auth::{Principal, Scope};
+pub use auth::{AccessDatabase, Principal, Scope};
 pub use problem::Problem;
-
-/// The state that every route uses.
-pub struct ServerState {
-    /// Runs agents and calls tools.
-    pub host: Host,
-}
-
-/// The state, shared by the routes.
-pub type Shared = Arc<ServerState>;
+pub use router::{Part, Parts, router};
+pub use server::Server;
+pub use state::{ServerOptions, ServerState, Shared};

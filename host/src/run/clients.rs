@@ -4,20 +4,25 @@
 //! and misses none. A run without clients is cancelled after a while, unless it was started as
 //! detached.
 
+use super::inbox::{Delivery, Inbox, MAX_DELIVERIES};
 use super::update::{ChildTold, LiveContent, LiveUpdate, RunUpdate};
+use crate::host::HostError;
 use futures::Stream;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
-use tollgate_agent::run::StoredEvent;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::child_plan::ChildPlace;
+use tollgate_agent::run::{Decision, StoredEvent};
 
 /// The maximum number of transient events that wait for a slow reader; further ones are dropped.
 const MAX_WAITING: usize = 4_096;
+/// The maximum length of the text of a reply in progress that joining clients receive, in bytes.
+const MAX_REPLY_BYTES: usize = 64 * 1024;
 /// How long a run continues without clients.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -33,6 +38,17 @@ pub(crate) struct Hub {
     ids: AtomicU64,
     last: AtomicU64,
     index: AtomicU64,
+    /// Ends the run.
+    cancel: CancellationToken,
+    /// The reason for cancelling it, if one was given.
+    reason: OnceLock<String>,
+    /// Cancelled when no more events follow.
+    over: CancellationToken,
+    /// Delivers decisions while the run is at work; its receiver is the driver's.
+    deliveries: mpsc::Sender<Delivery>,
+    inbox: Mutex<Inbox>,
+    /// The beginning of the model's reply that is in progress.
+    reply: Mutex<String>,
 }
 
 #[derive(Debug)]
@@ -64,7 +80,8 @@ struct Live {
 }
 
 impl Hub {
-    pub(crate) fn new(run_id: Arc<str>) -> Arc<Self> {
+    pub(crate) fn new(run_id: Arc<str>, cancel: CancellationToken) -> Arc<Self> {
+        let (deliveries, inbox) = mpsc::channel(MAX_DELIVERIES);
         Arc::new(Self {
             run_id,
             clients: Mutex::default(),
@@ -73,7 +90,54 @@ impl Hub {
             ids: AtomicU64::new(0),
             last: AtomicU64::new(0),
             index: AtomicU64::new(0),
+            cancel,
+            reason: OnceLock::new(),
+            over: CancellationToken::new(),
+            deliveries,
+            inbox: Mutex::new(Some(inbox)),
+            reply: Mutex::default(),
         })
+    }
+
+    /// Returns the receiving end of the deliveries, once.
+    pub(super) fn take_inbox(&self) -> Inbox {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Returns whether no more events follow.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Returns the token that ends the run.
+    pub(crate) fn cancellation(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    /// Ends the run for this reason.
+    pub(crate) fn cancel(&self, reason: Option<String>) {
+        if let Some(reason) = reason {
+            // The first reason counts.
+            let _ = self.reason.set(reason);
+        }
+        self.cancel.cancel();
+    }
+
+    /// Returns the reason for which the run was cancelled, if one was given.
+    pub(super) fn reason(&self) -> Option<&String> {
+        self.reason.get()
+    }
+
+    /// Waits until no more events follow.
+    pub(crate) fn over(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.over.clone().cancelled_owned()
+    }
+
+    /// Delivers decisions to the run while it is at work. Returns `None` if it came to rest first.
+    pub(crate) async fn deliver(&self, decisions: Vec<Decision>) -> Option<Result<(), HostError>> {
+        let (taken, answer) = oneshot::channel();
+        self.deliveries.send(Delivery { decisions, taken }).await.ok()?;
+        answer.await.ok()
     }
 
     /// Subscribes from now on. If the hub is closed, the stream has no events.
@@ -83,6 +147,13 @@ impl Hub {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.closed.load(Ordering::Relaxed) {
+            let text = self.reply.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if !text.is_empty() {
+                waiting.fetch_add(1, Ordering::Relaxed);
+                let piece = LiveContent::TextSoFar { text };
+                // The receiver is in this function.
+                let _ = sender.send(RunUpdate::Live(self.live(piece, self.index.load(Ordering::Relaxed))));
+            }
             clients.push(Client { id, events: sender, waiting: Arc::clone(&waiting) });
         }
         self.count.send_replace(clients.len());
@@ -95,6 +166,7 @@ impl Hub {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         self.closed.store(true, Ordering::Relaxed);
         clients.clear();
+        self.over.cancel();
     }
 
     /// Waits until the run has had no clients for the given time.
@@ -111,6 +183,7 @@ impl Hub {
 
     pub(super) fn stored(&self, events: &[Arc<StoredEvent>]) {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        self.reply.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for event in events {
             self.last.store(event.number, Ordering::Relaxed);
             for client in &*clients {
@@ -140,22 +213,40 @@ impl Hub {
     /// Sends something transient; returns `false` if no client received it.
     pub(super) fn transient(&self, piece: LiveContent) -> bool {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        self.keep(&piece);
         let ready = |client: &&Client| client.waiting.load(Ordering::Relaxed) < MAX_WAITING;
         let ready: Vec<&Client> = clients.iter().filter(ready).collect();
         if ready.is_empty() {
             return false;
         }
-        let told = RunUpdate::Live(LiveUpdate {
-            run_id: Arc::clone(&self.run_id),
-            after: self.last.load(Ordering::Relaxed),
-            index: self.index.fetch_add(1, Ordering::Relaxed) + 1,
-            piece,
-        });
+        let index = self.index.fetch_add(1, Ordering::Relaxed) + 1;
+        let told = RunUpdate::Live(self.live(piece, index));
         for client in ready {
             client.waiting.fetch_add(1, Ordering::Relaxed);
             let _ = client.events.send(told.clone());
         }
         true
+    }
+
+    fn live(&self, piece: LiveContent, index: u64) -> LiveUpdate {
+        LiveUpdate {
+            run_id: Arc::clone(&self.run_id),
+            after: self.last.load(Ordering::Relaxed),
+            index,
+            piece,
+        }
+    }
+
+    /// Keeps the text of the reply in progress for clients that join.
+    fn keep(&self, piece: &LiveContent) {
+        let mut reply = self.reply.lock().unwrap_or_else(PoisonError::into_inner);
+        match piece {
+            LiveContent::TextDelta { text } if reply.len() + text.len() <= MAX_REPLY_BYTES => {
+                reply.push_str(text);
+            }
+            LiveContent::ReplyRestarted { .. } => reply.clear(),
+            _ => {}
+        }
     }
 
     fn leave(&self, id: u64) {

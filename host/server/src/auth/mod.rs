@@ -1,5 +1,14 @@
 //! Authentication of requests, and the rights of their senders.
 
+mod database;
+mod middleware;
 mod principal;
+mod records;
+mod secret;
+pub(crate) mod sign_in;
 
-pub use principal::{Principal, Scope};
+pub use database::AccessDatabase;
+pub use middleware::{COOKIE_PATHS, authenticate};
+pub use principal::{Principal, Scope, check_name};
+pub use records::{AccessError, Credential, KeyRequest, KeySummary, SessionSummary};
+pub use secret::{SecretDigest, digest};
