@@ -5,6 +5,7 @@
 //! anonymous.
 
 pub mod auth;
+pub mod console;
 pub mod problem;
 
 use std::sync::Arc;

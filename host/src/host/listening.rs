@@ -5,6 +5,7 @@ use crate::run::{EventStream, Hub, PATIENCE, Publisher, RunError};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, Weak};
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::run::StoredEvent;
 
 impl Host {
     /// Returns the events of a run after the one with this number (0 for all), followed by new
@@ -33,6 +34,20 @@ impl Host {
                 tollgate_agent::text::clean(run_id, 100)
             ))),
         }
+    }
+
+    /// Returns whether clients may see the values of a state key: see
+    /// [`HostBuilder::visible_keys`].
+    #[must_use]
+    pub fn is_visible_key(&self, key: &str) -> bool {
+        self.inner.bus.visible().has(key)
+    }
+
+    /// Returns a stored event without the values of state keys that are not visible, as clients
+    /// receive it.
+    #[must_use]
+    pub fn visible(&self, event: Arc<StoredEvent>) -> Arc<StoredEvent> {
+        self.inner.bus.visible().of(event)
     }
 
     /// Returns the event hub of a new run, with its subscribers, and the first client's stream.
