@@ -47,6 +47,12 @@ pub(crate) async fn record(host: &Host, store: &Arc<Shifted>, runs: usize) -> Re
         let back_ms = (hours * HOUR_MS as f64) as u64 + 20 * MINUTE_MS;
         let person = PEOPLE[(number * 7 + number / 5) % PEOPLE.len()];
         let thread = format!("{person}/{}", thread_name(number));
+        if number % 9 == 0 {
+            // One run of a conversation at a time.
+            for earlier in std::mem::take(&mut in_progress) {
+                finished(earlier).await?;
+            }
+        }
         store.set(&thread, back_ms);
         if number % 6 == 5 {
             let tool = ["check_inventory", "find_order", "search_docs"][number / 6 % 3];
@@ -65,13 +71,17 @@ pub(crate) async fn record(host: &Host, store: &Arc<Shifted>, runs: usize) -> Re
         if in_progress.len() >= AT_ONCE
             && let Some(first) = in_progress.pop_front()
         {
-            first.await?.map_err(|why| why.to_string())?;
+            finished(first).await?;
         }
     }
     for rest in in_progress {
-        rest.await?.map_err(|why| why.to_string())?;
+        finished(rest).await?;
     }
     leave_open(host, store).await
+}
+
+async fn finished(run: tokio::task::JoinHandle<Result<(), Failed>>) -> Result<(), Box<dyn Error>> {
+    run.await?.map_err(|why| why.to_string().into())
 }
 
 fn thread_name(number: usize) -> String {

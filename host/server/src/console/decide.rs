@@ -11,6 +11,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use sha2::{Digest as _, Sha256};
+use std::time::Duration;
 use tollgate::store::RunSummary;
 use tollgate_agent::gate::permissions::{self, Scope as Remembered};
 use tollgate_agent::run::event::Suspended;
@@ -18,6 +19,8 @@ use tollgate_agent::run::{Decision, DecisionAnswer};
 
 /// The longest reason, in bytes.
 const MAX_REASON_BYTES: usize = 4_000;
+/// The time within which a decision is in the record, unless the store is busy.
+const RECORDED_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) async fn decide(
     viewer: Viewer,
@@ -56,7 +59,11 @@ pub(super) async fn decide(
         DecisionAnswer::Cancel => None,
     };
     match host.decide(&run.run_id, decision).await {
-        Ok(handle) => viewer.cache.drive(handle),
+        Ok(mut handle) => {
+            // The next page shows the answer, so that it has to be in the record.
+            let _ = tokio::time::timeout(RECORDED_WITHIN, handle.events.next()).await;
+            viewer.cache.drive(handle);
+        }
         Err(why) => {
             // Another person may have answered meanwhile.
             let run = viewer.asking_run(&run_id).await?;

@@ -4,6 +4,7 @@ use super::form::{Entries, EntryError, Field, Form, Property};
 use super::text;
 use maud::{Markup, html};
 use serde_json::Value;
+use tollgate_agent::text::cleaned;
 
 /// The name of the entry of a single field, and the beginning of the names of all others.
 pub(super) const ROOT: &str = "f";
@@ -98,6 +99,8 @@ impl Place<'_> {
     /// Returns the entry to show: the last one, or the default.
     fn shown(&self, property: &Property) -> String {
         let default = || match &property.default {
+            // A default with characters that a person does not see is not sent unseen.
+            Some(Value::String(text)) if cleaned(text, usize::MAX) != *text => String::new(),
             Some(Value::String(text)) if !matches!(property.field, Field::Json) => text.clone(),
             Some(value) => value.to_string(),
             None => String::new(),
