@@ -8,6 +8,7 @@ pub mod api;
 pub mod auth;
 pub mod body;
 mod clock;
+pub mod console;
 mod http_guard;
 mod idempotency;
 mod load;

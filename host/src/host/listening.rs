@@ -47,6 +47,13 @@ impl Host {
         self.inner.bus.visible().has(key)
     }
 
+    /// Returns a stored event without the values of state keys that are not visible, as clients
+    /// receive it.
+    #[must_use]
+    pub fn visible(&self, event: Arc<StoredEvent>) -> Arc<StoredEvent> {
+        self.inner.bus.visible().of(event)
+    }
+
     /// Returns the event hub of a run that this host is driving.
     pub(super) fn live(&self, run_id: &str) -> Option<Arc<Hub>> {
         let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);

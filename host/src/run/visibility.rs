@@ -20,6 +20,7 @@ impl Visible {
         self.0.push(Wanted::new(pattern));
     }
 
+    /// Returns whether the values of this key are visible.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.0.iter().any(|wanted| wanted.is(key))
     }

@@ -1,0 +1,121 @@
+//! A store that moves the times of runs into the past: a day of work is recorded in seconds.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tollgate::store::{
+    AuditFilter, AuditRecord, Commit, CommitError, Committed, QueueTurn, Record, RunFilter, RunSummary,
+    StoreError, ToolHealth,
+};
+use tollgate::tollgate_agent::run::{Event, StoredEvent, Thread};
+use tollgate::tollgate_agent::state::StateChange;
+use tollgate::{SqliteStore, Store, async_trait};
+
+/// A store in SQLite whose commits are moved by a number of milliseconds, by thread.
+pub(crate) struct Shifted {
+    store: SqliteStore,
+    back_ms: Mutex<HashMap<String, u64>>,
+}
+
+impl Shifted {
+    pub(crate) fn new(store: SqliteStore) -> Self {
+        Self { store, back_ms: Mutex::default() }
+    }
+
+    /// Moves further commits of a thread, and of its children, into the past.
+    pub(crate) fn set(&self, thread_id: &str, back_ms: u64) {
+        self.back_ms.lock().unwrap_or_else(PoisonError::into_inner).insert(thread_id.to_owned(), back_ms);
+    }
+
+    fn back_ms(&self, commit: &Commit) -> u64 {
+        let mut known = self.back_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(back_ms) = known.get(&*commit.thread_id) {
+            return *back_ms;
+        }
+        let parent = commit.events().iter().find_map(|event| match &event.event {
+            Event::RunStarted { spec } => spec.identity.parent_thread_id.clone(),
+            _ => None,
+        });
+        let back_ms = parent.and_then(|parent| known.get(parent.as_str()).copied()).unwrap_or(0);
+        known.insert(commit.thread_id.to_string(), back_ms);
+        back_ms
+    }
+}
+
+#[async_trait]
+impl Store for Shifted {
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        let back_ms = self.back_ms(&commit);
+        if back_ms == 0 {
+            return self.store.commit(commit).await;
+        }
+        let events: Vec<Event> = commit.events().iter().map(|stored| stored.event.clone()).collect();
+        let at_ms = commit.at_ms() - back_ms;
+        let (run_id, thread_id) = (Arc::clone(commit.run_id()), Arc::clone(&commit.thread_id));
+        let mut moved = Commit::new(run_id, thread_id, commit.after(), at_ms, events);
+        moved.messages = commit.messages;
+        moved.charged = commit.charged;
+        moved.audit = commit.audit;
+        moved.audit.iter_mut().for_each(|record| record.at_ms -= back_ms);
+        moved.components = commit.components;
+        moved.thread_state_bytes = commit.thread_state_bytes;
+        moved.may_follow = commit.may_follow;
+        self.store.commit(moved).await
+    }
+
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        self.store.thread(thread_id).await
+    }
+
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
+        self.store.events(run_id, after).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.store.runs(filter).await
+    }
+
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        self.store.note(records).await
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.store.audit(filter).await
+    }
+
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.store.tool_health().await
+    }
+
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        self.store.changes(thread_id, after, limit).await
+    }
+
+    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.component(digest).await
+    }
+
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        self.store.change(thread_id, change).await
+    }
+
+    fn release(&self, run_id: &str) {
+        self.store.release(run_id);
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        self.store.record(run_id).await
+    }
+
+    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+        self.store.queue(thread_id).await
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.store.flush().await
+    }
+}

@@ -1,0 +1,287 @@
+//! The access page, and the facts that the server gives to the console: sessions, keys, installed
+//! components and prices.
+
+use super::failure::Failure;
+use super::layout::{self, Nav, Section};
+use super::text;
+use super::viewer::Viewer;
+use crate::{Principal, Problem, Scope};
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::Redirect;
+use maud::{Markup, html};
+use tollgate::async_trait;
+use tollgate_agent::gate::permissions::RuleSpec;
+
+/// The path of the page to sign in on.
+pub const SIGN_IN_PATH: &str = "/sign-in";
+/// The path to which the console sends the request to sign out, as a POST.
+pub const SIGN_OUT_PATH: &str = "/sign-out";
+
+/// Facts that only the server knows. It puts an `Arc<dyn ConsoleData>` into the extensions of each
+/// request. Every function has a default, so that the console works without it.
+#[async_trait]
+pub trait ConsoleData: Send + Sync {
+    /// Returns the sessions of this principal, or all sessions if it has the scope `operate`,
+    /// newest first.
+    async fn sessions(&self, viewer: &Principal) -> Result<Vec<SessionRow>, Problem> {
+        let _ = viewer;
+        Ok(Vec::new())
+    }
+
+    /// Ends a session of this principal, or any session if it has the scope `operate`.
+    ///
+    /// # Errors
+    /// There is no such session for this principal.
+    async fn end_session(&self, viewer: &Principal, id: &str) -> Result<(), Problem> {
+        let _ = (viewer, id);
+        Err(Problem::not_found("session"))
+    }
+
+    /// Returns the keys, for principals with the scope `operate`; newest first.
+    async fn keys(&self) -> Result<Vec<KeyRow>, Problem> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the installed component with this id.
+    fn component(&self, id: &str) -> Option<ComponentFacts> {
+        let _ = id;
+        None
+    }
+
+    /// Returns the price of a model's tokens, if it is configured.
+    fn price(&self, model: &str) -> Option<Price> {
+        let _ = model;
+        None
+    }
+
+    /// Checks rules beyond scopes, such as four eyes: whether this principal may answer questions
+    /// of runs on this thread.
+    ///
+    /// # Errors
+    /// The principal may not.
+    fn may_decide(&self, viewer: &Principal, thread_id: &str) -> Result<(), Problem> {
+        let _ = (viewer, thread_id);
+        Ok(())
+    }
+
+    /// Returns whether permanent answers to the permission rules can be kept. If not, the console
+    /// does not offer them.
+    fn keeps_rules(&self) -> bool {
+        false
+    }
+
+    /// Keeps a permanent answer to the permission rules in the configuration.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    fn keep_rule(&self, rule: &RuleSpec) -> Result<(), Problem> {
+        let _ = rule;
+        Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "not_kept", "permanent answers are not kept here"))
+    }
+
+    /// Cancels a run that the console does not drive itself.
+    ///
+    /// # Errors
+    /// The run cannot be cancelled from here.
+    async fn cancel(&self, viewer: &Principal, run_id: &str, reason: &str) -> Result<(), Problem> {
+        let _ = (viewer, run_id, reason);
+        let detail = "another process drives this run; cancel it there";
+        Err(Problem::new(StatusCode::CONFLICT, "owned_elsewhere", detail))
+    }
+}
+
+/// A server that knows none of these facts.
+pub(super) struct NoData;
+
+impl ConsoleData for NoData {}
+
+/// A session in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    /// The id, which is not a secret.
+    pub id: String,
+    /// The principal.
+    pub principal: String,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub started_at_ms: u64,
+    /// When it was last used, in milliseconds since the Unix epoch.
+    pub used_at_ms: u64,
+    /// When it ends at the latest, in milliseconds since the Unix epoch.
+    pub ends_at_ms: u64,
+    /// The browser, as it describes itself; `None` if unknown.
+    pub browser: Option<String>,
+    /// Whether it is the session of the request.
+    pub is_current: bool,
+}
+
+/// A key in a list, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRow {
+    /// The id.
+    pub id: String,
+    /// The name of its principal.
+    pub name: String,
+    /// Its scopes.
+    pub scopes: Vec<Scope>,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at_ms: u64,
+    /// When it was last used, in milliseconds since the Unix epoch; `None` if never.
+    pub used_at_ms: Option<u64>,
+    /// When it expires, in milliseconds since the Unix epoch; `None` if never.
+    pub expires_at_ms: Option<u64>,
+    /// Whether it was revoked.
+    pub is_revoked: bool,
+}
+
+/// Facts about an installed component.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ComponentFacts {
+    /// The version that it declares.
+    pub version: String,
+    /// The name of its file, without directories.
+    pub file: String,
+    /// Its origin in a registry, such as `oci://ghcr.io/acme/weather`; `None` if unknown.
+    pub origin: Option<String>,
+    /// Its signer; `None` if it is unsigned or unknown.
+    pub signer: Option<String>,
+    /// The powers that it asks for, in words; `None` if it has no manifest.
+    pub asks: Option<Vec<String>>,
+    /// The powers that it was granted, in words.
+    pub granted: Vec<String>,
+    /// The powers that it asks for and was not granted, each with the arguments of
+    /// `tollgate grant ID` that grant it.
+    pub missing: Vec<(String, String)>,
+    /// The limits of one call of each tool, by tool: the fuel, and the memory in bytes.
+    pub limits: Vec<(String, CallLimits)>,
+}
+
+/// The limits of one call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallLimits {
+    /// The maximum fuel.
+    pub fuel: u64,
+    /// The maximum memory in bytes.
+    pub memory_bytes: u64,
+}
+
+/// The price of a model, per million tokens, in the operator's currency.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    /// Price of a million tokens read.
+    pub input: f64,
+    /// Price of a million tokens written.
+    pub output: f64,
+}
+
+/// Every scope, with what it allows.
+const SCOPES: [(Scope, &str); 6] = [
+    (Scope::Use, "call tools, start runs, see and cancel own runs"),
+    (Scope::Decide, "answer questions of own runs"),
+    (Scope::DecideAny, "see and answer every question"),
+    (Scope::Read, "see the runs, audit and usage of everyone"),
+    (Scope::Operate, "cancel and recover runs of others, enable tools, end sessions"),
+    (Scope::Metrics, "read the metrics"),
+];
+
+pub(super) async fn page(viewer: Viewer) -> Result<Markup, Failure> {
+    let nav = Nav::of(&viewer, Section::Access).await?;
+    let sessions = viewer.data.sessions(&viewer.principal).await?;
+    let keys = if viewer.has(Scope::Operate) { viewer.data.keys().await? } else { Vec::new() };
+    let bounds = |label: &str, patterns: &[String]| {
+        html! {
+            dt { (label) }
+            dd {
+                @if patterns.is_empty() { "all" }
+                @for pattern in patterns { code { (text::line(pattern, 64)) } " " }
+            }
+        }
+    };
+    let content = html! {
+        section.card aria-labelledby="you" {
+            h2 #you { "You are " (text::line(&viewer.principal.name, 64)) }
+            table.scopes {
+                caption.hidden { "Your scopes" }
+                thead { tr { th scope="col" { "Scope" } th scope="col" { "Yours" } th scope="col" { "Allows to" } } }
+                tbody {
+                    @for (scope, allows) in SCOPES {
+                        tr.off[!viewer.has(scope)] {
+                            th scope="row" { code { (scope.as_str()) } }
+                            td { @if viewer.has(scope) { span.yes { "yes" } } @else { "no" } }
+                            td { (allows) }
+                        }
+                    }
+                }
+            }
+            dl.facts { (bounds("Agents", &viewer.principal.agents)) (bounds("Tools", &viewer.principal.tools)) }
+        }
+        (session_list(&sessions, &viewer))
+        @if viewer.has(Scope::Operate) { (key_list(&keys, viewer.now_ms)) }
+    };
+    Ok(layout::page(&nav, "Access", content))
+}
+
+fn session_list(sessions: &[SessionRow], viewer: &Viewer) -> Markup {
+    html! {
+        section.card aria-labelledby="sessions" {
+            h2 #sessions { "Sessions" }
+            @if sessions.is_empty() {
+                p.empty { "No sessions. A link from " code { "tollgate sign-in" } " begins one." }
+            } @else {
+                div.scroll tabindex="0" role="region" aria-labelledby="sessions" { table {
+                    thead { tr {
+                        th scope="col" { "Person" } th scope="col" { "Browser" } th scope="col" { "Began" }
+                        th scope="col" { "Last used" } th scope="col" { "Ends" }
+                        th scope="col" { span.hidden { "Actions" } }
+                    } }
+                    tbody { @for session in sessions { tr {
+                        th scope="row" { (text::line(&session.principal, 64)) }
+                        td { (text::line(session.browser.as_deref().unwrap_or("unknown"), 80)) }
+                        td { (text::moment(session.started_at_ms, viewer.now_ms)) }
+                        td { (text::ago(session.used_at_ms, viewer.now_ms)) }
+                        td { (text::moment(session.ends_at_ms, viewer.now_ms)) }
+                        td {
+                            @if session.is_current { span.muted { "this session" } } @else {
+                                form method="post" action={ "/console/access/sessions/" (layout::segment(&session.id)) "/end" } {
+                                    button.small type="submit" { "End" span.hidden { " the session of " (text::line(&session.principal, 64)) } }
+                                }
+                            }
+                        }
+                    } } }
+                } }
+            }
+        }
+    }
+}
+
+fn key_list(keys: &[KeyRow], now_ms: u64) -> Markup {
+    html! {
+        section.card aria-labelledby="keys" {
+            h2 #keys { "Keys" }
+            @if keys.is_empty() { p.empty { "No keys. " code { "tollgate keys add NAME" } " makes one." } } @else {
+                div.scroll tabindex="0" role="region" aria-labelledby="keys" { table {
+                    thead { tr {
+                        th scope="col" { "Name" } th scope="col" { "Id" } th scope="col" { "Scopes" }
+                        th scope="col" { "Last used" } th scope="col" { "Expires" }
+                    } }
+                    tbody { @for key in keys { tr.off[key.is_revoked] {
+                        th scope="row" { (text::line(&key.name, 64)) }
+                        td { code { (text::line(&key.id, 32)) } }
+                        td { @for scope in &key.scopes { span.tag { (scope.as_str()) } " " } }
+                        td { @match key.used_at_ms { Some(at) => (text::ago(at, now_ms)), None => "never" } }
+                        td {
+                            @if key.is_revoked { "revoked" }
+                            @else { @match key.expires_at_ms { Some(at) => (text::moment(at, now_ms)), None => "never" } }
+                        }
+                    } } }
+                } }
+                p.muted { "Keys are made and revoked on the command line: " code { "tollgate keys" } "." }
+            }
+        }
+    }
+}
+
+pub(super) async fn end_session(viewer: Viewer, Path(id): Path<String>) -> Result<Redirect, Failure> {
+    viewer.data.end_session(&viewer.principal, &id).await?;
+    Ok(Redirect::to("/console/access"))
+}

@@ -1,0 +1,84 @@
+//! Requests that cannot be answered, as pages.
+
+use super::access::SIGN_IN_PATH;
+use super::layout;
+use crate::Problem;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::html;
+use tollgate::HostError;
+use tollgate::store::StoreError;
+
+/// The reason why a page cannot be shown.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// No person is signed in.
+    SignedOut,
+    /// The request is refused.
+    Refused(Problem),
+}
+
+impl Failure {
+    /// Returns the failure for something that does not exist, or belongs to another principal.
+    pub(super) fn missing(kind: &'static str) -> Self {
+        Failure::Refused(Problem::not_found(kind))
+    }
+
+    /// Returns the failure for a request that does not make sense.
+    pub(super) fn invalid(detail: impl Into<String>) -> Self {
+        Failure::Refused(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_form", detail))
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Failure::Refused(problem)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        // The message may name paths, which are for the operator alone.
+        tracing::error!("the console cannot read the store: {error}");
+        let detail = "the store cannot be read; the server's log has the reason";
+        Failure::Refused(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "store_failed", detail))
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        let (status, code) = match &error {
+            HostError::Store(_) | HostError::Run(_) | HostError::Setup(_) => {
+                tracing::error!("a request of the console failed: {error}");
+                let detail = "the host failed; the server's log has the reason";
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                return Failure::Refused(Problem::new(status, "host_failed", detail));
+            }
+            HostError::Busy(_) => (StatusCode::CONFLICT, "thread_busy"),
+            HostError::Waiting(_) => (StatusCode::CONFLICT, "waiting"),
+            HostError::Overloaded(_) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+            _ => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
+        };
+        Failure::Refused(Problem::new(status, code, error.to_string()))
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let problem = match self {
+            Failure::SignedOut => return Redirect::to(SIGN_IN_PATH).into_response(),
+            Failure::Refused(problem) => problem,
+        };
+        let title = problem.status.canonical_reason().unwrap_or("Error");
+        let page = layout::bare(
+            title,
+            html! {
+                h1 { (title) }
+                p.lead { (super::text::line(problem.detail.trim_end_matches('.'), 1_000)) "." }
+                p.muted { "Code " code { (problem.code) } }
+                p { a href="/console" { "Back to the overview" } }
+            },
+        );
+        (problem.status, page).into_response()
+    }
+}

@@ -1,0 +1,254 @@
+//! The frame of every page, and the parts that several pages share.
+
+use super::assets;
+use super::failure::Failure;
+use super::text;
+use super::viewer::Viewer;
+use super::waiting;
+use crate::Scope;
+use maud::{DOCTYPE, Markup, html};
+use tollgate::store::RunSummary;
+use tollgate_agent::code::Code;
+
+/// A page of the navigation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section {
+    Overview,
+    Waiting,
+    Runs,
+    Threads,
+    Playground,
+    Tools,
+    Agents,
+    Usage,
+    Audit,
+    Access,
+}
+
+const SECTIONS: [(Section, &str, &str); 10] = [
+    (Section::Overview, "Overview", "/console"),
+    (Section::Waiting, "Waiting", "/console/waiting"),
+    (Section::Runs, "Runs", "/console/runs"),
+    (Section::Threads, "Threads", "/console/threads"),
+    (Section::Playground, "Playground", "/console/playground"),
+    (Section::Tools, "Tools", "/console/tools"),
+    (Section::Agents, "Agents", "/console/agents"),
+    (Section::Usage, "Usage", "/console/usage"),
+    (Section::Audit, "Audit", "/console/audit"),
+    (Section::Access, "Access", "/console/access"),
+];
+
+/// The facts that the frame of a page shows.
+pub(super) struct Nav {
+    section: Section,
+    name: String,
+    may_read: bool,
+    may_use: bool,
+    waiting: usize,
+}
+
+impl Nav {
+    /// Reads the facts for a person on this page.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn of(viewer: &Viewer, section: Section) -> Result<Self, Failure> {
+        Ok(Self {
+            section,
+            name: viewer.principal.name.clone(),
+            may_read: viewer.has(Scope::Read),
+            may_use: viewer.has(Scope::Use),
+            waiting: waiting::count(viewer).await?,
+        })
+    }
+
+    fn shows(&self, section: Section) -> bool {
+        match section {
+            Section::Audit => self.may_read,
+            Section::Playground => self.may_use,
+            _ => true,
+        }
+    }
+}
+
+/// Returns the link to the waiting questions, with their number. It is also sent as a fragment.
+pub(super) fn waiting_link(count: usize, is_current: bool) -> Markup {
+    html! {
+        a #nav-waiting href="/console/waiting" aria-current=[is_current.then_some("page")] {
+            "Waiting"
+            @if count > 0 { " " span.count { (count) span.hidden { " open questions" } } }
+        }
+    }
+}
+
+/// Returns a whole page.
+pub(super) fn page(nav: &Nav, title: &str, content: Markup) -> Markup {
+    page_with(nav, title, html! { h1 { (title) } }, content)
+}
+
+/// Returns a whole page with its own heading.
+pub(super) fn page_with(nav: &Nav, title: &str, heading: Markup, content: Markup) -> Markup {
+    document(
+        title,
+        html! {
+            a.skip href="#main" { "Skip to the content" }
+            header.top {
+                a.brand href="/console" { (logo()) span { "Tollgate" } }
+                nav aria-label="Pages" { ul {
+                    @for (section, label, path) in SECTIONS.iter().filter(|(section, ..)| nav.shows(*section)) {
+                        li {
+                            @if *section == Section::Waiting {
+                                (waiting_link(nav.waiting, nav.section == Section::Waiting))
+                            } @else {
+                                a href=(path) aria-current=[(nav.section == *section).then_some("page")] { (label) }
+                            }
+                        }
+                    }
+                } }
+                div.who {
+                    span { "Signed in as " strong { (text::line(&nav.name, 40)) } }
+                    form method="post" action=(super::access::SIGN_OUT_PATH) { button.small type="submit" { "Sign out" } }
+                }
+            }
+            main #main tabindex="-1" { div.heading { (heading) } (content) }
+            footer { p { "Times are in " (text::zone()) ". Text of models and tools is shown as text only." } }
+            p.hidden #announce role="status" {}
+        },
+    )
+}
+
+/// Returns a page without navigation.
+pub(super) fn bare(title: &str, content: Markup) -> Markup {
+    document(
+        title,
+        html! {
+            main.bare #main { div.card { p.brand { (logo()) span { "Tollgate" } } (content) } }
+        },
+    )
+}
+
+fn document(title: &str, body: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (text::line(title, 100)) " · Tollgate" }
+                link rel="icon" type="image/svg+xml" href=(assets::url("icon.svg"));
+                link rel="stylesheet" href=(assets::url("console.css"));
+                script type="module" src=(assets::url("console.js")) {}
+            }
+            body { (body) }
+        }
+    }
+}
+
+fn logo() -> Markup {
+    html! {
+        svg.logo viewBox="0 0 24 24" aria-hidden="true" {
+            rect.post x="3" y="6" width="4" height="15" rx="1.2" {}
+            path.bar d="M6 9.2 21 3.6l1 2.6L7 11.8z" {}
+            circle.lamp cx="5" cy="4" r="2" {}
+        }
+    }
+}
+
+/// Returns the status of a run; one that is `running` without a living process was interrupted.
+pub(super) fn status(run: &RunSummary) -> &str {
+    if run.status == "running" && !run.at_work { "interrupted" } else { &run.status }
+}
+
+/// Returns a run's status as a badge, which differs by shape and word, not by color alone.
+pub(super) fn badge(status: &str) -> Markup {
+    let (kind, sign) = match status {
+        "completed" | "success" | "served" | "granted" | "enabled" => ("good", "✓"),
+        "running" => ("busy", "▶"),
+        "waiting" => ("waits", "?"),
+        "interrupted" => ("waits", "!"),
+        "cancelled" | "superseded" | "not_run" => ("quiet", "–"),
+        _ => ("bad", "✕"),
+    };
+    html! { span.badge.(kind) { span.sign aria-hidden="true" { (sign) } (text::line(status, 40)) } }
+}
+
+/// Returns a code with a link to its explanation.
+pub(super) fn code(name: &str) -> Markup {
+    let is_known = Code::ALL.iter().any(|code| code.as_str() == name);
+    html! {
+        @if is_known { a.code href={ "/console/codes/" (name) } { (name) } } @else { code { (text::line(name, 64)) } }
+    }
+}
+
+/// Returns a link to a run.
+pub(super) fn run_link(run_id: &str, content: Markup) -> Markup {
+    html! { a href={ "/console/runs/" (segment(run_id)) } { (content) } }
+}
+
+/// Returns a link to a thread, with its owner.
+pub(super) fn thread_link(thread_id: &str) -> Markup {
+    let (owner, id) = super::viewer::owner_and_id(thread_id);
+    let href = text::href("/console/thread", &[("id", thread_id)]);
+    html! {
+        a.thread href=(href) {
+            @if let Some(owner) = owner { span.owner { (text::line(owner, 40)) "/" } }
+            (thread_name(owner, id))
+        }
+    }
+}
+
+/// Returns the name of a thread; that of a direct call is the id of its run, which is shortened.
+fn thread_name(owner: Option<&str>, id: &str) -> Markup {
+    if owner.is_none() && id.len() == 36 {
+        return text::body(&text::short_id(id));
+    }
+    text::line(id, 48)
+}
+
+/// Encodes text as a segment of a path.
+pub(super) fn segment(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// Returns a note above the content, such as the result of a form.
+pub(super) fn notice(kind: &str, words: Markup) -> Markup {
+    html! { p.notice.(kind) role="status" { (words) } }
+}
+
+/// Returns links to newer and older pages of a list.
+pub(super) fn pager(path: &str, query: &[(&str, &str)], page: usize, has_more: bool) -> Markup {
+    let at = |page: usize| {
+        let page = if page == 1 { String::new() } else { page.to_string() };
+        text::href(path, &[query, &[("page", page.as_str())]].concat())
+    };
+    html! {
+        @if page > 1 || has_more {
+            nav.pager aria-label="Pages of the list" {
+                @if page > 1 { a rel="prev" href=(at(page - 1)) { "← Newer" } }
+                span { "Page " (page) }
+                @if has_more { a rel="next" href=(at(page + 1)) { "Older →" } }
+            }
+        }
+    }
+}
+
+/// Returns a labelled select for a filter.
+pub(super) fn filter_select(name: &str, label: &str, options: &[&str], chosen: &str) -> Markup {
+    html! {
+        label { span { (label) } select name=(name) {
+            option value="" { "all" }
+            @for option in options {
+                option value=(option) selected[*option == chosen] { (text::line(option, 64)) }
+            }
+        } }
+    }
+}

@@ -1,0 +1,360 @@
+//! Live updates: a stream that sends the elements of a page again when they change, rendered by
+//! the functions that render the page.
+
+use super::failure::Failure;
+use super::text;
+use super::viewer::{Viewer, now_ms};
+use super::{layout, overview, playground, question, run, runs, waiting};
+use axum::extract::Query;
+use axum::response::IntoResponse;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures::StreamExt as _;
+use maud::{Markup, html};
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tollgate::store::RunFilter;
+use tollgate::{EventStream, LiveContent, RunUpdate, Store};
+
+/// The pause between two looks at the store, for all streams together.
+const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// The time in which changes are collected before elements are rendered again.
+const COLLECT: Duration = Duration::from_millis(120);
+/// The maximum duration of a stream. The browser then opens another, which is authenticated anew.
+const MAX_DURATION: Duration = Duration::from_secs(600);
+/// The number of the newest runs whose changes are noticed; all waiting runs are noticed, too.
+const WATCHED_RUNS: usize = 100;
+/// The maximum number of elements that wait for a slow reader.
+const MAX_QUEUED: usize = 64;
+/// The id of the element that shows the text of a reply in progress.
+const LIVE_TEXT: &str = "live-text";
+
+/// An element of a page that is sent again when it changes.
+#[derive(Debug, Clone)]
+pub(super) struct Fragment {
+    /// The id of the element.
+    pub(super) id: String,
+    pub(super) html: String,
+    /// The list that a new element joins, and whether at its start.
+    list: Option<(&'static str, bool)>,
+    digest: u64,
+}
+
+impl Fragment {
+    /// Creates an element. The markup has the same id.
+    pub(super) fn new(id: impl Into<String>, markup: Markup) -> Self {
+        let html = markup.into_string();
+        Self { id: id.into(), digest: digest(&html), html, list: None }
+    }
+
+    /// Makes a new element the first of a list.
+    pub(super) fn at_start(mut self, list: &'static str) -> Self {
+        self.list = Some((list, true));
+        self
+    }
+
+    /// Makes a new element the last of a list.
+    pub(super) fn at_end(mut self, list: &'static str) -> Self {
+        self.list = Some((list, false));
+        self
+    }
+
+    fn event(&self) -> Event {
+        let (list, is_first) = self.list.unwrap_or(("", false));
+        let data = serde_json::json!({"id": self.id, "html": self.html, "list": list, "first": is_first});
+        Event::default().event("element").data(data.to_string())
+    }
+}
+
+/// Returns the address of the stream for a page that shows these elements.
+pub(super) fn url(view: &str, query: &[(&str, &str)], shown: &[Fragment]) -> String {
+    let seen = format!("{:016x}", digest_of_all(shown));
+    text::href("/console/live", &[query, &[("view", view), ("seen", seen.as_str())]].concat())
+}
+
+/// Returns a digest of an element without its times, whose words depend on when they are read.
+fn digest(html: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut rest = html;
+    while let Some(start) = rest.find("<time") {
+        rest[..start].hash(&mut hasher);
+        rest = rest[start..].find("</time>").map_or("", |end| &rest[start + end..]);
+    }
+    rest.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn digest_of_all(fragments: &[Fragment]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    fragments.iter().for_each(|fragment| (&fragment.id, fragment.digest).hash(&mut hasher));
+    hasher.finish()
+}
+
+/// Notices changes of runs, for all streams together. It looks at the store only while a stream
+/// is open.
+pub(super) struct Watcher {
+    ticks: watch::Sender<u64>,
+    is_looking: Mutex<bool>,
+}
+
+impl Default for Watcher {
+    fn default() -> Self {
+        Self { ticks: watch::Sender::new(0), is_looking: Mutex::new(false) }
+    }
+}
+
+impl Watcher {
+    fn subscribe(viewer: &Viewer) -> watch::Receiver<u64> {
+        let watcher = &viewer.cache.watcher;
+        let receiver = watcher.ticks.subscribe();
+        let mut is_looking = watcher.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_looking {
+            *is_looking = true;
+            tokio::spawn(look(Arc::clone(&viewer.cache), Arc::clone(viewer.store())));
+        }
+        receiver
+    }
+
+    fn may_end(&self) -> bool {
+        let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_looking = self.ticks.receiver_count() > 0;
+        !*is_looking
+    }
+}
+
+async fn look(cache: Arc<super::cache::Cache>, store: Arc<dyn Store>) {
+    let mut last = None;
+    while !cache.watcher.may_end() {
+        if let Some(now) = look_once(&store).await
+            && last.replace(now) != Some(now)
+        {
+            cache.watcher.ticks.send_modify(|tick| *tick += 1);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn look_once(store: &Arc<dyn Store>) -> Option<u64> {
+    let newest = RunFilter { limit: WATCHED_RUNS, ..RunFilter::default() };
+    let waiting = RunFilter { status: Some("waiting".to_owned()), limit: 500, ..RunFilter::default() };
+    let mut hasher = DefaultHasher::new();
+    for filter in [newest, waiting] {
+        for run in store.runs(filter).await.ok()? {
+            (run.run_id, run.events, run.status, run.at_work).hash(&mut hasher);
+        }
+    }
+    Some(hasher.finish())
+}
+
+/// Returns the run that the page shows.
+fn followed(query: &HashMap<String, String>) -> Option<&str> {
+    query.get("run").map(String::as_str).filter(|run_id| !run_id.is_empty())
+}
+
+/// Returns the empty element for the text of a reply in progress.
+pub(super) fn live_text() -> Markup {
+    html! { p.live-text id=(LIVE_TEXT) aria-live="off" {} }
+}
+
+/// One open stream.
+struct Live {
+    viewer: Viewer,
+    query: HashMap<String, String>,
+    sender: mpsc::Sender<Event>,
+    /// The digest of each element that the browser has.
+    sent: BTreeMap<String, u64>,
+    /// The open questions that the browser shows, as pairs of run and suspension.
+    questions: Vec<(String, String)>,
+    /// Whether pieces of a reply were sent that is not stored yet.
+    has_text: bool,
+}
+
+pub(super) async fn stream(
+    viewer: Viewer,
+    Query(query): Query<HashMap<String, String>>,
+) -> Result<impl IntoResponse, Failure> {
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED);
+    let follow = match followed(&query) {
+        Some(run_id) => {
+            let run = viewer.run(run_id).await?;
+            Some(viewer.shared.host.follow(&run.run_id, run.events).await?)
+        }
+        None => None,
+    };
+    let ticks = Watcher::subscribe(&viewer);
+    let live = Live { viewer, query, sender, sent: BTreeMap::new(), questions: Vec::new(), has_text: false };
+    tokio::spawn(async move { tokio::time::timeout(MAX_DURATION, live.serve(ticks, follow)).await });
+    let events = futures::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|event| (Ok::<_, Infallible>(event), receiver))
+    });
+    let alive = KeepAlive::new().interval(Duration::from_secs(15));
+    Ok(([("x-accel-buffering", "no")], Sse::new(events.boxed()).keep_alive(alive)))
+}
+
+impl Live {
+    async fn serve(mut self, mut ticks: watch::Receiver<u64>, mut follow: Option<EventStream>) {
+        let seen = self.query.get("seen").cloned().unwrap_or_default();
+        let Ok(first) = self.fragments().await else { return };
+        self.answered().await;
+        if format!("{:016x}", digest_of_all(&first)) == seen {
+            self.sent = first.iter().map(|fragment| (fragment.id.clone(), fragment.digest)).collect();
+        } else if self.send(first).await.is_none() {
+            return;
+        }
+        loop {
+            tokio::select! {
+                () = self.sender.closed() => return,
+                ticked = ticks.changed() => match ticked {
+                    Ok(()) => self.follow_again(&mut follow).await,
+                    Err(_) => return,
+                },
+                update = next(&mut follow) => match update {
+                    Some(RunUpdate::Live(live)) => {
+                        match self.live(live.piece).await {
+                            Some(()) => continue,
+                            None => return,
+                        }
+                    }
+                    Some(_) => {}
+                    None => follow = None,
+                },
+            }
+            if self.collect(&mut ticks, &mut follow).await.is_none() {
+                return;
+            }
+            let Ok(mut fragments) = self.fragments().await else { return };
+            if std::mem::take(&mut self.has_text) {
+                self.sent.remove(LIVE_TEXT);
+                fragments.push(Fragment::new(LIVE_TEXT, live_text()));
+            }
+            if self.send(fragments).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Follows a run again that continues after a decision.
+    async fn follow_again(&self, follow: &mut Option<EventStream>) {
+        if follow.is_none()
+            && let Some(run_id) = followed(&self.query)
+            && let Ok(run) = self.viewer.run(run_id).await
+            && run.status == "running"
+        {
+            *follow = self.viewer.shared.host.follow(run_id, run.events).await.ok();
+        }
+    }
+
+    /// Collects further changes for a moment, and passes on pieces of text; `None` if the browser
+    /// has left.
+    async fn collect(
+        &mut self,
+        ticks: &mut watch::Receiver<u64>,
+        follow: &mut Option<EventStream>,
+    ) -> Option<()> {
+        let until = tokio::time::Instant::now() + COLLECT;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => {
+                    ticks.mark_unchanged();
+                    return Some(());
+                }
+                update = next(follow) => match update {
+                    Some(RunUpdate::Live(live)) => self.live(live.piece).await?,
+                    Some(_) => {}
+                    None => *follow = None,
+                },
+            }
+        }
+    }
+
+    async fn live(&mut self, piece: LiveContent) -> Option<()> {
+        let LiveContent::TextDelta { text } = piece else { return Some(()) };
+        self.has_text = true;
+        self.text(&text).await
+    }
+
+    async fn text(&self, text: &str) -> Option<()> {
+        let data = serde_json::json!({"id": LIVE_TEXT, "text": tollgate_agent::text::clean(text, 64 * 1024)});
+        self.sender.send(Event::default().event("text").data(data.to_string())).await.ok()
+    }
+
+    /// Returns the elements of the page as they are now.
+    async fn fragments(&mut self) -> Result<Vec<Fragment>, Failure> {
+        self.viewer.now_ms = now_ms();
+        let viewer = &self.viewer;
+        let word = |name: &str| self.query.get(name).map(String::as_str).unwrap_or_default();
+        match word("view") {
+            "waiting" => {
+                let open = waiting::open_questions(viewer).await?;
+                let (cards, _) = waiting::cards(viewer, &open);
+                Ok(cards)
+            }
+            "runs" => Ok(runs::rows(viewer, &runs::Wanted::read(&self.query)).await?.rows),
+            "run" => run::fragments(viewer, word("run"), word("from")).await,
+            "playground" => playground::fragments(viewer, word("run"), word("thread")).await,
+            _ => overview::fragments(viewer).await,
+        }
+    }
+
+    /// Sends the elements that the browser does not have in this form; `None` if it has left.
+    async fn send(&mut self, fragments: Vec<Fragment>) -> Option<()> {
+        let mut fragments = fragments;
+        if self.query.get("view").is_some_and(|view| view == "waiting") {
+            fragments.extend(self.answered().await);
+        }
+        let count = waiting::count(&self.viewer).await.unwrap_or_default();
+        let is_current = self.query.get("view").is_some_and(|view| view == "waiting");
+        fragments.push(Fragment::new("nav-waiting", layout::waiting_link(count, is_current)));
+        for fragment in fragments {
+            let before = self.sent.insert(fragment.id.clone(), fragment.digest);
+            if before != Some(fragment.digest) {
+                self.sender.send(fragment.event()).await.ok()?;
+            }
+        }
+        Some(())
+    }
+
+    /// Returns the cards of questions that the browser shows as open, and that are answered now.
+    async fn answered(&mut self) -> Vec<Fragment> {
+        let open = waiting::open_questions(&self.viewer).await.unwrap_or_default();
+        let now: Vec<(String, String)> = open
+            .iter()
+            .map(|open| (open.run.run_id.clone(), open.question.asked.suspension_id.clone()))
+            .collect();
+        let before = std::mem::replace(&mut self.questions, now);
+        let mut answered = Vec::new();
+        for (run_id, suspension) in before {
+            if self.questions.contains(&(run_id.clone(), suspension.clone())) {
+                continue;
+            }
+            if let Ok(Some(card)) = waiting::answered_card(&self.viewer, &run_id, &suspension).await {
+                answered.push(Fragment::new(question::element_id(&run_id, &suspension), card));
+            }
+        }
+        answered
+    }
+}
+
+async fn next(follow: &mut Option<EventStream>) -> Option<RunUpdate> {
+    match follow {
+        Some(events) => events.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_time_do_not_change_an_element() {
+        let one = Fragment::new("a", html! { p #a { "x " time datetime="1" { "1 min ago" } " y" } });
+        let two = Fragment::new("a", html! { p #a { "x " time datetime="1" { "2 min ago" } " y" } });
+        let other = Fragment::new("a", html! { p #a { "x " time datetime="1" { "2 min ago" } " z" } });
+        assert_eq!(one.digest, two.digest);
+        assert_ne!(one.digest, other.digest);
+    }
+}

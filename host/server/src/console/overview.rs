@@ -1,0 +1,118 @@
+//! The overview: questions, running and failed runs, the last day in numbers, and the newest audit
+//! records.
+
+use super::audit;
+use super::failure::Failure;
+use super::layout::{self, Nav, Section};
+use super::live::{self, Fragment};
+use super::text;
+use super::usage::{self, Sums};
+use super::viewer::{Viewer, fits, may_see};
+use super::{runs, waiting};
+use crate::Scope;
+use maud::{Markup, PreEscaped, html};
+use tollgate::store::{AuditFilter, RunFilter, RunSummary};
+
+const HOUR_MS: u64 = 3_600_000;
+/// The number of runs that the overview lists.
+const LISTED_RUNS: usize = 8;
+/// The number of audit records that the overview lists.
+const LISTED_RECORDS: usize = 10;
+
+pub(super) async fn page(viewer: Viewer) -> Result<Markup, Failure> {
+    let nav = Nav::of(&viewer, Section::Overview).await?;
+    let elements = fragments(&viewer).await?;
+    let html = |id: &str| {
+        let found = elements.iter().find(|element| element.id == id);
+        PreEscaped(found.map_or("", |element| element.html.as_str()))
+    };
+    let rows: Vec<Fragment> =
+        elements.iter().filter(|element| element.id.starts_with("run-")).cloned().collect();
+    let content = html! {
+        div data-live=(live::url("overview", &[], &elements)) {
+            (html("tiles"))
+            (html("day"))
+            section.card.flush aria-labelledby="newest" {
+                h2 #newest { "Newest runs" a.more href="/console/runs" { "All runs" } }
+                @if rows.is_empty() { p.empty { "No run yet. " a href="/console/playground" { "Start one in the playground" } } }
+                @else { (runs::table(&rows, "Newest runs")) }
+            }
+            (html("records"))
+        }
+    };
+    Ok(layout::page(&nav, "Overview", content))
+}
+
+/// Returns the elements of the overview that change.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) async fn fragments(viewer: &Viewer) -> Result<Vec<Fragment>, Failure> {
+    let report = usage::report(viewer, 24 * HOUR_MS, HOUR_MS, "").await?;
+    let tiles = tiles(viewer, &report.all).await?;
+    let chart =
+        html! { section.card #day { (usage::call_chart(&report.calls, "Calls of the last 24 hours")) } };
+    let mut elements = vec![Fragment::new("tiles", tiles), Fragment::new("day", chart)];
+    let filter = RunFilter { limit: 10 * LISTED_RUNS, ..RunFilter::default() };
+    let newest = viewer.store().runs(filter).await?;
+    let is_shown = |run: &&RunSummary| run.kind != "child" && may_see(&viewer.principal, &run.thread_id);
+    // New rows join at the start, so that the oldest comes first.
+    for run in newest.iter().filter(is_shown).take(LISTED_RUNS) {
+        elements.push(runs::row(viewer, run).await?);
+    }
+    elements.push(Fragment::new("records", records(viewer).await?));
+    Ok(elements)
+}
+
+async fn tiles(viewer: &Viewer, day: &Sums) -> Result<Markup, Failure> {
+    let running = RunFilter { status: Some("running".to_owned()), limit: 500, ..RunFilter::default() };
+    let running = viewer.store().runs(running).await?;
+    let running = running.iter().filter(|run| may_see(&viewer.principal, &run.thread_id));
+    let (at_work, interrupted): (Vec<_>, Vec<_>) = running.partition(|run| run.at_work);
+    let questions = waiting::open_questions(viewer).await?;
+    let oldest = questions.first().map(|open| open.question.at_ms);
+    let toolbox = viewer.shared.host.toolbox();
+    let catalog = toolbox.catalog();
+    let disabled = catalog.tools().filter(|tool| catalog.disabled(&tool.descriptor.name).is_some());
+    let disabled = disabled.filter(|tool| fits(&viewer.principal.tools, &tool.descriptor.name)).count();
+    let refused = toolbox.refused().len();
+    Ok(html! {
+        ul.tiles.plain #tiles {
+            li.tile.big.calls-for-you[!questions.is_empty()] {
+                a href="/console/waiting" {
+                    span.value { (questions.len()) } " " span.label { (if questions.len() == 1 { "question waits" } else { "questions wait" }) " for you" }
+                    @if let Some(at_ms) = oldest { span.more { "oldest asked " (text::ago(at_ms, viewer.now_ms)) } }
+                    @else { span.more { "All clear" } }
+                }
+            }
+            (tile(&at_work.len().to_string(), "running", "/console/runs?status=running", (!interrupted.is_empty()).then(|| format!("{} interrupted", interrupted.len()))))
+            (tile(&day.failed_runs.to_string(), "failed in 24 h", "/console/runs?status=failed", Some(format!("of {}", text::count(day.runs, "run")))))
+            (tile(&text::number(day.calls), "calls in 24 h", "/console/usage?by=tool", Some(format!("{} failed", day.failed_calls))))
+            (tile(&text::amount(day.tokens.total()), "tokens in 24 h", "/console/usage", day.cost.map(|cost| format!("cost {}", usage::money(cost)))))
+            (tile(&disabled.to_string(), "tools disabled", "/console/tools", (refused > 0).then(|| format!("{refused} files refused"))))
+        }
+    })
+}
+
+fn tile(value: &str, label: &str, href: &str, more: Option<String>) -> Markup {
+    html! {
+        li.tile { a href=(href) {
+            span.value { (value) } " " span.label { (label) }
+            @if let Some(more) = more { span.more { (more) } }
+        } }
+    }
+}
+
+async fn records(viewer: &Viewer) -> Result<Markup, Failure> {
+    if !viewer.has(Scope::Read) {
+        return Ok(html! { div #records {} });
+    }
+    let newest =
+        viewer.store().audit(AuditFilter { limit: LISTED_RECORDS, ..AuditFilter::default() }).await?;
+    Ok(html! {
+        section.card.flush #records aria-labelledby="records-title" {
+            h2 #records-title { "Newest audit records" a.more href="/console/audit" { "All records" } }
+            (audit::table(&newest, viewer.now_ms, "records-title"))
+        }
+    })
+}

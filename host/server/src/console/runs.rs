@@ -1,0 +1,210 @@
+//! The list of runs and direct calls, with filters in the address.
+
+use super::failure::Failure;
+use super::layout::{self, Nav, Section};
+use super::live::{self, Fragment};
+use super::text;
+use super::viewer::{Viewer, fits, may_see, owner_and_id};
+use axum::extract::Query;
+use maud::{Markup, PreEscaped, html};
+use std::collections::HashMap;
+use tollgate::store::{RunFilter, RunSummary};
+
+/// The number of runs on one page.
+const PAGE_RUNS: usize = 50;
+/// The number of the newest runs that are searched for those that fit a filter which the store
+/// does not know.
+pub(super) const SEARCHED_RUNS: usize = 5_000;
+/// The last page that is shown.
+const MAX_PAGE: usize = 100;
+
+const STATUSES: [&str; 8] =
+    ["waiting", "running", "completed", "failed", "stopped", "blocked", "cancelled", "interrupted"];
+
+/// The filters and the page that are asked for.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Wanted {
+    status: String,
+    agent: String,
+    kind: String,
+    person: String,
+    text: String,
+    thread: String,
+    page: usize,
+}
+
+impl Wanted {
+    pub(super) fn read(query: &HashMap<String, String>) -> Self {
+        let word = |name: &str| query.get(name).map(|word| word.trim().to_owned()).unwrap_or_default();
+        Self {
+            status: word("status"),
+            agent: word("agent"),
+            kind: word("kind"),
+            person: word("person"),
+            text: word("text"),
+            thread: word("thread"),
+            page: word("page").parse().unwrap_or(1).clamp(1, MAX_PAGE),
+        }
+    }
+
+    /// Creates the filter for the runs of a thread.
+    pub(super) fn of_thread(thread_id: &str) -> Self {
+        Self { thread: thread_id.to_owned(), page: 1, ..Self::default() }
+    }
+
+    fn query(&self) -> [(&str, &str); 6] {
+        [
+            ("status", &self.status),
+            ("agent", &self.agent),
+            ("kind", &self.kind),
+            ("person", &self.person),
+            ("text", &self.text),
+            ("thread", &self.thread),
+        ]
+    }
+
+    fn fits(&self, run: &RunSummary, viewer: &Viewer) -> bool {
+        let is = |wanted: &str, has: &str| wanted.is_empty() || wanted == has;
+        let words = self.text.to_lowercase();
+        let kind = if self.kind.is_empty() { run.kind != "child" } else { run.kind == self.kind };
+        kind && is(&self.status, layout::status(run))
+            && is(&self.agent, &run.agent_id)
+            && is(&self.person, owner_and_id(&run.thread_id).0.unwrap_or_default())
+            && (words.is_empty()
+                || run.title.to_lowercase().contains(&words)
+                || run.run_id.starts_with(&words))
+            && may_see(&viewer.principal, &run.thread_id)
+    }
+
+    fn filter(&self, limit: usize) -> RunFilter {
+        let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
+        let status = if self.status == "interrupted" { "running" } else { self.status.as_str() };
+        RunFilter {
+            thread_id: some(&self.thread),
+            status: some(status),
+            kind: some(&self.kind),
+            limit,
+            ..RunFilter::default()
+        }
+    }
+}
+
+/// The rows of a page.
+pub(super) struct Rows {
+    pub(super) rows: Vec<Fragment>,
+    has_more: bool,
+}
+
+/// Returns the rows that are asked for.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) async fn rows(viewer: &Viewer, wanted: &Wanted) -> Result<Rows, Failure> {
+    let skip = (wanted.page - 1) * PAGE_RUNS;
+    let needed = skip + PAGE_RUNS + 1;
+    let mut runs = Vec::new();
+    // Most lists are full after a few more runs than they show.
+    for limit in [needed * 2, SEARCHED_RUNS.max(needed * 2)] {
+        let found = viewer.store().runs(wanted.filter(limit)).await?;
+        let is_all = found.len() < limit;
+        runs =
+            found.into_iter().filter(|run| wanted.fits(run, viewer)).skip(skip).take(PAGE_RUNS + 1).collect();
+        if is_all || runs.len() > PAGE_RUNS {
+            break;
+        }
+    }
+    let has_more = runs.len() > PAGE_RUNS && wanted.page < MAX_PAGE;
+    runs.truncate(PAGE_RUNS);
+    let mut rows = Vec::with_capacity(runs.len());
+    for run in &runs {
+        rows.push(row(viewer, run).await?);
+    }
+    Ok(Rows { rows, has_more })
+}
+
+/// Returns the row of a run.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, Failure> {
+    let facts = viewer.facts(run).await?;
+    let id = format!("run-{}", layout::segment(&run.run_id));
+    let tokens = facts.usage.map(|usage| usage.all_tokens());
+    let cost = tokens.and_then(|tokens| viewer.cost(&run.agent_id, tokens));
+    let took = run.updated_at_ms.saturating_sub(run.started_at_ms);
+    let is_call = run.kind == "call";
+    let markup = html! {
+        tr id=(id) {
+            td.status { (layout::badge(layout::status(run))) }
+            th.title scope="row" {
+                a href={ "/console/runs/" (layout::segment(&run.run_id)) } {
+                    @if is_call { "call " code { (text::line(&run.title, 100)) } } @else { (text::line(&run.title, 110)) }
+                }
+            }
+            td data-label="Agent" { (text::line(&run.agent_id, 40)) }
+            td data-label="Thread" { (layout::thread_link(&run.thread_id)) }
+            td.num data-label="Began" { (text::moment(run.started_at_ms, viewer.now_ms)) }
+            td.num data-label="Took" { @if run.status == "running" && run.at_work { "" } @else { (text::span(took)) } }
+            td.num data-label="Calls" { @if let Some(usage) = &facts.usage { (usage.calls.max(u32::from(is_call))) } }
+            td.num data-label="Tokens" {
+                @if let Some(tokens) = tokens.filter(|tokens| tokens.total() > 0) { (text::amount(tokens.total())) }
+                @if let Some(cost) = cost { span.cost { (super::usage::money(cost)) } }
+            }
+        }
+    };
+    Ok(Fragment::new(id, markup).at_start("runs"))
+}
+
+/// Returns a table of these rows.
+pub(super) fn table(rows: &[Fragment], label: &str) -> Markup {
+    html! {
+        table.list {
+            caption.hidden { (label) }
+            thead { tr {
+                th scope="col" { "Status" } th scope="col" { "Run" } th scope="col" { "Agent" } th scope="col" { "Thread" }
+                th.num scope="col" { "Began" } th.num scope="col" { "Took" } th.num scope="col" { "Calls" }
+                th.num scope="col" { "Tokens" }
+            } }
+            tbody #runs { @for row in rows { (PreEscaped(&row.html)) } }
+        }
+    }
+}
+
+pub(super) async fn list(
+    viewer: Viewer,
+    Query(query): Query<HashMap<String, String>>,
+) -> Result<Markup, Failure> {
+    let wanted = Wanted::read(&query);
+    let nav = Nav::of(&viewer, Section::Runs).await?;
+    let Rows { rows, has_more } = rows(&viewer, &wanted).await?;
+    let agents: Vec<&str> = viewer
+        .shared
+        .host
+        .agents()
+        .map(|agent| agent.spec.view.id.as_str())
+        .filter(|id| fits(&viewer.principal.agents, id))
+        .collect();
+    let mut live_query = wanted.query().to_vec();
+    let page = wanted.page.to_string();
+    live_query.push(("page", &page));
+    let content = html! {
+        form.filters method="get" action="/console/runs" role="search" aria-label="Filter runs" {
+            (layout::filter_select("status", "Status", &STATUSES, &wanted.status))
+            (layout::filter_select("agent", "Agent", &agents, &wanted.agent))
+            (layout::filter_select("kind", "Kind", &["prompt", "call", "child"], &wanted.kind))
+            @if viewer.has(crate::Scope::Read) {
+                label { span { "Person" } input name="person" type="text" value=(wanted.person) size="10"; }
+            }
+            label { span { "Text" } input name="text" type="search" value=(wanted.text) size="14"; }
+            @if !wanted.thread.is_empty() { input type="hidden" name="thread" value=(wanted.thread); }
+            button type="submit" { "Filter" }
+            @if wanted.query().iter().any(|(_, value)| !value.is_empty()) { a href="/console/runs" { "Clear" } }
+        }
+        section.card.flush aria-label="Runs" data-live=(live::url("runs", &live_query, &rows)) {
+            @if rows.is_empty() { p.empty { "No runs fit. " a href="/console/runs" { "Show all" } } }
+            @else { (table(&rows, "Runs, newest first")) }
+        }
+        (layout::pager("/console/runs", &wanted.query(), wanted.page, has_more))
+    };
+    Ok(layout::page(&nav, "Runs", content))
+}

@@ -1,0 +1,30 @@
+//! The page to sign in on. The server checks the code and begins the session.
+
+use super::access::SIGN_IN_PATH;
+use super::layout;
+use maud::{Markup, html};
+
+/// Returns the page with a form that sends `code` to [`SIGN_IN_PATH`]. The script takes the code
+/// from the fragment of the link; without it, the person types the code. `problem` is the reason
+/// why the last code was not accepted.
+#[must_use]
+pub fn sign_in_page(problem: Option<&str>) -> Markup {
+    layout::bare(
+        "Sign in",
+        html! {
+            h1 { "Sign in" }
+            p.lead { "Run " code { "tollgate sign-in" } " on the server and open the link that it prints, or type its code here." }
+            form.sign-in #sign-in method="post" action=(SIGN_IN_PATH) {
+                label for="code" { "Code" }
+                @if let Some(problem) = problem {
+                    p.error #code-error role="alert" { (super::text::line(problem, 300)) }
+                }
+                input #code name="code" type="text" required autocomplete="one-time-code" autocapitalize="off"
+                    spellcheck="false" aria-describedby=[problem.map(|_| "code-error")]
+                    aria-invalid=[problem.map(|_| "true")];
+                button.primary type="submit" { "Sign in" }
+            }
+            p.muted { "A code works once, for five minutes." }
+        },
+    )
+}

@@ -1,0 +1,7 @@
+//! The console over HTTP: a real server, host and store; only the model is scripted.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod decisions;
+mod pages;
+mod server;
