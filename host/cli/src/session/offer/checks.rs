@@ -1,6 +1,6 @@
 //! Checks of a component that was fetched, before anybody is asked about it.
 
-use crate::session::origin::Origins;
+use super::installed::Version;
 use crate::terminal::output::shown_line;
 use crate::terminal::{Failure, program};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::name;
 use tollgate_agent::surface::Surface;
-use tollgate_registry::{Digest, Entry, Fetched, Placement, Verdict};
+use tollgate_registry::{Digest, Entry, Fetched, Verdict};
 use tollgate_sandbox::{Component, Guest, Sandbox};
 
 pub(super) async fn load(sandbox: &Sandbox, fetched: &Fetched) -> Result<Component, Failure> {
@@ -91,10 +91,9 @@ pub(super) fn entry(
 
 /// Why a version may be older than the one that is there: by the proven times of the signatures,
 /// or else by the versions that the components name.
-pub(super) async fn older(
-    sandbox: &Sandbox,
-    origins: &Origins,
+pub(super) fn older(
     before: Option<&Entry>,
+    there: Option<&Version>,
     now: &Entry,
     descriptor: &ComponentDescriptor,
 ) -> Option<String> {
@@ -104,12 +103,7 @@ pub(super) async fn older(
         return (now < then)
             .then(|| format!("it was signed at {now}, before the version that is there ({then})"));
     }
-    if origins.files.placement(before).ok()? != Placement::InPlace {
-        return None;
-    }
-    let there = sandbox.load(origins.files.tools.join(&before.file)).await.ok()?;
-    let there = &there.descriptor().version;
     let (then, now) =
-        (semver::Version::parse(there).ok()?, semver::Version::parse(&descriptor.version).ok()?);
+        (semver::Version::parse(&there?.version).ok()?, semver::Version::parse(&descriptor.version).ok()?);
     (now < then).then(|| format!("its version {now} is below the one that is there ({then})"))
 }
